@@ -1,0 +1,17 @@
+"""Text to counted words: split patterns, special tokens, safe byte ranges, counting."""
+
+from cs336_basics.pretokenization.chunking import chunk_ranges, read_range
+from cs336_basics.pretokenization.counting import count_text, count_words
+from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
+from cs336_basics.pretokenization.splitting import pretokenize, split_special_tokens
+
+__all__ = [
+    "PATTERNS",
+    "chunk_ranges",
+    "count_text",
+    "count_words",
+    "pretokenize",
+    "read_range",
+    "resolve_pattern",
+    "split_special_tokens",
+]

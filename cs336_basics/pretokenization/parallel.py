@@ -1,0 +1,77 @@
+"""Run a function over many arguments in worker processes, in order and with bounded memory."""
+
+from __future__ import annotations
+
+import collections
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def resolve_num_workers(num_workers: int | None) -> int:
+    """Return the number of workers to use; None means every core that this process may use.
+
+    Raises:
+        ValueError: `num_workers` is smaller than one.
+        TypeError: `num_workers` is not an int.
+    """
+    if num_workers is None:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if isinstance(num_workers, bool) or not isinstance(num_workers, int):
+        raise TypeError(f"num_workers is {num_workers!r}: it must be an int or None (all cores)")
+    if num_workers < 1:
+        raise ValueError(f"num_workers is {num_workers}: it must be at least 1, or None (all cores)")
+    return num_workers
+
+
+def map_ordered(
+    function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], num_workers: int
+) -> Iterator[Result]:
+    """Yield `function(*args)` for each of `arguments`, in their order.
+
+    With one worker everything happens in this process. With more, worker processes are started
+    afresh (never forked from a process that may have threads) by loky, which unlike
+    `multiprocessing` needs no `if __name__ == "__main__"` in the caller's script. `arguments` is
+    read only a few items ahead of the results, so neither it nor they pile up.
+
+    Args:
+        function: a function defined at the top level of a module.
+        arguments: tuples of positional arguments; they and the results are pickled.
+        num_workers: number of processes.
+
+    Raises:
+        RuntimeError: a worker process died (killed, out of memory); at once, not after a time-out.
+        Exception: what `function` itself raises.
+    """
+    if num_workers == 1:
+        for args in arguments:
+            yield function(*args)
+        return
+
+    from loky import ProcessPoolExecutor
+    from loky.process_executor import TerminatedWorkerError
+
+    executor = ProcessPoolExecutor(max_workers=num_workers)
+    pending: collections.deque[Future[Result]] = collections.deque()
+    finished = False
+    try:
+        for args in arguments:
+            pending.append(executor.submit(function, *args))
+            if len(pending) > 2 * num_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+        finished = True
+    except TerminatedWorkerError as error:
+        raise RuntimeError(
+            f"a worker process of {num_workers} died (killed, or out of memory): no result was "
+            f"kept. Try fewer workers (num_workers={max(1, num_workers // 2)}). {error}"
+        ) from error
+    finally:
+        # After an error, or when the caller stops early, what still runs is not waited for.
+        executor.shutdown(wait=True, kill_workers=not finished)

@@ -1,0 +1,68 @@
+"""Cut special tokens out of a text, and split what is left into pre-tokens."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from cs336_basics.pretokenization.reference import pretokenize
+
+__all__ = ["check_special_tokens", "pretokenize", "split_special_tokens"]
+
+
+def check_special_tokens(special_tokens: Iterable[str]) -> list[str]:
+    """Return the special tokens as a list, after refusing what could only be a mistake.
+
+    Raises:
+        TypeError: a bare string in place of a list (its characters would each become a special
+            token), or an item that is not a string.
+        ValueError: an empty or a repeated special token, or one that UTF-8 cannot hold.
+    """
+    if isinstance(special_tokens, (str, bytes)):
+        raise TypeError(
+            f"special_tokens is the string {special_tokens!r}: pass a list, [{special_tokens!r}]"
+        )
+    tokens = list(special_tokens)
+    seen: set[str] = set()
+    for token in tokens:
+        if not isinstance(token, str):
+            raise TypeError(f"special token {token!r} is a {type(token).__name__}, not a str")
+        if not token:
+            raise ValueError("special token '' is empty: it would match everywhere")
+        if token in seen:
+            raise ValueError(f"special token {token!r} is given twice")
+        try:
+            token.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(f"special token {token!r} is not valid Unicode: {error}") from error
+        seen.add(token)
+    return tokens
+
+
+def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield `(piece, is_special)` from left to right; joining the pieces gives `text` again.
+
+    Where special tokens overlap, the one that starts first wins, and of several that start at the
+    same place the longest. Empty pieces are left out.
+    """
+    tokens = tuple(special_tokens)
+    if not tokens:
+        if text:
+            yield text, False
+        return
+    end = 0
+    for match in _special_token_regex(tokens).finditer(text):
+        if match.start() > end:
+            yield text[end : match.start()], False
+        yield match.group(), True
+        end = match.end()
+    if end < len(text):
+        yield text[end:], False
+
+
+@functools.lru_cache(maxsize=32)
+def _special_token_regex(special_tokens: tuple[str, ...]) -> re.Pattern[str]:
+    # `|` takes the first alternative that matches, so the longest must stand first.
+    longest_first = sorted(special_tokens, key=len, reverse=True)
+    return re.compile("|".join(re.escape(token) for token in longest_first))

@@ -1,0 +1,64 @@
+"""Build the compiled parts: `python setup.py build_ext --inplace`. All else is in pyproject.toml."""
+
+import os
+import sys
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, PlatformError
+
+# module, sources, language
+EXTENSIONS = [
+    ("cs336_basics.bpe.v4_memoryview", ["cs336_basics/bpe/v4_memoryview.pyx"], "c++"),
+]
+
+# CS336_DEBUG=1 builds with bounds checks and without optimization.
+DEBUG = os.environ.get("CS336_DEBUG", "") not in ("", "0")
+if sys.platform == "win32":
+    COMPILE_ARGS = ["/Od", "/Zi"] if DEBUG else ["/O2"]
+else:
+    COMPILE_ARGS = ["-O0", "-g", "-D_GLIBCXX_ASSERTIONS"] if DEBUG else ["-O3"]
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": DEBUG,
+    "cdivision": True,
+}
+
+
+class BuildExtensions(build_ext):
+    """build_ext that says in one sentence what is missing."""
+
+    def build_extension(self, extension):
+        try:
+            super().build_extension(extension)
+        except (CompileError, PlatformError) as error:
+            raise SystemExit(
+                f"cs336_basics: {extension.name} was not built ({error}). If a C++ compiler is "
+                "missing, install one (Debian and Ubuntu: apt-get install g++; macOS: "
+                "xcode-select --install) and run `python setup.py build_ext --inplace` again; "
+                "until then the pure-Python trainers work: trainer='heap'."
+            ) from None
+
+
+def extensions():
+    try:
+        from Cython.Build import cythonize
+    except ImportError:
+        raise SystemExit(
+            "cs336_basics: Cython is missing; run `pip install -c constraints.txt cython`."
+        ) from None
+    return cythonize(
+        [
+            Extension(name, sources, language=language, extra_compile_args=COMPILE_ARGS)
+            for name, sources, language in EXTENSIONS
+        ],
+        compiler_directives=DIRECTIVES,
+        force=DEBUG,
+        quiet=True,
+    )
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExtensions})

@@ -1,0 +1,13 @@
+from cs336_basics.bpe.trainer import BPE_Trainer, Pair
+
+class MemoryviewTrainer(BPE_Trainer):
+    def _learn_merges(
+        self, words: list[bytes], counts: list[int], num_merges: int
+    ) -> list[Pair]: ...
+
+class MergeLoop:
+    seconds_finding: float
+    seconds_updating: float
+    def __init__(self, words: list[bytes], counts: list[int]) -> None: ...
+    def run(self, num_merges: int) -> int: ...
+    def merges(self) -> list[Pair]: ...

@@ -1,0 +1,433 @@
+"""Version 4, memoryview: flat arrays, typed memoryviews, one loop without the GIL.
+
+Unlike v3, no symbol is a Python object. All words lie one after the other in one array of token
+ids; each place in it knows its neighbours in the word, and the next and the previous place with
+the same pair. These two linked lists make a merge cost a constant for each occurrence, however
+long the word is, and nothing is ever searched:
+
+    place      0    1    2    3    4    5         (the words "low" and "lot")
+    token      l    o    w    l    o    t
+    next       1    2    -    4    5    -         the right neighbour in the word
+    same_next  3    -    -    -    -    -         (l, o) stands at 0 and at 3
+
+A list of places ascends, because a merge goes through its places from left to right and appends
+to the lists of the new pairs; so runs such as "aaaa" merge from the left, as BPE demands. Pairs
+are found by hashing (left id, right id) to a dense pair id; the lazy heap is v3's.
+
+Cost per merge: O(occurrences of the pair). Biggest downside: the places of a pair are spread over
+memory, so that a large corpus waits for the cache; and one core does all the work.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcmp
+
+import numpy as np
+
+from cs336_basics.bpe.trainer import BPE_Trainer
+
+cdef extern from *:
+    """
+    #include <chrono>
+    static inline double now_seconds() {
+        return std::chrono::duration<double>(
+            std::chrono::steady_clock::now().time_since_epoch()).count();
+    }
+    """
+    double now_seconds() noexcept nogil
+
+ctypedef int64_t count_t
+ctypedef int32_t token_t
+ctypedef int32_t place_t
+ctypedef int32_t pair_t
+
+cdef enum:
+    NONE = -1
+
+# Merges between two looks at the progress bar and at Ctrl-C.
+cdef Py_ssize_t SLICE = 256
+
+
+class MemoryviewTrainer(BPE_Trainer):
+    """Lays the words out in flat arrays and runs `MergeLoop` over them."""
+
+    name = "memoryview"
+
+    def _learn_merges(self, words, counts, num_merges):
+        start = now_seconds()
+        loop = MergeLoop(words, counts)
+        self.timings["counting pairs"] += now_seconds() - start
+        learned = 0
+        while learned < num_merges:
+            step = loop.run(min(SLICE, num_merges - learned))
+            if not step:
+                break
+            learned += step
+            self._advance(step)
+        self.timings["finding the maximum"] += loop.seconds_finding
+        self.timings["updating"] += loop.seconds_updating
+        return loop.merges()
+
+
+cdef class MergeLoop:
+    """The state of the merge loop: words as linked places, pairs, and a heap of pairs.
+
+    Args:
+        words: distinct words (bytes).
+        counts: their counts, positive, Σ count·length within int64.
+
+    Raises:
+        OverflowError: the words together have 2^31 bytes or more.
+    """
+
+    cdef readonly double seconds_finding
+    cdef readonly double seconds_updating
+
+    # by place (position in the concatenation of all words)
+    cdef token_t[::1] token
+    cdef place_t[::1] next_place
+    cdef place_t[::1] previous_place
+    cdef place_t[::1] same_next       # next place with the same pair
+    cdef place_t[::1] same_previous
+    cdef int32_t[::1] word            # index into word_count
+
+    cdef count_t[::1] word_count
+
+    # by pair id; grown by doubling
+    cdef token_t[::1] pair_left
+    cdef token_t[::1] pair_right
+    cdef count_t[::1] pair_count
+    cdef place_t[::1] pair_head
+    cdef place_t[::1] pair_tail
+    cdef pair_t num_pairs
+    cdef pair_t[::1] slots            # open addressing: (left, right) -> pair id
+    cdef uint64_t slot_mask
+
+    # the heap: pair ids, and the counts that they had when they were pushed; grown by doubling
+    cdef count_t[::1] heap_count
+    cdef pair_t[::1] heap_pair
+    cdef Py_ssize_t heap_size
+
+    # token bytes, for ties and for the result: token t is token_bytes[token_start[t]:token_start[t + 1]]
+    cdef uint8_t[::1] token_bytes
+    cdef int64_t[::1] token_start
+    cdef token_t num_tokens
+
+    cdef list learned
+
+    def __init__(self, list words, list counts):
+        cdef Py_ssize_t num_places = sum(map(len, words))
+        if num_places >= 2**31:
+            raise OverflowError(
+                f"the distinct words have {num_places:,} bytes together: the memoryview trainer "
+                "holds up to 2,147,483,647; use another trainer"
+            )
+        self.learned = []
+        self.token = np.frombuffer(b"".join(words), np.uint8).astype(np.int32)
+        self.next_place = np.empty(num_places, np.int32)
+        self.previous_place = np.empty(num_places, np.int32)
+        self.same_next = np.empty(num_places, np.int32)
+        self.same_previous = np.empty(num_places, np.int32)
+        self.word = np.empty(num_places, np.int32)
+        self.word_count = np.array(counts, np.int64)
+
+        self.pair_left = np.empty(1024, np.int32)
+        self.pair_right = np.empty(1024, np.int32)
+        self.pair_count = np.empty(1024, np.int64)
+        self.pair_head = np.empty(1024, np.int32)
+        self.pair_tail = np.empty(1024, np.int32)
+        self.num_pairs = 0
+        self.slots = np.full(4096, NONE, np.int32)
+        self.slot_mask = 4095
+
+        self.heap_count = np.empty(1024, np.int64)
+        self.heap_pair = np.empty(1024, np.int32)
+        self.heap_size = 0
+
+        self.token_bytes = np.arange(256, dtype=np.uint8)
+        self.token_start = np.arange(257, dtype=np.int64)
+        self.num_tokens = 256
+
+        cdef int64_t[::1] lengths = np.fromiter(map(len, words), np.int64, len(words))
+        with nogil:
+            self.link_words(lengths)
+            self.push_pairs_from(0)
+
+    def run(self, Py_ssize_t num_merges):
+        """Learn up to `num_merges` more merges; return how many, fewer only if no pair is left."""
+        cdef Py_ssize_t done = 0
+        cdef pair_t best
+        cdef double start, found
+        cdef list merged = []
+        cdef int32_t[::1] best_pairs = np.empty(max(num_merges, 1), np.int32)
+        with nogil:
+            while done < num_merges:
+                start = now_seconds()
+                best = self.pop_best()
+                found = now_seconds()
+                self.seconds_finding += found - start
+                if best == NONE:
+                    break
+                self.merge(best)
+                best_pairs[done] = best
+                done += 1
+                self.seconds_updating += now_seconds() - found
+        for i in range(done):
+            self.learned.append(best_pairs[i])
+        return done
+
+    def merges(self):
+        """Return the merges learned so far as pairs of bytes, in order."""
+        starts = np.asarray(self.token_start[: self.num_tokens + 1]).tolist()
+        joined = bytes(self.token_bytes[: self.token_start[self.num_tokens]])
+        tokens = [joined[start:end] for start, end in zip(starts, starts[1:])]
+        left, right = np.asarray(self.pair_left), np.asarray(self.pair_right)
+        return [(tokens[left[pair]], tokens[right[pair]]) for pair in self.learned]
+
+    # --- words and pairs ------------------------------------------------------------------------
+
+    cdef int link_words(self, int64_t[::1] lengths) except -1 nogil:
+        """Link the places of each word, and every place to those with the same pair."""
+        cdef Py_ssize_t index, place = 0, end
+        for index in range(lengths.shape[0]):
+            end = place + lengths[index]
+            while place < end:
+                self.word[place] = <int32_t>index
+                self.previous_place[place] = NONE
+                self.next_place[place] = NONE
+                if place > end - lengths[index]:
+                    self.previous_place[place] = <place_t>(place - 1)
+                if place + 1 < end:
+                    self.next_place[place] = <place_t>(place + 1)
+                    self.append(<place_t>place, self.token[place], self.token[place + 1])
+                place += 1
+        return 0
+
+    cdef int append(self, place_t place, token_t left, token_t right) except -1 nogil:
+        """Append a place to the list of the pair that now begins there."""
+        cdef pair_t pair = self.find_or_add(left, right)
+        self.pair_count[pair] += self.word_count[self.word[place]]
+        self.same_next[place] = NONE
+        self.same_previous[place] = self.pair_tail[pair]
+        if self.pair_tail[pair] == NONE:
+            self.pair_head[pair] = place
+        else:
+            self.same_next[self.pair_tail[pair]] = place
+        self.pair_tail[pair] = place
+        return 0
+
+    cdef int remove(self, place_t place, token_t left, token_t right) except -1 nogil:
+        """Take a place out of the list of the pair that begins there."""
+        cdef pair_t pair = self.find_or_add(left, right)
+        cdef place_t before = self.same_previous[place]
+        cdef place_t after = self.same_next[place]
+        self.pair_count[pair] -= self.word_count[self.word[place]]
+        if before == NONE:
+            self.pair_head[pair] = after
+        else:
+            self.same_next[before] = after
+        if after == NONE:
+            self.pair_tail[pair] = before
+        else:
+            self.same_previous[after] = before
+        return 0
+
+    cdef int merge(self, pair_t pair) except -1 nogil:
+        """Merge a pair wherever it stands, and push the pairs that this makes."""
+        cdef token_t left = self.pair_left[pair]
+        cdef token_t right = self.pair_right[pair]
+        cdef token_t merged = self.add_token(left, right)
+        cdef pair_t first_new = self.num_pairs
+        cdef place_t place, second, before, after
+        # Removing a place from the list moves the head on; a run "aaa" removes two at once.
+        while self.pair_head[pair] != NONE:
+            place = self.pair_head[pair]
+            second = self.next_place[place]
+            before = self.previous_place[place]
+            after = self.next_place[second]
+            self.remove(place, left, right)
+            if before != NONE:
+                self.remove(before, self.token[before], left)
+            if after != NONE:
+                self.remove(second, right, self.token[after])
+            self.token[place] = merged
+            self.next_place[place] = after
+            if after != NONE:
+                self.previous_place[after] = place
+                self.append(place, merged, self.token[after])
+            if before != NONE:
+                self.append(before, self.token[before], merged)
+        # Only pairs with the new token are new, and all of them were made here.
+        self.push_pairs_from(first_new)
+        return 0
+
+    cdef pair_t find_or_add(self, token_t left, token_t right) except -2 nogil:
+        """Return the id of a pair, a new one with no places if it was never seen."""
+        cdef uint64_t slot = hash_pair(left, right) & self.slot_mask
+        cdef pair_t pair = self.slots[slot]
+        while pair != NONE:
+            if self.pair_left[pair] == left and self.pair_right[pair] == right:
+                return pair
+            slot = (slot + 1) & self.slot_mask
+            pair = self.slots[slot]
+        if self.num_pairs == self.pair_left.shape[0]:
+            self.grow_pairs()
+            return self.find_or_add(left, right)  # the slots have moved
+        pair = self.num_pairs
+        self.num_pairs += 1
+        self.slots[slot] = pair
+        self.pair_left[pair] = left
+        self.pair_right[pair] = right
+        self.pair_count[pair] = 0
+        self.pair_head[pair] = NONE
+        self.pair_tail[pair] = NONE
+        return pair
+
+    cdef int grow_pairs(self) except -1 with gil:
+        """Double the room for pairs; there are always four slots for each pair."""
+        cdef Py_ssize_t size = 2 * self.pair_left.shape[0]
+        cdef pair_t pair
+        cdef uint64_t slot
+        self.pair_left = grown(self.pair_left, size)
+        self.pair_right = grown(self.pair_right, size)
+        self.pair_count = grown(self.pair_count, size)
+        self.pair_head = grown(self.pair_head, size)
+        self.pair_tail = grown(self.pair_tail, size)
+        self.slots = np.full(4 * size, NONE, np.int32)
+        self.slot_mask = 4 * size - 1
+        for pair in range(self.num_pairs):
+            slot = hash_pair(self.pair_left[pair], self.pair_right[pair]) & self.slot_mask
+            while self.slots[slot] != NONE:
+                slot = (slot + 1) & self.slot_mask
+            self.slots[slot] = pair
+        return 0
+
+    # --- tokens ---------------------------------------------------------------------------------
+
+    cdef token_t add_token(self, token_t left, token_t right) except -1 nogil:
+        """Add the token that is `left` followed by `right`; return its id."""
+        cdef int64_t i, end = self.token_start[self.num_tokens]
+        cdef int64_t length = self.token_length(left) + self.token_length(right)
+        if end + length > self.token_bytes.shape[0] or self.num_tokens + 2 > self.token_start.shape[0]:
+            self.grow_tokens(end + length)
+        for i in range(self.token_start[left], self.token_start[left + 1]):
+            self.token_bytes[end] = self.token_bytes[i]
+            end += 1
+        for i in range(self.token_start[right], self.token_start[right + 1]):
+            self.token_bytes[end] = self.token_bytes[i]
+            end += 1
+        self.num_tokens += 1
+        self.token_start[self.num_tokens] = end
+        return self.num_tokens - 1
+
+    cdef int grow_tokens(self, int64_t num_bytes) except -1 with gil:
+        self.token_bytes = grown(self.token_bytes, 2 * num_bytes)
+        self.token_start = grown(self.token_start, 2 * self.token_start.shape[0])
+        return 0
+
+    cdef inline int64_t token_length(self, token_t token) noexcept nogil:
+        return self.token_start[token + 1] - self.token_start[token]
+
+    cdef int compare_tokens(self, token_t a, token_t b) noexcept nogil:
+        """Compare two tokens by their bytes, as `bytes` objects compare: <0, 0 or >0."""
+        cdef int64_t length_a = self.token_length(a), length_b = self.token_length(b)
+        cdef int order = memcmp(
+            &self.token_bytes[self.token_start[a]],
+            &self.token_bytes[self.token_start[b]],
+            <size_t>min(length_a, length_b),
+        )
+        if order != 0:
+            return order
+        return (length_a > length_b) - (length_a < length_b)
+
+    # --- the heap: greatest (count, left bytes, right bytes) on top -----------------------------
+
+    cdef pair_t pop_best(self) except -2 nogil:
+        """Take the pair with the greatest count from the heap, NONE if no pair is left."""
+        cdef pair_t pair
+        while self.heap_size > 0:
+            pair = self.heap_pair[0]
+            if self.pair_count[pair] == self.heap_count[0]:
+                self.replace_top_by_last()
+                return pair
+            # The count fell since the push: back with the count of today, or away.
+            if self.pair_count[pair] > 0:
+                self.heap_count[0] = self.pair_count[pair]
+                self.sift_down(0)
+            else:
+                self.replace_top_by_last()
+        return NONE
+
+    cdef int push_pairs_from(self, pair_t first) except -1 nogil:
+        """Push every pair from id `first` on that still stands anywhere."""
+        cdef pair_t pair
+        for pair in range(first, self.num_pairs):
+            if self.pair_count[pair] > 0:
+                if self.heap_size == self.heap_pair.shape[0]:
+                    self.grow_heap()
+                self.heap_pair[self.heap_size] = pair
+                self.heap_count[self.heap_size] = self.pair_count[pair]
+                self.heap_size += 1
+                self.sift_up(self.heap_size - 1)
+        return 0
+
+    cdef int grow_heap(self) except -1 with gil:
+        self.heap_count = grown(self.heap_count, 2 * self.heap_count.shape[0])
+        self.heap_pair = grown(self.heap_pair, 2 * self.heap_pair.shape[0])
+        return 0
+
+    cdef void replace_top_by_last(self) noexcept nogil:
+        self.heap_size -= 1
+        self.heap_pair[0] = self.heap_pair[self.heap_size]
+        self.heap_count[0] = self.heap_count[self.heap_size]
+        self.sift_down(0)
+
+    cdef bint above(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+        """Tell whether heap entry i belongs above entry j."""
+        cdef int order
+        if self.heap_count[i] != self.heap_count[j]:
+            return self.heap_count[i] > self.heap_count[j]
+        order = self.compare_tokens(
+            self.pair_left[self.heap_pair[i]], self.pair_left[self.heap_pair[j]]
+        )
+        if order == 0:
+            order = self.compare_tokens(
+                self.pair_right[self.heap_pair[i]], self.pair_right[self.heap_pair[j]]
+            )
+        return order > 0
+
+    cdef void swap(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+        self.heap_pair[i], self.heap_pair[j] = self.heap_pair[j], self.heap_pair[i]
+        self.heap_count[i], self.heap_count[j] = self.heap_count[j], self.heap_count[i]
+
+    cdef void sift_up(self, Py_ssize_t i) noexcept nogil:
+        while i > 0 and self.above(i, (i - 1) // 2):
+            self.swap(i, (i - 1) // 2)
+            i = (i - 1) // 2
+
+    cdef void sift_down(self, Py_ssize_t i) noexcept nogil:
+        cdef Py_ssize_t child
+        while True:
+            child = 2 * i + 1
+            if child >= self.heap_size:
+                return
+            if child + 1 < self.heap_size and self.above(child + 1, child):
+                child += 1
+            if not self.above(child, i):
+                return
+            self.swap(i, child)
+            i = child
+
+
+cdef inline uint64_t hash_pair(token_t left, token_t right) noexcept nogil:
+    # Fibonacci hashing (Knuth, TAOCP 6.4): the high bits of the product are the well-mixed ones.
+    cdef uint64_t key = (<uint64_t>left << 32) | <uint64_t>right
+    key *= <uint64_t>0x9E3779B97F4A7C15
+    return key ^ (key >> 32)
+
+
+def grown(view, size):
+    """Return a copy of an array with room for `size` items; the new ones are not initialized."""
+    old = np.asarray(view)
+    new = np.empty(size, old.dtype)
+    new[: old.shape[0]] = old
+    return new

@@ -1,4 +1,4 @@
-"""Build the compiled parts: `python setup.py build_ext --inplace`. All else is in pyproject.toml."""
+"""Build the compiled parts: `python setup.py build_ext --inplace`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Stanford CS336 assignment 1 as a library: raw text in, a trained and exportable language model out.
+"""Stanford CS336 assignment 1 as a library: raw text in, a trained language model out.
 
 The public names load on first use, so that `import cs336_basics` is quick and never imports torch.
 """

@@ -34,7 +34,9 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
     target.parent.mkdir(parents=True, exist_ok=True)
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     # The leading dot and the random part keep two writers of one name apart.
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    handle, temporary = tempfile.mkstemp(
+        prefix=f".{target.name}.", suffix=".tmp", dir=target.parent
+    )
     try:
         with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
             yield file

@@ -13,7 +13,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tqdm import tqdm
 
@@ -64,7 +64,7 @@ class BPE_Trainer(ABC):
         self.errors = errors
         self.progress = progress
         self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
-        self._bar: tqdm[None] | None = None
+        self._bar: tqdm[Any] | None = None
 
     def train(
         self,
@@ -128,9 +128,7 @@ class BPE_Trainer(ABC):
         return result
 
     @abstractmethod
-    def _learn_merges(
-        self, words: list[bytes], counts: list[int], num_merges: int
-    ) -> list[Pair]:
+    def _learn_merges(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
         """Return up to `num_merges` merges, fewer only if no pair is left.
 
         Args:
@@ -152,7 +150,8 @@ class BPE_Trainer(ABC):
             unit=" merges",
             desc="learning merges",
             disable=None if self.progress else True,
-        ) as self._bar:
+        ) as bar:
+            self._bar = bar
             merges = self._learn_merges(words, counts, num_merges)
         self._bar = None
         if len(merges) < num_merges:

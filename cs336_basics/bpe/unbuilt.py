@@ -8,7 +8,7 @@ from cs336_basics.bpe.trainer import BPE_Trainer, Pair
 
 
 def unbuilt_trainer(trainer_name: str, class_name: str) -> type[BPE_Trainer]:
-    """Return a class that can be listed and looked up, and says on use how to build the real one."""
+    """Return a class that can be listed, and that says on use how to build the real one."""
 
     class Unbuilt(BPE_Trainer):
         name = trainer_name

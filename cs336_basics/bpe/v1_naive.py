@@ -20,9 +20,7 @@ class NaiveTrainer(BPE_Trainer):
 
     name = "naive"
 
-    def _learn_merges(
-        self, words: list[bytes], counts: list[int], num_merges: int
-    ) -> list[Pair]:
+    def _learn_merges(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
         splits = [split_bytes(word) for word in words]
         merges: list[Pair] = []
         while len(merges) < num_merges:
@@ -36,7 +34,7 @@ class NaiveTrainer(BPE_Trainer):
             if not pair_counts:
                 break
 
-            best = max(pair_counts, key=lambda pair: (pair_counts[pair], pair))  # noqa: B023
+            best = max(pair_counts, key=lambda pair: (pair_counts[pair], pair))
             found = perf_counter()
             self.timings["finding the maximum"] += found - counted
 

@@ -21,9 +21,7 @@ class IncrementalTrainer(BPE_Trainer):
 
     name = "incremental"
 
-    def _learn_merges(
-        self, words: list[bytes], counts: list[int], num_merges: int
-    ) -> list[Pair]:
+    def _learn_merges(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
         start = perf_counter()
         splits = [split_bytes(word) for word in words]
         pair_counts: defaultdict[Pair, int] = defaultdict(int)

@@ -40,9 +40,7 @@ class HeapTrainer(BPE_Trainer):
 
     name = "heap"
 
-    def _learn_merges(
-        self, words: list[bytes], counts: list[int], num_merges: int
-    ) -> list[Pair]:
+    def _learn_merges(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
         start = perf_counter()
         splits = [split_bytes(word) for word in words]
         pair_counts: defaultdict[Pair, int] = defaultdict(int)

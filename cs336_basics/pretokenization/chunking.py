@@ -155,8 +155,7 @@ def chunk_ranges(
         ValueError: `chunk_size` is not positive.
         FileNotFoundError, IsADirectoryError, PermissionError: as `open` says.
     """
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size is {chunk_size}: it must be at least one byte")
+    check_chunk_size(chunk_size)
     cuts = SafeCuts(special_tokens, pattern)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -190,6 +189,12 @@ def _first_cut(file: IO[bytes], target: int, size: int, cuts: SafeCuts, reach: i
             return size
         # Bytes up to `stop` are decided: the next, larger window only searches what is new.
         searched, window = max(searched, stop), window * 2
+
+
+def check_chunk_size(chunk_size: int) -> None:
+    """Raise ValueError for a chunk size that is not positive."""
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size is {chunk_size}: it must be at least one byte")
 
 
 def read_range(path: str | os.PathLike[str], start: int, end: int) -> bytes:

@@ -14,7 +14,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from cs336_basics.pretokenization.chunking import DEFAULT_CHUNK_SIZE, chunk_ranges, read_range
+from cs336_basics.pretokenization.chunking import (
+    DEFAULT_CHUNK_SIZE,
+    check_chunk_size,
+    chunk_ranges,
+    read_range,
+)
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.patterns import resolve_pattern
 from cs336_basics.pretokenization.splitting import (
@@ -66,6 +71,7 @@ def count_words(
     resolve_pattern(pattern)
     if errors not in ERRORS:
         raise ValueError(f"errors is {errors!r}: it must be one of {', '.join(ERRORS)}")
+    check_chunk_size(chunk_size)
     workers = resolve_num_workers(num_workers)
     workers = min(workers, -(-path.stat().st_size // chunk_size))
     ranges = chunk_ranges(path, chunk_size, tokens, pattern)
@@ -125,7 +131,9 @@ def count_range(
     return count_text(text, special_tokens, pattern), end - start
 
 
-def count_text(text: str, special_tokens: Iterable[str] = (), pattern: str = "gpt2") -> Counter[bytes]:
+def count_text(
+    text: str, special_tokens: Iterable[str] = (), pattern: str = "gpt2"
+) -> Counter[bytes]:
     """Count the pre-tokens of a text in memory; see `count_words`."""
     counts: Counter[str] = Counter()
     for piece, is_special in split_special_tokens(text, special_tokens):

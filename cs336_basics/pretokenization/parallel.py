@@ -25,7 +25,9 @@ def resolve_num_workers(num_workers: int | None) -> int:
     if isinstance(num_workers, bool) or not isinstance(num_workers, int):
         raise TypeError(f"num_workers is {num_workers!r}: it must be an int or None (all cores)")
     if num_workers < 1:
-        raise ValueError(f"num_workers is {num_workers}: it must be at least 1, or None (all cores)")
+        raise ValueError(
+            f"num_workers is {num_workers}: it must be at least 1, or None (all cores)"
+        )
     return num_workers
 
 

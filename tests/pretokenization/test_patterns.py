@@ -1,0 +1,117 @@
+"""The split patterns against tiktoken's own, and the reference splitter's promises."""
+
+import itertools
+
+import pytest
+import regex
+import tiktoken
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics.pretokenization import PATTERNS, pretokenize, resolve_pattern
+from cs336_basics.pretokenization.patterns import pattern_name
+
+# The pattern of CS336 and of tiktoken 0.14 (`tiktoken_ext.openai_public`), as published.
+COURSE_GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+TIKTOKEN = {
+    "gpt2": r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s""",
+    "cl100k": (
+        r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"""
+        r"""| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
+    ),
+}
+
+texts = st.text(
+    st.one_of(
+        st.sampled_from("abs'’ltverdm \t\n\r\u00a0\u3000\u2028\u0085\x1c.,!-1²٣éſK好"),
+        st.characters(codec="utf-8"),
+    ),
+    max_size=40,
+)
+
+
+def test_gpt2_is_the_course_pattern():
+    assert PATTERNS["gpt2"] == COURSE_GPT2
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@given(text=texts)
+def test_same_matches_as_tiktoken_pattern(name, text):
+    assert list(pretokenize(text, name)) == regex.findall(TIKTOKEN[name], text)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_same_matches_as_tiktoken_pattern_on_all_short_strings(name):
+    theirs = regex.compile(TIKTOKEN[name])
+    for length in range(1, 6):
+        for characters in itertools.product("as \n\r.1'", repeat=length):
+            text = "".join(characters)
+            assert list(pretokenize(text, name)) == theirs.findall(text), repr(text)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@given(text=st.text(st.sampled_from("abs'Ttl \t\n\r.,1好é"), max_size=30))
+def test_same_pieces_as_the_tiktoken_engine(name, text):
+    # An encoding whose tokens are single bytes hides the splits, so give every piece found one
+    # token: tiktoken then answers with one id for each piece if and only if it splits alike.
+    pieces = list(pretokenize(text, name))
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for piece in pieces:
+        ranks.setdefault(piece.encode(), len(ranks))
+    encoding = tiktoken.Encoding(
+        name, pat_str=TIKTOKEN[name], mergeable_ranks=ranks, special_tokens={}
+    )
+    assert encoding.encode_ordinary(text) == [ranks[piece.encode()] for piece in pieces]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@given(text=texts)
+def test_nothing_is_lost(name, text):
+    assert "".join(pretokenize(text, name)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("", []),
+        ("some text that i'll pre-tokenize",
+         ["some", " text", " that", " i", "'ll", " pre", "-", "tokenize"]),
+        ("a  b", ["a", " ", " b"]),
+        ("a \n", ["a", " \n"]),
+        ("I'LL", ["I", "'", "LL"]),
+        ("x\x1cy", ["x", "\x1c", "y"]),
+        ("12345 ٣", ["12345", " ٣"]),
+    ],
+)  # fmt: skip
+def test_gpt2_examples(text, pieces):
+    assert list(pretokenize(text)) == pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("I'LL 12345", ["I", "'LL", " ", "123", "45"]),
+        ("wait!\n\nGo", ["wait", "!\n\n", "Go"]),
+        ("a\n  ", ["a", "\n  "]),
+        ("$abc", ["$abc"]),
+    ],
+)
+def test_cl100k_examples(text, pieces):
+    assert list(pretokenize(text, "cl100k")) == pieces
+
+
+def test_a_regular_expression_is_a_pattern():
+    assert list(pretokenize("low  lower", r"\S+")) == ["low", "lower"]
+
+
+def test_names():
+    assert resolve_pattern("gpt2") == COURSE_GPT2
+    assert pattern_name(COURSE_GPT2) == pattern_name("gpt2") == "gpt2"
+    assert pattern_name(r"\S+") is None
+
+
+@pytest.mark.parametrize("pattern", ["(unclosed", "a*", r"\s*|\w+"])
+def test_bad_patterns_are_named(pattern):
+    with pytest.raises(ValueError, match="pattern") as error:
+        resolve_pattern(pattern)
+    assert repr(pattern) in str(error.value)

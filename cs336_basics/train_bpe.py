@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,6 +79,8 @@ def run(options: argparse.Namespace) -> None:
     from cs336_basics.tokenizer.vocab_files import save_tokenizer
 
     output = Path(options.output)
+    if output.exists() and not output.is_dir():
+        raise NotADirectoryError(f"{output} is a file: --output names a directory")
     if (output / "vocab.json").exists() and not options.overwrite:
         raise FileExistsError(
             f"{output} already holds a vocabulary: pass --overwrite to replace it"
@@ -88,7 +91,11 @@ def run(options: argparse.Namespace) -> None:
         errors=options.errors,
         progress=True,
     )
-    vocab, merges = trainer.train(options.input, options.vocab_size, options.special_tokens)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        vocab, merges = trainer.train(options.input, options.vocab_size, options.special_tokens)
+    for warning in caught:
+        print(f"train_bpe: warning: {warning.message}", file=sys.stderr)
     save_tokenizer(
         output,
         vocab,

@@ -287,11 +287,11 @@ cdef class MergeLoop:
         cdef Py_ssize_t size = 2 * self.pair_left.shape[0]
         cdef pair_t pair
         cdef uint64_t slot
-        self.pair_left = grown(self.pair_left, size)
-        self.pair_right = grown(self.pair_right, size)
-        self.pair_count = grown(self.pair_count, size)
-        self.pair_head = grown(self.pair_head, size)
-        self.pair_tail = grown(self.pair_tail, size)
+        self.pair_left = _grown(self.pair_left, size)
+        self.pair_right = _grown(self.pair_right, size)
+        self.pair_count = _grown(self.pair_count, size)
+        self.pair_head = _grown(self.pair_head, size)
+        self.pair_tail = _grown(self.pair_tail, size)
         self.slots = np.full(4 * size, NONE, np.int32)
         self.slot_mask = 4 * size - 1
         for pair in range(self.num_pairs):
@@ -320,8 +320,8 @@ cdef class MergeLoop:
         return self.num_tokens - 1
 
     cdef int grow_tokens(self, int64_t num_bytes) except -1 with gil:
-        self.token_bytes = grown(self.token_bytes, 2 * num_bytes)
-        self.token_start = grown(self.token_start, 2 * self.token_start.shape[0])
+        self.token_bytes = _grown(self.token_bytes, 2 * num_bytes)
+        self.token_start = _grown(self.token_start, 2 * self.token_start.shape[0])
         return 0
 
     cdef inline int64_t token_length(self, token_t token) noexcept nogil:
@@ -371,8 +371,8 @@ cdef class MergeLoop:
         return 0
 
     cdef int grow_heap(self) except -1 with gil:
-        self.heap_count = grown(self.heap_count, 2 * self.heap_count.shape[0])
-        self.heap_pair = grown(self.heap_pair, 2 * self.heap_pair.shape[0])
+        self.heap_count = _grown(self.heap_count, 2 * self.heap_count.shape[0])
+        self.heap_pair = _grown(self.heap_pair, 2 * self.heap_pair.shape[0])
         return 0
 
     cdef void replace_top_by_last(self) noexcept nogil:
@@ -425,7 +425,7 @@ cdef inline uint64_t hash_pair(token_t left, token_t right) noexcept nogil:
     return key ^ (key >> 32)
 
 
-def grown(view, size):
+def _grown(view, size):
     """Return a copy of an array with room for `size` items; the new ones are not initialized."""
     old = np.asarray(view)
     new = np.empty(size, old.dtype)

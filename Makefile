@@ -1,0 +1,47 @@
+# Two commands do everything on a fresh machine with Python >= 3.10 and a C++ compiler:
+#   make train   sets up .venv, builds, and runs the main job: text -> tokenizer -> model -> story
+#   make test    sets up .venv, builds, and runs the tests
+# PYTHON picks the interpreter (make PYTHON=python3.12 test), VENV the environment's directory.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+SOURCES = setup.py $(wildcard cs336_basics/*/*.pyx cs336_basics/*/*.hpp)
+
+.PHONY: train test slow bench lint build clean
+
+train: $(VENV)/built
+	$(BIN)/python -m cs336_basics.train
+
+test: $(VENV)/built
+	$(BIN)/pytest tests
+
+slow: $(VENV)/built
+	$(BIN)/pytest tests -m slow
+
+bench: $(VENV)/built
+	$(BIN)/pytest benchmarks --benchmark-only
+
+lint: $(VENV)/built
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+build: $(VENV)/built
+
+# The environment: pinned dependencies and the build tools, from constraints.txt.
+$(VENV)/installed: constraints.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "cs336_basics needs Python 3.10 or newer; choose one with make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools cython
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test,bench,lint]'
+	touch $@
+
+# The compiled parts, in place.
+$(VENV)/built: $(VENV)/installed $(SOURCES)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@
+
+clean:
+	rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find cs336_basics -name '*.so' -delete -o -name '*.cpp' -delete

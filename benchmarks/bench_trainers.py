@@ -1,0 +1,113 @@
+"""Trainers x corpora: the merge loop alone, and training from the file to the vocabulary.
+
+Every result is compared with the reference before it is timed: with `naive` as far as that one can
+go in a few seconds, then with the `incremental` trainer.
+"""
+
+import time
+import warnings
+from functools import cache
+
+import pytest
+from corpora import EOT
+from machine import peak_memory
+
+from cs336_basics import TRAINERS
+
+VOCAB_SIZES = (1_000, 10_000)
+
+pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
+
+
+@cache
+def merges_of(trainer, corpus, vocab_size):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return TRAINERS[trainer]().train_from_counts(corpus.word_counts, vocab_size, [EOT])[1]
+
+
+@cache
+def predicted_seconds(trainer, corpus, vocab_size):
+    """Seconds for the whole merge loop, from its first merges.
+
+    Merges become cheaper as words become shorter, so this is an upper estimate.
+    """
+    few = 12
+    start = time.perf_counter()
+    merges_of(trainer, corpus, 257)
+    set_up = time.perf_counter() - start
+    start = time.perf_counter()
+    merges_of(trainer, corpus, 257 + few)
+    return (time.perf_counter() - start - set_up) / few * (vocab_size - 257)
+
+
+def skip_if_too_slow(trainer, corpus, vocab_size, max_seconds):
+    seconds = predicted_seconds(trainer, corpus, vocab_size)
+    if seconds > max_seconds:
+        pytest.skip(
+            f"{trainer} would need about {seconds:,.0f} s for {vocab_size:,} tokens of {corpus}, "
+            f"more than --max-seconds {max_seconds:g}"
+        )
+
+
+def check(trainer, merges, corpus, vocab_size, max_seconds):
+    """Compare merges with those of slower trainers, as many as these can learn in time."""
+    for reference in ("naive", "incremental"):
+        if reference == trainer:
+            continue
+        per_merge = predicted_seconds(reference, corpus, vocab_size) / (vocab_size - 257)
+        number = min(vocab_size - 257, int(max_seconds / 5 / per_merge))
+        expected = merges_of(reference, corpus, 257 + number)
+        assert merges[: len(expected)] == expected, f"{trainer} differs from {reference}"
+
+
+@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_merge_loop(benchmark, corpus, trainer, vocab_size, max_seconds):
+    skip_if_too_slow(trainer, corpus, vocab_size, max_seconds)
+    word_counts = corpus.word_counts
+    check(trainer, merges_of(trainer, corpus, vocab_size), corpus, vocab_size, max_seconds)
+
+    learner = TRAINERS[trainer]()
+    benchmark.group = f"merge loop, {corpus}, {vocab_size:,} tokens"
+    slow = predicted_seconds(trainer, corpus, vocab_size) > 1
+    _, merges = benchmark.pedantic(
+        learner.train_from_counts,
+        args=(word_counts, vocab_size, [EOT]),
+        rounds=1 if slow else 5,
+    )
+    benchmark.extra_info.update(
+        bytes=corpus.num_bytes,
+        unique_words=len(word_counts),
+        merges=len(merges),
+        merges_per_second=len(merges) / benchmark.stats.stats.median,
+        timings=learner.timings,
+    )
+
+
+@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_end_to_end(benchmark, corpus, trainer, vocab_size, max_seconds):
+    skip_if_too_slow(trainer, corpus, vocab_size, max_seconds)
+    learner = TRAINERS[trainer]()
+    _, merges = learner.train(corpus.path, vocab_size, [EOT])
+    check(trainer, merges, corpus, vocab_size, max_seconds)
+
+    benchmark.group = f"end to end, {corpus}, {vocab_size:,} tokens"
+    slow = predicted_seconds(trainer, corpus, vocab_size) > 1
+    benchmark.pedantic(
+        learner.train, args=(corpus.path, vocab_size, [EOT]), rounds=1 if slow else 3
+    )
+    seconds = benchmark.stats.stats.median
+    benchmark.extra_info.update(
+        bytes=corpus.num_bytes,
+        unique_words=len(corpus.word_counts),
+        megabytes_per_second=corpus.num_bytes / 1e6 / seconds,
+        timings=learner.timings,
+    )
+    if not slow:
+        benchmark.extra_info["peak_memory"] = peak_memory(
+            "import warnings; warnings.simplefilter('ignore')\n"
+            "from cs336_basics import train_bpe\n"
+            f"train_bpe({str(corpus.path)!r}, {vocab_size}, [{EOT!r}], trainer={trainer!r})"
+        )

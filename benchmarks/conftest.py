@@ -1,0 +1,59 @@
+"""Options and fixtures of the benchmarks: `pytest benchmarks --benchmark-only`."""
+
+import os
+
+import pytest
+from corpora import Corpus, find_corpora
+from machine import machine_info
+
+DEFAULT_BYTES = 5_000_000
+DEFAULT_SECONDS = 15.0
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("cs336_basics benchmarks")
+    group.addoption(
+        "--corpus-bytes",
+        type=int,
+        default=int(os.environ.get("CS336_CORPUS_BYTES", DEFAULT_BYTES)),
+        help="use at most this many bytes of each corpus, 0 = all "
+        f"(default: CS336_CORPUS_BYTES, else {DEFAULT_BYTES:,})",
+    )
+    group.addoption(
+        "--max-seconds",
+        type=float,
+        default=DEFAULT_SECONDS,
+        help="skip a trainer that would need longer than this for one run (default: %(default)s)",
+    )
+
+
+def pytest_configure(config):
+    config.corpora = None
+
+
+def pytest_generate_tests(metafunc):
+    if "corpus" in metafunc.fixturenames:
+        config = metafunc.config
+        if config.corpora is None:
+            config.corpora = find_corpora(config.getoption("--corpus-bytes"))
+        metafunc.parametrize("corpus", config.corpora, ids=str)
+
+
+def pytest_benchmark_update_machine_info(config, machine_info):
+    machine_info.update(_machine())
+
+
+def pytest_report_header(config):
+    return "benchmark machine: " + ", ".join(f"{k} {v}" for k, v in _machine().items())
+
+
+def _machine():
+    return machine_info()
+
+
+@pytest.fixture
+def max_seconds(request):
+    return request.config.getoption("--max-seconds")
+
+
+__all__ = ["Corpus"]

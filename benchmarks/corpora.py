@@ -1,0 +1,79 @@
+"""The texts to measure on: the embedded sample always, others where they are found.
+
+Looked for in `CS336_DATA`, else in `data/`: the course's files, and extracts of the same corpora
+under shorter names. Each is named with its size, because a figure without it says nothing.
+"""
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from cs336_basics.datasets import write_sample
+from cs336_basics.pretokenization import count_words
+
+EOT = "<|endoftext|>"
+
+# corpus -> file names, the first that is found counts
+FILES = {
+    "tinystories": ["TinyStoriesV2-GPT4-train.txt", "tinystories_train.txt"],
+    "owt": ["owt_train.txt", "owt_sample.txt"],
+}
+CACHE = Path(tempfile.gettempdir()) / f"cs336_basics_benchmarks_{os.getuid()}"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    name: str
+    path: Path
+
+    def __str__(self):
+        return f"{self.name}-{self.num_bytes / 1e6:.1f}MB"
+
+    @cached_property
+    def num_bytes(self):
+        return self.path.stat().st_size
+
+    @cached_property
+    def text(self):
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def word_counts(self):
+        return count_words(self.path, [EOT])
+
+
+def data_directory():
+    return Path(os.environ.get("CS336_DATA") or "data")
+
+
+def find_corpora(max_bytes):
+    """Return the corpora that are there, each cut to at most `max_bytes` (0 = not cut)."""
+    CACHE.mkdir(exist_ok=True)
+    sample = CACHE / f"sample-{max_bytes or 10_000_000}.txt"
+    if not sample.exists():
+        write_sample(sample, max_bytes or 10_000_000)
+    corpora = [Corpus("sample", sample)]
+    for name, files in FILES.items():
+        found = [data_directory() / file for file in files if (data_directory() / file).exists()]
+        if found:
+            corpora.append(Corpus(name, head_of(found[0], max_bytes)))
+        else:
+            print(f"corpus {name} is skipped: none of {files} in {data_directory()}")
+    return corpora
+
+
+def head_of(path, max_bytes):
+    """Return a file with the first documents of `path`, at most `max_bytes` in all."""
+    if not max_bytes or path.stat().st_size <= max_bytes:
+        return path
+    with open(path, "rb") as file:
+        data = file.read(max_bytes)
+    end = data.rfind(EOT.encode())
+    data = data[: end + len(EOT)] + b"\n" if end >= 0 else data[: data.rfind(b" ")]
+    head = CACHE / f"{path.stem}-{hashlib.sha256(data).hexdigest()[:12]}.txt"
+    if not head.exists():
+        head.write_bytes(data)
+    return head

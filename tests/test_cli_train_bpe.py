@@ -1,0 +1,106 @@
+"""`python -m cs336_basics.train_bpe`: the files it writes, the words it says."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cs336_basics import TRAINERS, Tokenizer, train_bpe
+from cs336_basics.train_bpe import main
+
+ROOT = Path(__file__).parents[1]
+EOT = "<|endoftext|>"
+TEXT = f"the cat sat on the mat. the dog saw the cat!{EOT}\nthen they sat together. é好\n" * 40
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8", newline="")
+    return path
+
+
+def arguments(text_file, output, *more):
+    return ["--input", str(text_file), "--output", str(output), "--vocab-size", "280",
+            "--special-token", EOT, "--num-workers", "1", *more]  # fmt: skip
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_writes_what_the_function_returns(trainer, text_file, tmp_path, capsys):
+    output = tmp_path / "tokenizer"
+    assert main(arguments(text_file, output, "--trainer", trainer)) == 0
+    vocab, merges = train_bpe(text_file, 280, [EOT], trainer="naive")
+    tokenizer = Tokenizer.from_directory(output)
+    assert tokenizer.vocab == vocab
+    assert tokenizer.merges == merges
+    assert tokenizer.special_tokens == [EOT]
+    assert Tokenizer.from_files(output / "vocab.json", output / "merges.txt").vocab == vocab
+    printed = capsys.readouterr().out
+    assert all(phase in printed for phase in ("reading and counting", "updating", "total"))
+    assert f"trainer: {trainer}" in printed
+
+
+def test_metadata(text_file, tmp_path):
+    output = tmp_path / "tokenizer"
+    assert main(arguments(text_file, output, "--pattern", "cl100k")) == 0
+    metadata = json.loads((output / "metadata.json").read_text())
+    data = text_file.read_bytes()
+    assert metadata["pattern"] == "cl100k"
+    assert metadata["special_tokens"] == [EOT]
+    assert metadata["corpus"]["num_bytes"] == len(data)
+    assert metadata["corpus"]["sha256"] == hashlib.sha256(data).hexdigest()
+    assert float(metadata["unicode_version"]) >= 14
+    assert metadata["library_version"]
+    assert Tokenizer.from_directory(output).pattern == "cl100k"
+
+
+def test_a_vocabulary_that_is_there_is_kept(text_file, tmp_path, capsys):
+    output = tmp_path / "tokenizer"
+    assert main(arguments(text_file, output)) == 0
+    before = (output / "merges.txt").read_bytes()
+    assert main([*arguments(text_file, output), "--vocab-size", "270"]) == 1
+    assert "--overwrite" in capsys.readouterr().err
+    assert (output / "merges.txt").read_bytes() == before
+    assert main([*arguments(text_file, output), "--vocab-size", "270", "--overwrite"]) == 0
+    assert (output / "merges.txt").read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--vocab-size", "100"], "vocab_size is 100"),
+        (["--input", "missing.txt"], "missing.txt"),
+        (["--special-token", EOT], "given twice"),
+        (["--pattern", "("], "pattern '('"),
+        (["--num-workers", "0"], "num_workers is 0"),
+    ],
+)
+def test_errors_are_one_sentence_and_write_nothing(text_file, tmp_path, capsys, more, message):
+    output = tmp_path / "tokenizer"
+    assert main(arguments(text_file, output, *more)) == 1
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("train_bpe: error: ")
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert not output.exists()
+
+
+def test_as_a_module(text_file, tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-m", "cs336_basics.train_bpe",
+         *arguments(text_file, tmp_path / "tokenizer")],
+        capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "280 tokens" in run.stdout
+
+
+def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, capsys):
+    assert main([*arguments(text_file, tmp_path / "tokenizer"), "--vocab-size", "5000"]) == 0
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("train_bpe: warning: no pair was left after ")
+    assert len(error.splitlines()) == 1

@@ -1,0 +1,196 @@
+"""The package as a whole: what importing it costs, which way imports flow, what is built."""
+
+import ast
+import importlib
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cs336_basics
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "cs336_basics"
+EXTENSIONS = sorted(PACKAGE.rglob("*.pyx"))
+
+# folder -> the folders of the package that it may import from
+MAY_IMPORT = {
+    "pretokenization": set(),
+    "bpe": {"pretokenization"},
+    "tokenizer": {"pretokenization"},
+    "model": set(),
+    "datasets": set(),
+    "training": {"model", "pretokenization", "bpe", "tokenizer", "datasets"},
+}
+WITHOUT_TORCH = ("pretokenization", "bpe", "tokenizer", "datasets")
+PEERS = {"tiktoken", "tokenizers", "transformers", "gigatoken", "ffbpe", "rustbpe", "bpeasy"}
+
+
+def run_python(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+
+
+def imports_of(path):
+    """The full names of the modules that a Python file imports, at any depth."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            yield node.module
+
+
+@pytest.mark.parametrize(
+    "name", ["BPE_Trainer", "TRAINERS", "train_bpe", "Tokenizer", "TransformerLM", "ModelConfig"]
+)
+def test_public_names(name):
+    assert getattr(cs336_basics, name) is not None
+    assert name in cs336_basics.__all__
+    assert name in dir(cs336_basics)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Transformer'"):
+        cs336_basics.Transformer  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import cs336_basics",
+        "from cs336_basics import train_bpe, TRAINERS, BPE_Trainer, Tokenizer",
+        "import cs336_basics.train_bpe, cs336_basics.encode, cs336_basics.download",
+    ],
+)
+def test_text_does_not_need_torch(statement):
+    heavy = ("torch", "matplotlib", "ray", "safetensors", *sorted(PEERS))
+    run = run_python(
+        f"{statement}\nimport sys\nprint([name for name in {heavy!r} if name in sys.modules])"
+    )
+    assert run.stdout.strip() == "[]", run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_imports_flow_one_way(folder):
+    for path in (PACKAGE / folder).glob("*.py"):
+        for module in imports_of(path):
+            parts = module.split(".")
+            assert parts[0] not in PEERS, f"{path.name} imports the competitor {parts[0]}"
+            if folder in WITHOUT_TORCH:
+                assert parts[0] != "torch", f"{path.name} imports torch"
+            if parts[0] == "cs336_basics" and len(parts) > 1 and parts[1] in MAY_IMPORT:
+                allowed = MAY_IMPORT[folder] | {folder}
+                assert parts[1] in allowed, f"{folder}/{path.name} imports {module}"
+
+
+def test_no_trainer_version_imports_another():
+    versions = [p for p in (PACKAGE / "bpe").iterdir() if p.name.startswith("v")]
+    assert len(versions) >= 4
+    for path in versions:
+        if path.suffix in (".py", ".pyx"):
+            assert "cs336_basics.bpe.v" not in path.read_text(encoding="utf-8"), path.name
+
+
+@pytest.mark.parametrize("source", EXTENSIONS, ids=lambda path: path.stem)
+def test_every_extension_has_a_stub_that_matches_it(source):
+    name = ".".join(source.relative_to(ROOT).with_suffix("").parts)
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        pytest.fail(f"{name} is not built: run `python setup.py build_ext --inplace`")
+    tree = ast.parse(source.with_suffix(".pyi").read_text(encoding="utf-8"))
+    stub = {
+        node.name: node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+    }
+    public = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    }
+    assert public - set(stub) == set(), "in the extension, not in the stub"
+    for name, node in stub.items():
+        value = getattr(module, name)
+        if isinstance(node, ast.ClassDef):
+            for item in node.body:
+                if isinstance(item, ast.FunctionDef):
+                    assert callable(getattr(value, item.name)), f"{name}.{item.name}"
+                    compare_parameters(item, getattr(value, item.name))
+                elif isinstance(item, ast.AnnAssign):
+                    assert hasattr(value, item.target.id), f"{name}.{item.target.id}"
+        else:
+            compare_parameters(node, value)
+
+
+def compare_parameters(stub, function):
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # compiled without a signature
+    arguments = stub.args
+    named = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    found = [p.name for p in signature.parameters.values() if p.kind not in (2, 4)]
+    if "args" not in signature.parameters and "kwargs" not in signature.parameters:
+        assert [n for n in found if n != "self"] == [n for n in named if n != "self"], stub.name
+
+
+# What a machine without a C++ compiler has: the package without its built extensions.
+UNBUILT = """
+import sys
+class NotBuilt:
+    def find_spec(self, name, path=None, target=None):
+        if name in {names!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, NotBuilt())
+"""
+
+
+def unbuilt(code):
+    names = [".".join(s.relative_to(ROOT).with_suffix("").parts) for s in EXTENSIONS]
+    return run_python(UNBUILT.format(names=names) + code)
+
+
+def test_unbuilt_extensions_say_what_to_run():
+    run = unbuilt("""
+from cs336_basics import TRAINERS
+print(*TRAINERS)
+TRAINERS["memoryview"]()
+""")
+    assert run.stdout.split()[:4] == ["naive", "incremental", "heap", "memoryview"]
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: the 'memoryview' trainer is compiled code")
+    assert "python setup.py build_ext --inplace" in last
+
+
+def test_without_extensions_the_python_versions_work(tmp_path):
+    (tmp_path / "text.txt").write_text("low low lower newest newest widest " * 5)
+    run = unbuilt(f"""
+import warnings; warnings.simplefilter("ignore")
+from cs336_basics import TRAINERS, Tokenizer, train_bpe
+for trainer in ("naive", "incremental", "heap"):
+    vocab, merges = train_bpe({str(tmp_path / "text.txt")!r}, 270, [], trainer=trainer)
+tokenizer = Tokenizer(vocab, merges)
+print(tokenizer.decode(tokenizer.encode("lowest newer")))
+""")
+    assert run.stdout.strip() == "lowest newer", run.stderr
+
+
+def test_the_command_without_extensions_is_one_sentence(tmp_path):
+    (tmp_path / "text.txt").write_text("low low lower " * 5)
+    arguments = ["--input", str(tmp_path / "text.txt"), "--output", str(tmp_path / "out"),
+                 "--vocab-size", "260", "--trainer", "memoryview"]  # fmt: skip
+    run = unbuilt(f"""
+from cs336_basics.train_bpe import main
+sys.exit(main({arguments!r}))
+""")
+    assert run.returncode == 1
+    assert len(run.stderr.strip().splitlines()) == 1
+    assert "python setup.py build_ext --inplace" in run.stderr

@@ -16,9 +16,7 @@ ROOT = Path(__file__).parents[1]
 def machine_info():
     info = {
         "cpu": cpu_model(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores": resolve_num_workers(None),
         "python": platform.python_version(),
     }
     for package in ("numpy", "torch", "regex", "tiktoken", "tokenizers"):

@@ -1,0 +1,29 @@
+"""The Transformer language model, from scratch on torch; it knows nothing of text.
+
+Read `layers.py`, then `attention.py`, then `transformer.py`.
+"""
+
+from cs336_basics.model.attention import (
+    MultiHeadSelfAttention,
+    RotaryPositionalEmbedding,
+    scaled_dot_product_attention,
+    softmax,
+)
+from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU, silu
+from cs336_basics.model.transformer import ModelConfig, TransformerBlock, TransformerLM
+
+__all__ = [
+    "Embedding",
+    "Linear",
+    "ModelConfig",
+    "MultiHeadSelfAttention",
+    "RMSNorm",
+    "RotaryPositionalEmbedding",
+    "SiLUFeedForward",
+    "SwiGLU",
+    "TransformerBlock",
+    "TransformerLM",
+    "scaled_dot_product_attention",
+    "silu",
+    "softmax",
+]

@@ -1,0 +1,196 @@
+"""Attention: softmax, scaled dot-product attention, rotary positions and the multi-head layer.
+
+Shapes: "..." stands for any number of batch dimensions; heads are a batch dimension as well.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from cs336_basics.model.layers import Linear, at_least_float32, check_ids
+
+
+def softmax(x: Tensor, dim: int) -> Tensor:
+    """Exponentials of x, scaled to sum to 1 along `dim`; the shape and dtype of x.
+
+    Computed in float32 at least. Where every entry along `dim` is -inf there is no distribution
+    to return and the result is NaN, as with `torch.softmax`; attention below never comes to that.
+
+    Raises TypeError where x is not floating point.
+    """
+    if not x.is_floating_point():
+        raise TypeError(f"softmax needs floating-point values, not {x.dtype}")
+    precise = at_least_float32(x)
+    # Softmax does not change when a constant is subtracted; with the maximum taken away the
+    # largest exponential is e^0 = 1, so none overflows. A constant needs no gradient.
+    shifted = precise - precise.amax(dim=dim, keepdim=True).detach()
+    exponentials = shifted.exp()
+    return (exponentials / exponentials.sum(dim=dim, keepdim=True)).to(x.dtype)
+
+
+def scaled_dot_product_attention(
+    Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """softmax(Q K^T / sqrt(d_k)) V (Vaswani et al. 2017, section 3.2.1), the readable version.
+
+    Q is (..., queries, d_k), K (..., keys, d_k), V (..., keys, d_v), the result
+    (..., queries, d_v). `mask` is bool, (queries, keys) or with batch dimensions, and True means:
+    this query attends to this key. A query that may attend to no key at all gets zeros, and sends
+    back zero gradients, as in `torch.nn.functional.scaled_dot_product_attention`.
+
+    Raises TypeError where the mask is not bool.
+    """
+    scores = torch.einsum("...qd,...kd->...qk", Q, K) / math.sqrt(Q.shape[-1])
+    if mask is None:
+        return torch.einsum("...qk,...kv->...qv", softmax(scores, dim=-1), V)
+
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be bool (True = attend), not {mask.dtype}")
+    has_key = mask.any(dim=-1, keepdim=True)  # (..., queries, 1)
+    # A row of nothing but -inf would be NaN, so a query without keys is not masked here ...
+    scores = scores.masked_fill(~mask & has_key, -math.inf)  # (..., queries, keys)
+    out = torch.einsum("...qk,...kv->...qv", softmax(scores, dim=-1), V)  # (..., queries, d_v)
+    # ... but here, where a zero also stops its gradient.
+    return out.masked_fill(~has_key, 0.0)
+
+
+class RotaryPositionalEmbedding(Module):
+    """Rotary position embedding, RoPE: turn pairs of features by position-dependent angles.
+
+    At position i the features (2k, 2k + 1) are rotated by i * theta^(-2k / d_k), so that the dot
+    product of a query and a key depends on their distance alone (Su et al. 2021, section 3.2).
+
+    The tables `cos` and `sin`, (max_seq_len, d_k / 2) in float32, are buffers: they move with the
+    module, and are not saved, since they follow from the arguments. The rotation is computed in
+    float32 too, under autocast as well. (`.to(torch.bfloat16)` casts buffers, these among them;
+    TransformerLM's `dtype` leaves them alone.)
+
+    Raises ValueError where d_k is odd.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(
+        self,
+        theta: float,
+        d_k: int,
+        max_seq_len: int,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        if d_k % 2 != 0:
+            raise ValueError(f"RoPE turns pairs of features: d_k must be even, not {d_k}")
+        position = torch.arange(max_seq_len, device=device, dtype=torch.float32)  # (max_seq_len,)
+        feature = torch.arange(0, d_k, 2, device=device, dtype=torch.float32)  # (d_k / 2,)
+        angle = torch.outer(position, theta ** (-feature / d_k))  # (max_seq_len, d_k / 2)
+        self.register_buffer("cos", angle.cos(), persistent=False)
+        self.register_buffer("sin", angle.sin(), persistent=False)
+
+    def forward(self, x: Tensor, token_positions: Tensor | None = None) -> Tensor:
+        """Rotate x: (..., sequence, d_k), queries or keys; the result has its shape and dtype.
+
+        `token_positions` are int32 or int64, (..., sequence); None means 0, 1, 2, ... Their batch
+        dimensions are matched with the first ones of x: (batch, sequence) serves an x of
+        (batch, heads, sequence, d_k), and so do (1, sequence) and (sequence,).
+
+        Raises ValueError where the shapes do not fit or the sequence is longer than max_seq_len;
+        IndexError (on the CPU, not under `torch.compile`) for a position outside the tables.
+        """
+        sequence, d_k = x.shape[-2:]
+        max_seq_len = self.cos.shape[0]
+        if d_k != 2 * self.cos.shape[1]:
+            raise ValueError(f"x has {d_k} features per head, RoPE has {2 * self.cos.shape[1]}")
+
+        if token_positions is None:
+            if sequence > max_seq_len:
+                raise ValueError(
+                    f"the sequence has {sequence} positions, RoPE has tables for {max_seq_len}: "
+                    "shorten the sequence or build it with a larger max_seq_len"
+                )
+            cos, sin = self.cos[:sequence], self.sin[:sequence]  # (sequence, d_k / 2)
+        else:
+            missing = x.ndim - 1 - token_positions.ndim  # batch dimensions, such as heads
+            if token_positions.ndim == 0 or token_positions.shape[-1] != sequence or missing < 0:
+                raise ValueError(
+                    f"token_positions of shape {tuple(token_positions.shape)} do not fit "
+                    f"x of shape {tuple(x.shape)}: they must be (..., {sequence})"
+                )
+            check_ids(token_positions, max_seq_len, "token positions")
+            batch_shape = token_positions.shape[:-1] + (1,) * missing
+            token_positions = token_positions.reshape(*batch_shape, sequence)
+            cos = self.cos[token_positions]  # (..., sequence, d_k / 2)
+            sin = self.sin[token_positions]  # (..., sequence, d_k / 2)
+
+        even, odd = x[..., 0::2], x[..., 1::2]  # (..., sequence, d_k / 2) each
+        rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
+        return rotated.flatten(-2).to(x.dtype)  # (..., sequence, d_k)
+
+
+class MultiHeadSelfAttention(Module):
+    """Causal multi-head self-attention (Vaswani et al. 2017, section 3.2.2).
+
+    Each head has d_k = d_v = d_model / num_heads features.
+
+    `rope` rotates queries and keys; None leaves positions out. It is handed in, so that all layers
+    of a model share one pair of tables. `attention` chooses the readable "reference" above or
+    torch's fused "sdpa"; both compute the same.
+
+    Raises ValueError where num_heads does not divide d_model or `attention` is unknown.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        rope: RotaryPositionalEmbedding | None = None,
+        attention: str = "sdpa",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if d_model % num_heads != 0:
+            raise ValueError(
+                f"num_heads must divide d_model: {num_heads} does not divide {d_model}"
+            )
+        if attention not in ("reference", "sdpa"):
+            raise ValueError(f'attention must be "reference" or "sdpa", not {attention!r}')
+        self.num_heads = num_heads
+        self.attention = attention
+        self.rope = rope
+        self.q_proj = Linear(d_model, d_model, device=device, dtype=dtype)
+        self.k_proj = Linear(d_model, d_model, device=device, dtype=dtype)
+        self.v_proj = Linear(d_model, d_model, device=device, dtype=dtype)
+        self.output_proj = Linear(d_model, d_model, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor, token_positions: Tensor | None = None) -> Tensor:
+        """Let every position of x: (..., sequence, d_model) attend to itself and those before it.
+
+        `token_positions` go to RoPE; which position may see which follows from the order in x.
+        """
+        q = self._split_heads(self.q_proj(x))  # (..., heads, sequence, d_k)
+        k = self._split_heads(self.k_proj(x))  # (..., heads, sequence, d_k)
+        v = self._split_heads(self.v_proj(x))  # (..., heads, sequence, d_k)
+        if self.rope is not None:
+            q = self.rope(q, token_positions)
+            k = self.rope(k, token_positions)
+
+        if self.attention == "sdpa":
+            heads = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            sequence = x.shape[-2]
+            causal = torch.ones(sequence, sequence, dtype=torch.bool, device=x.device).tril()
+            heads = scaled_dot_product_attention(q, k, v, mask=causal)
+
+        joined = heads.transpose(-3, -2).flatten(-2)  # (..., sequence, d_model)
+        out: Tensor = self.output_proj(joined)  # (..., sequence, d_model)
+        return out
+
+    def _split_heads(self, x: Tensor) -> Tensor:
+        """(..., sequence, d_model) -> (..., heads, sequence, d_k)."""
+        d_k = x.shape[-1] // self.num_heads
+        return x.reshape(*x.shape[:-1], self.num_heads, d_k).transpose(-3, -2)

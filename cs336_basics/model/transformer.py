@@ -1,0 +1,199 @@
+"""The Transformer language model: its configuration, one block, the whole.
+
+The default is the model of today's open language models: pre-norm with RMSNorm, rotary positions,
+SwiGLU, no biases, an output head of its own (Touvron et al. 2023, "LLaMA").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import Module, ModuleList
+
+from cs336_basics.model.attention import MultiHeadSelfAttention, RotaryPositionalEmbedding
+from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of a TransformerLM, and which variant of it to build.
+
+    The defaults are CS336's TinyStories model. It cannot be changed once made:
+    `dataclasses.replace(config, num_layers=6)` makes another, checked like the first.
+
+    Raises ValueError, or TypeError for a wrong type, naming the value that will not do.
+    """
+
+    vocab_size: int = 10_000
+    """Number of token ids."""
+    context_length: int = 256
+    """Longest sequence the model takes, in tokens."""
+    d_model: int = 512
+    """Features per token between the layers."""
+    num_layers: int = 4
+    """Number of Transformer blocks."""
+    num_heads: int = 16
+    """Attention heads per block; they divide d_model among them."""
+    d_ff: int = 1344
+    """Inner features of the feed-forward network. For ffn="swiglu" about 8/3 d_model, in multiples
+    of 64; for ffn="silu" the size with as many parameters is 4 d_model."""
+    rope_theta: float = 10_000.0
+    """Base of the rotary angles."""
+    norm: Literal["pre", "post", "none"] = "pre"
+    """Where RMSNorm stands. "pre": before each sublayer and before the head; "post": after each
+    residual sum, so that the head's input is normalized without a final norm; "none": nowhere."""
+    position: Literal["rope", "none"] = "rope"
+    """Rotary positions, or none but what the causal mask gives away."""
+    ffn: Literal["swiglu", "silu"] = "swiglu"
+    """Feed-forward network: W2 (SiLU(W1 x) * W3 x), or W2 SiLU(W1 x)."""
+    attention: Literal["sdpa", "reference"] = "sdpa"
+    """PyTorch's fused attention, or the readable one. Same weights, same results."""
+    norm_eps: float = 1e-5
+    """Added to the mean square in RMSNorm."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no model can be built from."""
+        choices = {
+            "norm": ("pre", "post", "none"),
+            "position": ("rope", "none"),
+            "ffn": ("swiglu", "silu"),
+            "attention": ("sdpa", "reference"),
+        }
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if name in choices:
+                if value not in choices[name]:
+                    names = ", ".join(choices[name])
+                    raise ValueError(f"{name} must be one of {names}; not {value!r}")
+            elif name in ("rope_theta", "norm_eps"):
+                if isinstance(value, bool) or not isinstance(value, (int, float)):
+                    raise TypeError(f"{name} must be a number, not {value!r}")
+                if not (math.isfinite(value) and value > 0):
+                    raise ValueError(f"{name} must be positive and finite, not {value}")
+            else:
+                if isinstance(value, bool) or not isinstance(value, int):
+                    raise TypeError(f"{name} must be a whole number, not {value!r}")
+                if value < 1:
+                    raise ValueError(f"{name} must be at least 1, not {value}")
+        if self.d_model % self.num_heads != 0:
+            raise ValueError(
+                f"num_heads must divide d_model: {self.num_heads} does not divide {self.d_model}"
+            )
+        if self.position == "rope" and self.d_head % 2 != 0:
+            raise ValueError(
+                "RoPE turns pairs of features: d_model / num_heads must be even, not "
+                f"{self.d_model} / {self.num_heads} = {self.d_head}"
+            )
+
+    @property
+    def d_head(self) -> int:
+        """Features per attention head, the d_k of the paper."""
+        return self.d_model // self.num_heads
+
+    def num_parameters(self) -> int:
+        """Number of weights of the model, without building it."""
+        attention = 4 * self.d_model * self.d_model
+        feed_forward = (3 if self.ffn == "swiglu" else 2) * self.d_model * self.d_ff
+        gains = 0 if self.norm == "none" else 2 * self.d_model
+        final_gain = self.d_model if self.norm == "pre" else 0
+        embedding_and_head = 2 * self.vocab_size * self.d_model
+        blocks = self.num_layers * (attention + feed_forward + gains)
+        return embedding_and_head + blocks + final_gain
+
+
+class TransformerBlock(Module):
+    """One layer: self-attention, then the feed-forward network, each with a residual connection.
+
+    `rope` is shared by all blocks of a model; None leaves positions out.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        rope: RotaryPositionalEmbedding | None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.norm = config.norm
+        self.attn = MultiHeadSelfAttention(
+            config.d_model, config.num_heads, rope, config.attention, device=device, dtype=dtype
+        )
+        feed_forward = SwiGLU if config.ffn == "swiglu" else SiLUFeedForward
+        self.ffn = feed_forward(config.d_model, config.d_ff, device=device, dtype=dtype)
+        if self.norm != "none":
+            self.ln1 = RMSNorm(config.d_model, config.norm_eps, device=device, dtype=dtype)
+            self.ln2 = RMSNorm(config.d_model, config.norm_eps, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor, token_positions: Tensor | None = None) -> Tensor:
+        """Transform x: (..., sequence, d_model) into the same shape."""
+        if self.norm == "pre":  # Xiong et al. 2020: the residual stream itself is never rescaled
+            x = x + self.attn(self.ln1(x), token_positions)
+            x = x + self.ffn(self.ln2(x))
+        elif self.norm == "post":  # Vaswani et al. 2017
+            x = self.ln1(x + self.attn(x, token_positions))
+            x = self.ln2(x + self.ffn(x))
+        else:
+            x = x + self.attn(x, token_positions)
+            x = x + self.ffn(x)
+        return x
+
+
+class TransformerLM(Module):
+    """A causal Transformer language model: token ids in, logits of each next token out.
+
+    Parameters are float32 on the CPU unless `device` and `dtype` say otherwise. The state-dict
+    keys are `token_embeddings`, `layers.N.attn.{q,k,v,output}_proj`, `layers.N.{ln1,ln2}`,
+    `layers.N.ffn.{w1,w2,w3}`, `ln_final` and `lm_head`, each followed by `.weight`.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.token_embeddings = Embedding(
+            config.vocab_size, config.d_model, device=device, dtype=dtype
+        )
+        rope = None
+        if config.position == "rope":
+            rope = RotaryPositionalEmbedding(
+                config.rope_theta, config.d_head, config.context_length, device=device
+            )
+        self.layers = ModuleList(
+            TransformerBlock(config, rope, device=device, dtype=dtype)
+            for _ in range(config.num_layers)
+        )
+        self.ln_final = None
+        if config.norm == "pre":
+            self.ln_final = RMSNorm(config.d_model, config.norm_eps, device=device, dtype=dtype)
+        self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
+
+    def forward(self, token_ids: Tensor) -> Tensor:
+        """Return logits (..., sequence, vocab_size) for token_ids (..., sequence), int32 or int64.
+
+        The logits at position i depend on the tokens 0 .. i only and predict token i + 1.
+
+        Raises ValueError where the sequence is longer than the context length, and IndexError (on
+        the CPU, not under `torch.compile`) for an id outside the vocabulary.
+        """
+        sequence = token_ids.shape[-1]
+        if sequence > self.config.context_length:
+            raise ValueError(
+                f"the sequence has {sequence} tokens, the context length is "
+                f"{self.config.context_length}: keep only the last tokens"
+            )
+        x: Tensor = self.token_embeddings(token_ids)  # (..., sequence, d_model)
+        for layer in self.layers:
+            x = layer(x)  # (..., sequence, d_model)
+        if self.ln_final is not None:
+            x = self.ln_final(x)  # (..., sequence, d_model)
+        logits: Tensor = self.lm_head(x)  # (..., sequence, vocab_size)
+        return logits

@@ -1,0 +1,42 @@
+"""Gradient clipping: a bound on the length of one optimizer step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from cs336_basics.model.layers import at_least_float32
+
+
+@torch.no_grad()
+def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float = 1e-6) -> float:
+    """Scale all gradients, in place, so that together their L2 norm is at most `max_l2_norm`.
+
+    The norm is that of all gradients as one long vector (Pascanu et al. 2013), so the direction of
+    the step does not change. Where it exceeds the bound, each gradient is multiplied by
+    max_l2_norm / (norm + eps). Parameters without a gradient are skipped; an infinite bound
+    measures without clipping.
+
+    Returns the norm before clipping, computed in float32 at least; 0 where there is no gradient.
+    If it is infinite or NaN the gradients stay as they are, since no factor could mend them: look
+    at the norm before the optimizer's step.
+
+    Raises ValueError where max_l2_norm is not positive.
+    """
+    if not max_l2_norm > 0:
+        raise ValueError(f"max_l2_norm must be positive, not {max_l2_norm}")
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients:
+        return 0.0
+
+    device = gradients[0].device
+    norms = [torch.linalg.vector_norm(at_least_float32(g)).to(device) for g in gradients]
+    # The norm of the norms is the norm of all. A GPU is waited for only here, once.
+    norm = float(torch.linalg.vector_norm(torch.stack(norms)))
+    if math.isfinite(norm) and norm > max_l2_norm:
+        for gradient in gradients:
+            gradient.mul_(max_l2_norm / (norm + eps))
+    return norm

@@ -1,0 +1,268 @@
+"""Softmax, attention and RoPE against torch and against formulas written another way."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from cs336_basics.model import (
+    MultiHeadSelfAttention,
+    RotaryPositionalEmbedding,
+    scaled_dot_product_attention,
+    softmax,
+)
+
+torch_attention = torch.nn.functional.scaled_dot_product_attention
+
+
+# softmax
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1])
+def test_softmax_equals_torch(dim):
+    x = torch.randn(3, 4, 5, requires_grad=True)
+    ours, theirs = softmax(x, dim), torch.softmax(x, dim)
+    assert_close(ours, theirs)
+    upstream = torch.randn(3, 4, 5)
+    assert_close(torch.autograd.grad(ours, x, upstream), torch.autograd.grad(theirs, x, upstream))
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=1, max_size=8),
+    st.sampled_from([torch.float32, torch.float64, torch.bfloat16]),
+)
+def test_softmax_is_a_distribution_whatever_the_size_of_the_values(values, dtype):
+    x = torch.tensor(values, dtype=dtype)
+    out = softmax(x, 0)
+    assert out.dtype == dtype
+    assert (out >= 0).all()
+    assert abs(out.double().sum() - 1) < 0.02
+    assert_close(out, torch.softmax(x, 0))
+
+
+def test_softmax_with_minus_infinity():
+    x = torch.tensor([[0.0, -math.inf, 0.0], [-math.inf, -math.inf, 5.0]])
+    assert_close(softmax(x, -1), torch.tensor([[0.5, 0.0, 0.5], [0.0, 0.0, 1.0]]))
+    # Documented: no distribution is left to return.
+    assert softmax(torch.full((3,), -math.inf), 0).isnan().all()
+
+
+def test_softmax_gradients_in_float64():
+    x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: softmax(x, 0), (x,))
+
+
+def test_softmax_refuses_integers():
+    with pytest.raises(TypeError, match="int64"):
+        softmax(torch.tensor([1, 2]), 0)
+
+
+# scaled dot-product attention
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_equals_torch(batch, masked):
+    Q = torch.randn(*batch, 5, 8, requires_grad=True)
+    K = torch.randn(*batch, 7, 8, requires_grad=True)
+    V = torch.randn(*batch, 7, 6, requires_grad=True)
+    mask = torch.rand(*batch, 5, 7) < 0.6 if masked else None
+    if mask is not None:
+        mask[..., 0] = True
+    ours = scaled_dot_product_attention(Q, K, V, mask)
+    theirs = torch_attention(Q, K, V, attn_mask=mask)
+    assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+    upstream = torch.randn_like(ours)
+    assert_close(
+        torch.autograd.grad(ours, (Q, K, V), upstream),
+        torch.autograd.grad(theirs, (Q, K, V), upstream),
+        atol=1e-5,
+        rtol=1e-5,
+    )
+
+
+def test_attention_shares_one_mask_among_batches():
+    Q, K, V = torch.randn(3, 2, 4, 5, 8)
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    assert_close(
+        scaled_dot_product_attention(Q, K, V, mask), torch_attention(Q, K, V, is_causal=True)
+    )
+
+
+def test_a_query_without_any_key_gets_zeros_and_sends_no_gradient():
+    Q, K, V = (torch.randn(2, 4, 8, requires_grad=True) for _ in range(3))
+    mask = torch.ones(4, 4, dtype=torch.bool)
+    mask[1] = False
+    ours = scaled_dot_product_attention(Q, K, V, mask)
+    assert torch.equal(ours[:, 1], torch.zeros(2, 8))
+    gradients = torch.autograd.grad(ours.square().sum(), (Q, K, V))
+    assert torch.equal(gradients[0][:, 1], torch.zeros(2, 8))
+    theirs = torch_attention(Q, K, V, attn_mask=mask)
+    assert_close(ours, theirs)
+    assert_close(gradients, torch.autograd.grad(theirs.square().sum(), (Q, K, V)))
+
+
+def test_attention_refuses_a_mask_that_is_not_bool():
+    x = torch.randn(4, 8)
+    with pytest.raises(TypeError, match="mask must be bool"):
+        scaled_dot_product_attention(x, x, x, torch.ones(4, 4))
+
+
+def test_attention_gradients_in_float64():
+    Q, K, V = (torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    mask = torch.tensor([[True, False, False], [False, False, False], [True, True, True]])
+    assert torch.autograd.gradcheck(
+        lambda *qkv: scaled_dot_product_attention(*qkv, mask), (Q, K, V)
+    )
+
+
+# RoPE
+
+
+def complex_rope(x, positions, theta):
+    """RoPE as the paper states it: each pair is a complex number, multiplied by e^(i m theta_k)."""
+    d_k = x.shape[-1]
+    frequencies = theta ** (-2 * torch.arange(d_k // 2, dtype=torch.float64) / d_k)
+    turns = torch.exp(1j * positions[..., None].double() * frequencies)
+    pairs = torch.complex(x[..., 0::2].double(), x[..., 1::2].double()) * turns
+    return torch.view_as_real(pairs).flatten(-2).to(x.dtype)
+
+
+@pytest.mark.parametrize("shape", [(7, 8), (3, 7, 8), (3, 2, 7, 8), (1, 3, 2, 7, 8)])
+@pytest.mark.parametrize("theta", [10_000.0, 500.0])
+def test_rope_equals_complex_multiplication(shape, theta):
+    x = torch.randn(shape)
+    rope = RotaryPositionalEmbedding(theta, 8, 7)
+    expected = complex_rope(x, torch.arange(7), theta)
+    assert_close(rope(x), expected)
+    assert_close(rope(x, torch.arange(7)), expected)
+    assert_close(rope(x, torch.arange(7, dtype=torch.int32)), expected)
+
+
+def test_rope_in_one_plane_by_hand():
+    rope = RotaryPositionalEmbedding(10_000.0, 2, 4)
+    x = torch.tensor([[1.0, 0.0]] * 4)
+    expected = [[math.cos(m), math.sin(m)] for m in range(4)]
+    assert_close(rope(x), torch.tensor(expected))
+
+
+def test_rope_matches_batch_dimensions_of_positions_with_the_first_of_x():
+    x = torch.randn(3, 2, 5, 8)  # (batch, heads, sequence, d_k)
+    rope = RotaryPositionalEmbedding(10_000.0, 8, 100)
+    positions = torch.randint(0, 100, (3, 5))  # (batch, sequence)
+    expected = complex_rope(x, positions[:, None, :], 10_000.0)
+    assert_close(rope(x, positions), expected, atol=2e-5, rtol=1e-5)
+    assert_close(rope(x, positions[:, None]), expected, atol=2e-5, rtol=1e-5)
+    # One batch of positions for all, as (1, sequence); and x without heads.
+    assert_close(rope(x, positions[:1]), rope(x, positions[0]))
+    assert_close(rope(x[:, 0], positions), rope(x, positions)[:, 0])
+
+
+def test_rope_keeps_lengths_and_sees_only_distances():
+    rope = RotaryPositionalEmbedding(10_000.0, 16, 64)
+    q, k = torch.randn(2, 1, 16)
+    assert_close(rope(q, torch.tensor([41])).norm(), q.norm())
+    near = rope(q, torch.tensor([9])) @ rope(k, torch.tensor([4])).T
+    far = rope(q, torch.tensor([55])) @ rope(k, torch.tensor([50])).T
+    assert_close(near, far, atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(near, rope(q, torch.tensor([9])) @ rope(k, torch.tensor([5])).T)
+
+
+def test_rope_saves_nothing_and_has_float32_tables():
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        rope = RotaryPositionalEmbedding(10_000.0, 8, 16)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert rope.state_dict() == {}
+    assert list(rope.parameters()) == []
+    assert rope.cos.dtype == rope.sin.dtype == torch.float32
+    x = torch.randn(2, 16, 8).bfloat16()
+    assert rope(x).dtype == torch.bfloat16
+    assert_close(rope(x), rope(x.float()).bfloat16(), atol=0, rtol=0)
+
+
+def test_rope_errors():
+    with pytest.raises(ValueError, match="d_k must be even, not 7"):
+        RotaryPositionalEmbedding(10_000.0, 7, 16)
+    rope = RotaryPositionalEmbedding(10_000.0, 8, 16)
+    with pytest.raises(ValueError, match="has 17 positions, RoPE has tables for 16"):
+        rope(torch.randn(17, 8))
+    with pytest.raises(IndexError, match=r"token positions must lie in 0 \.\. 15.* 16$"):
+        rope(torch.randn(2, 8), torch.tensor([3, 16]))
+    with pytest.raises(IndexError, match="-1"):
+        rope(torch.randn(2, 8), torch.tensor([-1, 3]))
+    with pytest.raises(TypeError, match="token positions must be int32 or int64"):
+        rope(torch.randn(2, 8), torch.tensor([0.0, 1.0]))
+    with pytest.raises(ValueError, match="x has 6 features per head, RoPE has 8"):
+        rope(torch.randn(2, 6))
+    for shape in [(3,), (1,), (), (1, 1, 2)]:  # the second would broadcast, and be wrong
+        with pytest.raises(ValueError, match="token_positions of shape"):
+            rope(torch.randn(4, 2, 8), torch.zeros(shape, dtype=torch.long))
+
+
+# the multi-head layer
+
+
+def torch_multihead(layer, x):
+    """torch.nn.MultiheadAttention with our weights and a causal mask."""
+    theirs = torch.nn.MultiheadAttention(x.shape[-1], layer.num_heads, bias=False, batch_first=True)
+    projections = [layer.q_proj.weight, layer.k_proj.weight, layer.v_proj.weight]
+    theirs.load_state_dict(
+        {"in_proj_weight": torch.cat(projections), "out_proj.weight": layer.output_proj.weight}
+    )
+    forbidden = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool).triu(1)
+    return theirs(x, x, x, attn_mask=forbidden, need_weights=False)[0]
+
+
+@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+@pytest.mark.parametrize("num_heads", [1, 2, 4])
+def test_multihead_equals_torch(attention, num_heads):
+    layer = MultiHeadSelfAttention(8, num_heads, attention=attention)
+    x = torch.randn(3, 5, 8)
+    assert_close(layer(x), torch_multihead(layer, x), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("with_rope", [False, True])
+def test_reference_and_sdpa_agree(batch, with_rope):
+    rope = RotaryPositionalEmbedding(10_000.0, 8, 12) if with_rope else None
+    reference = MultiHeadSelfAttention(32, 4, rope, "reference")
+    fast = MultiHeadSelfAttention(32, 4, rope, "sdpa")
+    fast.load_state_dict(reference.state_dict())
+    x = torch.randn(*batch, 12, 32, requires_grad=True)
+    outputs, gradients = [], []
+    for layer in (reference, fast):
+        out = layer(x)
+        gradients.append(torch.autograd.grad(out.square().sum(), (x, *layer.parameters())))
+        outputs.append(out)
+    assert_close(outputs[0], outputs[1], atol=1e-5, rtol=1e-5)
+    assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-5)
+
+
+def test_multihead_passes_positions_to_rope():
+    layer = MultiHeadSelfAttention(16, 2, RotaryPositionalEmbedding(10_000.0, 8, 50))
+    x = torch.randn(3, 6, 16)
+    default = layer(x)
+    assert_close(layer(x, torch.arange(6)), default)
+    assert_close(layer(x, torch.arange(6)[None]), default)
+    # Only distances count, so a shift of all positions changes nothing, a stretch does.
+    assert_close(layer(x, torch.arange(6) + 40), default, atol=1e-5, rtol=1e-5)
+    stretched = torch.stack([torch.arange(6), torch.arange(6) * 2, torch.arange(6) * 3])
+    out = layer(x, stretched)
+    assert_close(out[0], default[0])
+    assert not torch.allclose(out[1], default[1], atol=1e-3)
+    assert_close(out[2], layer(x[2], torch.arange(6) * 3))
+
+
+def test_multihead_errors():
+    with pytest.raises(ValueError, match="3 does not divide 16"):
+        MultiHeadSelfAttention(16, 3)
+    with pytest.raises(ValueError, match="'flash'"):
+        MultiHeadSelfAttention(16, 2, attention="flash")

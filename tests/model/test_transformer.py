@@ -1,0 +1,392 @@
+"""The language model: configuration, names, causality, and agreement with an independent one."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from cs336_basics.model import ModelConfig, RotaryPositionalEmbedding, TransformerLM
+
+SMALL = ModelConfig(
+    vocab_size=50,
+    context_length=12,
+    d_model=16,
+    num_layers=2,
+    num_heads=2,
+    d_ff=24,
+    rope_theta=500.0,  # not the defaults, so that a value that gets lost shows
+    norm_eps=1e-2,
+)
+VARIANTS = [
+    dataclasses.replace(SMALL, norm=norm, position=position, ffn=ffn)
+    for norm, position, ffn in itertools.product(
+        ("pre", "post", "none"), ("rope", "none"), ("swiglu", "silu")
+    )
+]
+
+
+def variant_name(config):
+    return f"{config.norm}-{config.position}-{config.ffn}"
+
+
+every_variant = pytest.mark.parametrize("config", VARIANTS, ids=variant_name)
+
+
+# configuration
+
+
+def test_the_defaults_are_the_tinystories_model():
+    config = ModelConfig()
+    assert (config.vocab_size, config.context_length) == (10_000, 256)
+    assert (config.d_model, config.num_layers, config.num_heads) == (512, 4, 16)
+    assert (config.d_ff, config.rope_theta, config.norm_eps) == (1344, 10_000.0, 1e-5)
+    # 2 * 10,000 * 512 embedding and head, 4 blocks, nine gains of 512.
+    assert config.num_parameters() == 22_696_448
+
+
+@every_variant
+def test_num_parameters_is_what_the_model_has(config):
+    model = TransformerLM(config)
+    assert config.num_parameters() == sum(p.numel() for p in model.parameters())
+
+
+WHOLE = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("value", [0, -3])
+def test_config_refuses_sizes_below_one(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, not {value}"):
+        ModelConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("value", [2.0, "8", True, None])
+def test_config_refuses_sizes_of_another_type(name, value):
+    with pytest.raises(TypeError, match=f"{name} must be a whole number, not {value!r}"):
+        ModelConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["rope_theta", "norm_eps"])
+def test_config_refuses_bad_numbers(name):
+    for value in (0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match=f"{name} must be positive and finite"):
+            ModelConfig(**{name: value})
+    with pytest.raises(TypeError, match=f"{name} must be a number, not '1e4'"):
+        ModelConfig(**{name: "1e4"})
+
+
+@pytest.mark.parametrize("name", ["norm", "position", "ffn", "attention"])
+@pytest.mark.parametrize("value", ["", "PRE", "relu", None, ["pre"]])
+def test_config_refuses_unknown_names(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be one of"):
+        ModelConfig(**{name: value})
+
+
+def test_config_checks_heads():
+    with pytest.raises(ValueError, match="7 does not divide 512"):
+        ModelConfig(num_heads=7)
+    with pytest.raises(ValueError, match="d_model / num_heads must be even, not 6 / 2 = 3"):
+        ModelConfig(d_model=6, num_heads=2)
+    assert ModelConfig(d_model=6, num_heads=2, position="none").d_head == 3
+
+
+def test_config_cannot_be_changed_into_something_unchecked():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        SMALL.num_heads = 7
+    with pytest.raises(ValueError, match="num_heads"):
+        dataclasses.replace(SMALL, num_heads=7)
+
+
+# names and structure
+
+
+def expected_names(config):
+    names = ["token_embeddings.weight", "lm_head.weight"]
+    if config.norm == "pre":
+        names.append("ln_final.weight")
+    for i in range(config.num_layers):
+        names += [f"layers.{i}.attn.{p}_proj.weight" for p in ("q", "k", "v", "output")]
+        names += [f"layers.{i}.ffn.{w}.weight" for w in ("w1", "w2")]
+        if config.ffn == "swiglu":
+            names.append(f"layers.{i}.ffn.w3.weight")
+        if config.norm != "none":
+            names += [f"layers.{i}.ln1.weight", f"layers.{i}.ln2.weight"]
+    return set(names)
+
+
+@every_variant
+def test_state_dict_names(config):
+    model = TransformerLM(config)
+    assert set(model.state_dict()) == expected_names(config)
+    assert {name for name, _ in model.named_parameters()} == expected_names(config)
+
+
+def test_all_layers_share_one_rope():
+    model = TransformerLM(dataclasses.replace(SMALL, num_layers=5))
+    assert len(list(model.buffers())) == 2  # cos and sin, once
+    assert len({id(layer.attn.rope) for layer in model.layers}) == 1
+    duplicate = copy.deepcopy(model).double()
+    assert len(list(duplicate.buffers())) == 2
+    assert not any(isinstance(m, RotaryPositionalEmbedding) for m in no_rope().modules())
+
+
+def no_rope():
+    return TransformerLM(dataclasses.replace(SMALL, position="none"))
+
+
+# behaviour
+
+
+def independent_forward(config, weights, ids):
+    """The whole model once more, on torch.nn.functional and complex numbers."""
+    F = torch.nn.functional
+
+    def norm(x, name):
+        return F.rms_norm(x, x.shape[-1:], weights[name], config.norm_eps)
+
+    def rotate(x):
+        position = torch.arange(x.shape[-2], dtype=torch.float64)
+        feature = torch.arange(config.d_head // 2, dtype=torch.float64)
+        angle = position[:, None] * config.rope_theta ** (-2 * feature / config.d_head)
+        pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+        turned = pairs * torch.polar(torch.ones_like(angle), angle)
+        return torch.view_as_real(turned).flatten(-2).to(x.dtype)
+
+    def attention(x, prefix):
+        def heads(name):
+            y = F.linear(x, weights[f"{prefix}.attn.{name}_proj.weight"])
+            return y.unflatten(-1, (config.num_heads, config.d_head)).transpose(-2, -3)
+
+        q, k, v = heads("q"), heads("k"), heads("v")
+        if config.position == "rope":
+            q, k = rotate(q), rotate(k)
+        scores = q @ k.mT / math.sqrt(config.d_head)
+        scores = scores + torch.full(scores.shape[-2:], -math.inf).triu(1)
+        mixed = (torch.softmax(scores, -1) @ v).transpose(-2, -3).flatten(-2)
+        return F.linear(mixed, weights[f"{prefix}.attn.output_proj.weight"])
+
+    def feed_forward(x, prefix):
+        inner = F.silu(F.linear(x, weights[f"{prefix}.ffn.w1.weight"]))
+        if config.ffn == "swiglu":
+            inner = inner * F.linear(x, weights[f"{prefix}.ffn.w3.weight"])
+        return F.linear(inner, weights[f"{prefix}.ffn.w2.weight"])
+
+    x = F.embedding(ids, weights["token_embeddings.weight"])
+    for i in range(config.num_layers):
+        prefix = f"layers.{i}"
+        for sublayer, gain in ((attention, "ln1"), (feed_forward, "ln2")):
+            if config.norm == "pre":
+                x = x + sublayer(norm(x, f"{prefix}.{gain}.weight"), prefix)
+            elif config.norm == "post":
+                x = norm(x + sublayer(x, prefix), f"{prefix}.{gain}.weight")
+            else:
+                x = x + sublayer(x, prefix)
+    if config.norm == "pre":
+        x = norm(x, "ln_final.weight")
+    return F.linear(x, weights["lm_head.weight"])
+
+
+def randomize_gains(model):
+    """Gains start at 1, where a forgotten or misplaced one would not show."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "ln" in name:
+                parameter.uniform_(0.5, 1.5)
+
+
+@every_variant
+@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+def test_model_equals_an_independent_one(config, attention):
+    model = TransformerLM(dataclasses.replace(config, attention=attention))
+    randomize_gains(model)
+    ids = torch.randint(0, 50, (3, 9))
+    expected = independent_forward(config, model.state_dict(), ids)
+    assert_close(model(ids), expected, atol=1e-4, rtol=1e-4)
+
+
+@every_variant
+def test_reference_and_sdpa_models_agree(config):
+    reference = TransformerLM(dataclasses.replace(config, attention="reference"))
+    fast = TransformerLM(dataclasses.replace(config, attention="sdpa"))
+    fast.load_state_dict(reference.state_dict())
+    ids = torch.randint(0, 50, (3, 12))
+    losses = []
+    for model in (reference, fast):
+        logits = model(ids)
+        losses.append(logits)
+        logits.log_softmax(-1).square().mean().backward()
+    assert_close(losses[0], losses[1], atol=1e-5, rtol=1e-5)
+    for ours, theirs in zip(reference.parameters(), fast.parameters(), strict=True):
+        assert_close(ours.grad, theirs.grad, atol=1e-5, rtol=1e-5)
+
+
+def test_the_reference_never_calls_the_fast_path(monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("called")
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", fail)
+    ids = torch.zeros(3, dtype=torch.long)
+    TransformerLM(dataclasses.replace(SMALL, attention="reference"))(ids)
+    with pytest.raises(AssertionError, match="called"):
+        TransformerLM(dataclasses.replace(SMALL, attention="sdpa"))(ids)
+
+
+@every_variant
+@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+def test_no_token_changes_the_logits_before_it(config, attention):
+    model = TransformerLM(dataclasses.replace(config, attention=attention))
+    ids = torch.randint(0, 50, (12,))
+    before = model(ids)
+    for t in range(12):
+        changed = ids.clone()
+        changed[t] = (ids[t] + 1) % 50
+        after = model(changed)
+        assert_close(after[:t], before[:t], atol=1e-6, rtol=1e-6)
+        # ... and does change those at and after it.
+        assert all(not torch.allclose(after[i], before[i], atol=1e-6) for i in range(t, 12))
+
+
+@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+def test_sequences_of_a_batch_do_not_touch(attention):
+    model = TransformerLM(dataclasses.replace(SMALL, attention=attention))
+    ids = torch.randint(0, 50, (4, 3, 7))
+    together = model(ids)
+    assert together.shape == (4, 3, 7, 50)
+    for i, j in itertools.product(range(4), range(3)):
+        assert_close(together[i, j], model(ids[i, j]), atol=1e-5, rtol=1e-5)
+
+
+def test_shorter_sequences_give_the_beginning_of_longer_ones():
+    model = TransformerLM(SMALL)
+    ids = torch.randint(0, 50, (2, 12))
+    assert_close(model(ids[:, :5]), model(ids)[:, :5], atol=1e-5, rtol=1e-5)
+
+
+def test_position_matters_only_with_rope():
+    # Without positions and with the causal mask, one repeated token looks the same everywhere;
+    # the last token sees its predecessors as a set.
+    ids = torch.tensor([[1, 2, 3, 4], [3, 1, 2, 4]])
+    with_rope, without = TransformerLM(SMALL)(ids), no_rope()(ids)
+    one_layer = dataclasses.replace(SMALL, num_layers=1, position="none")
+    as_set = TransformerLM(one_layer)(ids)
+    assert_close(as_set[0, -1], as_set[1, -1], atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(with_rope[0, -1], with_rope[1, -1], atol=1e-3)
+    assert without.isfinite().all()
+
+
+@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+def test_gradients_in_float64(attention):
+    config = ModelConfig(
+        vocab_size=5,
+        context_length=3,
+        d_model=4,
+        num_layers=1,
+        num_heads=2,
+        d_ff=4,
+        attention=attention,
+    )
+    model = TransformerLM(config).double()
+    names = [name for name, _ in model.named_parameters()]
+    ids = torch.tensor([[0, 4, 2]])
+
+    def logits(*weights):
+        named = dict(zip(names, weights, strict=True))
+        return torch.func.functional_call(model, named, (ids,))
+
+    weights = tuple(p.detach().clone().requires_grad_() for p in model.parameters())
+    assert torch.autograd.gradcheck(logits, weights)
+
+
+def test_model_errors():
+    model = TransformerLM(SMALL)
+    with pytest.raises(ValueError, match="has 13 tokens, the context length is 12"):
+        model(torch.zeros(2, 13, dtype=torch.long))
+    with pytest.raises(ValueError, match="has 13 tokens, the context length is 12"):
+        no_rope()(torch.zeros(13, dtype=torch.long))
+    with pytest.raises(IndexError, match=r"token ids must lie in 0 \.\. 49.* 50$"):
+        model(torch.tensor([3, 50]))
+
+
+# dtypes, devices, compilation
+
+
+def test_bfloat16_autocast_stays_close_to_float32():
+    model = TransformerLM(SMALL)
+    ids = torch.randint(0, 50, (2, 12))
+    for attention in ("sdpa", "reference"):
+        for layer in model.layers:
+            layer.attn.attention = attention
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            low = model(ids)
+        assert low.dtype == torch.bfloat16
+        assert_close(low.float(), model(ids), atol=0.05, rtol=0.05)
+        low.float().square().mean().backward()
+        assert all(p.grad.isfinite().all() for p in model.parameters())
+    assert model.layers[0].attn.rope.cos.dtype == torch.float32
+
+
+def test_bfloat16_weights():
+    torch.manual_seed(1)
+    model = TransformerLM(SMALL, dtype=torch.bfloat16)
+    assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
+    assert {b.dtype for b in model.buffers()} == {torch.float32}
+    ids = torch.randint(0, 50, (2, 12))
+    low = model(ids)
+    assert low.dtype == torch.bfloat16
+    assert_close(low.float(), model.float()(ids), atol=0.1, rtol=0.1)
+
+
+def test_device_argument_reaches_parameters_and_tables():
+    model = TransformerLM(SMALL, device="meta")
+    tensors = [*model.parameters(), *model.buffers()]
+    assert {t.device.type for t in tensors} == {"meta"}
+    assert model(torch.zeros(2, 5, dtype=torch.long, device="meta")).shape == (2, 5, 50)
+
+
+@every_variant
+def test_compiles_into_one_graph(config):
+    # "aot_eager" traces forward and backward like the real compiler, but generates no code.
+    torch.compiler.reset()  # many variants of one class would reach the limit of recompilations
+    model = TransformerLM(config)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    ids = torch.randint(0, 50, (2, 12))
+    assert_close(compiled(ids), model(ids))
+    compiled(ids).square().mean().backward()
+    assert all(p.grad is not None for p in model.parameters())
+    with pytest.raises(ValueError, match="has 13 tokens"):
+        torch.compile(model, backend="eager")(torch.zeros(13, dtype=torch.long))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["sdpa", "reference"])
+def test_compiled_code_computes_the_same(attention):
+    model = TransformerLM(dataclasses.replace(SMALL, attention=attention))
+    compiled = torch.compile(model, fullgraph=True)
+    ids = torch.randint(0, 50, (2, 12))
+    assert_close(compiled(ids), model(ids), atol=1e-5, rtol=1e-5)
+    gradients = []
+    for version in (compiled, model):
+        model.zero_grad()
+        version(ids).square().mean().backward()
+        gradients.append([p.grad.clone() for p in model.parameters()])
+    assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-5)
+
+
+def test_the_model_knows_nothing_of_text():
+    program = (
+        "import sys, cs336_basics.model\n"
+        "bad = [name for name in sys.modules if name.startswith(('cs336_basics.tokenizer',"
+        " 'cs336_basics.training', 'cs336_basics.bpe', 'cs336_basics.pretokenization'))]\n"
+        "sys.exit(str(bad) if bad else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

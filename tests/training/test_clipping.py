@@ -1,0 +1,108 @@
+"""Gradient clipping against torch.nn.utils.clip_grad_norm_."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from cs336_basics.training import clip_gradients
+
+
+def parameters_with_gradients(scale=1.0, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(5, 4), (7,), (), (2, 3, 4)]
+    parameters = [torch.zeros(shape, dtype=dtype, requires_grad=True) for shape in shapes]
+    for parameter in parameters:
+        noise = torch.randn(parameter.shape, generator=generator) * scale
+        parameter.grad = noise.to(dtype)
+    parameters.insert(1, torch.zeros(3, requires_grad=True))  # no gradient
+    parameters.append(torch.zeros(3))  # never has one
+    return parameters
+
+
+def gradients(parameters):
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+@pytest.mark.parametrize("max_norm", [1e-3, 1.0, 5.0, 1e6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_equals_torch(max_norm, dtype):
+    ours = parameters_with_gradients(dtype=dtype)
+    theirs = parameters_with_gradients(dtype=dtype)
+    norm = clip_gradients(ours, max_norm)
+    expected = torch.nn.utils.clip_grad_norm_([p for p in theirs if p.requires_grad], max_norm)
+    assert isinstance(norm, float)
+    tolerance = 0.01 if dtype == torch.bfloat16 else 1e-5
+    assert norm == pytest.approx(expected.item(), rel=tolerance)
+    assert_close(gradients(ours), gradients(theirs), rtol=tolerance, atol=1e-7)
+
+
+def test_the_result_has_the_norm_that_was_asked_for_and_the_same_direction():
+    parameters = parameters_with_gradients(scale=100.0)
+    before = torch.cat([g.flatten() for g in gradients(parameters)])
+    norm = clip_gradients(parameters, 2.0)
+    after = torch.cat([g.flatten() for g in gradients(parameters)])
+    assert norm == pytest.approx(before.norm().item())
+    assert after.norm() <= 2.0
+    assert_close(after.norm(), torch.tensor(2.0))
+    assert_close(after / after.norm(), before / before.norm())
+
+
+def test_small_gradients_stay_bit_for_bit():
+    parameters = parameters_with_gradients()
+    before = [g.clone() for g in gradients(parameters)]
+    assert clip_gradients(parameters, math.inf) == clip_gradients(parameters, 100.0) > 1
+    assert all(map(torch.equal, before, gradients(parameters)))
+
+
+def test_in_place_with_a_generator():
+    parameters = parameters_with_gradients()
+    storages = [g.data_ptr() for g in gradients(parameters)]
+    first = clip_gradients((p for p in parameters), 0.1)
+    assert first > 1
+    assert storages == [g.data_ptr() for g in gradients(parameters)]
+    assert clip_gradients(iter(parameters), 0.1) == pytest.approx(0.1, rel=1e-4)
+
+
+def test_dtypes_may_be_mixed():
+    parameters = [torch.zeros(2, dtype=dtype) for dtype in (torch.float64, torch.bfloat16)]
+    for parameter in parameters:
+        parameter.grad = torch.full_like(parameter, 2.0)
+    assert clip_gradients(parameters, 2.0) == pytest.approx(4.0)
+    assert [p.grad.dtype for p in parameters] == [torch.float64, torch.bfloat16]
+    assert_close([p.grad.tolist() for p in parameters], [[1.0, 1.0]] * 2, atol=1e-6, rtol=0)
+
+
+def test_eps_enters_the_factor():
+    parameter = torch.zeros(1, requires_grad=True)
+    parameter.grad = torch.tensor([4.0])
+    clip_gradients([parameter], 1.0, eps=1.0)
+    assert_close(parameter.grad, torch.tensor([4.0 / 5.0]))
+
+
+def test_no_gradients():
+    assert clip_gradients([], 1.0) == 0.0
+    assert clip_gradients([torch.zeros(2, requires_grad=True)], 1.0) == 0.0
+    zero = torch.zeros(2, requires_grad=True)
+    zero.grad = torch.zeros(2)
+    assert clip_gradients([zero], 1.0) == 0.0
+    assert torch.equal(zero.grad, torch.zeros(2))
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+def test_a_norm_that_is_not_finite_is_reported_and_changes_nothing(bad):
+    parameters = parameters_with_gradients()
+    parameters[0].grad[2, 1] = bad
+    before = [g.clone() for g in gradients(parameters)]
+    norm = clip_gradients(parameters, 1.0)
+    assert math.isnan(norm) if math.isnan(bad) else norm == math.inf
+    assert_close(gradients(parameters), before, atol=0, rtol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan])
+def test_refuses_a_bad_bound(bad):
+    with pytest.raises(ValueError, match=f"max_l2_norm must be positive, not {bad}"):
+        clip_gradients(parameters_with_gradients(), bad)

@@ -1,0 +1,122 @@
+"""Batches: every window, both ends, and files that are mapped instead of read."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.training import get_batch
+
+
+@settings(deadline=None)
+@given(st.integers(1, 20), st.integers(1, 12), st.integers(1, 9), st.integers(0, 2**32))
+def test_targets_are_the_inputs_one_token_later(extra, context_length, batch_size, seed):
+    dataset = np.arange(1000, 1000 + context_length + extra, dtype=np.uint16)
+    generator = np.random.default_rng(seed)
+    inputs, targets = get_batch(dataset, batch_size, context_length, "cpu", generator)
+    for tensor in (inputs, targets):
+        assert tensor.shape == (batch_size, context_length)
+        assert tensor.dtype == torch.int64
+        assert tensor.device.type == "cpu"
+        assert tensor.is_contiguous()
+    start = inputs[:, :1] - 1000
+    assert start.min() >= 0
+    assert start.max() <= extra - 1
+    assert torch.equal(inputs, 1000 + start + torch.arange(context_length))
+    assert torch.equal(targets, inputs + 1)
+
+
+def test_every_start_is_possible_and_equally_likely():
+    dataset = np.arange(100)
+    context_length, draws = 7, 93 * 1000
+    generator = np.random.default_rng(0)
+    inputs, targets = get_batch(dataset, draws, context_length, "cpu", generator)
+    counts = Counter(inputs[:, 0].tolist())
+    assert set(counts) == set(range(93))  # 0 .. n - context_length - 1
+    assert targets.max() == 99  # the last token of all is a target
+    # Each count is binomial: mean 1000, standard deviation 31.4.
+    assert all(abs(count - 1000) < 5 * 31.4 for count in counts.values())
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int32", "int64", ">u2"])
+def test_any_integer_dtype(dtype):
+    largest = min(np.iinfo(dtype).max, 2**32 - 1)
+    dataset = np.array([largest, 0, largest], dtype=dtype)
+    inputs, targets = get_batch(dataset, 4, 2, "cpu")
+    assert inputs.tolist() == [[largest, 0]] * 4
+    assert targets.tolist() == [[0, largest]] * 4
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+def test_memory_map(tmp_path, dtype):
+    tokens = np.random.default_rng(0).integers(0, 60_000, 5000).astype(dtype)
+    np.save(tmp_path / "tokens.npy", tokens)
+    mapped = np.load(tmp_path / "tokens.npy", mmap_mode="r")
+    batches = [
+        get_batch(dataset, 16, 32, "cpu", np.random.default_rng(7)) for dataset in (tokens, mapped)
+    ]
+    for from_array, from_map in zip(*batches, strict=True):
+        assert type(from_map) is torch.Tensor
+        assert torch.equal(from_array, from_map)
+    batches[1][0].add_(1)  # a copy: the read-only file is not touched
+    assert np.array_equal(mapped, tokens)
+
+
+def test_generator_decides():
+    dataset = np.arange(10_000)
+    one, same = (get_batch(dataset, 8, 4, "cpu", np.random.default_rng(3)) for _ in range(2))
+    assert torch.equal(one[0], same[0])
+    generator = np.random.default_rng(3)
+    batches = [get_batch(dataset, 8, 4, "cpu", generator)[0] for _ in range(2)]
+    assert torch.equal(batches[0], one[0])
+    assert not torch.equal(batches[0], batches[1])
+    fresh = [get_batch(dataset, 8, 4, "cpu")[0] for _ in range(2)]
+    assert not torch.equal(fresh[0], fresh[1])
+
+
+def test_shortest_dataset():
+    inputs, targets = get_batch(np.arange(6), 3, 5, "cpu")
+    assert inputs.tolist() == [[0, 1, 2, 3, 4]] * 3
+    assert targets.tolist() == [[1, 2, 3, 4, 5]] * 3
+
+
+@pytest.mark.parametrize("length", [0, 1, 4, 5])
+def test_dataset_too_short(length):
+    with pytest.raises(ValueError, match=f"has {length} tokens.* length of 5 needs at least 6"):
+        get_batch(np.arange(length), 3, 5, "cpu")
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"one dimension, not the shape \(5, 5\)"):
+        get_batch(np.zeros((5, 5), dtype=int), 1, 2, "cpu")
+    for dtype in (float, bool, object):
+        with pytest.raises(TypeError, match="integer token ids"):
+            get_batch(np.zeros(9, dtype=dtype), 1, 2, "cpu")
+    with pytest.raises(ValueError, match="not 0 and 2"):
+        get_batch(np.arange(9), 0, 2, "cpu")
+    with pytest.raises(ValueError, match="not 1 and 0"):
+        get_batch(np.arange(9), 1, 0, "cpu")
+
+
+def test_torchs_own_error_for_a_missing_device():
+    with pytest.raises((RuntimeError, AssertionError)) as ours:
+        get_batch(np.arange(99), 4, 8, "cuda:99")
+    with pytest.raises((RuntimeError, AssertionError)) as theirs:
+        torch.zeros(1).to("cuda:99")
+    assert type(ours.value) is type(theirs.value)
+    assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda():
+    dataset = np.arange(1000, dtype=np.uint16)
+    on_gpu = get_batch(dataset, 8, 16, "cuda", np.random.default_rng(0))
+    on_cpu = get_batch(dataset, 8, 16, "cpu", np.random.default_rng(0))
+    for gpu, cpu in zip(on_gpu, on_cpu, strict=True):
+        assert gpu.device.type == "cuda"
+        assert torch.equal(gpu.cpu(), cpu)

@@ -9,15 +9,26 @@ from setuptools.errors import CompileError, PlatformError
 
 # module, sources, language
 EXTENSIONS = [
+    ("cs336_basics.pretokenization._scanner", ["cs336_basics/pretokenization/_scanner.pyx"], "c++"),
+    (
+        "cs336_basics.pretokenization._counting",
+        ["cs336_basics/pretokenization/_counting.pyx"],
+        "c++",
+    ),
     ("cs336_basics.bpe.v4_memoryview", ["cs336_basics/bpe/v4_memoryview.pyx"], "c++"),
+    ("cs336_basics.bpe.v5_native", ["cs336_basics/bpe/v5_native.pyx"], "c++"),
 ]
 
 # CS336_DEBUG=1 builds with bounds checks and without optimization.
 DEBUG = os.environ.get("CS336_DEBUG", "") not in ("", "0")
 if sys.platform == "win32":
-    COMPILE_ARGS = ["/Od", "/Zi"] if DEBUG else ["/O2"]
+    COMPILE_ARGS = ["/std:c++17", *(["/Od", "/Zi"] if DEBUG else ["/O2"])]
 else:
-    COMPILE_ARGS = ["-O0", "-g", "-D_GLIBCXX_ASSERTIONS"] if DEBUG else ["-O3"]
+    COMPILE_ARGS = [
+        "-std=c++17",
+        "-pthread",
+        *(["-O0", "-g", "-D_GLIBCXX_ASSERTIONS"] if DEBUG else ["-O3"]),
+    ]
 
 DIRECTIVES = {
     "language_level": 3,

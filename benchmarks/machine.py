@@ -1,6 +1,5 @@
 """What a figure must say about where it was measured, and the peak memory of a whole process."""
 
-import json
 import os
 import platform
 import subprocess
@@ -37,22 +36,19 @@ def cpu_model():
     return platform.processor() or platform.machine()
 
 
-# VmHWM, not ru_maxrss: on Linux the latter begins with the memory of the process that forked.
-_MEASURE = """
-import json, sys
-{code}
-peak = 0
-try:
-    with open("/proc/self/status") as status:
-        for line in status:
+def peak_memory_of_this_process():
+    """Peak resident memory in bytes."""
+    try:
+        # VmHWM, not ru_maxrss: on Linux that one begins with the memory of the process that forked.
+        for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
-                peak = int(line.split()[1]) * 1024
-except OSError:
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
     import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak *= 1 if sys.platform == "darwin" else 1024
-print(json.dumps(peak))
-"""
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def peak_memory(code):
@@ -60,11 +56,14 @@ def peak_memory(code):
 
     Worker processes that it starts are not included.
     """
+    code += (
+        "\nfrom machine import peak_memory_of_this_process\nprint(peak_memory_of_this_process())"
+    )
     run = subprocess.run(
-        [sys.executable, "-c", _MEASURE.format(code=code)],
+        [sys.executable, "-c", code],
         check=True,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])},
     )
-    return int(json.loads(run.stdout.splitlines()[-1]))
+    return int(run.stdout.splitlines()[-1])

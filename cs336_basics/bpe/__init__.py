@@ -11,19 +11,23 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cs336_basics.bpe.trainer import BPE_Trainer, Pair
+from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 from cs336_basics.bpe.v3_heap import HeapTrainer
 
 if TYPE_CHECKING:
     from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer
+    from cs336_basics.bpe.v5_native import NativeTrainer
 else:
     try:
         from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer
     except ImportError:
-        from cs336_basics.bpe.unbuilt import unbuilt_trainer
-
         MemoryviewTrainer = unbuilt_trainer("memoryview", "MemoryviewTrainer")
+    try:
+        from cs336_basics.bpe.v5_native import NativeTrainer
+    except ImportError:
+        NativeTrainer = unbuilt_trainer("native", "NativeTrainer")
 
 __all__ = [
     "DEFAULT_TRAINER",
@@ -33,17 +37,27 @@ __all__ = [
     "IncrementalTrainer",
     "MemoryviewTrainer",
     "NaiveTrainer",
+    "NativeTrainer",
     "get_trainer",
     "train_bpe",
 ]
 
 TRAINERS: dict[str, type[BPE_Trainer]] = {
     trainer.name: trainer
-    for trainer in (NaiveTrainer, IncrementalTrainer, HeapTrainer, MemoryviewTrainer)
+    for trainer in (
+        NaiveTrainer,
+        IncrementalTrainer,
+        HeapTrainer,
+        MemoryviewTrainer,
+        NativeTrainer,
+    )
 }
 """name -> class, in reading order."""
 
-DEFAULT_TRAINER = "memoryview"
+DEFAULT_TRAINER = next(
+    name for name in ("native", "memoryview", "heap") if is_built(TRAINERS[name])
+)
+"""The fastest one that is built; `"heap"` needs no building."""
 
 
 def get_trainer(name: str) -> type[BPE_Trainer]:
@@ -66,6 +80,9 @@ def train_bpe(
     num_workers: int | None = None,
     pattern: str = "gpt2",
     progress: bool = False,
+    min_frequency: int = 1,
+    max_token_length: int | None = None,
+    tie_break: str = "lexicographic",
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a byte-level BPE vocabulary on a text file.
 
@@ -77,9 +94,20 @@ def train_bpe(
         num_workers: processes that count words, None = one for each core.
         pattern: split pattern, a name in PATTERNS or a regular expression.
         progress: show progress bars on a terminal.
+        min_frequency: pairs with a smaller count are not merged.
+        max_token_length: no pair is merged that would make a longer token (bytes).
+        tie_break: `"lexicographic"` (CS336) or `"huggingface"`: which of equally frequent pairs is
+            merged first.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`, also for what is raised.
     """
-    chosen = get_trainer(trainer)(pattern=pattern, num_workers=num_workers, progress=progress)
+    chosen = get_trainer(trainer)(
+        pattern=pattern,
+        num_workers=num_workers,
+        progress=progress,
+        min_frequency=min_frequency,
+        max_token_length=max_token_length,
+        tie_break=tie_break,
+    )
     return chosen.train(input_path, vocab_size, special_tokens)

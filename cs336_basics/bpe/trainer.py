@@ -4,6 +4,10 @@ Byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019): begi
 sequences of single bytes; again and again find the most frequent pair of neighbours and merge it
 everywhere into a new token. The tie rule of CS336: of equally frequent pairs the greatest one
 wins, compared as `(bytes, bytes)`.
+
+Uniqueness: a merge is applied wherever its pair stands, so that equal bytes between the same two
+boundaries are always cut into the same tokens. Two pairs can therefore never make the same bytes,
+whichever pairs are chosen: not with `min_frequency`, `max_token_length` or another tie rule either.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from tqdm import tqdm
@@ -25,6 +30,8 @@ Pair = tuple[bytes, bytes]
 
 NUM_BYTES = 256
 _INT64_MAX = 2**63 - 1
+
+TIE_BREAKS = ("lexicographic", "huggingface")
 
 PHASES = ("reading and counting", "counting pairs", "finding the maximum", "updating", "total")
 """The keys of `BPE_Trainer.timings`, in seconds of wall time."""
@@ -42,6 +49,14 @@ class BPE_Trainer(ABC):
         num_workers: processes that count words, None = one for each core.
         errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, `"strict"` refuses them.
         progress: show progress bars on a terminal.
+        min_frequency: pairs with a smaller count are not merged; training stops before the first.
+        max_token_length: in bytes; a pair is not merged where the token would be longer. None: no
+            limit. (Hugging Face's limit of n gives tokens of at most max(2, n - 1) bytes.)
+        tie_break: which of equally frequent pairs is merged first. `"lexicographic"`: the greatest
+            `(bytes, bytes)`, the rule of CS336; `"huggingface"`: the one that `tokenizers` takes.
+
+    Raises:
+        ValueError, TypeError: an option is none of these.
 
     Attributes:
         timings: after training, phase -> seconds; the phases are PHASES.
@@ -57,12 +72,23 @@ class BPE_Trainer(ABC):
         num_workers: int | None = None,
         errors: str = "replace",
         progress: bool = False,
+        min_frequency: int = 1,
+        max_token_length: int | None = None,
+        tie_break: str = "lexicographic",
     ) -> None:
         resolve_pattern(pattern)
+        _check_limit("min_frequency", min_frequency, 0)
+        if max_token_length is not None:
+            _check_limit("max_token_length", max_token_length, 1)
+        if tie_break not in TIE_BREAKS:
+            raise ValueError(f"tie_break is {tie_break!r}: choose one of {', '.join(TIE_BREAKS)}")
         self.pattern = pattern
         self.num_workers = num_workers
         self.errors = errors
         self.progress = progress
+        self.min_frequency = min_frequency
+        self.max_token_length = max_token_length
+        self.tie_break = tie_break
         self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self._bar: tqdm[Any] | None = None
 
@@ -82,7 +108,7 @@ class BPE_Trainer(ABC):
 
         Returns:
             vocab: id -> bytes. Ids 0-255 are the bytes, then come the special tokens in the order
-                given, then the merged tokens in the order of the merges.
+                given, then the merged tokens in the order of the merges. No two are equal.
             merges: the merged pairs, in order. When no pair is left before `vocab_size` is
                 reached, training stops early, with a warning.
 
@@ -117,7 +143,8 @@ class BPE_Trainer(ABC):
             word_counts: pre-token (bytes) -> number of occurrences, at least zero.
 
         Raises:
-            ValueError: as `train`; a negative count; counts that together do not fit 64 bits.
+            ValueError: as `train`; a negative count; counts that together do not fit 64 bits; a
+                special token was not cut out of the words, so that the merges make it once more.
             TypeError: a word that is not bytes, a count that is not an int.
         """
         tokens = _check_request(vocab_size, special_tokens)
@@ -136,14 +163,26 @@ class BPE_Trainer(ABC):
             counts: their numbers of occurrences, all positive; Σ count·length fits 63 bits.
             num_merges: how many merges to learn.
 
-        A version adds its seconds to `self.timings` under the names in PHASES, and calls
-        `self._advance(n)` after every n merges.
+        A version adds its seconds to `self.timings` under the names in PHASES, calls
+        `self._advance(n)` after every n merges, and obeys the three options of the merge loop:
+        `min_frequency`, `max_token_length` (see `_pairs`) and `tie_break` (see `TieBreak`).
         """
+
+    def _learn_merges_from(self, word_counts: Mapping[bytes, int], num_merges: int) -> list[Pair]:
+        """Check the counted words and learn merges; for versions that do not need lists of them."""
+        words, counts = _check_counts(word_counts)
+        return self._learn_merges(words, counts, num_merges)
+
+    def _pairs(self, symbols: tuple[bytes, ...]) -> Iterable[Pair]:
+        """Return the pairs of neighbours that may be merged."""
+        if self.max_token_length is None:
+            return pairwise(symbols)
+        limit = self.max_token_length
+        return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
 
     def _train_on(
         self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: list[str]
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        words, counts = _check_counts(word_counts)
         num_merges = vocab_size - NUM_BYTES - len(special_tokens)
         with tqdm(
             total=num_merges,
@@ -152,11 +191,13 @@ class BPE_Trainer(ABC):
             disable=None if self.progress else True,
         ) as bar:
             self._bar = bar
-            merges = self._learn_merges(words, counts, num_merges)
+            merges = self._learn_merges_from(word_counts, num_merges)
         self._bar = None
+        _check_unique(special_tokens, merges)
         if len(merges) < num_merges:
             warnings.warn(
-                f"no pair was left after {len(merges):,} of {num_merges:,} merges: the vocabulary "
+                f"no pair was left after {len(merges):,} of {num_merges:,} merges (min_frequency="
+                f"{self.min_frequency}, max_token_length={self.max_token_length}): the vocabulary "
                 f"has {vocab_size - num_merges + len(merges):,} tokens instead of {vocab_size:,}; "
                 "a larger text would fill it",
                 stacklevel=3,
@@ -169,6 +210,46 @@ class BPE_Trainer(ABC):
 
     def _reset_timings(self) -> None:
         self.timings = dict.fromkeys(PHASES, 0.0)
+
+
+class TieBreak:
+    """Tells which of equally frequent pairs is merged first: the one with the greatest `key`.
+
+    `"lexicographic"` takes the greatest (left bytes, right bytes). `"huggingface"` takes the
+    smallest (left id, right id), ids as `tokenizers` numbers them when its ByteLevel alphabet is
+    the initial one: first the bytes, in the order of `huggingface_byte_ranks`, then the merges.
+
+    Args:
+        name: one of TIE_BREAKS.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._id: dict[bytes, int] | None = None
+        if name == "huggingface":
+            self._id = {bytes([byte]): id for byte, id in enumerate(huggingface_byte_ranks())}
+
+    def key(self, pair: Pair) -> tuple[Any, Any]:
+        """Return what to compare."""
+        if self._id is None:
+            return pair
+        return -self._id[pair[0]], -self._id[pair[1]]
+
+    def add(self, pair: Pair) -> None:
+        """Take note of a merge."""
+        if self._id is not None:
+            self._id[pair[0] + pair[1]] = len(self._id)
+
+
+def huggingface_byte_ranks() -> list[int]:
+    """Return for each byte its place in the sorted byte alphabet of GPT-2 (Radford et al. 2019).
+
+    There, printable characters of Latin-1 stand for their own byte, and the other bytes, in order,
+    for the characters from U+0100 on.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = sorted(set(range(NUM_BYTES)) - set(printable))
+    ranks = dict(zip(printable + others, range(NUM_BYTES), strict=True))
+    return [ranks[byte] for byte in range(NUM_BYTES)]
 
 
 def build_vocab(special_tokens: Iterable[str], merges: Iterable[Pair]) -> dict[int, bytes]:
@@ -221,6 +302,28 @@ def _check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
     return tokens
 
 
+def _check_limit(name: str, value: int, smallest: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r}: it must be an int")
+    if value < smallest:
+        raise ValueError(f"{name} is {value}: it must be at least {smallest}")
+
+
+def _check_unique(special_tokens: list[str], merges: list[Pair]) -> None:
+    """Refuse merges that make a special token.
+
+    This cannot happen where the special tokens were cut out of the text before it was counted.
+    """
+    special = {token.encode(): token for token in special_tokens}
+    for left, right in merges:
+        if left + right in special:
+            raise ValueError(
+                f"the words hold the special token {special[left + right]!r}, and merging made it "
+                "once more: two ids would stand for the same bytes; count the words with the same "
+                "special_tokens"
+            )
+
+
 def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[int]]:
     """Return the words that can hold a pair, and their counts."""
     words: list[bytes] = []
@@ -237,9 +340,14 @@ def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[i
         if count and len(word) > 1:
             words.append(word)
             counts.append(count)
-    if total > _INT64_MAX:
-        raise ValueError(
-            f"the words have {total:,} bytes, counted with repetition: more than 64 bits can hold; "
-            "divide all counts by a common factor"
-        )
+    check_total(total)
     return words, counts
+
+
+def check_total(num_bytes: int) -> None:
+    """Refuse words that have more bytes, counted with repetition, than 64 bits can hold."""
+    if num_bytes > _INT64_MAX:
+        raise ValueError(
+            f"the words have {num_bytes:,} bytes, counted with repetition: more than 64 bits can "
+            "hold; divide all counts by a common factor"
+        )

@@ -12,6 +12,7 @@ def unbuilt_trainer(trainer_name: str, class_name: str) -> type[BPE_Trainer]:
 
     class Unbuilt(BPE_Trainer):
         name = trainer_name
+        _is_built = False
 
         def __init__(self, **options: Any) -> None:
             raise ImportError(
@@ -28,3 +29,8 @@ def unbuilt_trainer(trainer_name: str, class_name: str) -> type[BPE_Trainer]:
     Unbuilt.__name__ = Unbuilt.__qualname__ = class_name
     Unbuilt.__doc__ = f"The {trainer_name} trainer, whose extension is not built."
     return Unbuilt
+
+
+def is_built(trainer: type[BPE_Trainer]) -> bool:
+    """Tell whether a class in TRAINERS can be used, or stands in for one that can not."""
+    return getattr(trainer, "_is_built", True)

@@ -14,25 +14,25 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from itertools import pairwise
 from time import perf_counter
 
-from cs336_basics.bpe.trainer import BPE_Trainer, Pair, merge_pair, split_bytes
+from cs336_basics.bpe.trainer import BPE_Trainer, Pair, TieBreak, merge_pair, split_bytes
 
 
 class _Entry:
-    """A heap entry; `heapq` keeps the smallest first, so the greatest (count, pair) is smallest."""
+    """A heap entry; `heapq` keeps the smallest first, so the greatest (count, tie) is smallest."""
 
-    __slots__ = ("count", "pair")
+    __slots__ = ("count", "pair", "tie")
 
-    def __init__(self, count: int, pair: Pair) -> None:
+    def __init__(self, count: int, pair: Pair, ties: TieBreak) -> None:
         self.count = count
         self.pair = pair
+        self.tie = ties.key(pair)
 
     def __lt__(self, other: _Entry) -> bool:
         if self.count != other.count:
             return self.count > other.count
-        return self.pair > other.pair
+        return bool(self.tie > other.tie)
 
 
 class HeapTrainer(BPE_Trainer):
@@ -46,10 +46,11 @@ class HeapTrainer(BPE_Trainer):
         pair_counts: defaultdict[Pair, int] = defaultdict(int)
         pair_words: defaultdict[Pair, set[int]] = defaultdict(set)
         for index, symbols in enumerate(splits):
-            for pair in pairwise(symbols):
+            for pair in self._pairs(symbols):
                 pair_counts[pair] += counts[index]
                 pair_words[pair].add(index)
-        heap = [_Entry(count, pair) for pair, count in pair_counts.items()]
+        ties = TieBreak(self.tie_break)
+        heap = [_Entry(count, pair, ties) for pair, count in pair_counts.items()]
         heapq.heapify(heap)
         self.timings["counting pairs"] += perf_counter() - start
 
@@ -64,28 +65,29 @@ class HeapTrainer(BPE_Trainer):
                     best = entry.pair
                     break
                 if count:
-                    heapq.heappush(heap, _Entry(count, entry.pair))
+                    heapq.heappush(heap, _Entry(count, entry.pair, ties))
             found = perf_counter()
             self.timings["finding the maximum"] += found - start
-            if best is None:
+            if best is None or pair_counts[best] < self.min_frequency:
                 break
 
             new_token = best[0] + best[1]
+            ties.add(best)
             new_pairs: set[Pair] = set()
             for index in list(pair_words[best]):
-                for pair in pairwise(splits[index]):
+                for pair in self._pairs(splits[index]):
                     pair_counts[pair] -= counts[index]
                     pair_words[pair].discard(index)
                     if not pair_counts[pair]:
                         del pair_counts[pair], pair_words[pair]
                 splits[index] = merge_pair(splits[index], best)
-                for pair in pairwise(splits[index]):
+                for pair in self._pairs(splits[index]):
                     pair_counts[pair] += counts[index]
                     pair_words[pair].add(index)
                     if new_token in pair:
                         new_pairs.add(pair)
             for pair in new_pairs:
-                heapq.heappush(heap, _Entry(pair_counts[pair], pair))
+                heapq.heappush(heap, _Entry(pair_counts[pair], pair, ties))
             merges.append(best)
             self._advance(1)
             self.timings["updating"] += perf_counter() - found

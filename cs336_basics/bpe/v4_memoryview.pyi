@@ -8,6 +8,13 @@ class MemoryviewTrainer(BPE_Trainer):
 class MergeLoop:
     seconds_finding: float
     seconds_updating: float
-    def __init__(self, words: list[bytes], counts: list[int]) -> None: ...
+    def __init__(
+        self,
+        words: list[bytes],
+        counts: list[int],
+        min_frequency: int = 1,
+        max_token_length: int | None = None,
+        tie_break: str = "lexicographic",
+    ) -> None: ...
     def run(self, num_merges: int) -> int: ...
     def merges(self) -> list[Pair]: ...

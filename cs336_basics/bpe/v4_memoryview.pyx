@@ -18,12 +18,12 @@ Cost per merge: O(occurrences of the pair). Biggest downside: the places of a pa
 memory, so that a large corpus waits for the cache; and one core does all the work.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp
 
 import numpy as np
 
-from cs336_basics.bpe.trainer import BPE_Trainer
+from cs336_basics.bpe.trainer import BPE_Trainer, huggingface_byte_ranks
 
 cdef extern from *:
     """
@@ -54,7 +54,9 @@ class MemoryviewTrainer(BPE_Trainer):
 
     def _learn_merges(self, words, counts, num_merges):
         start = now_seconds()
-        loop = MergeLoop(words, counts)
+        loop = MergeLoop(
+            words, counts, self.min_frequency, self.max_token_length, self.tie_break
+        )
         self.timings["counting pairs"] += now_seconds() - start
         learned = 0
         while learned < num_merges:
@@ -74,6 +76,7 @@ cdef class MergeLoop:
     Args:
         words: distinct words (bytes).
         counts: their counts, positive, Σ count·length within int64.
+        min_frequency, max_token_length, tie_break: see `BPE_Trainer`.
 
     Raises:
         OverflowError: the words together have 2^31 bytes or more.
@@ -114,7 +117,15 @@ cdef class MergeLoop:
 
     cdef list learned
 
-    def __init__(self, list words, list counts):
+    cdef count_t min_count
+    cdef int64_t max_length
+    cdef bint by_rank                 # ties: smallest ids, with these of the bytes
+    cdef int64_t[::1] byte_rank
+
+    def __init__(
+        self, list words, list counts, min_frequency=1, max_token_length=None,
+        tie_break="lexicographic",
+    ):
         cdef Py_ssize_t num_places = sum(map(len, words))
         if num_places >= 2**31:
             raise OverflowError(
@@ -122,6 +133,10 @@ cdef class MergeLoop:
                 "holds up to 2,147,483,647; use another trainer"
             )
         self.learned = []
+        self.min_count = min(max(min_frequency, 1), INT64_MAX)
+        self.max_length = INT64_MAX if max_token_length is None else min(max_token_length, INT64_MAX)
+        self.by_rank = tie_break == "huggingface"
+        self.byte_rank = np.array(huggingface_byte_ranks(), np.int64)
         self.token = np.frombuffer(b"".join(words), np.uint8).astype(np.int32)
         self.next_place = np.empty(num_places, np.int32)
         self.previous_place = np.empty(num_places, np.int32)
@@ -204,6 +219,8 @@ cdef class MergeLoop:
 
     cdef int append(self, place_t place, token_t left, token_t right) except -1 nogil:
         """Append a place to the list of the pair that now begins there."""
+        if not self.fits(left, right):
+            return 0
         cdef pair_t pair = self.find_or_add(left, right)
         self.pair_count[pair] += self.word_count[self.word[place]]
         self.same_next[place] = NONE
@@ -217,6 +234,8 @@ cdef class MergeLoop:
 
     cdef int remove(self, place_t place, token_t left, token_t right) except -1 nogil:
         """Take a place out of the list of the pair that begins there."""
+        if not self.fits(left, right):
+            return 0
         cdef pair_t pair = self.find_or_add(left, right)
         cdef place_t before = self.same_previous[place]
         cdef place_t after = self.same_next[place]
@@ -320,15 +339,29 @@ cdef class MergeLoop:
         return self.num_tokens - 1
 
     cdef int grow_tokens(self, int64_t num_bytes) except -1 with gil:
-        self.token_bytes = _grown(self.token_bytes, 2 * num_bytes)
-        self.token_start = _grown(self.token_start, 2 * self.token_start.shape[0])
+        if num_bytes > self.token_bytes.shape[0]:
+            self.token_bytes = _grown(self.token_bytes, 2 * num_bytes)
+        if self.num_tokens + 2 > self.token_start.shape[0]:
+            self.token_start = _grown(self.token_start, 2 * self.token_start.shape[0])
         return 0
 
     cdef inline int64_t token_length(self, token_t token) noexcept nogil:
         return self.token_start[token + 1] - self.token_start[token]
 
+    cdef inline bint fits(self, token_t left, token_t right) noexcept nogil:
+        """Tell whether a pair may be merged; pairs too long to be are in no list."""
+        return self.token_length(left) + self.token_length(right) <= self.max_length
+
+    cdef inline int64_t rank(self, token_t token) noexcept nogil:
+        return self.byte_rank[token] if token < 256 else token
+
     cdef int compare_tokens(self, token_t a, token_t b) noexcept nogil:
-        """Compare two tokens by their bytes, as `bytes` objects compare: <0, 0 or >0."""
+        """Compare two tokens by the tie rule: <0, 0, or >0 if `a` is merged first.
+
+        By their bytes, as `bytes` objects compare; or the smaller rank is the greater.
+        """
+        if self.by_rank:
+            return (self.rank(a) < self.rank(b)) - (self.rank(a) > self.rank(b))
         cdef int64_t length_a = self.token_length(a), length_b = self.token_length(b)
         cdef int order = memcmp(
             &self.token_bytes[self.token_start[a]],
@@ -339,10 +372,10 @@ cdef class MergeLoop:
             return order
         return (length_a > length_b) - (length_a < length_b)
 
-    # --- the heap: greatest (count, left bytes, right bytes) on top -----------------------------
+    # --- the heap: greatest (count, left, right) on top -----------------------------------------
 
     cdef pair_t pop_best(self) except -2 nogil:
-        """Take the pair with the greatest count from the heap, NONE if no pair is left."""
+        """Take the pair with the greatest count from the heap, NONE if none is frequent enough."""
         cdef pair_t pair
         while self.heap_size > 0:
             pair = self.heap_pair[0]
@@ -350,7 +383,7 @@ cdef class MergeLoop:
                 self.replace_top_by_last()
                 return pair
             # The count fell since the push: back with the count of today, or away.
-            if self.pair_count[pair] > 0:
+            if self.pair_count[pair] >= self.min_count:
                 self.heap_count[0] = self.pair_count[pair]
                 self.sift_down(0)
             else:
@@ -358,10 +391,10 @@ cdef class MergeLoop:
         return NONE
 
     cdef int push_pairs_from(self, pair_t first) except -1 nogil:
-        """Push every pair from id `first` on that still stands anywhere."""
+        """Push every pair from id `first` on that is frequent enough."""
         cdef pair_t pair
         for pair in range(first, self.num_pairs):
-            if self.pair_count[pair] > 0:
+            if self.pair_count[pair] >= self.min_count:
                 if self.heap_size == self.heap_pair.shape[0]:
                     self.grow_heap()
                 self.heap_pair[self.heap_size] = pair

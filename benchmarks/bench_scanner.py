@@ -1,0 +1,59 @@
+"""The scanner alone, one thread, bytes in memory: every method of this CPU, several scripts."""
+
+import pytest
+from corpora import data_directory
+
+from cs336_basics.datasets import write_sample
+from cs336_basics.pretokenization import _scanner, reference
+
+MAX_BYTES = 20_000_000
+
+# name -> the files that may hold it, the first that is found counts
+FILES = {
+    "english": ["blogs.txt", "owt_train.txt", "TinyStoriesV2-GPT4-train.txt"],
+    "russian": ["tinystories_ru.txt"],
+    "chinese": ["multi_zh_wiki.txt"],
+    "japanese": ["multi_ja_aozora.txt"],
+    "arabic": ["multi_ar_openiti.txt"],
+    "code": ["code_python.txt"],
+}
+
+HINDI = (
+    "एक समय की बात है, एक छोटे से गाँव में एक बूढ़ा किसान रहता था। उसके पास दो बैल और थोड़ी सी ज़मीन थी; "
+    "हर सुबह वह सूरज निकलने से पहले उठता और खेत की ओर चल पड़ता। “आज बारिश होगी,” उसने १२ साल के पोते से कहा।\n"
+)
+
+
+def text_of(name, tmp_path):
+    if name == "sample":
+        write_sample(tmp_path / "sample.txt", 10_000_000)
+        return (tmp_path / "sample.txt").read_bytes()
+    if name == "hindi":
+        return HINDI.encode() * (5_000_000 // len(HINDI.encode()))
+    for file in FILES[name]:
+        if (data_directory() / file).exists():
+            with open(data_directory() / file, "rb") as stream:
+                data = stream.read(MAX_BYTES)
+            return data.decode("utf-8", "replace").encode()
+    return pytest.skip(f"none of {FILES[name]} in {data_directory()}")
+
+
+@pytest.mark.parametrize("method", _scanner.methods())
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
+@pytest.mark.parametrize("name", ["sample", "hindi", *FILES])
+def test_scanner(benchmark, name, pattern, method, tmp_path):
+    data = text_of(name, tmp_path)
+    start = data[:200_000].decode("utf-8", "ignore")
+    assert list(_scanner.pretokenize_bytes(start.encode(), pattern, method)) == [
+        word.encode() for word in reference.pretokenize(start, pattern)
+    ]
+
+    benchmark.group = f"scanner, {name}, {pattern}"
+    found = benchmark.pedantic(
+        _scanner.num_pretokens, (data, pattern, method), rounds=7, warmup_rounds=1
+    )
+    benchmark.extra_info.update(
+        bytes=len(data),
+        pretokens=found,
+        megabytes_per_second=len(data) / 1e6 / benchmark.stats.stats.min,
+    )

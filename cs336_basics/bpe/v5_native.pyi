@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from cs336_basics.bpe.trainer import BPE_Trainer, Pair
+
+class NativeTrainer(BPE_Trainer):
+    def _learn_merges(
+        self, words: list[bytes], counts: list[int], num_merges: int
+    ) -> list[Pair]: ...
+    def _learn_merges_flat(
+        self,
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        num_merges: int,
+    ) -> list[Pair]: ...

@@ -1,0 +1,112 @@
+"""Version 5, native: the merge loop in C++, over flat arrays from the counter to the last merge.
+
+Unlike v4, places are not linked and nothing is kept of pairs too rare to be merged; see
+`merge_loop.hpp`, which holds the algorithm. This file hands it the counted words, whole arrays
+without an object for each word, and calls it for a tenth of a second at a time, so that Ctrl-C and
+the progress bar never wait long.
+
+Cost per merge: O(occurrences of the pair), most of them near each other in memory. Biggest
+downside: the code is hard to change; v1 to v4 are there to be read first.
+"""
+
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
+from libcpp.pair cimport pair
+from libcpp.utility cimport move
+from libcpp.vector cimport vector
+
+from operator import mul
+
+import numpy as np
+
+from cs336_basics.bpe.trainer import NUM_BYTES, BPE_Trainer, check_total, huggingface_byte_ranks
+from cs336_basics.pretokenization.word_counts import WordCounts
+
+cdef extern from "merge_loop.hpp" namespace "cs336" nogil:
+    double seconds_now()
+
+    cdef struct MergeOptions:
+        int64_t num_merges
+        int64_t min_frequency
+        int64_t max_token_length
+        const uint8_t* byte_ranks
+
+    cdef cppclass CMergeLoop "cs336::MergeLoop":
+        cbool run(double seconds) except +
+        vector[pair[uint32_t, uint32_t]] merges
+        double seconds_counting
+        double seconds_finding
+        double seconds_updating
+
+    unique_ptr[CMergeLoop] make_merge_loop(
+        const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
+        const MergeOptions& options) except +
+
+# Seconds between two looks at the progress bar and at Ctrl-C.
+cdef double SLICE = 0.1
+
+
+class NativeTrainer(BPE_Trainer):
+    """Hands flat arrays to the merge loop in C++."""
+
+    name = "native"
+
+    def _learn_merges_from(self, word_counts, num_merges):
+        if not isinstance(word_counts, WordCounts):
+            return super()._learn_merges_from(word_counts, num_merges)
+        data, offsets, counts = word_counts.data, word_counts.offsets, word_counts.counts
+        # An upper bound first: the exact sum takes time, and matters for absurd counts only.
+        if len(counts) and int(counts.max()) * len(data) > INT64_MAX:
+            check_total(sum(map(mul, counts.tolist(), np.diff(offsets).tolist())))
+        return self._learn_merges_flat(data, offsets, counts, num_merges)
+
+    def _learn_merges(self, words, counts, num_merges):
+        start = seconds_now()
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        data = np.frombuffer(b"".join(words), np.uint8)
+        self.timings["counting pairs"] += seconds_now() - start
+        return self._learn_merges_flat(data, offsets, np.array(counts, np.int64), num_merges)
+
+    def _learn_merges_flat(
+        self,
+        const uint8_t[::1] data,
+        const int64_t[::1] offsets,
+        const int64_t[::1] counts,
+        num_merges,
+    ):
+        """Learn merges as `_learn_merges`; word i is `data[offsets[i]:offsets[i + 1]]`."""
+        # A merge takes a token away: there cannot be more of them than bytes.
+        num_merges = min(num_merges, data.shape[0])
+        if not num_merges:
+            return []
+        cdef MergeOptions options
+        cdef const uint8_t[::1] byte_ranks = np.array(huggingface_byte_ranks(), np.uint8)
+        cdef int64_t num_words = counts.shape[0]
+        cdef unique_ptr[CMergeLoop] loop
+        cdef cbool more = True
+        cdef size_t shown = 0
+        options.num_merges = num_merges
+        options.min_frequency = min(self.min_frequency, INT64_MAX)
+        options.max_token_length = INT64_MAX
+        if self.max_token_length is not None:
+            options.max_token_length = min(self.max_token_length, INT64_MAX)
+        options.byte_ranks = &byte_ranks[0] if self.tie_break == "huggingface" else NULL
+        with nogil:
+            loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0], num_words, options))
+        while more:
+            with nogil:
+                more = loop.get().run(SLICE)
+            self._advance(loop.get().merges.size() - shown)
+            shown = loop.get().merges.size()
+        self.timings["counting pairs"] += loop.get().seconds_counting
+        self.timings["finding the maximum"] += loop.get().seconds_finding
+        self.timings["updating"] += loop.get().seconds_updating
+
+        tokens = [bytes([byte]) for byte in range(NUM_BYTES)]
+        merges = []
+        for ids in loop.get().merges:
+            merges.append((tokens[ids.first], tokens[ids.second]))
+            tokens.append(tokens[ids.first] + tokens[ids.second])
+        return merges

@@ -1,0 +1,255 @@
+"""min_frequency, max_token_length and tie_break: the same in every trainer."""
+
+import json
+import warnings
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics import TRAINERS, train_bpe
+from cs336_basics.bpe.trainer import huggingface_byte_ranks
+from cs336_basics.datasets import write_sample
+from cs336_basics.pretokenization import count_text, count_words
+
+EOT = "<|endoftext|>"
+TIES = ("lexicographic", "huggingface")
+
+every_trainer = pytest.mark.parametrize("name", TRAINERS)
+
+
+def train_counts(name, word_counts, num_merges, **options):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "no pair was left")
+        return TRAINERS[name](**options).train_from_counts(word_counts, 256 + num_merges)
+
+
+def byte_characters():
+    """GPT-2's characters for the bytes, from their definition."""
+    characters, beyond = {}, 256
+    for byte in range(256):
+        if ord("!") <= byte <= ord("~") or ord("¡") <= byte <= ord("¬") or byte >= ord("®"):
+            characters[byte] = chr(byte)
+        else:
+            characters[byte] = chr(beyond)
+            beyond += 1
+    return characters
+
+
+def brute_force_merges(
+    word_counts, num_merges, *, min_frequency=1, max_token_length=None, tie_break="lexicographic"
+):
+    """BPE with the options, independent of the library."""
+    characters = byte_characters()
+    ids = {bytes([b]): i for i, b in enumerate(sorted(range(256), key=characters.get))}
+    words = [([bytes([b]) for b in word], count) for word, count in word_counts.items() if count]
+    merges = []
+    while len(merges) < num_merges:
+        counts = Counter()
+        for symbols, count in words:
+            for left, right in pairwise(symbols):
+                if max_token_length is None or len(left + right) <= max_token_length:
+                    counts[left, right] += count
+        if not counts or max(counts.values()) < min_frequency:
+            break
+        tied = [pair for pair, count in counts.items() if count == max(counts.values())]
+        if tie_break == "lexicographic":
+            left, right = max(tied)
+        else:
+            left, right = min(tied, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+        merges.append((left, right))
+        ids[left + right] = len(ids)
+        for symbols, _ in words:
+            i = 0
+            while i < len(symbols) - 1:
+                if symbols[i] == left and symbols[i + 1] == right:
+                    symbols[i : i + 2] = [left + right]
+                i += 1
+    return merges
+
+
+words = st.one_of(
+    st.lists(st.sampled_from([b"a", b"b", b"\xff"]), max_size=14).map(b"".join),
+    st.lists(st.sampled_from([b"a", b"aa", b"ab", b"aab", b" ", b"\0"]), max_size=7).map(b"".join),
+    st.binary(max_size=9),
+)
+# Large counts beside small ones make `native` lower its threshold on the way.
+word_counts = st.dictionaries(words, st.sampled_from([0, 1, 1, 2, 3, 1000, 2**40]), max_size=9)
+options = st.fixed_dictionaries(
+    {
+        "min_frequency": st.integers(0, 5),
+        "max_token_length": st.none() | st.integers(1, 9),
+        "tie_break": st.sampled_from(TIES),
+    }
+)
+
+
+@every_trainer
+@given(word_counts=word_counts, options=options, num_merges=st.integers(0, 50))
+def test_equals_brute_force_with_any_options(name, word_counts, options, num_merges):
+    vocab, merges = train_counts(name, word_counts, num_merges, **options)
+    assert merges == brute_force_merges(word_counts, num_merges, **options)
+    assert len(set(vocab.values())) == len(vocab)
+
+
+@pytest.mark.slow
+@every_trainer
+@settings(max_examples=5000)
+@given(word_counts=word_counts, options=options, num_merges=st.integers(0, 50))
+def test_equals_brute_force_with_any_options_at_length(name, word_counts, options, num_merges):
+    merges = train_counts(name, word_counts, num_merges, **options)[1]
+    assert merges == brute_force_merges(word_counts, num_merges, **options)
+
+
+@every_trainer
+def test_min_frequency(name):
+    counts = {b"abc": 5, b"xy": 4, b"uv": 1}
+    assert train_counts(name, counts, 9, min_frequency=4)[1] == [
+        (b"b", b"c"),
+        (b"a", b"bc"),
+        (b"x", b"y"),
+    ]
+    assert len(train_counts(name, counts, 9)[1]) == 4
+    assert train_counts(name, counts, 9, min_frequency=6)[1] == []
+    assert train_counts(name, counts, 9, min_frequency=2**80)[1] == []
+
+
+@every_trainer
+def test_max_token_length(name):
+    counts = {b"abcdefgh": 3, b"aaaaaaaa": 2}
+    for limit in range(1, 9):
+        vocab, merges = train_counts(name, counts, 30, max_token_length=limit)
+        assert max(map(len, vocab.values())) == limit
+        assert merges == brute_force_merges(counts, 30, max_token_length=limit)
+    assert train_counts(name, counts, 30, max_token_length=8) == train_counts(name, counts, 30)
+    assert train_counts(name, counts, 30, max_token_length=2**80) == train_counts(name, counts, 30)
+
+
+@every_trainer
+def test_the_defaults(name):
+    counts = count_text("the cat sat on the mat; aaaa bbbb\n\n" * 3)
+    assert train_counts(name, counts, 40) == train_counts(
+        name, counts, 40, min_frequency=1, max_token_length=None, tie_break="lexicographic"
+    )
+    assert train_counts(name, counts, 40) == train_counts(name, counts, 40, min_frequency=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"min_frequency": -1}, ValueError, "min_frequency is -1: it must be at least 0"),
+        ({"min_frequency": 1.5}, TypeError, r"min_frequency is 1\.5: it must be an int"),
+        ({"min_frequency": None}, TypeError, "min_frequency is None"),
+        ({"max_token_length": 0}, ValueError, "max_token_length is 0: it must be at least 1"),
+        ({"max_token_length": True}, TypeError, "max_token_length is True"),
+        ({"tie_break": "random"}, ValueError, "'random': choose one of lexicographic, hugg"),
+    ],
+)
+def test_bad_options_are_named(tmp_path, options, error, message):
+    path = tmp_path / "text.txt"
+    path.write_text("some text")
+    for name in TRAINERS:
+        with pytest.raises(error, match=message):
+            train_bpe(path, 300, [], trainer=name, **options)
+
+
+def test_the_warning_names_the_limits():
+    with pytest.warns(UserWarning, match=r"after 1 of 9 merges \(min_frequency=2, max_token_le"):
+        TRAINERS["naive"](min_frequency=2).train_from_counts({b"ab": 2, b"cd": 1}, 265)
+
+
+@every_trainer
+def test_a_special_token_is_not_made_twice(name):
+    trainer = TRAINERS[name]()
+    with pytest.raises(ValueError, match=r"words hold the special token '<\|e\|>'"):
+        trainer.train_from_counts({b"<|e|>": 9}, 261, ["<|e|>"])
+    # The same words do no harm as long as no merge gets there.
+    assert len(trainer.train_from_counts({b"<|e|>": 9}, 260, ["<|e|>"])[1]) == 3
+
+
+def test_huggingface_byte_ranks():
+    characters = byte_characters()
+    order = sorted(range(256), key=characters.get)
+    assert [huggingface_byte_ranks()[byte] for byte in order] == list(range(256))
+
+
+# --- agreement with other libraries -------------------------------------------------------------
+
+
+def huggingface_merges(texts, num_merges, *, special_tokens=(EOT,), **options):
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    byte_level = tokenizers.pre_tokenizers.ByteLevel
+    tokenizer.pre_tokenizer = byte_level(add_prefix_space=False, use_regex=True)
+    tokenizer.train_from_iterator(
+        texts,
+        tokenizers.trainers.BpeTrainer(
+            vocab_size=256 + len(special_tokens) + num_merges,
+            special_tokens=list(special_tokens),
+            initial_alphabet=byte_level.alphabet(),
+            show_progress=False,
+            **options,
+        ),
+    )
+    byte_of = {character: byte for byte, character in byte_characters().items()}
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    return [tuple(bytes(byte_of[c] for c in token) for token in pair) for pair in merges]
+
+
+@given(
+    text=st.text(st.sampled_from("aab  c\n'sé好0"), max_size=150),
+    min_frequency=st.integers(0, 3),
+    max_token_length=st.none() | st.integers(2, 8),
+)
+def test_equals_tokenizers_on_tie_heavy_text(text, min_frequency, max_token_length):
+    # Its limit of n makes tokens of at most n - 1 characters, but never forbids the first pairs.
+    its_limit = None if max_token_length is None else max_token_length + 1
+    expected = huggingface_merges(
+        [text], 60, min_frequency=min_frequency, max_token_length=its_limit
+    )
+    for name in TRAINERS:
+        merges = train_counts(
+            name,
+            count_text(text),
+            60,
+            tie_break="huggingface",
+            min_frequency=min_frequency,
+            max_token_length=max_token_length,
+        )[1]
+        assert merges == expected, name
+
+
+@pytest.mark.parametrize("num_special", [0, 1, 3])
+def test_equals_tokenizers_on_the_sample(tmp_path, num_special):
+    path = tmp_path / "sample.txt"
+    write_sample(path, 200_000)
+    documents = path.read_text(encoding="utf-8").split(EOT)
+    special_tokens = [EOT, "<|pad|>", "<|user|>"][:num_special] or [EOT]
+    expected = huggingface_merges(documents, 1200, special_tokens=special_tokens)
+    for name in ("heap", "memoryview", "native"):
+        merges = train_bpe(
+            path,
+            256 + len(special_tokens) + 1200,
+            special_tokens,
+            trainer=name,
+            tie_break="huggingface",
+        )[1]
+        assert merges == expected, name
+    assert expected != train_bpe(path, 256 + len(special_tokens) + 1200, special_tokens)[1]
+
+
+def test_equals_ffbpe(tmp_path):
+    ffbpe = pytest.importorskip("ffbpe", reason="ffbpe is not installed: pip install ffbpe")
+    path = tmp_path / "sample.txt"
+    write_sample(path, 300_000)
+    counts = count_words(path, [EOT])
+    peer = ffbpe.BpeTrainer([EOT], unit="byte", tie_break="largest_content")
+    peer.add_words({word.decode(): count for word, count in counts.items()})
+    peer.train(2257)
+    tokens = sorted(peer.vocab, key=peer.vocab.get)
+    expected = [token for token in tokens if len(token) > 1 and token != EOT.encode()]
+    for name in ("heap", "memoryview", "native"):
+        merges = TRAINERS[name]().train_from_counts(counts, 2257, [EOT])[1]
+        assert [left + right for left, right in merges] == expected, name

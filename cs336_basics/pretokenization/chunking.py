@@ -191,6 +191,33 @@ def _first_cut(file: IO[bytes], target: int, size: int, cuts: SafeCuts, reach: i
         searched, window = max(searched, stop), window * 2
 
 
+def next_cut(file: IO[bytes], target: int, cuts: SafeCuts) -> int:
+    """Return the first place at or after `target` where an open file may be cut.
+
+    It depends on the file and on `target` alone, so that processes which know nothing of each
+    other agree on where the range of one ends and that of the next begins.
+    """
+    size = file.seek(0, os.SEEK_END)
+    return _first_cut(file, target, size, cuts, reach=DEFAULT_CHUNK_SIZE)
+
+
+def safe_blocks(blocks: Iterable[bytes], cuts: SafeCuts) -> Iterator[bytes]:
+    """Regroup the blocks of a text so that each can be split by itself, with the same result."""
+    waiting = bytearray()
+    searched = 0  # waiting[:searched] holds no safe cut
+    for block in blocks:
+        waiting += block
+        # Only what is new is searched: a text without a cut must not take n^2 time.
+        origin = max(0, searched - cuts.margin)
+        cut = cuts.last(bytes(waiting[origin:]), searched - origin)
+        if cut is not None:
+            yield bytes(waiting[: origin + cut])
+            del waiting[: origin + cut]
+        searched = max(0, len(waiting) - cuts.margin)
+    if waiting:
+        yield bytes(waiting)
+
+
 def check_chunk_size(chunk_size: int) -> None:
     """Raise ValueError for a chunk size that is not positive."""
     if chunk_size < 1:

@@ -6,9 +6,43 @@ import functools
 import re
 from collections.abc import Iterable, Iterator
 
-from cs336_basics.pretokenization.reference import pretokenize
+from cs336_basics.pretokenization import reference
+from cs336_basics.pretokenization.patterns import resolve_pattern
 
-__all__ = ["check_special_tokens", "pretokenize", "split_special_tokens"]
+try:
+    from cs336_basics.pretokenization import _scanner
+except ImportError:  # not built: all goes through `regex`
+    _scanner = None  # type: ignore[assignment]
+
+__all__ = ["check_special_tokens", "has_scanner", "pretokenize", "split_special_tokens"]
+
+
+def has_scanner(pattern: str) -> bool:
+    """Tell whether the compiled scanner is built and knows this pattern (name or expression)."""
+    return _scanner is not None and _scanner.scanned_pattern(pattern) is not None
+
+
+def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
+    """Return an iterator over the pre-tokens of a text that holds no special token, in order.
+
+    The named patterns have a compiled scanner, every other one goes through `regex`; the result is
+    that of `reference.pretokenize` in any case.
+
+    Args:
+        text: the text; cut special tokens out first with `split_special_tokens`.
+        pattern: a name in PATTERNS or a regular expression.
+
+    Raises:
+        ValueError: see `resolve_pattern`.
+    """
+    resolve_pattern(pattern)
+    # UTF-8, and so the scanner, knows no lone surrogates.
+    if has_scanner(pattern) and (text.isascii() or not _LONE_SURROGATE.search(text)):
+        return _scanner.pretokenize_text(text, pattern)
+    return reference.pretokenize(text, pattern)
+
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_special_tokens(special_tokens: Iterable[str]) -> list[str]:

@@ -1,0 +1,36 @@
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+def count_files(
+    paths: Sequence[str | os.PathLike[str]],
+    sizes: Sequence[int],
+    special_tokens: Iterable[str],
+    pattern: str,
+    num_workers: int,
+    errors: str,
+    block_size: int,
+    progress_callback: Callable[[int], object] | None = None,
+    method: str | None = None,
+) -> Arrays: ...
+
+class TextCounter:
+    def __init__(
+        self,
+        special_tokens: Iterable[str] = (),
+        pattern: str = "gpt2",
+        errors: str = "replace",
+        method: str | None = None,
+    ) -> None: ...
+    def count(self, text: bytes) -> None: ...
+    def add_words(
+        self,
+        data: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+    ) -> None: ...
+    def result(self) -> Arrays: ...

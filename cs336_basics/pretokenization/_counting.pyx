@@ -1,0 +1,252 @@
+# distutils: language = c++
+"""Binding of counting.hpp: count the words of files with threads, or of texts in memory."""
+
+import os
+
+import numpy as np
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
+from libcpp.string cimport string
+from libcpp.utility cimport move
+from libcpp.vector cimport vector
+
+from cs336_basics.pretokenization._scanner import default_method, scanned_pattern
+from cs336_basics.pretokenization.splitting import check_special_tokens
+
+
+cdef extern from "counting.hpp" namespace "cs336" nogil:
+    enum class Method:
+        pass
+
+    int NUM_METHODS
+    const char* METHOD_NAMES[]
+
+    cdef cppclass SpecialTokens:
+        SpecialTokens() except +
+        SpecialTokens(vector[string] tokens) except +
+
+    cdef cppclass Splitting:
+        Splitting() except +
+        SpecialTokens tokens
+        cbool cl100k
+        cbool strict
+        Method method
+
+    cdef cppclass Failure:
+        int kind
+        size_t file
+        uint64_t offset
+        uint64_t expected
+        int code
+        string message
+
+    int NONE "cs336::Failure::NONE"
+    int SYSTEM "cs336::Failure::SYSTEM"
+    int SHORTER "cs336::Failure::SHORTER"
+    int NOT_UTF8 "cs336::Failure::NOT_UTF8"
+    int MEMORY "cs336::Failure::MEMORY"
+
+    cdef cppclass FileCounting:
+        FileCounting(vector[string], vector[uint64_t], Splitting, int, size_t) except +
+        void start_counting() except +
+        void start_merging() except +
+        void finish_merging() except +
+        size_t num_words()
+        size_t num_bytes()
+        void start_writing(uint8_t*, int64_t*, int64_t*) except +
+        cbool wait(int milliseconds)
+        void cancel()
+        void join()
+        const Failure& failure()
+        uint64_t bytes_done()
+
+    cdef cppclass MemoryCounting:
+        MemoryCounting(Splitting) except +
+        size_t count(const uint8_t*, size_t) except +
+        void add_words(const uint8_t*, const int64_t*, const int64_t*, size_t) except +
+        void finish() except +
+        size_t num_words()
+        size_t num_bytes()
+        void write(uint8_t*, int64_t*, int64_t*) except +
+
+
+# How often a waiting main thread looks for Ctrl-C and reports progress.
+cdef int STEP_MILLISECONDS = 50
+
+
+cdef Splitting make_splitting(special_tokens, pattern, errors, method) except *:
+    cdef Splitting splitting
+    cdef vector[string] tokens
+    cdef int i
+    name = scanned_pattern(pattern)
+    if name is None:
+        raise ValueError(f"pattern {pattern!r} has no scanner, so it cannot be counted natively")
+    if errors not in ("replace", "strict"):
+        raise ValueError(f"errors is {errors!r}: it must be one of replace, strict")
+    for token in check_special_tokens(special_tokens):
+        tokens.push_back(<string>token.encode())
+    splitting.tokens = SpecialTokens(tokens)
+    splitting.cl100k = name == "cl100k"
+    splitting.strict = errors == "strict"
+    wanted = method or default_method()
+    for i in range(NUM_METHODS):
+        if METHOD_NAMES[i].decode() == wanted:
+            splitting.method = <Method>i
+    return splitting
+
+
+def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
+                progress_callback=None, method=None):
+    """Count the pre-tokens of files with threads; see `word_counts.count_words_native`.
+
+    Args:
+        paths: files.
+        sizes: their sizes in bytes; what a file holds beyond is not read.
+        progress_callback: called every now and then with the number of bytes that are done.
+
+    Returns:
+        `(data, offsets, counts)`, the arrays of a WordCounts.
+    """
+    cdef vector[string] c_paths
+    cdef vector[uint64_t] c_sizes
+    cdef Splitting splitting = make_splitting(special_tokens, pattern, errors, method)
+    cdef unique_ptr[FileCounting] job
+    cdef uint8_t[::1] data
+    cdef int64_t[::1] offsets, counts
+    if block_size < 1:
+        raise ValueError(f"block_size is {block_size}: it must be at least one byte")
+    names = [os.fspath(path) for path in paths]
+    for name, size in zip(names, sizes, strict=True):
+        c_paths.push_back(<string>os.fsencode(name))
+        c_sizes.push_back(size)
+    job.reset(new FileCounting(c_paths, c_sizes, splitting, min(num_workers, 1 << 16), block_size))
+    try:
+        job.get().start_counting()
+        finish_phase(job.get(), names, progress_callback)
+        with nogil:
+            job.get().start_merging()
+        finish_phase(job.get(), names, None)
+        with nogil:
+            job.get().finish_merging()
+        arrays = empty_arrays(job.get().num_words(), job.get().num_bytes())
+        data, offsets, counts = arrays
+        job.get().start_writing(&data[0], &offsets[0], &counts[0])
+        finish_phase(job.get(), names, None)
+    finally:
+        # After Ctrl-C or another exception the threads end before anything is freed.
+        with nogil:
+            job.get().cancel()
+    return trimmed(arrays)
+
+
+cdef int finish_phase(FileCounting* job, list names, progress_callback) except -1:
+    """Wait for the threads; raise what went wrong in them, or what a signal handler raises."""
+    cdef cbool done = False
+    while not done:
+        with nogil:
+            done = job.wait(STEP_MILLISECONDS)
+        PyErr_CheckSignals()
+        if progress_callback is not None:
+            progress_callback(job.bytes_done())
+    with nogil:
+        job.join()
+    if job.failure().kind != NONE:
+        raise_failure(job.failure(), names)
+    return 0
+
+
+cdef int raise_failure(const Failure& failure, list names) except -1:
+    cdef int kind = failure.kind
+    path = names[failure.file] if failure.file < <size_t>len(names) else None
+    if kind == MEMORY:
+        raise MemoryError("there is not enough memory for the distinct words")
+    if kind == SYSTEM and path is None:
+        raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
+    if kind == SYSTEM:
+        where = f" at byte {failure.offset:,}" if failure.offset else ""
+        raise OSError(failure.code, os.strerror(failure.code) + where, path)
+    if kind == SHORTER:
+        raise ValueError(
+            f"{path} ended at byte {failure.offset:,} where bytes up to {failure.expected:,} "
+            "were expected: the file became shorter while it was read"
+        )
+    if kind == NOT_UTF8:
+        raise ValueError(
+            f"{path}: byte {failure.code:#04x} at offset {failure.offset:,} is not valid UTF-8; "
+            'pass errors="replace" to read such bytes as U+FFFD'
+        )
+    raise RuntimeError(failure.message.decode("utf-8", "replace"))
+
+
+cdef tuple empty_arrays(size_t num_words, size_t num_bytes):
+    # One element too many: also an empty array then has an address.
+    return (
+        np.empty(num_bytes + 1, np.uint8),
+        np.zeros(num_words + 1, np.int64),
+        np.empty(num_words + 1, np.int64),
+    )
+
+
+cdef tuple trimmed(tuple arrays):
+    data, offsets, counts = arrays
+    return data[: len(data) - 1], offsets, counts[: len(counts) - 1]
+
+
+cdef class TextCounter:
+    """Counts texts in memory, and adds up words that are counted already; see `result`."""
+
+    cdef unique_ptr[MemoryCounting] counting
+
+    def __cinit__(self, special_tokens=(), pattern="gpt2", errors="replace", method=None):
+        cdef Splitting splitting = make_splitting(special_tokens, pattern, errors, method)
+        self.counting.reset(new MemoryCounting(splitting))
+
+    def count(self, bytes text not None):
+        """Count the pre-tokens of a complete text (UTF-8 bytes).
+
+        Raises:
+            ValueError: errors="strict" and a byte is not valid UTF-8.
+        """
+        cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)
+        cdef size_t size = PyBytes_GET_SIZE(text)
+        cdef size_t invalid
+        with nogil:
+            invalid = self.counting.get().count(start, size)
+        if invalid < size:
+            raise ValueError(
+                f"byte {text[invalid]:#04x} at offset {invalid:,} is not valid UTF-8; "
+                'pass errors="replace" to read such bytes as U+FFFD'
+            )
+
+    def add_words(self, const uint8_t[::1] data, const int64_t[::1] offsets,
+                  const int64_t[::1] counts):
+        """Add words with their counts: the arrays of a WordCounts.
+
+        Raises:
+            OverflowError: a count above 2^63 - 1.
+        """
+        cdef size_t num_words = counts.shape[0]
+        if <size_t>offsets.shape[0] != num_words + 1:
+            raise ValueError(f"{offsets.shape[0]} offsets for {num_words} counts: one more is needed")
+        if num_words == 0:
+            return
+        if offsets[num_words] > data.shape[0]:
+            raise ValueError(f"the offsets end at {offsets[num_words]}, the data at {data.shape[0]}")
+        with nogil:
+            self.counting.get().add_words(&data[0], &offsets[0], &counts[0], num_words)
+
+    def result(self):
+        """Return `(data, offsets, counts)`, the arrays of a WordCounts, of all so far."""
+        cdef uint8_t[::1] data
+        cdef int64_t[::1] offsets, counts
+        with nogil:
+            self.counting.get().finish()
+        arrays = empty_arrays(self.counting.get().num_words(), self.counting.get().num_bytes())
+        data, offsets, counts = arrays
+        with nogil:
+            self.counting.get().write(&data[0], &offsets[0], &counts[0])
+        return trimmed(arrays)

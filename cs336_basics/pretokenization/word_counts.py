@@ -1,0 +1,383 @@
+"""WordCounts: distinct words and how often each occurs, in three flat arrays.
+
+Word counts are all that BPE training needs to know of a text, and far smaller than it: keep them,
+and a larger vocabulary, another mixture of corpora or the sum over several machines needs no second
+look at the text.
+
+The file that `WordCounts.save` writes is a NumPy `.npz` archive (a ZIP file of `.npy` arrays; no
+pickled objects), readable anywhere:
+
+| array | type | content |
+|---|---|---|
+| `header` | uint8 | UTF-8 JSON: `format` ("cs336_basics word counts"), `version` (1), `pattern` |
+| `data` | uint8 | the bytes of all words, one after the other |
+| `offsets` | int64 little-endian, n + 1 | word i is `data[offsets[i]:offsets[i + 1]]` |
+| `counts` | int64 little-endian, n | occurrences of word i, greater than zero |
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cs336_basics._files import atomic_writer
+from cs336_basics.pretokenization.parallel import resolve_num_workers
+from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
+
+FORMAT = "cs336_basics word counts"
+FORMAT_VERSION = 1
+
+DEFAULT_BLOCK_SIZE = 1 << 20
+"""Bytes that a thread takes at a time: they fit the second-level cache of most CPUs."""
+
+_INT64_MAX = 2**63 - 1
+
+
+class WordCounts(Mapping[bytes, int]):
+    """Distinct words and their counts: word (bytes) -> int, without an object for each word.
+
+    Reads like a Counter that cannot be changed: a word that is not there has the count 0. The first
+    look-up by word builds a real dict (about 150 bytes for each word); `len`, `total`, the arrays,
+    and adding do without.
+
+    Args:
+        data: (number of bytes,) uint8, the bytes of all words.
+        offsets: (n + 1,) int64; word i is `data[offsets[i]:offsets[i + 1]]`.
+        counts: (n,) int64, greater than zero.
+        pattern: name or expression of the pattern that made the words, None if unknown. Counts of
+            different patterns cannot be added.
+
+    Raises:
+        ValueError: the arrays do not fit together, or a count is not positive.
+    """
+
+    def __init__(
+        self,
+        data: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        pattern: str | None = None,
+    ) -> None:
+        self.data = _read_only(data, np.uint8)
+        self.offsets = _read_only(offsets, np.int64)
+        self.counts = _read_only(counts, np.int64)
+        self.pattern = pattern
+        self._dict: dict[bytes, int] | None = None
+        if len(self.offsets) != len(self.counts) + 1:
+            raise ValueError(
+                f"{len(self.counts):,} counts need {len(self.counts) + 1:,} offsets, but there are "
+                f"{len(self.offsets):,}"
+            )
+        if self.offsets[0] != 0 or self.offsets[-1] != len(self.data):
+            raise ValueError(
+                f"the offsets run from {self.offsets[0]:,} to {self.offsets[-1]:,}: they must run "
+                f"from 0 to the number of bytes, {len(self.data):,}"
+            )
+        if np.any(self.offsets[1:] < self.offsets[:-1]):
+            raise ValueError("the offsets must not fall")
+        if np.any(self.counts <= 0):
+            bad = int(np.flatnonzero(self.counts <= 0)[0])
+            raise ValueError(
+                f"the count of word {self._word(bad)!r} is {self.counts[bad]}: it must be positive"
+            )
+
+    @classmethod
+    def from_mapping(cls, counts: Mapping[bytes, int], pattern: str | None = None) -> WordCounts:
+        """Return word counts that hold what a dict holds; words that occur zero times are left out.
+
+        Raises:
+            TypeError: a word is not bytes, or a count is not an int.
+            ValueError: a count is negative.
+            OverflowError: a count is greater than 2^63 - 1.
+        """
+        words: list[bytes] = []
+        numbers: list[int] = []
+        for word, count in counts.items():
+            if not isinstance(word, bytes):
+                raise TypeError(f"word {word!r} is a {type(word).__name__}, not bytes")
+            if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
+                raise TypeError(f"the count of word {word!r} is {count!r}: it must be an int")
+            if count < 0:
+                raise ValueError(f"the count of word {word!r} is {count}: it must not be negative")
+            if count:
+                words.append(word)
+                numbers.append(int(count))
+        offsets = np.zeros(len(words) + 1, np.int64)
+        np.cumsum([len(word) for word in words], out=offsets[1:])
+        data = np.frombuffer(b"".join(words), np.uint8)
+        return cls(data, offsets, np.array(numbers, np.int64), pattern)
+
+    @classmethod
+    def combined(cls, parts: Iterable[WordCounts]) -> WordCounts:
+        """Return the sum of several word counts: of several corpora, or of several machines.
+
+        Raises:
+            ValueError: the parts were made with different patterns.
+            OverflowError: a sum is greater than 2^63 - 1.
+        """
+        parts = list(parts)
+        patterns = {_comparable(part.pattern) for part in parts if part.pattern is not None}
+        if len(patterns) > 1:
+            raise ValueError(
+                "word counts of different split patterns cannot be added: "
+                + " and ".join(sorted(repr(pattern) for pattern in patterns))
+            )
+        pattern = next((part.pattern for part in parts if part.pattern is not None), None)
+        try:
+            from cs336_basics.pretokenization._counting import TextCounter
+        except ImportError:
+            total: Counter[bytes] = Counter()
+            for part in parts:
+                total.update(part)
+            return cls.from_mapping(total, pattern)
+        adder = TextCounter()
+        for part in parts:
+            adder.add_words(part.data, part.offsets, part.counts)
+        return cls(*adder.result(), pattern)
+
+    def scaled(self, weight: float) -> WordCounts:
+        """Return the counts times `weight`, to give a corpus more or less influence in a mixture.
+
+        Products are rounded to the nearest integer; words that come to zero are left out.
+
+        Raises:
+            ValueError: the weight is negative or not finite.
+            OverflowError: a product is greater than 2^63 - 1.
+        """
+        if not 0 <= weight < float("inf"):
+            raise ValueError(f"weight is {weight}: it must be a finite number, at least 0")
+        highest = int(self.counts.max()) if len(self) else 0
+        if highest * weight > _INT64_MAX - 1024:
+            raise OverflowError(f"weight {weight} makes a count of {highest:,} exceed 2^63 - 1")
+        if isinstance(weight, (int, np.integer)):
+            counts = self.counts * np.int64(weight)
+        else:
+            counts = np.rint(self.counts * np.float64(weight)).astype(np.int64)
+        kept = counts > 0
+        if kept.all():
+            return WordCounts(self.data, self.offsets, counts, self.pattern)
+        lengths = np.diff(self.offsets)
+        offsets = np.zeros(int(kept.sum()) + 1, np.int64)
+        np.cumsum(lengths[kept], out=offsets[1:])
+        return WordCounts(self.data[np.repeat(kept, lengths)], offsets, counts[kept], self.pattern)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the counts to a file, in the format that the top of this module describes."""
+        header = {"format": FORMAT, "version": FORMAT_VERSION, "pattern": self.pattern}
+        with atomic_writer(path) as file:
+            np.savez(
+                file,
+                header=np.frombuffer(json.dumps(header).encode(), np.uint8),
+                data=self.data,
+                offsets=self.offsets.astype("<i8", copy=False),
+                counts=self.counts.astype("<i8", copy=False),
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> WordCounts:
+        """Read a file that `save` wrote.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file is something else, damaged, or of a newer version.
+        """
+        name = os.fspath(path)
+        with open(name, "rb") as file:
+            try:
+                return cls._read(file)
+            except MemoryError:
+                raise
+            except Exception as error:
+                # A damaged archive shows in many ways: zipfile, zlib, NumPy, JSON each have theirs.
+                raise ValueError(
+                    f"{name} is not a file of word counts, or damaged: {error}"
+                ) from error
+
+    @classmethod
+    def _read(cls, file: IO[bytes]) -> WordCounts:
+        with np.load(file, allow_pickle=False) as archive:
+            header = json.loads(archive["header"].tobytes())
+            if header["format"] != FORMAT:
+                raise ValueError(f"its format is {header['format']!r}")
+            if header["version"] != FORMAT_VERSION:
+                raise ValueError(
+                    f"its version is {header['version']!r}, this library reads {FORMAT_VERSION}"
+                )
+            arrays = [archive[key] for key in ("data", "offsets", "counts")]
+            for array, kind in zip(arrays, ("uint8", "int64", "int64"), strict=True):
+                if array.dtype.name != kind or array.ndim != 1:
+                    raise ValueError(f"an array is {array.dtype}, {array.ndim} dimensions")
+            return cls(arrays[0], arrays[1], arrays[2], header["pattern"])
+
+    @property
+    def total(self) -> int:
+        """The number of words, counted with repetition."""
+        return int(self.counts.sum())
+
+    def words(self) -> list[bytes]:
+        """Return all words, in the order of the arrays."""
+        blob, ends = self.data.tobytes(), self.offsets.tolist()
+        return [blob[start:end] for start, end in itertools.pairwise(ends)]
+
+    def as_dict(self) -> dict[bytes, int]:
+        """Return the counts as a dict; it is built once and then kept: do not change it."""
+        if self._dict is None:
+            self._dict = dict(zip(self.words(), self.counts.tolist(), strict=True))
+            if len(self._dict) != len(self.counts):
+                self._dict = None
+                raise ValueError("the same word stands in the arrays twice")
+        return self._dict
+
+    def __getitem__(self, word: bytes) -> int:
+        return self.as_dict().get(word, 0)
+
+    def get(self, word: bytes, default: Any = None) -> Any:
+        """Return the count of a word, `default` if it is not there."""
+        return self.as_dict().get(word, default)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.as_dict()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.words())
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def items(self) -> ItemsView[bytes, int]:
+        """Return the pairs of word and count, in the order of the arrays."""
+        return self.as_dict().items()
+
+    def values(self) -> ValuesView[int]:
+        """Return the counts, in the order of the arrays."""
+        return self.as_dict().values()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, WordCounts):
+            return self.as_dict() == other.as_dict()
+        if isinstance(other, Mapping):
+            return self.as_dict() == dict(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as dict: equal to mappings that can change
+
+    def __add__(self, other: object) -> WordCounts:
+        if not isinstance(other, WordCounts):
+            return NotImplemented
+        return WordCounts.combined([self, other])
+
+    def __repr__(self) -> str:
+        return f"<WordCounts: {len(self):,} distinct words, {self.total:,} in all>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordCounts, (self.data, self.offsets, self.counts, self.pattern)
+
+    def _word(self, index: int) -> bytes:
+        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
+
+
+def count_words_native(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    special_tokens: Iterable[str] = (),
+    pattern: str = "gpt2",
+    num_workers: int | None = None,
+    errors: str = "replace",
+    progress_callback: Callable[[int], object] | None = None,
+    block_size: int = DEFAULT_BLOCK_SIZE,
+) -> WordCounts:
+    """Count the pre-tokens of text files in threads of compiled code.
+
+    Every file is split by itself: no word spans two of them. Peak memory follows the number of
+    distinct words and of threads, not the size of the files; only text without any place where it
+    may be cut (see `chunking`) is held whole. Ctrl-C ends it within a fraction of a second.
+
+    Args:
+        paths: a file, a pattern such as `"data/*.txt"`, or several of both.
+        special_tokens: cut out first; see `counting.count_words`.
+        pattern: a name in PATTERNS, or its expression.
+        num_workers: threads, None = one for each core.
+        errors: `"replace"` reads invalid bytes as U+FFFD, `"strict"` refuses them.
+        progress_callback: called about 20 times a second with the number of bytes done so far.
+        block_size: bytes that a thread takes at a time.
+
+    Returns:
+        The counts. Their order depends on the words alone, not on the number of threads; apart from
+        that it means nothing.
+
+    Raises:
+        ImportError: the extension is not built.
+        FileNotFoundError: there is no such file, or it vanished; OSError: it cannot be read.
+        ValueError: a directory; a file that became shorter while it was read; (`"strict"`) a byte
+            that is not UTF-8, named with its file and place; a pattern that has no scanner.
+    """
+    try:
+        from cs336_basics.pretokenization._counting import count_files
+    except ImportError as error:
+        raise ImportError(
+            "counting natively needs compiled code that is not built yet: run `python setup.py "
+            "build_ext --inplace` (it needs a C++ compiler), or choose method='processes'"
+        ) from error
+    resolve_pattern(pattern)
+    files = input_files(paths)
+    arrays = count_files(
+        files,
+        [file.stat().st_size for file in files],
+        special_tokens,
+        pattern,
+        resolve_num_workers(num_workers),
+        errors,
+        block_size,
+        progress_callback,
+    )
+    return WordCounts(*arrays, pattern)
+
+
+def input_files(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+) -> list[Path]:
+    """Return the files that `paths` names: a path, a pattern with `*`, `?` or `[`, or several.
+
+    Raises:
+        FileNotFoundError: there is no such file, or a pattern matches none.
+        ValueError: a path is a directory.
+    """
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    files: list[Path] = []
+    for path in several:
+        name = os.fspath(path)
+        if not os.path.exists(name) and glob.has_magic(name):
+            found = sorted(file for file in glob.glob(name, recursive=True) if os.path.isfile(file))
+            if not found:
+                raise FileNotFoundError(f"no file matches the pattern {name!r}")
+            files.extend(map(Path, found))
+            continue
+        if os.path.isdir(name):
+            raise ValueError(
+                f"input_path {name!r} is a directory: name a text file, or a pattern such as "
+                f"{os.path.join(name, '*.txt')!r}"
+            )
+        if not os.path.exists(name):
+            raise FileNotFoundError(f"input_path {name!r} does not exist")
+        files.append(Path(name))
+    return files
+
+
+def _comparable(pattern: str | None) -> str | None:
+    return None if pattern is None else pattern_name(pattern) or pattern
+
+
+def _read_only(array: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
+    view: npt.NDArray[Any] = np.ascontiguousarray(array, dtype).view()
+    if view.ndim != 1:
+        raise ValueError(f"an array of word counts has {view.ndim} dimensions: it must have one")
+    view.flags.writeable = False
+    return view

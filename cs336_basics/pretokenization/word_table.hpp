@@ -1,0 +1,397 @@
+// WordTable: distinct words and their counts, in one flat hash table. No Python in here.
+//
+// Open addressing with entries of 32 bytes, two to a cache line. A word of at most 15 bytes lies in
+// its entry, with its length in the last byte, so that comparing words is comparing two integers;
+// a longer one lies in an arena. Entries stand in the order of their hashes, but for small shifts
+// where they collide: the words of a range of hashes are neighbours, so several threads can merge
+// several tables range by range, and a sorted result costs next to nothing.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#if defined(__GNUC__)
+#define CS336_PREFETCH(address) __builtin_prefetch(address, 1)
+#else
+#define CS336_PREFETCH(address) ((void)0)
+#endif
+
+namespace cs336 {
+
+// The bytes behind a word that may be read (not used) when it is looked up.
+constexpr size_t WORD_PADDING = 16;
+
+constexpr size_t MAX_SHORT_WORD = 15;
+
+struct WordKey {
+    uint64_t low, high;  // a short word; or the address and the length of a long one
+    uint64_t hash;
+
+    bool is_long() const { return high >> 56 == 0xFF; }
+    size_t length() const { return is_long() ? high << 8 >> 8 : high >> 56; }
+};
+
+struct WordEntry {
+    uint64_t low, high;
+    uint64_t hash;
+    int64_t count;  // 0: the entry is empty
+
+    bool is_long() const { return high >> 56 == 0xFF; }
+    size_t length() const { return is_long() ? high << 8 >> 8 : high >> 56; }
+    const uint8_t* bytes() const {
+        return is_long() ? reinterpret_cast<const uint8_t*>(static_cast<uintptr_t>(low))
+                         : reinterpret_cast<const uint8_t*>(&low);
+    }
+};
+
+static_assert(sizeof(WordEntry) == 32, "two entries to a cache line");
+static_assert(offsetof(WordEntry, high) == 8, "a short word spans `low` and `high`");
+
+// 64 x 64 -> 128 bits, and both halves together: every bit of the factors moves every bit.
+inline uint64_t multiply_fold(uint64_t a, uint64_t b) {
+#if defined(__SIZEOF_INT128__)
+    const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+#else
+    const uint64_t a0 = uint32_t(a), a1 = a >> 32, b0 = uint32_t(b), b1 = b >> 32;
+    const uint64_t middle = a1 * b0 + (a0 * b0 >> 32);
+    const uint64_t middle2 = a0 * b1 + uint32_t(middle);
+    const uint64_t high = a1 * b1 + (middle >> 32) + (middle2 >> 32);
+    return (middle2 << 32 | uint32_t(a0 * b0)) ^ high;
+#endif
+}
+
+inline uint64_t hash_two(uint64_t low, uint64_t high) {
+    // Digits of pi and e; a factor can only be 0 for one value of `low`, which is no UTF-8.
+    return multiply_fold(low ^ 0xF43F6A8885A308D3ull, high ^ 0xADF85458A2BB4A9Aull) +
+           0x9E3779B97F4A7C15ull * low;
+}
+
+// SHORT_MASKS.of_length[n]: the first n of 16 bytes, as two integers.
+struct ShortMasks {
+    uint64_t of_length[MAX_SHORT_WORD + 1][2];
+    constexpr ShortMasks() : of_length() {
+        for (unsigned n = 0; n <= MAX_SHORT_WORD; ++n) {
+            of_length[n][0] = n < 8 ? (uint64_t{1} << 8 * n) - 1 : ~uint64_t{0};
+            of_length[n][1] = n <= 8 ? 0 : (uint64_t{1} << 8 * (n - 8)) - 1;
+        }
+    }
+};
+
+inline constexpr ShortMasks SHORT_MASKS;
+
+inline WordKey make_long_key(const uint8_t* word, size_t length) {
+    uint64_t hash = length, part[2];
+    for (size_t i = 0; i + 16 <= length; i += 16) {
+        std::memcpy(part, word + i, 16);
+        hash = hash_two(part[0] ^ hash, part[1] + hash);
+    }
+    // The last 16 bytes, some of them for the second time: the length is part of the hash.
+    std::memcpy(part, word + length - 16, 16);
+    hash = hash_two(part[0] ^ hash, part[1] + hash);
+    return {reinterpret_cast<uintptr_t>(word), uint64_t{0xFF} << 56 | length, hash};
+}
+
+// The key of the word [word, word + length); WORD_PADDING bytes behind it must be readable.
+inline WordKey make_key(const uint8_t* word, size_t length) {
+    if (length > MAX_SHORT_WORD) return make_long_key(word, length);
+    uint64_t low, high;
+    std::memcpy(&low, word, 8);
+    std::memcpy(&high, word + 8, 8);
+    low &= SHORT_MASKS.of_length[length][0];
+    high = (high & SHORT_MASKS.of_length[length][1]) | uint64_t(length) << 56;
+    return {low, high, hash_two(low, high)};
+}
+
+// Memory for entries: all zero, and on huge pages where the system has them. They must be asked for
+// before the first touch; with small pages every look-up would also miss the address cache.
+class EntryArray {
+  public:
+    EntryArray() = default;
+    explicit EntryArray(size_t size) : size_(size) {
+        const size_t num_bytes = size * sizeof(WordEntry);
+#if defined(__linux__)
+        if (num_bytes >= HUGE_PAGE) {
+            mapped_ = (num_bytes + 2 * HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+            void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (memory == MAP_FAILED) throw std::bad_alloc();
+            memory_ = memory;
+            const uintptr_t aligned =
+                (reinterpret_cast<uintptr_t>(memory) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+            entries_ = reinterpret_cast<WordEntry*>(aligned);
+            madvise(entries_, num_bytes, MADV_HUGEPAGE);
+            return;
+        }
+#endif
+        memory_ = std::calloc(size + 1, sizeof(WordEntry));
+        if (!memory_) throw std::bad_alloc();
+        entries_ = reinterpret_cast<WordEntry*>(
+            (reinterpret_cast<uintptr_t>(memory_) + 31) / 32 * 32);
+    }
+    EntryArray(EntryArray&& other) noexcept { swap(other); }
+    EntryArray& operator=(EntryArray&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    ~EntryArray() {
+#if defined(__linux__)
+        if (mapped_) {
+            munmap(memory_, mapped_);
+            return;
+        }
+#endif
+        std::free(memory_);
+    }
+
+    size_t size() const { return size_; }
+    WordEntry& operator[](size_t i) { return entries_[i]; }
+    const WordEntry& operator[](size_t i) const { return entries_[i]; }
+
+  private:
+    static constexpr size_t HUGE_PAGE = size_t{2} << 20;
+
+    void swap(EntryArray& other) noexcept {
+        std::swap(entries_, other.entries_);
+        std::swap(size_, other.size_);
+        std::swap(memory_, other.memory_);
+        std::swap(mapped_, other.mapped_);
+    }
+
+    WordEntry* entries_ = nullptr;
+    size_t size_ = 0;
+    void* memory_ = nullptr;
+    size_t mapped_ = 0;
+};
+
+// Bytes that stay where they are until the arena goes.
+class Arena {
+  public:
+    const uint8_t* store(const uint8_t* bytes, size_t size) {
+        if (size > free_) {
+            const size_t chunk = std::max(size, CHUNK);
+            chunks_.emplace_back(new uint8_t[chunk]);
+            next_ = chunks_.back().get();
+            free_ = chunk;
+        }
+        uint8_t* place = next_;
+        std::memcpy(place, bytes, size);
+        next_ += size;
+        free_ -= size;
+        return place;
+    }
+
+  private:
+    static constexpr size_t CHUNK = size_t{1} << 20;
+
+    std::vector<std::unique_ptr<uint8_t[]>> chunks_;
+    uint8_t* next_ = nullptr;
+    size_t free_ = 0;
+};
+
+class WordTable {
+  public:
+    WordTable() : entries_(slots(FIRST_BITS)) {}
+
+    size_t size() const { return size_; }
+
+    // Bring the place of a key into the cache, some time before `add`.
+    void prefetch(const WordKey& key) const { CS336_PREFETCH(&entries_[key.hash >> shift_]); }
+
+    // Add `count` > 0 to a word. Throws std::overflow_error above 2^63 - 1, std::bad_alloc.
+    void add(const WordKey& key, int64_t count) {
+        WordEntry& entry = find(key);
+        if (entry.count == 0) {
+            insert(entry, key, count);
+        } else if (count > INT64_MAX - entry.count) {
+            throw std::overflow_error("the count of a word does not fit 63 bits");
+        } else {
+            entry.count += count;
+        }
+    }
+
+    // Add the words [first, first + ends[0]), [first + ends[0], first + ends[1]), ..., each once.
+    void add_batch(const uint8_t* first, const uint32_t* ends, size_t num_words) {
+        // Far enough ahead to hide the memory, few enough to stay in the first-level cache. (Blogs:
+        // 16 words 620 MB/s, 32 words 640, 64 words 740, 128 words 810, 256 words 840.)
+        constexpr size_t GROUP = 256;
+        WordKey keys[GROUP];
+        uint32_t start = 0;
+        for (size_t done = 0; done < num_words; done += GROUP) {
+            const size_t group = std::min(GROUP, num_words - done);
+            for (size_t i = 0; i < group; ++i) {
+                const uint32_t end = ends[done + i];
+                keys[i] = make_key(first + start, end - start);
+                prefetch(keys[i]);
+                start = end;
+            }
+            for (size_t i = 0; i < group; ++i) {
+                WordEntry& entry = entries_[keys[i].hash >> shift_];
+                // Nearly always a short word that stands where it belongs. (The key of a long word
+                // never equals its entry, which has the address in the arena.)
+                if (entry.low == keys[i].low && entry.high == keys[i].high) {
+                    ++entry.count;
+                } else {
+                    add(keys[i], 1);
+                }
+            }
+        }
+    }
+
+    // Append the entries of range `part` of 2^part_bits equal ranges of hashes, sorted by hash, then
+    // by bytes.
+    void collect(uint64_t part, int part_bits, std::vector<WordEntry>& out) const;
+
+    // Free the entries; the bytes of long words stay.
+    void clear_entries() {
+        entries_ = EntryArray();
+        size_ = 0;
+    }
+
+  private:
+    static constexpr int FIRST_BITS = 14;
+    static constexpr size_t SLACK = 64;
+
+    // Entries never wrap around from the end to the beginning: there is room behind the last place,
+    // and if that is used up the table grows.
+    static size_t slots(int bits) { return (size_t{1} << bits) + SLACK; }
+
+    // The entry of a key, or the empty one where it belongs.
+    WordEntry& find(const WordKey& key) {
+        for (;;) {
+            size_t slot = key.hash >> shift_;
+            if (!key.is_long()) {
+                for (; slot < entries_.size(); ++slot) {
+                    WordEntry& entry = entries_[slot];
+                    if ((entry.low == key.low && entry.high == key.high) || entry.count == 0) {
+                        return entry;
+                    }
+                }
+            } else {
+                for (; slot < entries_.size(); ++slot) {
+                    WordEntry& entry = entries_[slot];
+                    if (entry.count == 0 || (entry.high == key.high && entry.hash == key.hash &&
+                                             same_bytes(entry, key))) {
+                        return entry;
+                    }
+                }
+            }
+            grow();
+        }
+    }
+
+    static bool same_bytes(const WordEntry& entry, const WordKey& key) {
+        const uint8_t* bytes = reinterpret_cast<const uint8_t*>(static_cast<uintptr_t>(key.low));
+        return std::memcmp(entry.bytes(), bytes, entry.length()) == 0;
+    }
+
+    void insert(WordEntry& entry, const WordKey& key, int64_t count) {
+        WordEntry added = {key.low, key.high, key.hash, count};
+        if (key.is_long()) {
+            const uint8_t* bytes = reinterpret_cast<const uint8_t*>(static_cast<uintptr_t>(key.low));
+            added.low = reinterpret_cast<uintptr_t>(arena_.store(bytes, key.length()));
+        }
+        entry = added;
+        // At most three quarters full. (Half full was no faster and takes more memory.)
+        if (++size_ > 3 * (size_t{1} << (bits_ - 2))) grow();
+    }
+
+    void grow() {
+        for (int bits = bits_ + 1;; ++bits) {
+            EntryArray larger(slots(bits));
+            if (move_to(larger, bits)) {
+                entries_ = std::move(larger);
+                bits_ = bits;
+                shift_ = 64 - bits;
+                return;
+            }
+        }
+    }
+
+    bool move_to(EntryArray& larger, int bits) const {
+        for (size_t i = 0; i < entries_.size(); ++i) {
+            const WordEntry& entry = entries_[i];
+            if (entry.count == 0) continue;
+            size_t slot = entry.hash >> (64 - bits);
+            while (slot < larger.size() && larger[slot].count) ++slot;
+            if (slot == larger.size()) return false;
+            larger[slot] = entry;
+        }
+        return true;
+    }
+
+    int bits_ = FIRST_BITS;
+    int shift_ = 64 - FIRST_BITS;
+    size_t size_ = 0;
+    EntryArray entries_;
+    Arena arena_;
+};
+
+inline int compare_bytes(const WordEntry& a, const WordEntry& b) {
+    const size_t a_length = a.length(), b_length = b.length();
+    const int order = std::memcmp(a.bytes(), b.bytes(), std::min(a_length, b_length));
+    if (order) return order;
+    return a_length < b_length ? -1 : a_length > b_length;
+}
+
+// The order of the result: by hash, which the order of the table nearly is already.
+inline int compare_entries(const WordEntry& a, const WordEntry& b) {
+    if (a.hash != b.hash) return a.hash < b.hash ? -1 : 1;
+    return compare_bytes(a, b);
+}
+
+inline void WordTable::collect(uint64_t part, int part_bits, std::vector<WordEntry>& out) const {
+    if (entries_.size() == 0) return;
+    const size_t per_part = size_t{1} << (bits_ - part_bits);
+    const size_t stop = (part + 1) * per_part;
+    for (size_t slot = part * per_part; slot < entries_.size(); ++slot) {
+        const WordEntry& entry = entries_[slot];
+        // What was shifted out of the range stands behind it without a gap.
+        if (entry.count == 0) {
+            if (slot >= stop) break;
+            continue;
+        }
+        if (part_bits && entry.hash >> (64 - part_bits) != part) continue;
+        out.push_back(entry);
+        for (size_t i = out.size() - 1; i > 0 && compare_entries(out[i - 1], out[i]) > 0; --i) {
+            std::swap(out[i - 1], out[i]);
+        }
+    }
+}
+
+// Merge two sorted lists of entries; the counts of equal words are added.
+inline std::vector<WordEntry> merge_sorted(const std::vector<WordEntry>& a,
+                                           const std::vector<WordEntry>& b) {
+    std::vector<WordEntry> out;
+    out.reserve(a.size() + b.size());
+    size_t i = 0, j = 0;
+    while (i < a.size() && j < b.size()) {
+        const int order = compare_entries(a[i], b[j]);
+        if (order < 0) {
+            out.push_back(a[i++]);
+        } else if (order > 0) {
+            out.push_back(b[j++]);
+        } else {
+            out.push_back(a[i++]);
+            out.back().count += b[j++].count;
+        }
+    }
+    out.insert(out.end(), a.begin() + i, a.end());
+    out.insert(out.end(), b.begin() + j, b.end());
+    return out;
+}
+
+}  // namespace cs336

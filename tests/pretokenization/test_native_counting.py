@@ -1,0 +1,403 @@
+"""Counting in threads: the counts of the reference for every cut, thread and kind of input."""
+
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.pretokenization import WordCounts, _counting, count_words, reference, splitting
+from cs336_basics.pretokenization.counting import METHODS
+from cs336_basics.pretokenization.word_counts import count_words_native
+
+EOT = "<|endoftext|>"
+ROOT = Path(__file__).parents[2]
+
+HOSTILE = (
+    (
+        "\ufeffA byte order mark, a NUL \0, and\r\nWindows\r\nline ends.\n\n\n"
+        f"{EOT}{EOT}It's the dogs' bone, isn't it? 12,345.67 €  \t end {EOT}\n"
+        f"好的，我们走吧。　全角空格\u3000 \u2003\n\x85 x\xa0 y {EOT[:-1]} {EOT[1:]}"
+        f"{EOT}\u3000 z!\n\n a"
+        "नमस्ते दुनिया 🙂👩‍👩‍👧 e\u0301\n"
+    ).encode()
+    * 12
+    + b"\xff\xe2\x80 broken \xc3"
+    + EOT.encode()
+    + b"\x80 tail \xf0\x9f"
+)
+
+
+def expected_counts(data, special_tokens=(EOT,), pattern="gpt2", errors="replace"):
+    """By the reference splitter, from a text that is never cut."""
+    counts = Counter()
+    for piece, is_special in splitting.split_special_tokens(
+        data.decode("utf-8", errors), special_tokens
+    ):
+        if not is_special:
+            counts.update(word.encode() for word in reference.pretokenize(piece, pattern))
+    return counts
+
+
+@pytest.fixture(scope="module")
+def hostile_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("native") / "hostile.txt"
+    path.write_bytes(HOSTILE)
+    return path
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
+@pytest.mark.parametrize("num_workers", [1, 2, 5])
+def test_every_block_size_and_number_of_threads(hostile_file, pattern, num_workers):
+    expected = expected_counts(HOSTILE, pattern=pattern)
+    arrays = None
+    for block_size in (1, 2, 3, 7, 64, 333, 1000, 1 << 20):
+        counts = count_words_native(
+            hostile_file, [EOT], pattern, num_workers, block_size=block_size
+        )
+        assert counts == expected
+        # Even the order is the same.
+        if arrays is not None:
+            assert counts.words() == arrays.words()
+            assert (counts.counts == arrays.counts).all()
+        arrays = counts
+
+
+SPECIAL_TOKENS = [
+    [],
+    ["<|a|>"],
+    ["<|a|>", "<|a|><|a|>", "<|b|>", "|><|"],
+    [" ", "\n", "a b"],
+    ["é", "字", "\u3000"],
+    ["\ufffd"],
+    ["x\ufffdy", "a"],
+    [f"<|{i}|>" for i in range(20)] + ["<|", "<|1|><|2|>", "|"],
+]
+
+
+@pytest.mark.parametrize("special_tokens", SPECIAL_TOKENS, ids=repr)
+def test_special_tokens(tmp_path, special_tokens):
+    rng = random.Random(4)
+    pieces = ["<|a|>", "<|a|>", "<|b|>", "<|", "|>", "<|1|>", "<|2|>", "a", "b", " ", "  ", "\n"]
+    pieces = [piece.encode() for piece in [*pieces, "é", "字", "\u3000", "x", "y", "\ufffd"]]
+    pieces += [b"\xff", b"\xc3", b"\xa9"]
+    path = tmp_path / "text.txt"
+    for _ in range(60):
+        data = b"".join(rng.choices(pieces, k=rng.randint(1, 60)))
+        path.write_bytes(data)
+        expected = expected_counts(data, special_tokens)
+        for block_size in (1, 5, 17, 1000):
+            counts = count_words_native(path, special_tokens, num_workers=2, block_size=block_size)
+            assert counts == expected, (data, block_size)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    data=st.binary(min_size=1, max_size=80)
+    | st.text(" '\n<|a>é字\u3000s!1", min_size=1, max_size=60).map(str.encode),
+    block_size=st.integers(1, 40),
+    pattern=st.sampled_from(["gpt2", "cl100k"]),
+)
+def test_any_bytes(tmp_path_factory, data, block_size, pattern):
+    path = tmp_path_factory.getbasetemp() / "any_native.bin"
+    path.write_bytes(data)
+    tokens = ["<|a|>", "|>"]
+    counts = count_words_native(path, tokens, pattern, num_workers=2, block_size=block_size)
+    assert counts == expected_counts(data, tokens, pattern)
+
+
+def test_long_words_and_many_words(tmp_path):
+    rng = random.Random(5)
+    words = ["x" * n for n in (*range(1, 70), 1000, 300_000)]
+    words += ["".join(rng.choices("abcdefgh", k=rng.randint(1, 40))) for _ in range(60_000)]
+    text = " ".join(rng.choices(words, k=100_000))
+    path = tmp_path / "text.txt"
+    path.write_text(text)
+    expected = Counter(word.encode() for word in reference.pretokenize(text))
+    assert count_words_native(path, num_workers=1) == expected
+    assert count_words_native(path, num_workers=3, block_size=5000) == expected
+
+
+def test_a_text_without_any_cut(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a" * 100_000)
+    counts = count_words_native(path, [EOT], num_workers=3, block_size=1000)
+    assert counts == {b"a" * 100_000: 1}
+
+
+def test_several_files_do_not_join(tmp_path):
+    for name, text in (("1.txt", "one tw"), ("2.txt", "o three"), ("3.txt", ""), ("4.md", "x")):
+        (tmp_path / name).write_text(text)
+    expected = {b"one": 1, b" tw": 1, b"o": 1, b" three": 1}
+    for method in METHODS:
+        pattern = tmp_path / "*.txt"
+        assert count_words(pattern, method=method, num_workers=1) == expected
+        files = [tmp_path / "1.txt", str(tmp_path / "2.txt")]
+        assert count_words(files, method=method, num_workers=1) == expected
+    with pytest.raises(FileNotFoundError, match="no file matches the pattern"):
+        count_words(tmp_path / "*.csv")
+    with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
+        count_words([tmp_path / "1.txt", tmp_path / "gone.txt"])
+
+
+def test_the_first_invalid_byte_is_named_whatever_the_threads_do(tmp_path):
+    path = tmp_path / "text.txt"
+    data = bytearray(b"some words and more " * 5000)
+    for place in (93_333, 40_404, 77_777):
+        data[place] = 0xE9
+    path.write_bytes(data)
+    for num_workers in (1, 2, 4):
+        with pytest.raises(ValueError, match=r"text\.txt: byte 0xe9 at offset 40,404 is not"):
+            count_words_native(path, errors="strict", num_workers=num_workers, block_size=512)
+
+
+def test_files_that_vanish_or_shrink(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"word " * 1000)
+    with pytest.raises(ValueError, match=r"text\.txt ended at byte 5,000 where bytes up to 9,000 "):
+        _counting.count_files([path], [9000], [], "gpt2", 2, "replace", 700)
+    with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
+        _counting.count_files([tmp_path / "gone.txt"], [10], [], "gpt2", 2, "replace", 700)
+    with pytest.raises(IsADirectoryError):
+        _counting.count_files([tmp_path], [10], [], "gpt2", 1, "replace", 700)
+    # What is added while the file is read is not counted.
+    counts = _counting.count_files([path], [10], [], "gpt2", 1, "replace", 700)
+    assert WordCounts(*counts) == {b"word": 1, b" word": 1, b" ": 1}
+
+
+def test_bad_arguments(hostile_file, tmp_path):
+    with pytest.raises(ValueError, match="has no scanner"):
+        count_words_native(hostile_file, pattern=r"\w+")
+    with pytest.raises(ValueError, match="errors is 'ignore'"):
+        count_words_native(hostile_file, errors="ignore")
+    with pytest.raises(ValueError, match="block_size is 0"):
+        count_words_native(hostile_file, block_size=0)
+    with pytest.raises(TypeError, match="pass a list"):
+        count_words_native(hostile_file, EOT)
+    with pytest.raises(ValueError, match="is a directory"):
+        count_words_native(tmp_path)
+    with pytest.raises(ValueError, match="method is 'magic'"):
+        count_words(hostile_file, method="magic")
+
+
+def test_empty_files_count_nothing(tmp_path):
+    path = tmp_path / "empty.txt"
+    path.touch()
+    counts = count_words_native(path)
+    assert counts == {}
+    assert len(counts) == counts.total == 0
+
+
+@pytest.fixture
+def long_task(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"many words of a text that is read again and again\n" * 40_000)
+    return [path] * 5000
+
+
+def test_a_signal_ends_the_threads(long_task):
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            count_words_native(long_task, num_workers=2)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_progress_is_reported_and_its_errors_end_the_threads(hostile_file, long_task):
+    done = []
+    count_words_native(hostile_file, progress_callback=done.append)
+    assert done[-1] == len(HOSTILE)
+    assert done == sorted(done)
+
+    def fail(num_bytes):
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        count_words_native(long_task, progress_callback=fail)
+
+
+# (`getrusage` would also count the memory of the process that forked this one.)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc/self/status")
+def test_memory_does_not_follow_the_size_of_the_file(tmp_path):
+    script = textwrap.dedent("""
+        import sys
+        from cs336_basics.pretokenization.word_counts import count_words_native
+        count_words_native(sys.argv[1], ["<|endoftext|>"], num_workers=2)
+        print([line.split()[1] for line in open("/proc/self/status") if "VmHWM" in line][0])
+    """)
+    peaks = []
+    for megabytes in (5, 60):
+        path = tmp_path / f"{megabytes}.txt"
+        text = b"Words, words, 12 words and nothing but words.\n"
+        path.write_bytes(text * (megabytes * 1_000_000 // len(text)))
+        run = subprocess.run(
+            [sys.executable, "-c", script, path],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        peaks.append(int(run.stdout))
+    assert peaks[1] < peaks[0] + 5000, f"{peaks} KB"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_gives_the_same(hostile_file, method):
+    counts = count_words(hostile_file, [EOT], method=method, num_workers=2, chunk_size=2000)
+    assert counts == expected_counts(HOSTILE)
+    assert counts[b"no such word"] == 0
+    assert counts.get(b"no such word") is None
+    assert b"no such word" not in counts
+
+
+def test_native_is_the_default_and_other_patterns_say_so_once(hostile_file, recwarn):
+    assert isinstance(count_words(hostile_file), WordCounts)
+    assert not recwarn.list
+    for _ in range(2):
+        counts = count_words(hostile_file, pattern=r"\S+|\s", num_workers=1)
+        assert isinstance(counts, Counter)
+    assert [str(warning.message)[:12] for warning in recwarn.list] == [r"pattern '\\S"]
+
+
+# --- WordCounts ------------------------------------------------------------------------------
+
+
+SOME = {b"the": 3, b" cat": 2, b"x" * 40: 1, b"\xe5\xad\x97": 2**40}
+
+
+def test_word_counts_are_a_mapping():
+    counts = WordCounts.from_mapping({**SOME, b"never": 0}, "gpt2")
+    assert counts == SOME
+    assert SOME == counts  # noqa: SIM300
+    assert counts == Counter(SOME)
+    assert counts != {**SOME, b"the": 4}
+    assert dict(counts) == dict(counts.items()) == SOME
+    assert list(counts) == counts.words() == list(SOME)
+    assert list(counts.values()) == list(SOME.values())
+    assert len(counts) == 4
+    assert counts.total == sum(SOME.values())
+    assert counts[b"the"] == 3
+    assert counts[b"dog"] == 0
+    assert pickle.loads(pickle.dumps(counts)) == SOME
+    assert repr(counts) == f"<WordCounts: 4 distinct words, {counts.total:,} in all>"
+    with pytest.raises(ValueError, match="read-only"):
+        counts.counts[0] = 7
+
+
+@given(
+    st.lists(st.dictionaries(st.binary(max_size=40), st.integers(0, 2**60), max_size=8), max_size=5)
+)
+def test_adding(parts):
+    total = Counter()
+    for part in parts:
+        total.update(part)
+    total = {word: count for word, count in total.items() if count}
+    assert WordCounts.combined([WordCounts.from_mapping(part) for part in parts]) == total
+
+
+def test_adding_without_the_extension(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cs336_basics.pretokenization._counting", None)
+    some = WordCounts.from_mapping(SOME)
+    assert some + some == {word: 2 * count for word, count in SOME.items()}
+    with pytest.raises(ImportError, match="build_ext --inplace"):
+        count_words_native("file.txt")
+
+
+def test_what_cannot_be_added():
+    most = WordCounts.from_mapping({b"a": 2**63 - 1})
+    with pytest.raises(OverflowError, match="63 bits"):
+        most + WordCounts.from_mapping({b"a": 1})
+    with pytest.raises(ValueError, match="'cl100k' and 'gpt2'"):
+        WordCounts.from_mapping(SOME, "gpt2") + WordCounts.from_mapping(SOME, "cl100k")
+    with pytest.raises(TypeError):
+        most + {b"a": 1}
+    expression = splitting.resolve_pattern("gpt2")
+    named = WordCounts.from_mapping(SOME, "gpt2") + WordCounts.from_mapping(SOME, expression)
+    assert named.pattern == "gpt2"
+
+
+def test_scaling():
+    counts = WordCounts.from_mapping(SOME, "gpt2")
+    assert counts.scaled(3) == {word: 3 * count for word, count in SOME.items()}
+    halves = counts.scaled(0.4)
+    assert halves == {b"the": 1, b" cat": 1, b"\xe5\xad\x97": round(0.4 * 2**40)}
+    assert halves.pattern == "gpt2"
+    assert counts.scaled(0) == {}
+    for weight in (-1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="weight is"):
+            counts.scaled(weight)
+    with pytest.raises(OverflowError, match="exceed"):
+        counts.scaled(2**30)
+
+
+def test_saving_and_loading(tmp_path):
+    path = tmp_path / "counts.npz"
+    for content in (SOME, {}, {b"": 5, b"\0\xff": 1}):
+        WordCounts.from_mapping(content, "cl100k").save(path)
+        loaded = WordCounts.load(path)
+        assert loaded == content
+        assert loaded.pattern == "cl100k"
+    with np.load(path, allow_pickle=False) as archive:  # as the documentation says
+        assert sorted(archive) == ["counts", "data", "header", "offsets"]
+        assert archive["counts"].dtype == np.dtype("<i8")
+
+
+def test_what_cannot_be_loaded(tmp_path):
+    path = tmp_path / "counts.npz"
+    WordCounts.from_mapping(SOME).save(path)
+    good = path.read_bytes()
+    for data in (b"", b"text", good[:-50], good[: len(good) // 2], good[:300] + good[310:]):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"counts\.npz is not a file of word counts, or damag"):
+            WordCounts.load(path)
+    np.savez(path, header=np.frombuffer(b'{"format": "other"}', np.uint8))
+    with pytest.raises(ValueError, match="its format is 'other'"):
+        WordCounts.load(path)
+    with pytest.raises(FileNotFoundError, match=r"gone\.npz"):
+        WordCounts.load(tmp_path / "gone.npz")
+
+
+def test_arrays_that_do_not_fit():
+    data, offsets, counts = np.zeros(3, np.uint8), np.array([0, 1, 3]), np.array([5, 6])
+    WordCounts(data, offsets, counts)
+    for bad in (
+        (data, offsets[:2], counts),
+        (data[:2], offsets, counts),
+        (data, np.array([0, 4, 3]), counts),
+        (data, offsets, np.array([5, 0])),
+        (data, offsets.reshape(3, 1), counts),
+    ):
+        with pytest.raises(ValueError, match=r"offsets|count|dimensions"):
+            WordCounts(*bad)
+    with pytest.raises(TypeError, match="not bytes"):
+        WordCounts.from_mapping({"a": 1})
+    with pytest.raises(TypeError, match=r"is 1\.5: it must be an int"):
+        WordCounts.from_mapping({b"a": 1.5})
+    with pytest.raises(ValueError, match="is -1: it must not be negative"):
+        WordCounts.from_mapping({b"a": -1})
+
+
+def test_counting_texts_in_memory():
+    counter = _counting.TextCounter([EOT])
+    texts = ["one two", f" three{EOT}one", "", "'s"]
+    for text in texts:
+        counter.count(text.encode())
+    expected = sum((expected_counts(text.encode()) for text in texts), Counter())
+    assert WordCounts(*counter.result()) == expected
+    strict = _counting.TextCounter(errors="strict")
+    with pytest.raises(ValueError, match="byte 0xff at offset 2 "):
+        strict.count(b"ab\xff")

@@ -1,0 +1,128 @@
+"""Counting over a real Ray of this machine, with two workers."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.pretokenization import count_text, count_words
+
+ray = pytest.importorskip("ray")
+psutil = pytest.importorskip("psutil")
+from cs336_basics.pretokenization.ray_counting import count_words_ray  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+EOT = "<|endoftext|>"
+TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).encode()
+
+
+@pytest.fixture(scope="module")
+def local_ray():
+    # Workers must find the package where it is not installed.
+    environment = {"env_vars": {"PYTHONPATH": str(ROOT)}}
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(TEXT + b"\xff tail")
+    return path
+
+
+@pytest.mark.parametrize("chunk_size", [500, 3000, None])
+def test_the_counts_of_one_process(local_ray, text_file, chunk_size):
+    counts = count_words_ray(text_file, [EOT], chunk_size=chunk_size)
+    assert counts == count_words(text_file, [EOT], method="serial")
+
+
+def test_many_files_of_every_kind(local_ray, text_file, tmp_path):
+    (tmp_path / "more.txt.gz").write_bytes(gzip.compress(TEXT))
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"text": "ab cd"}) + "\n" for _ in range(50)))
+    expected = Counter({b"ab": 50, b" cd": 50})
+    expected.update(count_words(text_file, [EOT], method="serial"))
+    expected.update(count_text(TEXT.decode(), [EOT]))
+    counts = count_words_ray(
+        [text_file, str(tmp_path / "more*.gz"), rows], [EOT], field="text", chunk_size=700
+    )
+    assert counts == expected
+
+
+def test_a_pattern_without_a_scanner(local_ray, text_file):
+    counts = count_words_ray(text_file, [EOT], pattern=r"\w+", chunk_size=2000)
+    assert counts == count_words(text_file, [EOT], pattern=r"\w+", method="serial")
+
+
+def test_urls_that_fsspec_opens(local_ray, text_file):
+    counts = count_words_ray(f"file://{text_file}", [EOT], chunk_size=1000)
+    assert counts == count_words(text_file, [EOT], method="serial")
+
+
+def test_errors_of_a_task_arrive(local_ray, text_file):
+    with pytest.raises(ValueError, match=r"text\.txt, the text from byte .*: byte 0xff"):
+        count_words_ray(text_file, [EOT], errors="strict", chunk_size=1000)
+
+
+def test_bad_input_is_named(local_ray, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
+        count_words_ray(tmp_path / "missing.txt")
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(ValueError, match=r"empty\.txt.* is empty"):
+        count_words_ray(tmp_path / "empty.txt")
+
+
+def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
+    # The pattern goes through `regex`, so that a piece takes long enough to be killed in it.
+    path = tmp_path / "text.txt"
+    path.write_bytes(TEXT * 20)
+    pattern = r"\w+|[^\w\s]+|\s+"
+    expected = count_words(path, [EOT], pattern=pattern, method="serial")
+    killed = []
+
+    def kill_one():
+        deadline = time.monotonic() + 60
+        while not killed and time.monotonic() < deadline:
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    if "ray::_count_piece" in " ".join(process.cmdline()):
+                        process.kill()
+                        killed.append(process.pid)
+                        return
+                except psutil.Error:
+                    continue
+            time.sleep(0.005)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    counts = count_words_ray(path, [EOT], pattern=pattern, chunk_size=60_000)
+    killer.join()
+    assert killed, "no worker was seen at its task"
+    assert counts == expected
+
+
+def test_a_missing_ray_gives_the_command():
+    code = """
+import sys
+sys.modules["ray"] = None
+from cs336_basics.pretokenization.ray_counting import count_words_ray
+try:
+    count_words_ray("text.txt")
+except ImportError as error:
+    print(error)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert "pip install 'cs336-basics[ray]'" in run.stdout, run.stderr

@@ -1,0 +1,244 @@
+"""The compiled scanner: on every input, by every method of this CPU, what the reference gives."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.pretokenization import _scanner, make_unicode_tables, reference, splitting
+
+METHODS = _scanner.methods()
+PATTERNS = ("gpt2", "cl100k")
+SCALAR_VALUES = [*range(0xD800), *range(0xE000, 0x110000)]
+OTHER_UNICODE = regex.__version__ != make_unicode_tables.REGEX_VERSION
+
+# Everything the patterns treat in a way of its own, more than once what often goes wrong.
+TYPED = (
+    "' ' ' s t d m ll ve re S LL vE ſ K a b Zz 1 12 345 ² ٣ 五 ５ 𝟘 ½ é я 한 あ ー 字 e\u0301 "
+    "\u0301 ह \u093f 𠀀 \U0003d000 ! ? ... — “ 😀 👨\u200d👩 \ufffd \ue000 \U0010ffff"
+)
+PIECES = TYPED.split()
+PIECES += [" ", " ", "  ", "   ", "\n", "\n\n", "\r", "\r\n", "\t", "\v", "\f", "\x1c", "\x1f"]
+PIECES += ["\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u202f", "\u3000", "\u200b", "\ufeff"]
+PIECES += ["\0", "\x7f"]
+
+
+def expected(text, pattern):
+    return [word.encode() for word in reference.pretokenize(text, pattern)]
+
+
+def check(text):
+    data = text.encode()
+    for pattern in PATTERNS:
+        words = expected(text, pattern)
+        for method in METHODS:
+            found = list(_scanner.pretokenize_bytes(data, pattern, method))
+            assert found == words, f"{pattern}, {method}, {text!r}"
+            assert _scanner.num_pretokens(data, pattern, method) == len(words)
+
+
+def random_text(rng):
+    pieces = rng.sample(PIECES, rng.randint(1, 6)) if rng.random() < 0.7 else PIECES
+    text = "".join(rng.choices(pieces, k=rng.choice([2, 5, 20, 60, 150])))
+    # The offset of the windows is as random as the text.
+    return "x" * rng.randint(0, 70) + text if rng.random() < 0.3 else text
+
+
+def test_this_cpu_has_more_than_one_method():
+    assert METHODS[:2] == ["scalar", "portable"]
+    assert set(METHODS) <= {"scalar", "portable", "neon", "avx2", "avx512"}
+    assert _scanner.default_method() in METHODS
+
+
+def test_the_tables_are_those_of_the_pinned_regex():
+    text = make_unicode_tables.OUTPUT.read_text(encoding="utf-8")
+    assert make_unicode_tables.REGEX_VERSION == _scanner.REGEX_VERSION
+    assert make_unicode_tables.UNICODE_VERSION == _scanner.UNICODE_VERSION == "18.0"
+    if OTHER_UNICODE:
+        pytest.skip(f"regex {regex.__version__} is installed: see the next test")
+    assert make_unicode_tables.render(make_unicode_tables.character_classes()) == text
+
+
+def test_the_class_of_every_scalar_value():
+    found = np.frombuffer(_scanner.character_classes("".join(map(chr, SCALAR_VALUES))), np.uint8)
+    expected_classes = make_unicode_tables.character_classes()[SCALAR_VALUES]
+    different = [SCALAR_VALUES[i] for i in np.flatnonzero(found != expected_classes)]
+    if different and OTHER_UNICODE:
+        pytest.skip(
+            f"regex {regex.__version__} is of another Unicode version than the tables "
+            f"({_scanner.UNICODE_VERSION}): {len(different):,} code points are classed otherwise: "
+            + ", ".join(f"U+{code:04X}" for code in different)
+        )
+    assert different == []
+
+
+CONTEXTS = ("{}", "a{}a", " {} ", "1{}1", "!{}!", "'{}", "\n{}\n ", "  {}{}ab")
+
+
+@pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex is of another Unicode version")
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_scalar_values_in_contexts(context):
+    # All of the scripts that are written much, and a part of the rest; the slow test takes all.
+    codes = [*range(0x600), *range(0x2000, 0x2070), *range(0x3000, 0x3100)]
+    codes += SCALAR_VALUES[0x600::41]
+    check("".join(context.replace("{}", chr(code)) for code in codes))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex is of another Unicode version")
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_every_scalar_value_in_contexts(context):
+    for start in range(0, len(SCALAR_VALUES), 100_000):
+        codes = SCALAR_VALUES[start : start + 100_000]
+        check("".join(context.replace("{}", chr(code)) for code in codes))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "'",
+        "'s",
+        "  ",
+        "a ",
+        "\n \n",
+        "it's 'tis 'S 'LL 'ſ o''s !'s 's's '",
+        "'re'Re've'VE'll'Ll'l'v'r'lx're",
+        "a\n\n  \n    b\n    \n\tc \r\n\r\n d",
+        "!\n\n \n x !\r\n\r\n!\n",
+        "1234567 12 ٣٣٣٣٣٣٣ 1²3½45",
+        "!abc !!abc \t!abc —abc e\u0301!abc \u3000abc  \u3000abc\u3000",
+        "\n" + " " * 200 + "\n" + " " * 200 + "x" + " " * 100,
+        "x" * 200 + "'s" + "字" * 100 + "!" * 100 + "1" * 100 + "\r\n" * 80 + "!" + "\n" * 100,
+    ],
+)
+def test_examples_at_every_place_in_a_window(text):
+    for offset in range(66):
+        for tail in ("", "y" * 70):
+            check("x" * offset + text + tail)
+            check("." + " " * offset + text + tail)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(PIECES) | st.characters(codec="utf-8"), max_size=80).map("".join))
+def test_any_text(text):
+    if not OTHER_UNICODE:
+        check(text)
+
+
+def test_random_texts():
+    rng = random.Random(1)
+    for _ in range(4000):
+        check(random_text(rng))
+
+
+@pytest.mark.slow
+def test_a_million_random_texts():
+    rng = random.Random(2)
+    for _ in range(1_000_000):
+        check(random_text(rng))
+
+
+CORPORA = sorted(Path(os.environ.get("CS336_DATA", "/nonexistent")).glob("*.txt"))
+
+
+@pytest.mark.skipif(not CORPORA, reason="CS336_DATA does not name a folder with corpora (*.txt)")
+def test_slices_of_corpora():
+    for path in CORPORA:
+        with open(path, "rb") as file:
+            check(file.read(60_000).decode("utf-8", "replace"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPORA, reason="CS336_DATA does not name a folder with corpora (*.txt)")
+@pytest.mark.parametrize("path", CORPORA, ids=lambda path: path.stem)
+def test_whole_corpora(path):
+    check(path.read_bytes().decode("utf-8", "replace"))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_pretokenize_uses_the_scanner_and_gives_the_same(pattern):
+    text = "".join(PIECES) * 3
+    for name in (pattern, splitting.resolve_pattern(pattern)):
+        assert isinstance(splitting.pretokenize(text, name), _scanner.PreTokens)
+        assert list(splitting.pretokenize(text, name)) == list(reference.pretokenize(text, pattern))
+
+
+def test_pretokenize_leaves_the_rest_to_regex():
+    assert list(splitting.pretokenize("a bc", r"\w")) == ["a", "b", "c"]
+    lone = "a \ud800's"
+    assert list(splitting.pretokenize(lone)) == list(reference.pretokenize(lone))
+    with pytest.raises(ValueError, match="matches the empty string"):
+        splitting.pretokenize("a", "b*")
+
+
+def test_pretokenize_without_the_extension(monkeypatch):
+    monkeypatch.setattr(splitting, "_scanner", None)
+    assert not splitting.has_scanner("gpt2")
+    assert list(splitting.pretokenize("it's so")) == ["it", "'s", " so"]
+
+
+def test_what_the_scanner_refuses():
+    with pytest.raises(ValueError, match=r"pattern '\\\\w' has no scanner"):
+        _scanner.pretokenize_bytes(b"a", r"\w")
+    with pytest.raises(ValueError, match="no method 'sse9' here"):
+        _scanner.pretokenize_bytes(b"a", "gpt2", "sse9")
+    with pytest.raises(ValueError, match="byte 0xff at offset 3 is not valid UTF-8"):
+        _scanner.pretokenize_bytes(b"abc\xff")
+    with pytest.raises(UnicodeEncodeError):
+        _scanner.pretokenize_text("\ud800")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_environment_chooses_the_method(method):
+    code = "from cs336_basics.pretokenization import _scanner as s; print(s.default_method())"
+    root = Path(__file__).parents[2]
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "CS336_SIMD": method, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == [method]
+
+
+def first_invalid_by_python(data):
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
+
+
+def check_validity(data):
+    place = first_invalid_by_python(data)
+    assert _scanner.first_invalid(data, True) == place, data
+    assert _scanner.first_invalid(data, False) == place, data
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=100), st.integers(0, 70))
+def test_validity_of_any_bytes(data, offset):
+    check_validity(b"x" * offset + data)
+
+
+def test_validity_of_damaged_text():
+    rng = random.Random(3)
+    hostile = [0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF]
+    hostile += [0xE0, 0xE1, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xF8, 0xFF]
+    for _ in range(5000):
+        data = bytearray(random_text(rng).encode())
+        check_validity(bytes(data))
+        for _ in range(rng.randint(0, 3)):
+            if data:
+                data[rng.randrange(len(data))] = rng.choice(hostile)
+        check_validity(bytes(data[: rng.randint(0, len(data))]))

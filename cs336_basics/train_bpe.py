@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
-from cs336_basics.bpe.trainer import BPE_Trainer
+from cs336_basics.bpe.trainer import TIE_BREAKS, BPE_Trainer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,15 +36,40 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the command line's options."""
     parser = argparse.ArgumentParser(
         prog="python -m cs336_basics.train_bpe",
-        description="Train a byte-level BPE vocabulary on a text file.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Train a byte-level BPE vocabulary.",
     )
-    parser.add_argument("--input", required=True, metavar="FILE", help="UTF-8 text to train on")
-    parser.add_argument("--output", required=True, metavar="DIR", help="directory to write")
-    parser.add_argument(
+    text = parser.add_argument_group("text")
+    text.add_argument(
+        "--input",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="UTF-8 text or JSON lines (.jsonl), also as .gz or .zst, or .parquet; several, or "
+        "patterns such as 'data/*.txt'",
+    )
+    text.add_argument("--field", help="of JSON lines, the field that has the text")
+    text.add_argument("--column", help="of Parquet, the column that has the text")
+    text.add_argument(
+        "--errors",
+        choices=("replace", "strict"),
+        default="replace",
+        help="bytes that are not UTF-8: read them as U+FFFD, or refuse them (default: replace)",
+    )
+    text.add_argument(
+        "--counts",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="word counts that --save-counts wrote, added to those of --input",
+    )
+    text.add_argument("--save-counts", metavar="FILE", help="write the word counts to a file")
+
+    vocabulary = parser.add_argument_group("vocabulary")
+    vocabulary.add_argument("--output", required=True, metavar="DIR", help="directory to write")
+    vocabulary.add_argument(
         "--vocab-size", required=True, type=int, metavar="N", help="256 bytes + specials + merges"
     )
-    parser.add_argument(
+    vocabulary.add_argument(
         "--special-token",
         action="append",
         default=[],
@@ -50,31 +77,52 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="TEXT",
         help="a text that is cut out and becomes one token, such as '<|endoftext|>'; repeatable",
     )
-    parser.add_argument(
+    vocabulary.add_argument(
+        "--pattern", default="gpt2", help="gpt2 (default), cl100k, or a regular expression"
+    )
+    vocabulary.add_argument(
+        "--min-frequency",
+        type=int,
+        default=1,
+        metavar="N",
+        help="pairs with a smaller count are not merged (default: 1)",
+    )
+    vocabulary.add_argument(
+        "--max-token-length", type=int, metavar="N", help="no merge makes a longer token, in bytes"
+    )
+    vocabulary.add_argument(
+        "--tie-break",
+        choices=TIE_BREAKS,
+        default=TIE_BREAKS[0],
+        help=f"which of equally frequent pairs is merged first (default: {TIE_BREAKS[0]})",
+    )
+    vocabulary.add_argument(
+        "--overwrite", action="store_true", help="replace a vocabulary that is already there"
+    )
+
+    work = parser.add_argument_group("work")
+    work.add_argument(
         "--trainer",
         choices=list(TRAINERS),
         default=DEFAULT_TRAINER,
-        help="version of the algorithm; all learn the same merges",
+        help=f"version of the algorithm; all learn the same merges (default: {DEFAULT_TRAINER})",
     )
-    parser.add_argument("--pattern", default="gpt2", help="gpt2, cl100k, or a regular expression")
-    parser.add_argument(
-        "--errors",
-        choices=("replace", "strict"),
-        default="replace",
-        help="bytes that are not UTF-8: read them as U+FFFD, or refuse them",
+    work.add_argument(
+        "--num-workers", type=int, metavar="N", help="threads or processes (default: all cores)"
     )
-    parser.add_argument(
-        "--num-workers", type=int, metavar="N", help="worker processes; all cores if not given"
+    work.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="count over Ray: auto joins the cluster that runs, local starts one on this machine",
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace a vocabulary that is already there"
-    )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if not options.input and not options.counts:
+        parser.error("nothing to train on: give --input, --counts, or both")
+    return options
 
 
 def run(options: argparse.Namespace) -> None:
     """Train and write the vocabulary."""
-    from cs336_basics._files import sha256_file
     from cs336_basics.pretokenization.reference import unicode_version
     from cs336_basics.tokenizer.vocab_files import save_tokenizer
 
@@ -83,17 +131,22 @@ def run(options: argparse.Namespace) -> None:
         raise NotADirectoryError(f"{output} is a file: --output names a directory")
     if (output / "vocab.json").exists() and not options.overwrite:
         raise FileExistsError(
-            f"{output} already holds a vocabulary: pass --overwrite to replace it"
+            f"{output} holds a vocabulary already: pass --overwrite to replace it"
         )
     trainer = TRAINERS[options.trainer](
         pattern=options.pattern,
         num_workers=options.num_workers,
         errors=options.errors,
         progress=True,
+        min_frequency=options.min_frequency,
+        max_token_length=options.max_token_length,
+        tie_break=options.tie_break,
+        field=options.field,
+        column=options.column,
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        vocab, merges = trainer.train(options.input, options.vocab_size, options.special_tokens)
+        vocab, merges = train(trainer, options)
     for warning in caught:
         print(f"train_bpe: warning: {warning.message}", file=sys.stderr)
     save_tokenizer(
@@ -104,16 +157,78 @@ def run(options: argparse.Namespace) -> None:
         options.pattern,
         unicode_version=unicode_version(),
         trainer=options.trainer,
-        corpus={
-            "path": options.input,
-            "num_bytes": Path(options.input).stat().st_size,
-            "sha256": sha256_file(options.input),
-        },
+        tie_break=options.tie_break,
+        min_frequency=options.min_frequency,
+        max_token_length=options.max_token_length,
+        corpus=describe_corpus([*options.input, *options.counts]),
     )
     print(timing_table(trainer))
     longest = max(vocab.values(), key=len)
     print(f"{len(vocab):,} tokens, {len(merges):,} merges; longest token: {longest!r}")
     print(f"written to {output}/: vocab.json, merges.txt, metadata.json")
+
+
+def train(
+    trainer: BPE_Trainer, options: argparse.Namespace
+) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
+    """Return the vocabulary and merges, from text, from saved counts, or from both."""
+    if not (options.counts or options.save_counts or options.ray):
+        return trainer.train(options.input, options.vocab_size, options.special_tokens)
+
+    start = time.perf_counter()
+    counts = count(options)
+    counted = time.perf_counter() - start
+    result = trainer.train_from_counts(counts, options.vocab_size, options.special_tokens)
+    trainer.timings["reading and counting"] = counted
+    trainer.timings["total"] += counted
+    return result
+
+
+def count(options: argparse.Namespace) -> Mapping[bytes, int]:
+    """Return the word counts of the input and of the files of counts, saved if that is asked."""
+    from cs336_basics.pretokenization import WordCounts, count_words
+
+    parts = [WordCounts.load(file) for file in options.counts]
+    request: dict[str, Any] = {
+        "pattern": options.pattern,
+        "num_workers": options.num_workers,
+        "errors": options.errors,
+        "progress": True,
+        "field": options.field,
+        "column": options.column,
+    }
+    counts: Mapping[bytes, int] | None = None
+    if options.input and options.ray:
+        from cs336_basics.pretokenization.ray_counting import count_words_ray
+
+        counts = count_words_ray(
+            options.input, options.special_tokens, address=options.ray, **request
+        )
+    elif options.input:
+        counts = count_words(options.input, options.special_tokens, **request)
+    if counts is not None:
+        if not isinstance(counts, WordCounts):
+            counts = WordCounts.from_mapping(counts, options.pattern)
+        parts.append(counts)
+    total = parts[0] if len(parts) == 1 else WordCounts.combined(parts)
+    if options.save_counts:
+        total.save(options.save_counts)
+    return total
+
+
+def describe_corpus(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return path, size and hash of every file, for the metadata; of URLs only the name."""
+    from cs336_basics._files import sha256_file
+    from cs336_basics.pretokenization.word_counts import input_files
+
+    local = input_files(name for name in names if "://" not in name)
+    return [
+        *({"path": name} for name in names if "://" in name),
+        *(
+            {"path": str(file), "num_bytes": file.stat().st_size, "sha256": sha256_file(file)}
+            for file in local
+        ),
+    ]
 
 
 def timing_table(trainer: BPE_Trainer) -> str:

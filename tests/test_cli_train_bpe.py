@@ -51,8 +51,9 @@ def test_metadata(text_file, tmp_path):
     data = text_file.read_bytes()
     assert metadata["pattern"] == "cl100k"
     assert metadata["special_tokens"] == [EOT]
-    assert metadata["corpus"]["num_bytes"] == len(data)
-    assert metadata["corpus"]["sha256"] == hashlib.sha256(data).hexdigest()
+    (corpus,) = metadata["corpus"]
+    assert corpus["num_bytes"] == len(data)
+    assert corpus["sha256"] == hashlib.sha256(data).hexdigest()
     assert float(metadata["unicode_version"]) >= 14
     assert metadata["library_version"]
     assert Tokenizer.from_directory(output).pattern == "cl100k"
@@ -104,3 +105,45 @@ def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, caps
     error = capsys.readouterr().err.strip()
     assert error.startswith("train_bpe: warning: no pair was left after ")
     assert len(error.splitlines()) == 1
+
+
+def test_several_files_and_json_lines(text_file, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"body": TEXT}) + "\n")
+    more = [str(text_file), str(rows), "--field", "body"]
+    assert main([*arguments(text_file, tmp_path / "both"), "--input", *more]) == 0
+    doubled = tmp_path / "doubled.txt"
+    doubled.write_text(TEXT + EOT + TEXT, encoding="utf-8", newline="")
+    expected = train_bpe(doubled, 280, [EOT], trainer="naive")[1]
+    assert Tokenizer.from_directory(tmp_path / "both").merges == expected
+    metadata = json.loads((tmp_path / "both" / "metadata.json").read_text())
+    assert [Path(part["path"]).name for part in metadata["corpus"]] == ["text.txt", "rows.jsonl"]
+
+
+def test_counts_are_saved_and_added_up(text_file, tmp_path):
+    counts = str(tmp_path / "counts.npz")
+    assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", counts]) == 0
+    assert main([*arguments(text_file, tmp_path / "two"), "--counts", counts]) == 0
+    only = ["--output", str(tmp_path / "three"), "--vocab-size", "280", "--special-token", EOT]
+    assert main([*only, "--counts", counts]) == 0
+    one, two, three = (
+        Tokenizer.from_directory(tmp_path / name).merges for name in ("one", "two", "three")
+    )
+    # The same text twice has the same merges.
+    assert one == two == three == train_bpe(text_file, 280, [EOT], trainer="naive")[1]
+
+
+def test_options_of_the_merge_loop(text_file, tmp_path):
+    more = ["--max-token-length", "3", "--min-frequency", "50", "--tie-break", "huggingface"]
+    assert main([*arguments(text_file, tmp_path / "out"), *more]) == 0
+    options = {"max_token_length": 3, "min_frequency": 50, "tie_break": "huggingface"}
+    with pytest.warns(UserWarning, match="no pair was left"):
+        expected = train_bpe(text_file, 280, [EOT], trainer="naive", **options)[1]
+    assert Tokenizer.from_directory(tmp_path / "out").merges == expected
+    assert all(len(a + b) <= 3 for a, b in expected)
+
+
+def test_nothing_to_train_on(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--output", str(tmp_path / "out"), "--vocab-size", "280"])
+    assert "give --input, --counts, or both" in capsys.readouterr().err

@@ -58,6 +58,16 @@ def test_public_names(name):
     assert name in dir(cs336_basics)
 
 
+def test_the_command_does_not_hide_the_function():
+    run = run_python("""
+import cs336_basics.train_bpe
+from cs336_basics import train_bpe
+from cs336_basics.train_bpe import main
+print(callable(train_bpe), callable(main), cs336_basics.train_bpe is train_bpe)
+""")
+    assert run.stdout.split() == ["True"] * 3, run.stderr
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Transformer'"):
         cs336_basics.Transformer  # noqa: B018

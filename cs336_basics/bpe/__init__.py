@@ -72,7 +72,7 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
 
 
 def train_bpe(
-    input_path: str | os.PathLike[str],
+    input_path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     vocab_size: int,
     special_tokens: Iterable[str],
     *,
@@ -83,21 +83,28 @@ def train_bpe(
     min_frequency: int = 1,
     max_token_length: int | None = None,
     tie_break: str = "lexicographic",
+    field: str | None = None,
+    column: str | None = None,
 ) -> tuple[dict[int, bytes], list[Pair]]:
-    """Train a byte-level BPE vocabulary on a text file.
+    """Train a byte-level BPE vocabulary on one or several files.
+
+    For texts in memory there is `BPE_Trainer.train_from_iterator`, for words that are counted
+    already `BPE_Trainer.train_from_counts`.
 
     Args:
-        input_path: UTF-8 text.
+        input_path: a file, a pattern such as `"data/*.txt"`, or several of both: UTF-8 text, JSON
+            lines, Parquet, compressed or not; see `pretokenization.count_words`.
         vocab_size: 256 bytes + special tokens + merges.
         special_tokens: cut out of the text before anything is counted.
         trainer: a name in TRAINERS; all learn the same merges.
-        num_workers: processes that count words, None = one for each core.
+        num_workers: threads or processes that count words, None = one for each core.
         pattern: split pattern, a name in PATTERNS or a regular expression.
         progress: show progress bars on a terminal.
         min_frequency: pairs with a smaller count are not merged.
         max_token_length: no pair is merged that would make a longer token (bytes).
         tie_break: `"lexicographic"` (CS336) or `"huggingface"`: which of equally frequent pairs is
             merged first.
+        field, column: which field of JSON lines, which column of Parquet has the text.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`, also for what is raised.
@@ -109,5 +116,7 @@ def train_bpe(
         min_frequency=min_frequency,
         max_token_length=max_token_length,
         tie_break=tie_break,
+        field=field,
+        column=column,
     )
     return chosen.train(input_path, vocab_size, special_tokens)

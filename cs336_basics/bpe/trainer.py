@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 from tqdm import tqdm
 
 from cs336_basics.pretokenization.counting import count_words
+from cs336_basics.pretokenization.inputs import count_texts
 from cs336_basics.pretokenization.patterns import resolve_pattern
 from cs336_basics.pretokenization.splitting import check_special_tokens
 
@@ -54,6 +55,7 @@ class BPE_Trainer(ABC):
             limit. (Hugging Face's limit of n gives tokens of at most max(2, n - 1) bytes.)
         tie_break: which of equally frequent pairs is merged first. `"lexicographic"`: the greatest
             `(bytes, bytes)`, the rule of CS336; `"huggingface"`: the one that `tokenizers` takes.
+        field, column: which field of JSON lines, which column of Parquet has the text.
 
     Raises:
         ValueError, TypeError: an option is none of these.
@@ -75,6 +77,8 @@ class BPE_Trainer(ABC):
         min_frequency: int = 1,
         max_token_length: int | None = None,
         tie_break: str = "lexicographic",
+        field: str | None = None,
+        column: str | None = None,
     ) -> None:
         resolve_pattern(pattern)
         _check_limit("min_frequency", min_frequency, 0)
@@ -89,19 +93,22 @@ class BPE_Trainer(ABC):
         self.min_frequency = min_frequency
         self.max_token_length = max_token_length
         self.tie_break = tie_break
+        self.field = field
+        self.column = column
         self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self._bar: tqdm[Any] | None = None
 
     def train(
         self,
-        input_path: str | os.PathLike[str],
+        input_path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         vocab_size: int,
         special_tokens: Iterable[str],
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        """Train on a text file.
+        """Train on one or several files.
 
         Args:
-            input_path: UTF-8 text; see `count_words` for how it is read.
+            input_path: a file, a pattern such as `"data/*.txt"`, or several of both: UTF-8 text,
+                JSON lines, Parquet, compressed or not; see `count_words` for how they are read.
             vocab_size: size of the vocabulary: 256 bytes, the special tokens, the merges.
             special_tokens: cut out of the text first, so that they add nothing to any count and no
                 merge crosses them.
@@ -127,9 +134,31 @@ class BPE_Trainer(ABC):
             num_workers=self.num_workers,
             errors=self.errors,
             progress=self.progress,
+            field=self.field,
+            column=self.column,
         )
         counted = time.perf_counter()
         self.timings["reading and counting"] = counted - start
+        result = self._train_on(word_counts, vocab_size, tokens)
+        self.timings["total"] = time.perf_counter() - start
+        return result
+
+    def train_from_iterator(
+        self,
+        texts: Iterable[str | bytes],
+        vocab_size: int,
+        special_tokens: Iterable[str],
+    ) -> tuple[dict[int, bytes], list[Pair]]:
+        """Train on texts in memory, such as the rows of a dataset; otherwise as `train`.
+
+        Args:
+            texts: strings or UTF-8 bytes, each a document of its own; read one by one.
+        """
+        tokens = _check_request(vocab_size, special_tokens)
+        self._reset_timings()
+        start = time.perf_counter()
+        word_counts = count_texts(texts, tokens, pattern=self.pattern, errors=self.errors)
+        self.timings["reading and counting"] = time.perf_counter() - start
         result = self._train_on(word_counts, vocab_size, tokens)
         self.timings["total"] = time.perf_counter() - start
         return result

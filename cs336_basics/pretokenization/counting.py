@@ -138,8 +138,8 @@ def count_words(
                 ranges = chunk_ranges(file, chunk_size, tokens, pattern)
                 processes = min(workers, -(-file.stat().st_size // chunk_size))
                 count = count_serial if processes <= 1 else count_processes
-                for part, num_bytes in count(file, ranges, tokens, pattern, errors, processes):
-                    parts = [add_counts([*parts, part])]
+                for chunk, num_bytes in count(file, ranges, tokens, pattern, errors, processes):
+                    parts = [add_counts([*parts, chunk])]
                     bar.update(num_bytes)
         arguments = ((piece, tokens, pattern, errors, field, column) for piece in pieces)
         for part, num_bytes in map_ordered(
@@ -175,12 +175,11 @@ def add_counts(parts: list[Mapping[bytes, int]]) -> Mapping[bytes, int]:
     if parts and all(isinstance(part, WordCounts) for part in parts):
         return WordCounts.combined(part for part in parts if isinstance(part, WordCounts))
     # A first part that is a Counter grows: copying it for every chunk would take n^2 time.
-    total: Counter[bytes] = Counter()
-    rest = parts
-    if parts and isinstance(parts[0], Counter):
-        total, rest = parts[0], parts[1:]
-    for part in rest:
-        total.update(part)
+    first = parts[0] if parts else None
+    total: Counter[bytes] = first if isinstance(first, Counter) else Counter()
+    for part in parts:
+        if part is not total:
+            total.update(part)
     return total
 
 

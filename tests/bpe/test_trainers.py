@@ -185,6 +185,18 @@ def test_training_stops_early_and_warns_once(name, tmp_path):
 
 
 @every_trainer
+def test_texts_in_memory(name):
+    texts = ["low low low low low lower", b"lower widest widest", "widest" + EOT + "newest newest"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = TRAINERS[name](pattern=r"\S+")
+        _, merges = trainer.train_from_iterator(iter(texts), 263, [EOT])
+    counts = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 2}
+    assert merges == brute_force_merges(counts, 6)
+    assert trainer.timings["total"] >= trainer.timings["reading and counting"] > 0
+
+
+@every_trainer
 def test_no_words_at_all(name, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(EOT * 3)

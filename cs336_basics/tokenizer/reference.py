@@ -1,0 +1,79 @@
+"""The reference encoder: byte-pair encoding as the papers say it. Slow, and right by definition.
+
+Every faster encoder is tested against this one. Sennrich, Haddow and Birch 2016, "Neural Machine
+Translation of Rare Words with Subword Units"; over bytes, and by rank, as in GPT-2 (Radford et al.
+2019): of all pairs of neighbours take the one that was learned first, merge it wherever it stands,
+and begin again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+from cs336_basics.pretokenization import pretokenize, split_special_tokens
+
+Pair = tuple[bytes, bytes]
+
+
+def encode_text(
+    text: str,
+    vocab: Mapping[int, bytes],
+    merges: Iterable[Pair],
+    special_tokens: Iterable[str] = (),
+    pattern: str = "gpt2",
+) -> list[int]:
+    """Return the ids of a text: special tokens out, then pre-tokens, then merges.
+
+    Args:
+        text: any text.
+        vocab: id -> token; holds the special tokens too.
+        merges: pairs in the order in which they were learned: the place of a pair is its rank.
+        special_tokens: texts that become one id each; the longest wins where they overlap.
+        pattern: split pattern, a name in PATTERNS or a regular expression.
+
+    Raises:
+        KeyError: a byte or special token is not in the vocabulary.
+    """
+    token_ids = {token: token_id for token_id, token in vocab.items()}
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    ids: list[int] = []
+    for piece, is_special in split_special_tokens(text, special_tokens):
+        if is_special:
+            ids.append(token_ids[piece.encode()])
+        else:
+            for pretoken in pretokenize(piece, pattern):
+                ids.extend(token_ids[token] for token in merge_pretoken(pretoken.encode(), ranks))
+    return ids
+
+
+def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
+    """Return the tokens into which a pre-token is merged; joined they give it again.
+
+    Args:
+        pretoken: the bytes of one pre-token.
+        ranks: pair -> rank; the lowest rank merges first.
+    """
+    tokens = [bytes([byte]) for byte in pretoken]
+    while True:
+        pairs = [pair for pair in pairwise(tokens) if pair in ranks]
+        if not pairs:
+            return tokens
+        tokens = merge_pair(tokens, min(pairs, key=ranks.__getitem__))
+
+
+def merge_pair(tokens: list[bytes], pair: Pair) -> list[bytes]:
+    """Return the tokens with every occurrence of `pair` joined, from left to right.
+
+    Where occurrences overlap the left one wins: `a a a` with the pair (a, a) becomes `aa a`.
+    """
+    merged: list[bytes] = []
+    position = 0
+    while position < len(tokens):
+        if tuple(tokens[position : position + 2]) == pair:
+            merged.append(pair[0] + pair[1])
+            position += 2
+        else:
+            merged.append(tokens[position])
+            position += 1
+    return merged

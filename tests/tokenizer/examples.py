@@ -1,0 +1,107 @@
+"""Vocabularies, texts and strategies that several test files here use."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import random
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from cs336_basics.bpe import train_bpe
+from cs336_basics.tokenizer import Tokenizer
+
+END = "<|endoftext|>"
+
+# The example of the course.
+COURSE_VOCAB = {
+    0: b" ", 1: b"a", 2: b"c", 3: b"e", 4: b"h", 5: b"t",
+    6: b"th", 7: b" c", 8: b" a", 9: b"the", 10: b" at",
+}  # fmt: skip
+COURSE_MERGES = [(b"t", b"h"), (b" ", b"c"), (b" ", b"a"), (b"th", b"e"), (b" a", b"t")]
+
+BYTES = {byte: bytes([byte]) for byte in range(256)}
+
+TRAINING_TEXT = (
+    "It's the cat that ate the rat. They'll say: \"we've seen 1234 cats!\"  \n\n\tNothing else.\r\n"
+    "Über naïve Käse, déjà vu; Ёлка и ёжик; 猫は鼠を食べた。 🎉🎉🎉 👩‍👩‍👧 ...   ---   ===\n"
+    "the theatre then gathers others; 100 1000 10000; aaaa aaaaaaaa; hahaha hahahaha\n"
+) * 3
+
+# What trips tokenizers: white space of every kind beside everything else, apostrophes, whole and
+# broken special tokens, characters of every length in UTF-8.
+SPECIALS = [END, END + END, "<|", "a b", "\n\n", "é"]
+FRAGMENTS = [
+    *" \n\t\r\u00a0\u3000\u2028\u0085\u200b",
+    *"abtheAZ019'.,!?-_<|>\x00\ufeff\ufffd",
+    *"éßñЖ猫かक\u0301½Ⅷ²🎉👩\u200d\U0010ffff",
+    "'s", "'ll", "'LL", " the", "  ", "\r\n", "endoftext", "<|endof", "aaaa", *SPECIALS,
+]  # fmt: skip
+
+TELLTALES = [bytes([byte]) for byte in sorted(set(" \n\r\t.!'<|>a1\u00a0\u3000".encode()))]
+
+tricky_texts = st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join)
+
+
+@functools.cache
+def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
+    """Return a vocabulary trained on TRAINING_TEXT, with merges that show where text was split.
+
+    A trained vocabulary alone knows few pairs of white space and punctuation, so that a wrong split
+    between them would give the right ids. Here any two bytes of TELLTALES merge.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "text.txt")
+        path.write_text(TRAINING_TEXT, encoding="utf-8", newline="")
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # a pattern of our own is slow; here that does not matter
+            vocab, merges = train_bpe(path, 340, [], trainer="heap", num_workers=1, pattern=pattern)
+    tokens = set(vocab.values())
+    for left, right in itertools.product(TELLTALES, repeat=2):
+        if left + right not in tokens:
+            vocab[len(vocab)] = left + right
+            merges.append((left, right))
+    return vocab, merges
+
+
+def small_tokenizer(
+    special_tokens: tuple[str, ...] = (END,), pattern: str = "gpt2", **options: int
+) -> Tokenizer:
+    return Tokenizer(*trained(pattern), list(special_tokens), pattern=pattern, **options)
+
+
+def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
+    """Return a vocabulary that no trainer makes: merges over a, b, c in any order, ids shuffled.
+
+    A merge may come before those that make its parts, and a token may be made in several ways.
+    """
+    chooser = random.Random(seed)
+    tokens = [b"a", b"b", b"c"]
+    merges: list[tuple[bytes, bytes]] = []
+    for _ in range(chooser.randint(1, 25)):
+        pair = chooser.choice(tokens), chooser.choice(tokens)
+        if pair not in merges and len(pair[0] + pair[1]) <= 8:
+            merges.append(pair)
+            if pair[0] + pair[1] not in tokens:
+                tokens.append(pair[0] + pair[1])
+    chooser.shuffle(merges)
+    ids = chooser.sample(range(1000), len(tokens))
+    return dict(zip(ids, tokens, strict=True)), merges
+
+
+def data_file(name: str) -> Path:
+    """Return a file of the shared corpora, or skip the test with the reason."""
+    directory = os.environ.get("CS336_DATA")
+    if not directory:
+        pytest.skip(f"needs {name}: set CS336_DATA to the directory that holds it")
+    path = Path(directory, name)
+    if not path.is_file():
+        pytest.skip(f"needs {name}, which is not in CS336_DATA ({directory})")
+    return path

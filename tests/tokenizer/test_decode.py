@@ -1,0 +1,116 @@
+"""Decoding: whole sequences, one id at a time, and ids that are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
+from tests.tokenizer.examples import BYTES, END, small_tokenizer
+
+
+@given(st.binary(max_size=40))
+def test_malformed_bytes_become_replacement_characters(data):
+    tokenizer = Tokenizer(BYTES, [])
+    assert tokenizer.decode(list(data)) == data.decode("utf-8", errors="replace")
+    assert tokenizer.decode_bytes(list(data)) == data
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        tuple,
+        iter,
+        lambda ids: np.array(ids, dtype=np.uint16),
+        lambda ids: np.array(ids, dtype=np.int64),
+        lambda ids: list(np.array(ids, dtype=np.uint32)),
+        lambda ids: (i for i in ids),
+    ],
+)
+def test_any_iterable_of_ints_will_do(make):
+    tokenizer = small_tokenizer()
+    assert tokenizer.decode(make(tokenizer.encode(f"the cat{END}🎉"))) == f"the cat{END}🎉"
+    assert tokenizer.decode(make([])) == ""
+
+
+def test_torch_ids_will_do():
+    torch = pytest.importorskip("torch")
+    tokenizer = small_tokenizer()
+    assert tokenizer.decode(torch.tensor(tokenizer.encode("the cat"))) == "the cat"
+
+
+def test_an_empty_array_of_any_dtype_is_an_empty_text():
+    assert small_tokenizer().decode(np.array([])) == ""
+
+
+@pytest.mark.parametrize("unknown", [-1, 5000, 10**30, np.int32(-7)])
+def test_an_unknown_id_is_named(unknown):
+    tokenizer = small_tokenizer()
+    last = tokenizer.vocab_size - 1
+    assert tokenizer.decode([last]) == END
+    with pytest.raises(ValueError, match=rf"id {unknown} is not in the vocabulary.* {last}$"):
+        tokenizer.decode([97, unknown])
+
+
+def test_an_id_in_a_gap_is_unknown():
+    with pytest.raises(ValueError, match="id 1 "):
+        Tokenizer({0: b"a", 2: b"b"}, []).decode([0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [True],
+        [np.bool_(True)],
+        [1.0],
+        [None],
+        ["1"],
+        "97",
+        b"a",
+        97,
+        None,
+        np.array([1.0]),
+        np.array([True]),
+        [np.float32(1)],
+    ],
+)
+def test_what_is_no_whole_number_is_refused(ids):
+    with pytest.raises(TypeError, match=r"ids? "):
+        small_tokenizer().decode(ids)
+
+
+def test_a_batch_is_refused():
+    with pytest.raises(ValueError, match=r"\(2, 2\)"):
+        small_tokenizer().decode(np.array([[1, 2], [3, 4]]))
+
+
+@given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode))
+def test_streaming_gives_the_same_text_in_whole_characters(data):
+    decoder = StreamingDecoder(Tokenizer(BYTES, []))
+    parts = [decoder.push(byte) for byte in data]
+    text = data.decode("utf-8", errors="replace")
+    assert "".join(parts) + decoder.finish() == text
+    # The decoder can be used again.
+    assert decoder.push(97) == "a"
+    assert decoder.finish() == ""
+
+
+def test_streaming_holds_back_part_of_a_character_only():
+    decoder = StreamingDecoder(
+        Tokenizer({0: b"a", 1: b"\xf0\x9f", 2: b"\x8e\x89!", 3: b"\xc3"}, [])
+    )
+    assert [decoder.push(i) for i in (0, 1, 2, 3)] == ["a", "", "🎉!", ""]
+    assert decoder.finish() == "\ufffd"
+
+
+def test_streaming_goes_on_after_a_bad_id():
+    decoder = StreamingDecoder(Tokenizer(BYTES, []))
+    assert decoder.push(0xC3) == ""
+    with pytest.raises(ValueError, match="id 256 "):
+        decoder.push(256)
+    with pytest.raises(TypeError, match="float"):
+        decoder.push(1.5)
+    assert decoder.push(0xA9) == "é"

@@ -1,0 +1,167 @@
+"""encode_iterable: the ids of the whole text, wherever it is cut, in little memory."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import cs336_basics.tokenizer.tokenizer as tokenizer_module
+from cs336_basics.pretokenization.chunking import SafeCuts
+from tests.tokenizer.examples import (
+    END,
+    SPECIALS,
+    TRAINING_TEXT,
+    data_file,
+    small_tokenizer,
+    tricky_texts,
+)
+
+PATTERNS = ["gpt2", "cl100k", r"\w+|\W", r"\s\S+|\S|\s"]
+# Each changes where a stream may be cut.
+SPECIAL_SETS = [(), (END,), tuple(SPECIALS), ("a b", "b a"), ("\ufffd",), (" ", "\n"), ("x y z",)]
+
+OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "multi_emoji.txt"]
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Cut as often as can be: otherwise a short text waits in the buffer to its end."""
+    monkeypatch.setattr(tokenizer_module, "_READ_AHEAD", 1)
+    monkeypatch.setattr(tokenizer_module, "_SLICE", 7)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("special_tokens", SPECIAL_SETS)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_split_into_two_gives_the_ids_of_the_whole(pattern, special_tokens):
+    tokenizer = small_tokenizer(special_tokens, pattern)
+    # Long enough for several cuts: nothing is cut nearer to the end than the special tokens allow.
+    text = f"a b a  b{END}{END} \n\n\n it's\r\n x y z.\n x y \u3000\u00a0 猫\n猫 🎉 <|endof a  "
+    text = f"{text}\ufffd y\u3000  b" * 2
+    expected = tokenizer.encode(text)
+    for place in range(len(text) + 1):
+        assert list(tokenizer.encode_iterable([text[:place], text[place:]])) == expected
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("special_tokens", SPECIAL_SETS)
+@pytest.mark.parametrize("pattern", PATTERNS)
+@given(
+    text=st.lists(tricky_texts, max_size=4).map("".join),
+    places=st.lists(st.integers(0, 200), max_size=6),
+)
+@settings(max_examples=40, deadline=None)
+@example(text=TRAINING_TEXT, places=[])
+def test_every_split_gives_the_ids_of_the_whole(pattern, special_tokens, text, places):
+    tokenizer = small_tokenizer(special_tokens, pattern)
+    expected = tokenizer.encode(text)
+    ends = [0, *sorted(min(place, len(text)) for place in places), len(text)]
+    pieces = [text[start:end] for start, end in pairwise(ends)]
+    assert list(tokenizer.encode_iterable(pieces)) == expected
+    assert list(tokenizer.encode_iterable(text)) == expected  # one character each
+    assert list(tokenizer.encode_iterable(text.splitlines(keepends=True))) == expected
+
+
+@pytest.mark.parametrize("size", [1, 3, 100, 5000, 10**6])
+def test_the_buffer_as_it_is_gives_the_ids_of_the_whole(size):
+    tokenizer = small_tokenizer()
+    text = TRAINING_TEXT * 10 + END + TRAINING_TEXT.replace(" ", "") * 10
+    pieces = (text[start : start + size] for start in range(0, len(text), size))
+    assert list(tokenizer.encode_iterable(pieces)) == tokenizer.encode(text)
+
+
+def test_nothing_gives_nothing():
+    tokenizer = small_tokenizer()
+    assert list(tokenizer.encode_iterable([])) == []
+    assert list(tokenizer.encode_iterable(["", "", ""])) == []
+
+
+def test_an_endless_stream_gives_its_first_ids():
+    def stream():
+        while True:
+            yield "the cat ate the rat. "
+
+    tokenizer = small_tokenizer()
+    ids = tokenizer.encode_iterable(stream())
+    expected = tokenizer.encode("the cat ate the rat. " * 50)[:200]
+    assert [next(ids) for _ in expected] == expected
+
+
+def test_pieces_are_read_as_they_are_needed():
+    read = 0
+
+    def stream():
+        nonlocal read
+        for _ in range(1000):
+            read += 1
+            yield "the cat ate the rat. " * 100
+
+    ids = small_tokenizer().encode_iterable(stream())
+    assert read == 0
+    next(ids)
+    assert read <= 2
+
+
+@pytest.mark.parametrize("piece_size", [1, 50, 10**6])
+@pytest.mark.parametrize("unit", ["x", " ", "\n", "<|endoftext"])
+def test_a_text_without_a_safe_cut_is_searched_once(monkeypatch, unit, piece_size):
+    searched = 0
+    last = SafeCuts.last
+
+    def counting_last(self, data, start):
+        nonlocal searched
+        searched += len(data)
+        return last(self, data, start)
+
+    monkeypatch.setattr(SafeCuts, "last", counting_last)
+    text = (unit * 60_000)[:60_000]
+    pieces = (text[start : start + piece_size] for start in range(0, len(text), piece_size))
+    tokenizer = small_tokenizer()
+    assert tokenizer.decode(tokenizer.encode_iterable(pieces)) == text
+    assert 0 < searched < 2 * len(text)
+
+
+def extra_memory(tokenizer, stream) -> int:
+    """Return the most memory, in bytes, that was held at once while the ids were read."""
+    tracemalloc.start()
+    try:
+        for _ in tokenizer.encode_iterable(stream):
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_stays_the_same_however_long_the_text_is():
+    tokenizer = small_tokenizer()
+    # Numbered words: the cache is filled and emptied too.
+    peaks = [
+        extra_memory(tokenizer, (f"the cat number{i} ate\nrat{i}. " for i in range(length)))
+        for length in (6_000, 24_000)
+    ]
+    assert peaks[1] < 1_000_000
+    assert peaks[1] < peaks[0] * 1.2
+
+
+def test_one_huge_piece_is_not_copied():
+    text = TRAINING_TEXT * 1500
+    assert len(text) > 1_000_000
+    assert extra_memory(small_tokenizer(), [text]) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tinystories_train.txt", *(pytest.param(n, marks=pytest.mark.slow) for n in OTHER_CORPORA)],
+)
+def test_a_file_of_5_mb_takes_less_than_1_mb_of_extra_memory(name):
+    vocab, merges = data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt")
+    tokenizer = tokenizer_module.Tokenizer.from_files(vocab, merges, [END])
+    with open(data_file(name), "rb") as file:
+        data = file.read(5_000_000)
+    with io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="") as file:
+        assert extra_memory(tokenizer, file) < 1_000_000

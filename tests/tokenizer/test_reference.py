@@ -1,0 +1,48 @@
+"""The reference encoder against examples worked by hand: it is what all else is tested against."""
+
+from __future__ import annotations
+
+import pytest
+
+from cs336_basics.tokenizer.reference import encode_text, merge_pair, merge_pretoken
+from tests.tokenizer.examples import COURSE_MERGES, COURSE_VOCAB
+
+
+def test_the_example_of_the_course():
+    assert encode_text("the cat ate", COURSE_VOCAB, COURSE_MERGES) == [9, 7, 1, 5, 10, 3]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ([], []),
+        ([b"a"], [b"a"]),
+        ([b"a", b"a"], [b"aa"]),
+        ([b"a", b"a", b"a"], [b"aa", b"a"]),
+        ([b"b", b"a", b"a", b"b", b"a", b"a"], [b"b", b"aa", b"b", b"aa"]),
+        ([b"a", b"b", b"a"], [b"a", b"b", b"a"]),
+    ],
+)
+def test_a_pair_is_merged_from_left_to_right(tokens, expected):
+    assert merge_pair(tokens, (b"a", b"a")) == expected
+
+
+def test_the_lowest_rank_merges_first_wherever_it_stands():
+    # "lower" with the merges of Sennrich et al.'s kind: (w, e) before (l, o), then (lo, we).
+    ranks = {(b"w", b"e"): 0, (b"l", b"o"): 1, (b"lo", b"we"): 2}
+    assert merge_pretoken(b"lower", ranks) == [b"lowe", b"r"]
+    assert merge_pretoken(b"lower", {(b"o", b"w"): 0, **{p: r + 1 for p, r in ranks.items()}}) == [
+        b"l", b"ow", b"e", b"r",
+    ]  # fmt: skip
+
+
+def test_a_pass_ends_before_a_new_pair_of_lower_rank_is_merged():
+    # After `x ab a b` a one-at-a-time encoder would take (ab, a), rank 0; a pass takes both (a, b).
+    ranks = {(b"ab", b"a"): 0, (b"a", b"b"): 1}
+    assert merge_pretoken(b"xabab", ranks) == [b"x", b"ab", b"ab"]
+
+
+def test_special_tokens_are_cut_out_longest_first():
+    vocab = {**COURSE_VOCAB, 11: b"tt", 12: b"tta"}
+    ids = encode_text("ttattec", vocab, COURSE_MERGES, ["tt", "tta"])
+    assert ids == [12, 11, 3, 2]

@@ -1,0 +1,430 @@
+"""vocab.json, merges.txt, pickles and tokenizer directories: round trips, and what is refused."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import pickle
+import pickletools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cs336_basics
+from cs336_basics.pretokenization import PATTERNS
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.vocab_files import (
+    byte_to_character,
+    load_merges,
+    load_tokenizer,
+    load_vocab,
+    save_merges,
+    save_tokenizer,
+    save_vocab,
+    string_to_token,
+    token_to_string,
+)
+from tests.tokenizer.examples import (
+    BYTES,
+    COURSE_MERGES,
+    COURSE_VOCAB,
+    END,
+    TRAINING_TEXT,
+    data_file,
+    small_tokenizer,
+)
+
+# ------------------------------------------------------------------ bytes as characters
+
+
+def test_the_byte_map_is_the_one_of_gpt2():
+    characters = byte_to_character()
+    assert sorted(characters) == list(range(256))
+    assert len(set(characters.values())) == 256
+    assert all(character.isprintable() and character != " " for character in characters.values())
+    known = {0x20: "Ġ", 0x0A: "Ċ", 0x09: "ĉ", 0x0D: "č", 0x00: "Ā", 0x7F: "ġ", 0xAD: "Ń", 0xA0: "ł"}
+    assert {byte: characters[byte] for byte in known} == known
+    assert [characters[byte] for byte in b"!~\xa1\xac\xae\xff"] == list("!~¡¬®ÿ")
+    others = [byte for byte in range(256) if characters[byte] != chr(byte)]
+    assert [characters[byte] for byte in others] == [chr(0x100 + n) for n in range(68)]
+
+
+@given(st.binary())
+def test_tokens_come_back_from_their_strings(token):
+    assert string_to_token(token_to_string(token)) == token
+
+
+def test_the_byte_map_is_the_one_of_tokenizers():
+    pre_tokenizers = pytest.importorskip("tokenizers.pre_tokenizers")
+    assert set(byte_to_character().values()) == set(pre_tokenizers.ByteLevel.alphabet())
+
+
+# ------------------------------------------------------------------ the pair
+
+
+@given(
+    tokens=st.lists(st.binary(min_size=1, max_size=6), unique=True, max_size=20),
+    merges=st.lists(st.tuples(*[st.binary(min_size=1, max_size=4)] * 2), max_size=10),
+)
+@settings(max_examples=40, deadline=None)
+def test_vocabularies_and_merges_come_back(tmp_path_factory, tokens, merges):
+    directory = tmp_path_factory.mktemp("pair")
+    vocab = {3 * index + 1: token for index, token in enumerate(tokens)}
+    save_vocab(vocab, directory / "vocab.json")
+    save_merges(merges, directory / "merges.txt")
+    assert load_vocab(directory / "vocab.json") == vocab
+    assert load_merges(directory / "merges.txt") == merges
+
+
+def test_the_files_have_the_form_of_gpt2(tmp_path):
+    save_vocab({1: b" a", 0: b"\n", 2: END.encode(), 3: "é ".encode()}, tmp_path / "vocab.json")
+    save_merges([(b" ", b"a"), (b"\r", b"\n")], tmp_path / "merges.txt")
+    content = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    assert content == {"Ċ": 0, "Ġa": 1, "<|endoftext|>": 2, "Ã©Ġ": 3}
+    assert (tmp_path / "merges.txt").read_bytes() == "#version: 0.2\nĠ a\nč Ċ\n".encode()
+    assert sorted(os.listdir(tmp_path)) == ["merges.txt", "vocab.json"]
+
+
+def test_tokenizers_reads_the_files(tmp_path):
+    models = pytest.importorskip("tokenizers.models")
+    tokenizer = small_tokenizer()
+    tokenizer.save(tmp_path)
+    model = models.BPE.from_file(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+    for token_id in range(256, 340):
+        assert model.id_to_token(token_id) == token_to_string(tokenizer.vocab[token_id])
+
+
+@pytest.mark.parametrize(
+    ("content", "merges"),
+    [
+        (b"", []),
+        (b"#version: 0.2\n", []),
+        ("Ġ t\nh e\n".encode(), [(b" ", b"t"), (b"h", b"e")]),
+        ("#version: 0.2\nĠ t\nh e".encode(), [(b" ", b"t"), (b"h", b"e")]),
+        ("#version: 0.2\r\nĠ t\r\nh e\r\n\r\n".encode(), [(b" ", b"t"), (b"h", b"e")]),
+        ("\ufeff#version: 0.2\nĠ t\n".encode(), [(b" ", b"t")]),
+        # Merges that look like a version line: only the very first line is one.
+        (b"# version\n#version :\n", [(b"#", b"version"), (b"#version", b":")]),
+        (
+            b"#version: 0.2\n#version : \n#version: 0.2\n".replace(b": \n", b":\n"),
+            [(b"#version", b":"), (b"#version:", b"0.2")],
+        ),
+    ],
+)
+def test_merges_are_read_with_and_without_a_version_line(tmp_path, content, merges):
+    path = tmp_path / "merges.txt"
+    path.write_bytes(content)
+    assert load_merges(path) == merges
+
+
+def test_a_merge_that_looks_like_a_version_line_comes_back_even_as_the_first(tmp_path):
+    merges = [(b"#version:", b"0.2"), (b"#version:", b"x")]
+    save_merges(merges, tmp_path / "merges.txt")
+    assert load_merges(tmp_path / "merges.txt") == merges
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a b\nc\n", r"merges.txt, line 2: 'c' is not a merge"),
+        (b"#version: 0.2\na b c\n", r"line 2: 'a b c'"),
+        (b"a  b\n", r"line 1: 'a  b'"),
+        (b" a b\n", r"line 1"),
+        (b"a b \n", r"line 1"),
+        (b"a b\n\nc d\n", r"line 2: ''"),
+        (b"a\tb\n", r"line 1"),
+        ("a b\nc \u3042\n".encode(), r"line 2.*'あ'"),
+        (b"a \xff\n", r"merges.txt is not UTF-8 at byte 2"),
+    ],
+)
+def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, message):
+    path = tmp_path / "merges.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_merges(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "line 1, column 1"),
+        ('{"a": 0,\n "b" 1}', "vocab.json, line 2, column 6"),
+        ("[]", "a list"),
+        ("3", "a int"),
+        ('{"a": "0"}', "'a' is '0'"),
+        ('{"a": 0.0}', "'a' is 0.0"),
+        ('{"a": true}', "'a' is True"),
+        ('{"a": null}', "'a' is None"),
+        ('{"a": {"b": 0}}', "'a' is "),
+        ('{"a": 0, "b": 0}', "b'a' and b'b' have the same id 0"),
+        ('{"a": 0, "b": 1, "a": 2}', "'a' stands there twice"),
+        ('{"a\\ud800": 0}', "not valid Unicode"),
+        ("[" * 100_000, "vocab.json"),
+        ('{"a": ' + "9" * 10_000 + "}", "vocab.json"),
+    ],
+)
+def test_a_malformed_vocabulary_is_refused_with_the_place(tmp_path, content, message):
+    path = tmp_path / "vocab.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        load_vocab(path)
+
+
+def test_a_vocabulary_that_is_not_utf8_is_refused(tmp_path):
+    (tmp_path / "vocab.json").write_bytes(b'{"\xff": 0}')
+    with pytest.raises(ValueError, match=r"vocab.json is not UTF-8 at byte 2"):
+        load_vocab(tmp_path / "vocab.json")
+
+
+def test_special_tokens_of_foreign_files_may_be_written_as_they_are(tmp_path):
+    vocab = {"Ġa": 0, "<|end of text|>": 1, "<終>": 2, "<|x|>": 3}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    assert load_vocab(tmp_path / "vocab.json") == {
+        0: b" a", 1: b"<|end of text|>", 2: "<終>".encode(), 3: b"<|x|>",
+    }  # fmt: skip
+
+
+def test_what_the_files_cannot_hold_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match=r"ids 0 and 7 .* b'a'"):
+        save_vocab({7: b"a", 0: b"a"}, tmp_path / "vocab.json")
+    with pytest.raises(ValueError, match="merge 1 "):
+        save_merges([(b"a", b"b"), (b"a", b"")], tmp_path / "merges.txt")
+    assert os.listdir(tmp_path) == []
+
+
+def test_from_files_gives_back_special_tokens_byte_for_byte(tmp_path):
+    special_tokens = [END, "<|end of text|>", "<é>", "\n\n", "終"]
+    tokenizer = small_tokenizer(tuple(special_tokens))
+    tokenizer.save(tmp_path)
+    paths = tmp_path / "vocab.json", tmp_path / "merges.txt"
+    again = Tokenizer.from_files(*paths, special_tokens)
+    assert again.vocab == tokenizer.vocab
+    assert again.hash() == tokenizer.hash()
+    assert Tokenizer.from_files(*map(str, paths)).special_tokens == []
+
+
+def test_gpt2_files_come_back(tmp_path):
+    vocab, merges = (
+        load_vocab(data_file("gpt2_vocab.json")),
+        load_merges(data_file("gpt2_merges.txt")),
+    )
+    assert (len(vocab), len(merges)) == (50257, 50000)
+    assert (vocab[0], vocab[220], vocab[50256]) == (b"!", b" ", END.encode())
+    assert merges[:2] == [(b" ", b"t"), (b" ", b"a")]
+    save_vocab(vocab, tmp_path / "vocab.json")
+    save_merges(merges, tmp_path / "merges.txt")
+    assert load_vocab(tmp_path / "vocab.json") == vocab
+    assert load_merges(tmp_path / "merges.txt") == merges
+
+
+# ------------------------------------------------------------------ pickles
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".pickle"])
+@pytest.mark.parametrize("protocol", range(3, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickles_are_read(tmp_path, suffix, protocol):
+    vocab_path, merges_path = tmp_path / f"vocab{suffix}", tmp_path / f"merges{suffix}"
+    vocab_path.write_bytes(pickle.dumps(COURSE_VOCAB, protocol))
+    merges_path.write_bytes(pickle.dumps([list(COURSE_MERGES[0]), *COURSE_MERGES[1:]], protocol))
+    tokenizer = Tokenizer.from_files(vocab_path, merges_path)
+    assert tokenizer.encode("the cat ate") == [9, 7, 1, 5, 10, 3]
+
+
+class Runs:
+    """Would write a file when it is unpickled."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.target),))
+
+
+def run_by_opcode(target, protocol_0: bool) -> bytes:
+    """Return a pickle that calls os.mkdir, written by hand."""
+    module, path = os.mkdir.__module__.encode(), str(target).encode()
+    if protocol_0:
+        return b"c" + module + b"\nmkdir\n(V" + path + b"\ntR."
+    strings = [b"\x8c" + bytes([len(string)]) + string for string in (module, b"mkdir", path)]
+    return b"\x80\x04" + strings[0] + strings[1] + b"\x93" + strings[2] + b"\x85R."
+
+
+@pytest.mark.parametrize("load", [load_vocab, load_merges])
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_that_would_run_code_does_not(tmp_path, load, protocol):
+    target, path = tmp_path / "made", tmp_path / "evil.pkl"
+    contents = [
+        pickle.dumps(Runs(target), protocol),
+        pickle.dumps({0: Runs(target)}, protocol),
+        pickle.dumps([("a", Runs(target))], protocol),
+        run_by_opcode(target, protocol_0=True),
+        run_by_opcode(target, protocol_0=False),
+        # The two-part instruction, and the one that makes an instance.
+        f"(V{target}\ni{os.mkdir.__module__}\nmkdir\n.".encode(),
+        f"(c{os.mkdir.__module__}\nmkdir\nV{target}\no.".encode(),
+    ]
+    for content in contents:
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"evil\.pkl.*(posix|nt)\.mkdir"):
+            load(path)
+    assert not target.exists()
+    pickle.loads(contents[0])
+    assert target.exists()  # the pickle does what it says, if it is let
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        collections.OrderedDict({0: b"a"}),
+        collections.Counter("a"),
+        {0: b"a", 1: bytearray(b"b")},
+        {0: frozenset([1])},
+        {0: complex(1)},
+        {0: Ellipsis},
+        {0: print},
+        {0: b"a", 1: "b"},
+        {0: b"a", 1.0: b"b"},
+        {0: b"a", True: b"b"},
+        {0: b"a", 1: None},
+        {"a": 0},
+        [(b"a", b"b"), (b"a", "b")],
+        [(b"a", b"b", b"c")],
+        [b"ab"],
+        [{b"a", b"b"}],
+        [None],
+        "ab",
+        b"ab",
+        7,
+        None,
+    ],
+    ids=repr,
+)
+def test_a_pickle_of_anything_else_is_refused(tmp_path, value):
+    path = tmp_path / "file.pkl"
+    path.write_bytes(pickle.dumps(value))
+    for load in (load_vocab, load_merges):
+        with pytest.raises(ValueError, match=r"file\.pkl"):
+            load(path)
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_damaged_pickle_is_refused_or_holds_plain_values(tmp_path_factory, data):
+    content = bytearray(pickle.dumps({0: b"a", 1: b"bc", 2: b"d" * 300}))
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] = data.draw(st.integers(0, 255))
+    content = content[: data.draw(st.integers(1, len(content)))]
+    path = tmp_path_factory.mktemp("pickles") / "file.pkl"
+    path.write_bytes(content)
+    # Any other exception fails the test.
+    with contextlib.suppress(ValueError):
+        vocab = load_vocab(path)
+        assert all(type(k) is int and type(v) is bytes for k, v in vocab.items())
+
+
+def test_pickled_bytes_of_an_old_protocol_are_explained(tmp_path):
+    path = tmp_path / "vocab.pkl"
+    path.write_bytes(pickle.dumps({0: b"a"}, protocol=2))
+    assert any(opcode.name == "GLOBAL" for opcode, *_ in pickletools.genops(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"_codecs\.encode.*protocol 3"):
+        load_vocab(path)
+
+
+# ------------------------------------------------------------------ tokenizer directories
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W"])
+def test_a_saved_tokenizer_comes_back(tmp_path, pattern):
+    tokenizer = small_tokenizer((END, "a b", "é"), pattern)
+    directory = tmp_path / "not" / "yet" / "there"
+    tokenizer.save(directory)
+    again = Tokenizer.from_directory(str(directory))
+    assert again.hash() == tokenizer.hash()
+    assert (again.vocab, again.merges) == (tokenizer.vocab, tokenizer.merges)
+    assert (again.special_tokens, again.pattern) == (tokenizer.special_tokens, pattern)
+    assert again.encode(TRAINING_TEXT) == tokenizer.encode(TRAINING_TEXT)
+
+
+def test_metadata_says_what_the_pair_does_not(tmp_path):
+    vocab = {**BYTES, 400: b"ab", 401: END.encode()}
+    # A pattern given by its expression is recorded by its name.
+    save_tokenizer(
+        tmp_path, vocab, [(b"a", b"b")], [END], PATTERNS["gpt2"], corpus="stories", unicode="17.0"
+    )
+    metadata = json.loads((tmp_path / "metadata.json").read_text(encoding="utf-8"))
+    assert metadata.pop("regex_version")
+    assert metadata == {
+        "pattern": "gpt2",
+        "pattern_regex": PATTERNS["gpt2"],
+        "special_tokens": [END],
+        "vocab_size": 402,
+        "num_merges": 1,
+        "tokenizer_hash": Tokenizer(vocab, [(b"a", b"b")], [END]).hash(),
+        "library_version": cs336_basics.__version__,
+        "corpus": "stories",
+        "unicode": "17.0",
+    }
+    assert sorted(os.listdir(tmp_path)) == ["merges.txt", "metadata.json", "vocab.json"]
+
+
+def test_what_cannot_be_saved_right_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match=r"endoftext.* not in the vocabulary"):
+        save_tokenizer(tmp_path, BYTES, [], [END], "gpt2")
+    with pytest.raises(ValueError, match="vocab_size"):
+        save_tokenizer(tmp_path, BYTES, [], [], "gpt2", vocab_size=7)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("missing", ["", "vocab.json", "merges.txt", "metadata.json"])
+def test_a_missing_file_is_answered_with_the_command_that_makes_it(tmp_path, missing):
+    directory = tmp_path / "tokenizer"
+    if missing:
+        small_tokenizer().save(directory)
+        (directory / missing).unlink()
+    with pytest.raises(FileNotFoundError) as caught:
+        Tokenizer.from_directory(directory)
+    message = str(caught.value)
+    assert str(directory / missing) + " does not exist" in message
+    assert "python -m cs336_basics.train_bpe" in message
+    assert f"--output {directory}" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pattern": None}, "'pattern' is None"),
+        ({"pattern": "cl100k"}, "'cl100k' was"),
+        ({"pattern_regex": r"\w+"}, "'gpt2' was"),
+        ({"special_tokens": END}, "'special_tokens' is"),
+        ({"special_tokens": [1]}, "'special_tokens' is"),
+        ({"special_tokens": []}, "do not belong together"),
+        ({"tokenizer_hash": "0" * 64}, "0000"),
+    ],
+)
+def test_metadata_that_do_not_fit_are_refused(tmp_path, change, message):
+    small_tokenizer().save(tmp_path)
+    path = tmp_path / "metadata.json"
+    metadata = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**metadata, **change}), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        Tokenizer.from_directory(tmp_path)
+
+
+def test_files_of_two_tokenizers_are_refused(tmp_path):
+    small_tokenizer(pattern="gpt2").save(tmp_path / "a")
+    small_tokenizer(pattern=r"\w+|\W").save(tmp_path / "b")
+    os.replace(tmp_path / "b" / "merges.txt", tmp_path / "a" / "merges.txt")
+    with pytest.raises(ValueError, match="do not belong together"):
+        load_tokenizer(tmp_path / "a")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "null", "{"])
+def test_malformed_metadata_are_refused(tmp_path, content):
+    small_tokenizer().save(tmp_path)
+    (tmp_path / "metadata.json").write_text(content)
+    with pytest.raises(ValueError, match=r"metadata\.json"):
+        Tokenizer.from_directory(tmp_path)

@@ -1,0 +1,128 @@
+"""The datasets by name: what each consists of, and where its files lie.
+
+The data directory is what the environment variable `CS336_DATA` says, else `data` in the current
+directory. Files keep the names that the course gives them, so what a student has already
+downloaded is found.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SPLITS = ("train", "valid")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One split of a dataset: a UTF-8 text with documents separated by `<|endoftext|>`."""
+
+    name: str
+    """Its file name in the data directory."""
+    num_bytes: int
+    """The size of the text. Of a download, what it was when this was written, as a guide only."""
+    url: str | None = None
+    """Where it is downloaded from, gzip-compressed if this ends in `.gz`; None: generated."""
+    other_names: tuple[str, ...] = ()
+    """File names under which the text, or an extract of it, may also lie there."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A named dataset: its files by split ("train", "valid"), its licence, a line about it."""
+
+    name: str
+    description: str
+    licence: str
+    files: Mapping[str, DataFile]
+
+
+_TINYSTORIES = "https://huggingface.co/datasets/roneneldan/TinyStories/resolve/main/"
+_OWT = "https://huggingface.co/datasets/stanford-cs336/owt-sample/resolve/main/"
+
+DATASETS: dict[str, Dataset] = {
+    dataset.name: dataset
+    for dataset in (
+        Dataset(
+            name="sample",
+            description="children's stories from the generator in this package; needs no network",
+            licence="MIT, as this package",
+            files={
+                "train": DataFile("sample_train.txt", 10_000_000),
+                "valid": DataFile("sample_valid.txt", 500_000),
+            },
+        ),
+        Dataset(
+            name="tinystories",
+            description="stories by GPT-4 in the words of small children (Eldan and Li, 2023)",
+            licence="CDLA-Sharing-1.0",
+            files={
+                "train": DataFile(
+                    "TinyStoriesV2-GPT4-train.txt",
+                    2_227_753_162,
+                    _TINYSTORIES + "TinyStoriesV2-GPT4-train.txt",
+                    other_names=("tinystories_train.txt",),
+                ),
+                "valid": DataFile(
+                    "TinyStoriesV2-GPT4-valid.txt",
+                    22_502_601,
+                    _TINYSTORIES + "TinyStoriesV2-GPT4-valid.txt",
+                    other_names=("tinystories_valid.txt",),
+                ),
+            },
+        ),
+        Dataset(
+            name="owt",
+            description="web pages: the sample of OpenWebText that the course uses",
+            licence="CC0-1.0 for the collection; each page belongs to its author",
+            files={
+                "train": DataFile("owt_train.txt", 11_920_511_059, _OWT + "owt_train.txt.gz"),
+                "valid": DataFile("owt_valid.txt", 289_998_753, _OWT + "owt_valid.txt.gz"),
+            },
+        ),
+    )
+}
+
+
+def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Return the data directory: `data_dir` if given, else `CS336_DATA`, else `data`."""
+    return Path(data_dir if data_dir is not None else os.environ.get("CS336_DATA") or "data")
+
+
+def find_split(name: str, split: str) -> DataFile:
+    """Return the entry of one split of a dataset.
+
+    Raises:
+        ValueError: there is no such dataset or split; the message names those that there are.
+    """
+    if name not in DATASETS:
+        raise ValueError(f"there is no dataset {name!r}: choose one of {', '.join(DATASETS)}")
+    if split not in SPLITS:
+        raise ValueError(f"there is no split {split!r}: choose one of {', '.join(SPLITS)}")
+    return DATASETS[name].files[split]
+
+
+def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Return the text file of one split ("train", "valid") of a dataset.
+
+    Raises:
+        FileNotFoundError: it is not in the data directory; the message holds the command that
+            fetches it.
+        ValueError: there is no such dataset or split.
+    """
+    file = find_split(name, split)
+    directory = data_directory(data_dir)
+    for candidate in (file.name, *file.other_names):
+        if (directory / candidate).is_file():
+            return directory / candidate
+    command = f"python -m cs336_basics.download {name}"
+    if data_dir is not None:
+        command += f" --data-dir {shlex.quote(str(data_dir))}"
+    message = f"there is no {file.name} in {directory}"
+    if (directory / f"{file.name}.gz").is_file():
+        unpack = f"gunzip {shlex.quote(str(directory / file.name) + '.gz')}"
+        raise FileNotFoundError(f"{message}, but a compressed one; unpack it with: {unpack}")
+    raise FileNotFoundError(f"{message}; fetch it with: {command}")

@@ -1,0 +1,273 @@
+"""Downloads, from a server on this machine: what arrives, what is refused, what is left behind."""
+
+import gzip
+import hashlib
+import http.server
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from cs336_basics import download
+from cs336_basics.datasets import dataset_path, fetch
+from cs336_basics.datasets.fetch import DownloadError, fetch_split
+
+ROOT = Path(__file__).parents[2]
+# More than one block of the copying loop, both before and after compression.
+TEXT = b"".join(
+    f"Once there was a café with {hashlib.sha512(b'%d' % n).hexdigest()} cats.\r\n".encode()
+    for n in range(15_000)
+)
+PACKED = gzip.compress(TEXT, 1, mtime=0)
+
+
+class Server:
+    """A web server whose answers are set by path: (status, headers, body)."""
+
+    def __init__(self):
+        self.answers = {}
+        self.requests = []
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                server.requests.append(self.path)
+                status, headers, body = server.answers.get(self.path, (404, {}, b"not here"))
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    if value is not None:
+                        self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/mirror"
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
+
+    def offer(self, name, body, status=200, **headers):
+        headers = {key.replace("_", "-"): value for key, value in headers.items()}
+        self.answers[f"/mirror/{name}"] = (status, headers, body)
+
+
+@pytest.fixture
+def server(monkeypatch):
+    # A proxy set in the environment must not see requests to this machine.
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = Server()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+
+
+def names_in(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_plain_file_is_fetched_recorded_and_then_kept(server, tmp_path):
+    server.offer("TinyStoriesV2-GPT4-valid.txt", TEXT)
+    path, fetched = fetch_split("tinystories", "valid", tmp_path, base_url=server.url)
+    assert fetched
+    assert path == tmp_path / "TinyStoriesV2-GPT4-valid.txt"
+    assert path.read_bytes() == TEXT
+    assert dataset_path("tinystories", "valid", tmp_path) == path
+    assert names_in(tmp_path) == [path.name, path.name + ".json"]
+    record = json.loads((tmp_path / (path.name + ".json")).read_text(encoding="utf-8"))
+    assert record["url"] == server.url + "/TinyStoriesV2-GPT4-valid.txt"
+    assert record["sha256"] == record["fetched_sha256"] == hashlib.sha256(TEXT).hexdigest()
+    assert record["num_bytes"] == record["fetched_bytes"] == len(TEXT)
+    assert record["licence"] == "CDLA-Sharing-1.0"
+
+    assert fetch_split("tinystories", "valid", tmp_path, base_url=server.url) == (path, False)
+    assert len(server.requests) == 1
+
+
+def test_a_compressed_file_is_unpacked(server, tmp_path):
+    server.offer("owt_train.txt.gz", PACKED, Content_Type="application/gzip")
+    path, _ = fetch_split("owt", "train", tmp_path, base_url=server.url + "/")
+    assert path == tmp_path / "owt_train.txt"
+    assert path.read_bytes() == TEXT
+    assert names_in(tmp_path) == ["owt_train.txt", "owt_train.txt.json"]
+    record = json.loads((tmp_path / "owt_train.txt.json").read_text(encoding="utf-8"))
+    assert record["fetched_sha256"] == hashlib.sha256(PACKED).hexdigest()
+    assert record["sha256"] == hashlib.sha256(TEXT).hexdigest()
+    assert (record["fetched_bytes"], record["num_bytes"]) == (len(PACKED), len(TEXT))
+
+
+def test_a_gz_file_that_the_server_calls_encoded_arrives_whole(server, tmp_path):
+    server.offer("owt_valid.txt.gz", PACKED, Content_Encoding="gzip")
+    path, _ = fetch_split("owt", "valid", tmp_path, base_url=server.url)
+    assert path.read_bytes() == TEXT
+
+
+def test_an_answer_without_a_length_and_a_redirection_are_followed(server, tmp_path):
+    server.offer("moved", TEXT, Content_Length=None)
+    server.offer("TinyStoriesV2-GPT4-train.txt", b"", 302, Location="/mirror/moved")
+    path, _ = fetch_split("tinystories", "train", tmp_path, base_url=server.url)
+    assert path.read_bytes() == TEXT
+
+
+def test_force_replaces_a_file(server, tmp_path):
+    path = tmp_path / "owt_valid.txt"
+    path.write_bytes(b"mine")
+    assert fetch_split("owt", "valid", tmp_path, base_url=server.url) == (path, False)
+    assert path.read_bytes() == b"mine"
+    server.offer("owt_valid.txt.gz", PACKED)
+    assert fetch_split("owt", "valid", tmp_path, base_url=server.url, force=True) == (path, True)
+    assert path.read_bytes() == TEXT
+
+
+def test_a_file_that_changed_since_it_was_fetched_is_not_trusted(server, tmp_path):
+    server.offer("owt_valid.txt.gz", PACKED)
+    path, _ = fetch_split("owt", "valid", tmp_path, base_url=server.url)
+    path.write_bytes(TEXT[:100])
+    with pytest.raises(DownloadError, match=r"has 100 bytes.*--force"):
+        fetch_split("owt", "valid", tmp_path, base_url=server.url)
+    record = tmp_path / "owt_valid.txt.json"
+    record.write_text("{", encoding="utf-8")
+    with pytest.raises(DownloadError, match=r"owt_valid.txt.json cannot be read"):
+        fetch_split("owt", "valid", tmp_path, base_url=server.url)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "headers", "reason"),
+    [
+        (b"no such file", 404, {}, "answered 404"),
+        (b"later", 503, {}, "answered 503"),
+        (PACKED[: len(PACKED) // 2], 200, {"Content_Length": str(len(PACKED))}, "bytes"),
+        (PACKED[: len(PACKED) // 2], 200, {}, "the gzip data is damaged"),
+        (PACKED[:-8] + b"\0\0\0\0" + PACKED[-4:], 200, {}, "the gzip data is damaged"),
+        (PACKED[:40_000] + bytes(200) + PACKED[40_200:], 200, {}, "the gzip data is damaged"),
+        (TEXT, 200, {}, "not a gzip file"),
+        (b"", 200, {}, "not a gzip file"),
+        (b"<html>log in", 200, {"Content_Type": "text/html; charset=utf-8"}, "web page"),
+        (PACKED, 200, {"X_Linked_ETag": '"' + "0" * 64 + '"'}, "SHA-256 is not 0000"),
+    ],
+    ids=[
+        "not found",
+        "not available",
+        "the connection breaks",
+        "half a gzip file",
+        "a wrong checksum",
+        "zeros in the middle",
+        "not gzip",
+        "empty",
+        "a web page",
+        "not the announced hash",
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_left(server, tmp_path, body, status, headers, reason):
+    server.offer("owt_valid.txt.gz", body, status, **headers)
+    with pytest.raises(DownloadError, match=reason) as caught:
+        fetch_split("owt", "valid", tmp_path, base_url=server.url)
+    message = str(caught.value)
+    assert server.url + "/owt_valid.txt.gz" in message
+    assert str(tmp_path / "owt_valid.txt") in message
+    assert "\n" not in message
+    assert names_in(tmp_path) == []
+
+
+def test_a_failed_replacement_keeps_the_old_file(server, tmp_path):
+    server.offer("owt_valid.txt.gz", PACKED)
+    path, _ = fetch_split("owt", "valid", tmp_path, base_url=server.url)
+    server.offer("owt_valid.txt.gz", PACKED[:1000])
+    with pytest.raises(DownloadError, match="damaged"):
+        fetch_split("owt", "valid", tmp_path, base_url=server.url, force=True)
+    assert path.read_bytes() == TEXT
+    assert fetch_split("owt", "valid", tmp_path, base_url=server.url) == (path, False)
+
+
+def test_the_announced_hash_is_accepted_when_it_is_right(server, tmp_path):
+    digest = hashlib.sha256(TEXT).hexdigest()
+    name = "TinyStoriesV2-GPT4-valid.txt"
+    server.offer("elsewhere", TEXT)
+    # As the hub does it: the hash comes with the redirection.
+    server.offer(name, b"", 302, Location="/mirror/elsewhere", X_Linked_ETag=f'"{digest}"')
+    path, _ = fetch_split("tinystories", "valid", tmp_path, base_url=server.url)
+    assert path.read_bytes() == TEXT
+    server.offer("elsewhere", TEXT[:-1])
+    with pytest.raises(DownloadError, match=digest):
+        fetch_split("tinystories", "valid", tmp_path, base_url=server.url, force=True)
+
+
+def test_a_full_disk_is_noticed_before_the_download(monkeypatch, tmp_path):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(fetch.shutil, "disk_usage", lambda path: usage._replace(free=10**9))
+    with pytest.raises(DownloadError, match=r"about 17.9 GB, but only 1.0 GB are free"):
+        fetch_split("owt", "train", tmp_path)
+
+
+@pytest.mark.parametrize("base_url", ["mirror.example/x", "ftp://mirror.example/x", ""])
+def test_a_mirror_must_be_a_web_address(tmp_path, base_url):
+    with pytest.raises(ValueError, match="must start with http"):
+        fetch_split("owt", "train", tmp_path, base_url=base_url)
+
+
+def test_the_sample_is_generated(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pooch", None)  # an import of it would fail
+    path, fetched = fetch_split("sample", "valid", tmp_path)
+    assert (path, fetched) == (tmp_path / "sample_valid.txt", True)
+    assert path.read_bytes().endswith(b"\n<|endoftext|>\n")
+    assert path.stat().st_size >= 500_000
+    assert fetch_split("sample", "valid", tmp_path) == (path, False)
+
+
+# The command line
+
+
+def test_the_command_fetches_both_splits(server, tmp_path, capsys):
+    server.offer("owt_train.txt.gz", PACKED)
+    server.offer("owt_valid.txt.gz", PACKED)
+    arguments = ["owt", "--data-dir", str(tmp_path), "--base-url", server.url]
+    assert download.main(arguments) == 0
+    output = capsys.readouterr().out
+    assert f"{tmp_path / 'owt_train.txt'}  {len(TEXT):,} bytes\n" in output
+    assert f"{tmp_path / 'owt_valid.txt'}  {len(TEXT):,} bytes\n" in output
+    assert download.main(arguments) == 0
+    assert capsys.readouterr().out.count("was there already") == 2
+    assert len(server.requests) == 2
+
+
+def test_the_command_fetches_one_split(server, tmp_path):
+    server.offer("owt_valid.txt.gz", PACKED)
+    arguments = ["owt", "--split", "valid", "--data-dir", str(tmp_path), "--base-url", server.url]
+    assert download.main(arguments) == 0
+    assert names_in(tmp_path) == ["owt_valid.txt", "owt_valid.txt.json"]
+
+
+def test_without_a_network_there_is_one_sentence_and_exit_code_1(tmp_path):
+    with socket.socket() as free:  # bound, but nobody listens
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        environment = {**os.environ, "NO_PROXY": "127.0.0.1", "CS336_DATA": str(tmp_path)}
+        result = subprocess.run(
+            [sys.executable, "-m", "cs336_basics.download", "tinystories", "--base-url", url],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+            env=environment,
+        )
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    path = tmp_path / "TinyStoriesV2-GPT4-train.txt"
+    assert result.stderr == (
+        f"error: cannot fetch {path} from {url}/{path.name}: "
+        "no connection; is there a network, and is the address right?\n"
+    )
+    assert names_in(tmp_path) == []
+
+
+def test_an_unknown_dataset_is_refused_with_the_names_that_there_are(capsys):
+    with pytest.raises(SystemExit) as caught:
+        download.main(["tinystory"])
+    assert caught.value.code == 2
+    assert "tinystories" in capsys.readouterr().err

@@ -1,0 +1,614 @@
+"""The training loop. `Trainer.fit` is the loop; read it first, top to bottom.
+
+A run that was killed and resumed equals one that never stopped, bit for bit on the CPU, because
+nothing in a step depends on anything but the weights, the optimizer's state, the seed and the
+number of the step: the batch comes from a generator keyed by (seed, step), the learning rate is
+computed from the step, and nothing else is random once the weights are drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from cs336_basics._files import atomic_writer
+from cs336_basics.generation import generate
+from cs336_basics.model import TransformerLM
+from cs336_basics.training.checkpoint import load_checkpoint, save_checkpoint
+from cs336_basics.training.clipping import clip_gradients
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.data import get_batch
+from cs336_basics.training.loss import cross_entropy
+from cs336_basics.training.optimizers import AdamW
+from cs336_basics.training.run_dir import RunDirectory
+from cs336_basics.training.schedule import cosine_schedule
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import Tokenizer
+
+END_OF_TEXT = "<|endoftext|>"
+
+TokenArray = npt.NDArray[np.integer[Any]]
+
+_SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal to draw a bar on
+
+
+class NonFiniteLossError(RuntimeError):
+    """The loss or the gradients became infinite or NaN."""
+
+
+class TrainingInterrupted(Exception):  # noqa: N818 -- an interruption is not an error
+    """Ctrl-C or SIGTERM: the run was saved and can be resumed."""
+
+    def __init__(self, signal_number: int, step: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signal_number).name} after step {step}")
+        self.signal_number = signal_number
+        self.step = step
+
+
+@dataclass
+class TrainResult:
+    """How a run ended. Losses are in nats per token; seconds count all sessions of the run."""
+
+    step: int
+    tokens: int
+    seconds: float
+    train_loss: float
+    val_loss: float
+    val_perplexity: float
+    val_bits_per_byte: float | None
+    best_val_loss: float
+    sample: str | None
+
+
+class Trainer:
+    """Trains a TransformerLM on token arrays and keeps a run directory.
+
+    Args:
+        config: what to train, and how.
+        train_tokens: token ids, one-dimensional, an array or a memory map.
+        valid_tokens: token ids to evaluate on.
+        run: where metrics, checkpoints, samples and the plot go.
+        tokenizer: turns samples into text; None takes no samples.
+        valid_bytes_per_token: size of the validation text over its number of tokens, for
+            bits per byte; None leaves them out.
+        report: is given lines to show.
+
+    Raises:
+        ValueError: the tokens do not fit the model, or the device cannot do what is asked.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        train_tokens: TokenArray,
+        valid_tokens: TokenArray,
+        run: RunDirectory,
+        *,
+        tokenizer: Tokenizer | None = None,
+        valid_bytes_per_token: float | None = None,
+        report: Callable[[str], None] = print,
+    ) -> None:
+        check_tokens("training", train_tokens, config)
+        check_tokens("validation", valid_tokens, config)
+        self.config = config
+        self.train_tokens = train_tokens
+        self.valid_tokens = valid_tokens
+        self.run = run
+        self.tokenizer = tokenizer
+        self.valid_bytes_per_token = valid_bytes_per_token
+        self.report = report
+
+        if config.num_workers is not None:
+            torch.set_num_threads(config.num_workers)
+        self.device = choose_device(config.device)
+        check_precision(config.precision, self.device)
+        torch.manual_seed(config.seed)
+        # Weights are drawn on the CPU, so that a seed gives the same ones on every device.
+        self.model = TransformerLM(config.model).to(self.device)
+        self.optimizer = AdamW(
+            self.model.parameters(),
+            lr=config.schedule.max_learning_rate,
+            betas=config.optimizer.betas,
+            eps=config.optimizer.eps,
+            weight_decay=config.optimizer.weight_decay,
+        )
+        # Compiled code is called, never saved: checkpoints keep the plain names of self.model.
+        self.loss_of = torch.compile(self._loss) if config.compile else self._loss
+        self.step = 0
+        """Optimizer steps taken so far."""
+        self.best_val_loss = math.inf
+        self.seconds_before = 0.0
+        """Wall-clock time of this run's earlier sessions."""
+
+    def fit(self) -> TrainResult:
+        """Train from the current step to the last one.
+
+        Returns:
+            how the run ended.
+
+        Raises:
+            NonFiniteLossError: naming the step; the checkpoints are those of earlier steps.
+            TrainingInterrupted: after Ctrl-C or SIGTERM, with a checkpoint saved.
+        """
+        config = self.config
+        self.model.train()
+        clock = self.clock = _Clock(self.seconds_before)
+
+        with _StopSignals() as stop, _exact_arithmetic(self.device), self._progress() as progress:
+            if self._evaluation_is_missing():  # stopped after a checkpoint, before its evaluation
+                self._evaluate_and_record(self.step)
+
+            for step in range(self.step + 1, config.max_steps + 1):
+                clock.start_step()
+                learning_rate = self._set_learning_rate(step)
+                inputs, targets = self._batch(step)
+
+                loss = 0.0
+                self.optimizer.zero_grad()
+                for x, y in zip(inputs, targets, strict=True):  # one micro-batch at a time
+                    micro_loss = self.loss_of(x, y) / config.accumulation
+                    torch.autograd.backward(micro_loss)
+                    loss += micro_loss.item()
+                grad_norm = float(
+                    clip_gradients(self.model.parameters(), config.optimizer.max_grad_norm)
+                )
+                if not (math.isfinite(loss) and math.isfinite(grad_norm)):
+                    raise NonFiniteLossError(self._explain_divergence(step, loss, grad_norm))
+                self.optimizer.step()
+                self.step = step
+                clock.end_step()
+
+                if step % config.log_every == 0 or step in (1, config.max_steps):
+                    row = {
+                        "step": step,
+                        "tokens": self._tokens_in(step),
+                        "seconds": clock.seconds(),
+                        "train_loss": loss,
+                        "lr": learning_rate,
+                        "grad_norm": grad_norm,
+                        "tokens_per_second": self._tokens_in(1) / clock.seconds_per_step(),
+                    }
+                    self.run.append_metrics(row)
+                    progress.show(row)
+                progress.update()
+
+                # The checkpoint comes before the evaluation, so that nothing that goes wrong in
+                # an evaluation costs the steps before it.
+                if self._checkpoint_is_due(step) or stop.signal_number is not None:
+                    self._save(step)
+                if stop.signal_number is not None:
+                    raise TrainingInterrupted(stop.signal_number, step)
+                if self._evaluation_is_due(step):
+                    self._evaluate_and_record(step)
+
+        return self._result()
+
+    # What one step is made of.
+
+    def _set_learning_rate(self, step: int) -> float:
+        """Give the optimizer the learning rate of a step (steps count from 1) and return it."""
+        schedule = self.config.schedule
+        cycle = self.config.max_steps if schedule.cycle_steps is None else schedule.cycle_steps
+        learning_rate = cosine_schedule(
+            step,
+            max_learning_rate=schedule.max_learning_rate,
+            min_learning_rate=schedule.min_learning_rate,
+            warmup_iters=round(schedule.warmup_fraction * cycle),
+            cosine_cycle_iters=cycle,
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        return learning_rate
+
+    def _batch(self, step: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Return the inputs and targets of a step, each cut into micro-batches.
+
+        The batch of a step is drawn whole, so it does not depend on how it is cut.
+        """
+        config = self.config
+        x, y = get_batch(
+            self.train_tokens,
+            config.batch_size,
+            config.model.context_length,
+            str(self.device),
+            generator=step_generator(config.seed, step),
+        )
+        return x.chunk(config.accumulation), y.chunk(config.accumulation)
+
+    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the mean cross-entropy of targets y given inputs x, both (batch, sequence)."""
+        reduced = self.config.precision == "bfloat16"
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=reduced):
+            logits = self.model(x)
+        return cross_entropy(logits.float(), y)
+
+    def _explain_divergence(self, step: int, loss: float, grad_norm: float) -> str:
+        kept = self.run.newest_checkpoint()
+        return (
+            f"step {step}: the loss is {loss}, the gradient norm {grad_norm}: training diverged. "
+            f"The step was not taken; the newest checkpoint is {kept or 'none'}. Try a smaller "
+            f"schedule.max_learning_rate (now {self.config.schedule.max_learning_rate}) or a "
+            "longer warm-up"
+        )
+
+    # Evaluation.
+
+    def _evaluation_is_due(self, step: int) -> bool:
+        return step % self.config.eval_every == 0 or step == self.config.max_steps
+
+    def _evaluation_is_missing(self) -> bool:
+        rows = self.run.read_metrics()
+        done = any("val_loss" in row and row["step"] == self.step for row in rows)
+        return self.step > 0 and self._evaluation_is_due(self.step) and not done
+
+    def evaluate(self) -> float:
+        """Return the mean validation loss in nats per token.
+
+        The windows are the same every time: stretches of context_length tokens that do not
+        overlap, all of them or `eval_batches` batches spread evenly over the data. What is left
+        at the end, shorter than a window, is not counted.
+        """
+        config = self.config
+        length = config.model.context_length
+        windows = (len(self.valid_tokens) - 1) // length
+        chosen = min(windows, config.eval_batches * config.batch_size) or windows
+        starts = np.arange(chosen) * windows // chosen * length
+        size = config.batch_size // config.accumulation
+        total = 0.0
+        was_training = self.model.training
+        self.model.eval()
+        with torch.no_grad():
+            for first in range(0, chosen, size):
+                # One token more than the inputs: the targets are the same tokens, one later.
+                rows = [
+                    self.valid_tokens[start : start + length + 1]
+                    for start in starts[first : first + size]
+                ]
+                batch = torch.from_numpy(np.stack(rows).astype(np.int64)).to(self.device)
+                total += self._loss(batch[:, :-1], batch[:, 1:]).item() * len(rows)
+        self.model.train(was_training)
+        return total / chosen
+
+    def _evaluate_and_record(self, step: int) -> None:
+        """Evaluate, sample, remember the best checkpoint, and write it all down."""
+        val_loss = self.evaluate()
+        if not math.isfinite(val_loss):
+            raise NonFiniteLossError(
+                f"step {step}: the validation loss is {val_loss}, so the weights of this step are "
+                f"damaged; use an earlier checkpoint of {self.run.checkpoints}"
+            )
+        row = {
+            "step": step,
+            "tokens": self._tokens_in(step),
+            "seconds": self.clock.seconds(),
+            "val_loss": val_loss,
+            "val_perplexity": math.exp(min(val_loss, 700.0)),  # beyond that a float is too small
+        }
+        message = (
+            f"step {step}: validation loss {val_loss:.4f}, perplexity {row['val_perplexity']:.2f}"
+        )
+        if self.valid_bytes_per_token is not None:
+            row["val_bits_per_byte"] = val_loss / math.log(2) / self.valid_bytes_per_token
+            message += f", {row['val_bits_per_byte']:.4f} bits per byte"
+        self._say(message)
+        if val_loss < self.best_val_loss:
+            self.best_val_loss = val_loss
+            self.run.mark_best(step)
+        if self.tokenizer is not None and self.config.sample_tokens > 0:
+            with atomic_writer(self.run.sample(step), "w") as file:
+                file.write(self.sample(step) + "\n")
+        # Last, because a resumed run takes this row as the sign that all of the above was done.
+        self.run.append_metrics(row)
+        self.run.plot_losses()
+
+    def sample(self, step: int) -> str:
+        """Return a text sampled from the model: the same one for the same weights and step."""
+        assert self.tokenizer is not None
+        config = self.config
+        eos_id = self.tokenizer.special_token_id(END_OF_TEXT)
+        prompt_ids = self.tokenizer.encode(config.sample_prompt) or [eos_id]
+        seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
+        new_ids = generate(
+            self.model,
+            prompt_ids,
+            config.sample_tokens,
+            temperature=config.sample_temperature,
+            top_p=config.sample_top_p,
+            eos_id=eos_id,
+            generator=torch.Generator().manual_seed(int(seed[0])),
+        )
+        return config.sample_prompt + self.tokenizer.decode(list(new_ids))
+
+    # Checkpoints.
+
+    def _checkpoint_is_due(self, step: int) -> bool:
+        return step % self.config.checkpoint_every == 0 or self._evaluation_is_due(step)
+
+    def _save(self, step: int) -> None:
+        self.run.sync_metrics()  # the rows up to this step must not be younger than the checkpoint
+        self.run.checkpoints.mkdir(exist_ok=True)
+        save_checkpoint(self.model, self.optimizer, step, self.run.checkpoint(step))
+        self.run.keep_newest_checkpoints(self.config.keep_checkpoints)
+
+    def resume(self, checkpoint: Path | None = None) -> None:
+        """Load a checkpoint of this run, the newest one unless another is named.
+
+        Where there is none yet, the run starts from the beginning.
+
+        Raises:
+            ValueError: the checkpoint cannot be read or does not belong to this configuration.
+        """
+        self.run.remove_temporary_files()
+        newest = self.run.newest_checkpoint()
+        source = checkpoint or newest
+        if source is not None:
+            try:
+                self.step = load_checkpoint(source, self.model, self.optimizer)
+            except Exception as error:
+                saved = [self.run.checkpoint(step) for step in self.run.steps_saved()]
+                others = [str(file) for file in saved if file != source]
+                reason = " ".join(str(error).split())
+                raise ValueError(
+                    f"the checkpoint {source} cannot be used: {reason}. To go on from another one: "
+                    f"--resume-from {others[-1] if others else 'FILE'}"
+                ) from error
+        if self.step > self.config.max_steps:
+            raise ValueError(
+                f"{source} was saved at step {self.step}, after the last step: "
+                f"max_steps is {self.config.max_steps}"
+            )
+        for file in self.run.set_aside_after(self.step):
+            self._say(f"set aside: {file} (it is from a later step than {source})")
+        if source is not None and not self.run.checkpoint(self.step).exists():
+            self._save(self.step)  # it came from elsewhere; from here on it is this run's own
+        rows = self.run.truncate_metrics(self.step)
+        losses = [row["val_loss"] for row in rows if "val_loss" in row]
+        if self.run.best_checkpoint.exists():
+            self.best_val_loss = min(losses, default=math.inf)
+        self.seconds_before = max((row["seconds"] for row in rows), default=0.0)
+
+    # What is shown and returned.
+
+    def _tokens_in(self, steps: int) -> int:
+        return steps * self.config.batch_size * self.config.model.context_length
+
+    def _say(self, text: str) -> None:
+        with tqdm.external_write_mode():  # the bar steps aside for the line
+            self.report(text)
+
+    def _progress(self) -> _Progress:
+        return _Progress(self.step, self.config.max_steps, self._say)
+
+    def _result(self) -> TrainResult:
+        rows = self.run.read_metrics()
+        # The training row is missing where a checkpoint came without the metrics of its run.
+        train_row = {"train_loss": math.nan, **_last(rows, "train_loss")}
+        val_row = _last(rows, "val_loss")
+        sample = self.run.sample(self.step)
+        return TrainResult(
+            step=self.step,
+            tokens=self._tokens_in(self.step),
+            seconds=val_row["seconds"],
+            train_loss=train_row["train_loss"],
+            val_loss=val_row["val_loss"],
+            val_perplexity=val_row["val_perplexity"],
+            val_bits_per_byte=val_row.get("val_bits_per_byte"),
+            best_val_loss=self.best_val_loss,
+            sample=sample.read_text(encoding="utf-8") if sample.exists() else None,
+        )
+
+
+def _last(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
+    """Return the last row that has this key, or an empty one."""
+    return next((row for row in reversed(rows) if key in row), {})
+
+
+def step_generator(seed: int, step: int) -> np.random.Generator:
+    """Return the random generator of a step: its stream depends on nothing but (seed, step).
+
+    Philox is a block cipher run over a counter, so streams with different keys are independent
+    and any step can be reached without the ones before it (Salmon et al. 2011, "Parallel Random
+    Numbers: As Easy as 1, 2, 3").
+    """
+    return np.random.Generator(np.random.Philox(key=np.array([seed, step], dtype=np.uint64)))
+
+
+def check_tokens(name: str, tokens: TokenArray, config: TrainConfig) -> None:
+    """Check that tokens can be trained on: enough of them, and all within the vocabulary.
+
+    Raises:
+        ValueError: naming the values.
+    """
+    needed = config.model.context_length + 1
+    if len(tokens) < needed:
+        raise ValueError(
+            f"the {name} data holds {len(tokens):,} tokens; a context of "
+            f"{config.model.context_length:,} needs at least {needed:,}: use more text or a "
+            "smaller model.context_length"
+        )
+    vocab_size = config.model.vocab_size
+    block = 1 << 24  # a memory map may be larger than memory
+    for start in range(0, len(tokens), block):
+        part = tokens[start : start + block]
+        smallest, largest = int(part.min()), int(part.max())
+        if smallest < 0 or largest >= vocab_size:
+            raise ValueError(
+                f"the {name} data holds token id {smallest if smallest < 0 else largest}, outside "
+                f"the model's vocabulary [0, {vocab_size}): model.vocab_size must be at least the "
+                "tokenizer's"
+            )
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of that name; auto is a CUDA GPU, else Apple's GPU, else the CPU.
+
+    Raises:
+        ValueError: there is no such device here.
+    """
+    has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+    if name == "auto":
+        return torch.device("cuda" if has_cuda else "mps" if has_mps else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device is {name!r}: it must be auto, cpu, cuda, cuda:N or mps") from None
+    missing = (device.type == "mps" and not has_mps) or (
+        device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
+    )
+    if missing or device.type not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"device is {name!r}, which this machine does not have: use auto or cpu")
+    return device
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Check that the device computes in that precision itself, rather than emulate it slowly.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if precision != "bfloat16":
+        return
+    if device.type == "cpu" and not cpu_has_bfloat16():
+        raise ValueError(
+            "precision is bfloat16, but this CPU has neither avx512_bf16 nor amx_bf16: it would "
+            "be emulated, slower than float32. Use --precision float32"
+        )
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        raise ValueError(
+            f"precision is bfloat16, which {torch.cuda.get_device_name(device)} does not have: "
+            "use --precision float32"
+        )
+
+
+def cpu_has_bfloat16() -> bool:
+    """Return whether the CPU multiplies bfloat16 matrices in hardware."""
+    wanted = {"avx512_bf16", "amx_bf16", "bf16"}  # x86, x86, Arm
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        return not wanted.isdisjoint(flags.split())
+    except OSError:  # not Linux
+        capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+        return any(capabilities.get(name, False) for name in wanted)
+
+
+@contextlib.contextmanager
+def _exact_arithmetic(device: torch.device) -> Iterator[None]:
+    """Make the CPU's sums independent of how threads race.
+
+    The gradient of the embedding adds up the rows of repeated tokens; by default threads do it in
+    whatever order they come.
+    """
+    settings: Any = torch.utils.deterministic
+    before = torch.are_deterministic_algorithms_enabled(), settings.fill_uninitialized_memory
+    if device.type == "cpu":
+        torch.use_deterministic_algorithms(True)
+        # That would also fill fresh memory with NaN, to find bugs, at a cost in every operation.
+        settings.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        settings.fill_uninitialized_memory = before[1]
+
+
+class _Clock:
+    """Measures a session: all of it, and the steps alone (without evaluations and checkpoints)."""
+
+    def __init__(self, seconds_before: float) -> None:
+        self._origin = time.perf_counter() - seconds_before
+        self._started = self._in_steps = 0.0
+        self._steps = 0
+
+    def start_step(self) -> None:
+        self._started = time.perf_counter()
+
+    def end_step(self) -> None:
+        self._in_steps += time.perf_counter() - self._started
+        self._steps += 1
+
+    def seconds(self) -> float:
+        """Return the wall-clock time of the run, earlier sessions included."""
+        return round(time.perf_counter() - self._origin, 3)
+
+    def seconds_per_step(self) -> float:
+        """Return the mean time of the steps since the last call."""
+        mean = self._in_steps / self._steps
+        self._in_steps, self._steps = 0.0, 0
+        return max(mean, 1e-9)
+
+
+class _StopSignals:
+    """Within this block the first Ctrl-C or SIGTERM is noted, for the loop to stop at a good place.
+
+    The second one acts as usual, for a step that takes too long to wait for.
+    """
+
+    def __init__(self) -> None:
+        self.signal_number: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _StopSignals:
+        # Python hands signals to the main thread only; elsewhere there is nothing to take over.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.signal_number = number
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+
+class _Progress:
+    """A bar on a terminal; elsewhere a line every few seconds, so that a log shows life."""
+
+    def __init__(self, step: int, max_steps: int, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._quiet = not sys.stderr.isatty()
+        self._last_line = time.perf_counter()
+        self._bar = tqdm(initial=step, total=max_steps, unit="step", disable=self._quiet)
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def update(self) -> None:
+        self._bar.update()
+
+    def show(self, row: dict[str, Any]) -> None:
+        """Show the figures of a row of metrics."""
+        loss, speed = f"{row['train_loss']:.3f}", f"{row['tokens_per_second']:,.0f}"
+        self._bar.set_postfix_str(f"loss {loss}, {speed} tokens/s", refresh=False)
+        now = time.perf_counter()
+        if self._quiet and now - self._last_line > _SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            total = self._bar.total
+            left = (total - row["step"]) * row["tokens"] / row["step"] / row["tokens_per_second"]
+            self._say(
+                f"step {row['step']}/{total}: loss {loss}, {speed} tokens/s, {left:,.0f} s left"
+            )

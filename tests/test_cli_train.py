@@ -1,0 +1,460 @@
+"""`python -m cs336_basics.train` as users run it: whole runs, refusals, kills."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from cs336_basics.bpe import TRAINERS
+from cs336_basics.datasets import write_sample
+from cs336_basics.tokenizer import Tokenizer, encode_file
+from cs336_basics.train import main
+from cs336_basics.training.run_dir import RunDirectory
+
+TINY = """
+name: tiny
+max_steps: 12
+batch_size: 4
+device: cpu
+num_workers: 1
+log_every: 2
+eval_every: 6
+eval_batches: 2
+checkpoint_every: 4
+keep_checkpoints: 3
+sample_tokens: 10
+data: {sample_bytes: 60000, trainer: heap}
+model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_heads: 2, d_ff: 32}
+"""
+COMMAND = [sys.executable, "-m", "cs336_basics.train"]
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """The configuration of a run that takes a second; runs go below the current directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    return "tiny.yaml"
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+pytestmark = pytest.mark.usefixtures("threads")
+
+
+def environment():
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def rows_of(path):
+    """The rows of metrics.jsonl without times."""
+    return [
+        {key: row[key] for key in row if key not in ("seconds", "tokens_per_second")}
+        for row in RunDirectory(path).read_metrics()
+    ]
+
+
+def assert_equal_runs(left, right):
+    assert rows_of(left) == rows_of(right)
+    left, right = RunDirectory(left), RunDirectory(right)
+    for name in ("tokenizer/vocab.json", "tokenizer/merges.txt", "config.yaml", "data/train.npy"):
+        assert (left.path / name).read_bytes() == (right.path / name).read_bytes()
+    for file in left.samples.iterdir():
+        assert file.read_bytes() == (right.samples / file.name).read_bytes()
+    assert left.newest_checkpoint().name == right.newest_checkpoint().name
+    for one, other in (
+        (left.newest_checkpoint(), right.newest_checkpoint()),
+        (left.best_checkpoint, right.best_checkpoint),
+    ):
+        states = [torch.load(file, weights_only=True) for file in (one, other)]
+        assert states[0]["iteration"] == states[1]["iteration"]
+        for name, value in states[0]["model"].items():
+            assert torch.equal(value, states[1]["model"][name]), name
+        for index, state in states[0]["optimizer"]["state"].items():
+            for name, value in state.items():
+                other_value = states[1]["optimizer"]["state"][index][name]
+                assert torch.equal(torch.as_tensor(value), torch.as_tensor(other_value)), name
+
+
+def test_makes_everything_from_nothing_and_says_where_it_lies(tiny, capsys):
+    assert main(["--config", tiny, "--run-dir", "run"]) == 0
+    out = capsys.readouterr().out
+    run = RunDirectory("run")
+    for file in (
+        run.config,
+        run.metrics,
+        run.loss_plot,
+        run.data / "sample_train.txt",
+        run.data / "train.npy",
+        run.data / "valid.json",
+        run.tokenizer / "vocab.json",
+        run.tokenizer / "merges.txt",
+        run.tokenizer / "metadata.json",
+        run.checkpoint(12),
+        run.best_checkpoint,
+        run.sample(12),
+    ):
+        assert file.is_file(), file
+    for path in (run.config, run.tokenizer, run.metrics, run.loss_plot, run.checkpoints):
+        assert str(path) in out
+    assert run.sample(12).read_text(encoding="utf-8").strip() in out
+    assert "validation loss" in out
+    valid = (run.data / "sample_valid.txt").stat().st_size
+    metadata = json.loads((run.data / "valid.json").read_text())
+    assert metadata["bytes_per_token"] == valid / metadata["num_tokens"]
+
+
+def test_runs_go_into_a_directory_with_name_and_date(tiny):
+    assert main(["--config", tiny, "--max-steps", "1"]) == 0
+    (run,) = Path("runs").iterdir()
+    assert re.fullmatch(r"tiny-\d{8}-\d{6}", run.name)
+
+
+def test_the_saved_configuration_repeats_the_run(tiny):
+    assert main(["--config", tiny, "--run-dir", "a", "--seed", "3"]) == 0
+    assert main(["--config", "a/config.yaml", "--run-dir", "b"]) == 0
+    assert_equal_runs("a", "b")
+
+
+def test_a_directory_in_use_is_refused_and_left_alone(tiny, capsys):
+    Path("run").mkdir()
+    Path("run/thesis.tex").write_text("all my work")
+    assert main(["--config", tiny, "--run-dir", "run"]) == 2
+    error = capsys.readouterr().err
+    assert "run" in error
+    assert "--resume" in error
+    assert os.listdir("run") == ["thesis.tex"]
+
+
+def test_a_missing_corpus_is_answered_with_the_command_that_fetches_it(tiny, capsys):
+    words = ["--config", "tinystories", "--run-dir", "run", "--data.data-dir", "nowhere"]
+    assert main(words) == 2
+    assert "python -m cs336_basics.download tinystories" in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--max-stpes", "5"], "max_steps"),
+        (["--max-steps", "soon"], "soon"),
+        (["--data.train-path", "nothing.txt"], "nothing.txt"),
+        (["--data.train-path", "tiny.yaml", "--data.valid-path", "no.txt"], "no.txt"),
+        (["--data.tokenizer", "nothing"], "nothing"),
+        (["--data.trainer", "magic"], "magic"),
+        (["--data.pattern", "("], "("),
+        (["--model.vocab-size", "100"], "100"),
+        (["--model.context-length", "1000000"], "1,000,000"),
+        (["--device", "cuda:77"], "cuda:77"),
+    ],
+)
+def test_what_cannot_be_used_is_named_on_one_line(tiny, capsys, words, named):
+    assert main(["--config", tiny, "--run-dir", "run", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("error: ")
+    assert named in error
+
+
+def test_a_wrong_option_ends_the_process_with_2_and_no_traceback(tmp_path):
+    done = subprocess.run(
+        [*COMMAND, "--learning-rat", "3"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "learning_rat" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+class TestOwnText:
+    @pytest.fixture
+    def text(self, tiny):
+        write_sample("my.txt", 60_000, seed=5)
+        return "my.txt"
+
+    def test_the_last_documents_are_held_out(self, tiny, text):
+        words = ["--data.train-path", text, "--data.valid-fraction", "0.1", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 0
+        train, valid = (Path(f"run/data/{split}.txt").read_bytes() for split in ("train", "valid"))
+        whole = Path(text).read_bytes()
+        assert train + valid == whole
+        assert train.endswith(b"<|endoftext|>")
+        assert 0.05 < len(valid) / len(whole) < 0.1
+
+    def test_a_single_document_is_cut_between_words(self, tiny):
+        Path("one.txt").write_text("the quick brown fox jumps over the lazy dog " * 400)
+        words = ["--data.train-path", "one.txt", "--run-dir", "run", "--model.vocab-size", "260"]
+        assert main(["--config", tiny, *words]) == 0
+        train = Path("run/data/train.txt").read_text()
+        assert train.split(" ")[-1] in {
+            "the",
+            "quick",
+            "brown",
+            "fox",
+            "jumps",
+            "over",
+            "lazy",
+            "dog",
+        }
+
+    def test_text_without_a_place_to_cut_is_refused(self, tiny, capsys):
+        Path("one.txt").write_text("a" * 5000)
+        assert main(["--config", tiny, "--data.train-path", "one.txt", "--run-dir", "run"]) == 2
+        assert "data.valid_path" in capsys.readouterr().err
+
+    def test_with_a_validation_text_and_a_finished_tokenizer(self, tiny, text):
+        write_sample("valid.txt", 5_000, seed=6)
+        vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, ["<|endoftext|>"])
+        tokenizer = Tokenizer(vocab, merges, ["<|endoftext|>"])
+        tokenizer.save("tok")
+        words = ["--data.train-path", text, "--data.valid-path", "valid.txt"]
+        words += ["--data.tokenizer", "tok", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 0
+        assert Tokenizer.from_directory("run/tokenizer").hash() == tokenizer.hash()
+        metadata = json.loads(Path("run/data/valid.json").read_text())
+        assert metadata["num_bytes"] == Path("valid.txt").stat().st_size
+
+    @pytest.fixture
+    def token_files(self, tiny, text):
+        vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, ["<|endoftext|>"])
+        tokenizer = Tokenizer(vocab, merges, ["<|endoftext|>"])
+        tokenizer.save("tok")
+        encode_file(tokenizer, text, "tokens.npy", num_workers=1)
+        return ["--data.train-path", "tokens.npy", "--data.valid-path", "tokens.npy"]
+
+    def test_token_files_are_used_as_they_are(self, tiny, token_files):
+        words = [*token_files, "--data.tokenizer", "tok", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 0
+        assert not list(Path("run/data").glob("*.npy"))
+
+    def test_token_files_of_another_tokenizer_are_refused(self, tiny, token_files, capsys):
+        vocab, merges = TRAINERS["heap"](num_workers=1).train("my.txt", 280, ["<|endoftext|>"])
+        Tokenizer(vocab, merges, ["<|endoftext|>"]).save("other")
+        words = [*token_files, "--data.tokenizer", "other", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 2
+        assert "tokens.npy" in capsys.readouterr().err
+        assert not Path("run/checkpoints").exists()
+
+    def test_token_files_without_their_tokenizer_are_refused(self, tiny, token_files, capsys):
+        assert main(["--config", tiny, *token_files, "--run-dir", "run"]) == 2
+        assert "data.tokenizer" in capsys.readouterr().err
+
+    def test_the_vocabulary_of_the_model_follows_the_tokenizer(self, tiny, token_files):
+        words = [*token_files, "--data.tokenizer", "tok", "--model.vocab-size", "5000"]
+        assert main(["--config", tiny, *words, "--run-dir", "run"]) == 0
+        assert yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"] == 290
+
+    def test_a_text_with_few_merges_makes_a_small_vocabulary(self, tiny):
+        Path("few.txt").write_text("low lower lowest " * 300)
+        words = ["--data.train-path", "few.txt", "--run-dir", "run"]
+        with pytest.warns(
+            UserWarning, match="no pair"
+        ):  # the trainer says that it ran out of pairs
+            assert main(["--config", tiny, *words]) == 0
+        shutil.rmtree("run/tokenizer")
+        assert main(["--resume", "run"]) == 0  # and is made again with the same size
+        vocab_size = yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"]
+        assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
+
+    def test_a_tokenizer_with_a_gap_in_its_ids_is_refused(self, tiny, text, capsys):
+        vocab = {byte: bytes([byte]) for byte in range(256)}
+        Tokenizer({**vocab, 257: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save("gap")
+        words = ["--data.train-path", text, "--data.tokenizer", "gap", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 2
+        assert "id 256" in capsys.readouterr().err
+
+    def test_a_tokenizer_without_the_end_of_text_token_is_refused(self, tiny, text, capsys):
+        vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, [])
+        Tokenizer(vocab, merges).save("plain")
+        words = ["--data.train-path", text, "--data.tokenizer", "plain", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 2
+        assert "<|endoftext|>" in capsys.readouterr().err
+
+    def test_text_that_changed_since_is_refused_on_resume(self, tiny, text, capsys):
+        words = ["--data.train-path", text, "--max-steps", "2", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 0
+        with open(text, "a") as file:
+            file.write("One more story.")
+        assert main(["--resume", "run", "--max-steps", "4"]) == 2
+        assert "start a new run" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole")
+    (path / "tiny.yaml").write_text(TINY)
+    assert main(["--config", str(path / "tiny.yaml"), "--run-dir", str(path / "run")]) == 0
+    return path / "run"
+
+
+class TestResume:
+    def test_stages_that_are_damaged_are_made_again_and_the_others_are_not(
+        self, tiny, whole, capsys
+    ):
+        shutil.copytree(whole, "run")
+        run = RunDirectory("run")
+        tokens = run.data / "train.npy"
+        content = tokens.read_bytes()
+        tokens.write_bytes(content[:-2] + b"\0\1")
+        shutil.rmtree(run.tokenizer)
+        text_time = (run.data / "sample_train.txt").stat().st_mtime_ns
+        capsys.readouterr()
+        assert main(["--resume", "run"]) == 0
+        out = capsys.readouterr().out
+        assert "train text: as before" in out
+        assert "tokenizer: done" in out
+        assert "valid tokens: as before" in out
+        assert tokens.read_bytes() == content
+        assert (run.data / "sample_train.txt").stat().st_mtime_ns == text_time
+        assert_equal_runs("run", whole)
+
+    def test_a_run_with_more_steps_goes_on(self, tiny, whole, capsys):
+        shutil.copytree(whole, "run")
+        assert main(["--resume", "run", "--max-steps", "14"]) == 0
+        assert rows_of("run")[-1]["step"] == 14
+        assert yaml.safe_load(Path("run/config.yaml").read_text())["max_steps"] == 14
+
+    def test_a_damaged_checkpoint_is_named_and_another_used_on_request(self, tiny, whole, capsys):
+        shutil.copytree(whole, "run")
+        RunDirectory("run").checkpoint(12).write_bytes(b"PK\3\4 no more")
+        assert main(["--resume", "run"]) == 2
+        error = capsys.readouterr().err
+        other = re.search(r"--resume-from (\S+)", error)[1]
+        assert "step_00000012.pt" in error
+        assert "Traceback" not in error
+        assert main(["--resume", "run", "--resume-from", other]) == 0
+        assert rows_of("run") == rows_of(whole)
+
+    def test_divergence_ends_with_1_and_names_the_step(self, tiny, capsys):
+        # Steps that large overflow within a few of them.
+        words = ["--schedule.max-learning-rate", "1e30", "--optimizer.weight-decay", "0"]
+        assert main(["--config", tiny, "--run-dir", "run", *words]) == 1
+        error = capsys.readouterr().err
+        assert re.search(r"error: step \d+: the loss is", error)
+
+
+def start(run, *words):
+    return subprocess.Popen(
+        [*COMMAND, *words, "--run-dir", str(run)]
+        if "--resume" not in words
+        else [*COMMAND, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+
+
+def wait_for_rows(process, run, count):
+    """Wait until the run has written `count` rows, or has begun if that is 0, or has ended."""
+    deadline = time.monotonic() + 120
+    config, metrics = Path(run) / "config.yaml", Path(run) / "metrics.jsonl"
+    while process.poll() is None and time.monotonic() < deadline:
+        if config.exists() and count == 0:
+            return
+        if metrics.exists() and metrics.read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.002)
+
+
+def kill(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+KILL_STEPS = 120
+KILL_CONFIG = TINY.replace("max_steps: 12", f"max_steps: {KILL_STEPS}").replace(
+    "eval_every: 6", "eval_every: 30"
+)
+
+
+@pytest.fixture(scope="module")
+def never_stopped(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole")
+    (path / "config.yaml").write_text(KILL_CONFIG)
+    finish(start(path / "run", "--config", str(path / "config.yaml")))
+    return path / "run"
+
+
+def finish(process):
+    _, error = process.communicate(timeout=240)
+    assert process.returncode == 0, error
+
+
+def run_with_kills(path, seed, kills):
+    """Start a run, kill it at random moments, resume it each time, and let it end at last.
+
+    The first kill falls into the preparation of the data, the others into the training.
+    """
+    moments = random.Random(seed)
+    (path / "config.yaml").write_text(KILL_CONFIG)
+    run = path / "run"
+    # So many rows a run writes: the first step, steps that are logged, evaluations.
+    rows = 1 + KILL_STEPS // 2 + KILL_STEPS // 30
+    words = ["--config", str(path / "config.yaml")]
+    for at in [0, *sorted(moments.randrange(1, rows) for _ in range(kills - 1))]:
+        process = start(run, *words)
+        wait_for_rows(process, run, at)
+        time.sleep(moments.random() * (0.5 if at == 0 else 0.02))
+        kill(process)
+        words = ["--resume", str(run)]
+    finish(start(run, *words))
+    return run
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_run_killed_at_random_moments_equals_one_that_was_not(tmp_path, never_stopped, seed):
+    run = run_with_kills(tmp_path, seed, kills=3)
+    assert_equal_runs(run, never_stopped)
+    assert not list(run.rglob(".*.tmp"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 125))
+def test_kill_campaign(tmp_path, never_stopped, seed):
+    assert_equal_runs(run_with_kills(tmp_path, seed, kills=4), never_stopped)
+
+
+def test_signals_save_say_how_to_go_on_and_give_their_status(tmp_path, never_stopped):
+    (tmp_path / "config.yaml").write_text(KILL_CONFIG)
+    run = tmp_path / "run"
+    words = ["--config", str(tmp_path / "config.yaml")]
+    for number, status, rows in ((signal.SIGINT, 130, 10), (signal.SIGTERM, 143, 30)):
+        process = start(run, *words)
+        wait_for_rows(process, run, rows)
+        process.send_signal(number)
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == status, error
+        assert f"--resume {run}" in error
+        assert "Traceback" not in error
+        assert f"after step {RunDirectory(run).steps_saved()[-1]}" in error
+        words = ["--resume", str(run)]
+    finish(start(run, *words))
+    assert_equal_runs(run, never_stopped)

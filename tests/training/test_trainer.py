@@ -1,0 +1,519 @@
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import cs336_basics.training.trainer as trainer_module
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.training import cosine_schedule, get_batch
+from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
+from cs336_basics.training.run_dir import RunDirectory
+from cs336_basics.training.trainer import (
+    NonFiniteLossError,
+    Trainer,
+    TrainingInterrupted,
+    step_generator,
+)
+
+CONFIG = TrainConfig(
+    max_steps=20,
+    batch_size=4,
+    device="cpu",
+    log_every=3,
+    eval_every=8,
+    eval_batches=2,
+    checkpoint_every=5,
+    keep_checkpoints=3,
+    sample_tokens=12,
+    model=ModelConfig(
+        vocab_size=257, context_length=16, d_model=16, num_layers=2, num_heads=2, d_ff=32
+    ),
+    optimizer=OptimizerConfig(max_grad_norm=0.5),
+    schedule=ScheduleConfig(max_learning_rate=1e-2, min_learning_rate=1e-3, warmup_fraction=0.2),
+)
+TOKENIZER = Tokenizer(
+    {**{byte: bytes([byte]) for byte in range(256)}, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"]
+)
+TEXT = "The cat sat on the mat, and the dog ate the hat.<|endoftext|>" * 60
+TRAIN = np.array(TOKENIZER.encode(TEXT), dtype=np.uint16)
+VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)
+
+
+def make(path, config=CONFIG, train=TRAIN, valid=VALID, **options):
+    run = RunDirectory(path)
+    run.path.mkdir(parents=True, exist_ok=True)
+    options = {"tokenizer": TOKENIZER, "valid_bytes_per_token": 1.5, **options}
+    return Trainer(config, train, valid, run, report=lambda line: None, **options)
+
+
+def changed(config=CONFIG, **values):
+    return dataclasses.replace(config, **values)
+
+
+def outcome(path):
+    """Everything that a run leaves behind, without times."""
+    run = RunDirectory(path)
+    timing = ("seconds", "tokens_per_second")
+    rows = [
+        {key: value for key, value in row.items() if key not in timing}
+        for row in run.read_metrics()
+    ]
+    samples = {file.name: file.read_bytes() for file in sorted(run.samples.iterdir())}
+    best = torch.load(run.best_checkpoint, weights_only=True)
+    return rows, samples, torch.load(run.newest_checkpoint(), weights_only=True), best
+
+
+def assert_same(left, right):
+    """Compare nested containers, tensors bit for bit."""
+    assert type(left) is type(right)
+    if isinstance(left, dict):
+        assert left.keys() == right.keys()
+        for key in left:
+            assert_same(left[key], right[key])
+    elif isinstance(left, (list, tuple)):
+        assert len(left) == len(right)
+        for one, other in zip(left, right, strict=True):
+            assert_same(one, other)
+    elif isinstance(left, torch.Tensor):
+        assert torch.equal(left, right)
+    else:
+        assert left == right
+
+
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch):
+    """Leave the plots out: they take most of a tiny run's time."""
+    monkeypatch.setattr(RunDirectory, "plot_losses", lambda run: None)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    make(path).fit()
+    return outcome(path)
+
+
+class Crash(Exception):
+    """Stands for a process that ends where it is."""
+
+
+def raise_at(trainer, method, condition):
+    """Let a method of this trainer crash when the condition holds for its arguments."""
+    original = getattr(trainer, method)
+
+    def wrapped(*arguments):
+        if condition(*arguments):
+            raise Crash
+        return original(*arguments)
+
+    setattr(trainer, method, wrapped)
+
+
+# The loop computes what it should.
+
+
+def test_the_loop_equals_one_written_with_torch(tmp_path):
+    config = changed(max_steps=8, log_every=1, eval_every=100, sample_tokens=0)
+    trainer = make(tmp_path, config)
+    torch.manual_seed(config.seed)
+    model = TransformerLM(config.model)
+    assert_same(dict(trainer.model.state_dict()), dict(model.state_dict()))
+    trainer.fit()
+    rows = {row["step"]: row for row in RunDirectory(tmp_path).read_metrics() if "lr" in row}
+
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.1)
+    for step in range(1, 9):
+        x, y = get_batch(TRAIN, 4, 16, "cpu", step_generator(0, step))
+        optimizer.param_groups[0]["lr"] = cosine_schedule(step, 1e-2, 1e-3, round(0.2 * 8), 8)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        assert rows[step]["train_loss"] == pytest.approx(loss.item(), rel=1e-4)
+        assert rows[step]["grad_norm"] == pytest.approx(norm.item(), rel=1e-3)
+        assert rows[step]["lr"] == optimizer.param_groups[0]["lr"]
+        assert rows[step]["tokens"] == step * 4 * 16
+    for ours, theirs in zip(trainer.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
+
+
+def test_learns_a_text_that_repeats(tmp_path):
+    result = make(tmp_path, changed(max_steps=150, eval_every=150, checkpoint_every=150)).fit()
+    assert result.val_loss < 0.7 < math.log(257) / 2
+    assert result.step == 150
+    assert result.tokens == 150 * 4 * 16
+
+
+@pytest.mark.parametrize("accumulation", [2, 4])
+def test_accumulation_changes_nothing_but_rounding(tmp_path, accumulation):
+    losses = []
+    for k in (1, accumulation):
+        config = changed(max_steps=10, accumulation=k, log_every=1)
+        make(tmp_path / str(k), config).fit()
+        rows = RunDirectory(tmp_path / str(k)).read_metrics()
+        losses.append([row["train_loss"] for row in rows if "train_loss" in row])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("eval_batches", [0, 1, 2, 100])
+def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(tmp_path, eval_batches):
+    trainer = make(tmp_path, changed(eval_batches=eval_batches))
+    windows = (len(VALID) - 1) // 16
+    chosen = range(windows)
+    if 0 < eval_batches * 4 < windows:
+        chosen = [k * windows // (eval_batches * 4) for k in range(eval_batches * 4)]
+    losses = []
+    for window in chosen:
+        ids = torch.tensor(VALID[window * 16 : window * 16 + 17].astype(np.int64))
+        with torch.no_grad():
+            losses.append(torch.nn.functional.cross_entropy(trainer.model(ids[:-1]), ids[1:]))
+    assert trainer.evaluate() == pytest.approx(float(torch.stack(losses).mean()), rel=1e-5)
+    assert trainer.evaluate() == trainer.evaluate()
+    assert trainer.model.training
+
+
+def test_draws_the_curves(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    make(tmp_path).fit()
+    assert RunDirectory(tmp_path).loss_plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_writes_metrics_samples_and_checkpoints(tmp_path):
+    result = make(tmp_path).fit()
+    run = RunDirectory(tmp_path)
+    rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    train = [row for row in rows if "train_loss" in row]
+    valid = [row for row in rows if "val_loss" in row]
+    assert [row["step"] for row in train] == [1, 3, 6, 9, 12, 15, 18, 20]
+    assert [row["step"] for row in valid] == [8, 16, 20]
+    for row in valid:
+        assert row["val_perplexity"] == pytest.approx(math.exp(row["val_loss"]))
+        assert row["val_bits_per_byte"] == pytest.approx(row["val_loss"] / math.log(2) / 1.5)
+    assert all(row["tokens_per_second"] > 0 for row in train)
+    seconds = [row["seconds"] for row in rows]
+    assert seconds == sorted(seconds)
+    # Steps 5, 8, 10, 15, 16 and 20 were saved; the newest three stay.
+    assert run.steps_saved() == [15, 16, 20]
+    assert torch.load(run.checkpoint(16), weights_only=True)["iteration"] == 16
+    best = min(valid, key=lambda row: row["val_loss"])
+    assert torch.load(run.best_checkpoint, weights_only=True)["iteration"] == best["step"]
+    assert result.best_val_loss == best["val_loss"]
+    assert sorted(file.name for file in run.samples.iterdir()) == [
+        f"step_{step:08d}.txt" for step in (8, 16, 20)
+    ]
+    assert result.sample == run.sample(20).read_text(encoding="utf-8")
+
+
+def test_runs_without_tokenizer_and_bytes_per_token(tmp_path):
+    config = changed(max_steps=2)
+    result = make(tmp_path, config, tokenizer=None, valid_bytes_per_token=None).fit()
+    assert result.sample is None
+    assert result.val_bits_per_byte is None
+
+
+def test_the_seed_decides_everything(tmp_path, uninterrupted):
+    make(tmp_path / "same").fit()
+    assert_same(outcome(tmp_path / "same"), uninterrupted)
+    make(tmp_path / "other", changed(seed=1)).fit()
+    assert outcome(tmp_path / "other")[0] != uninterrupted[0]
+
+
+def test_data_order_depends_on_seed_and_step_alone():
+    def first(seed, step):
+        return step_generator(seed, step).integers(1 << 40, size=8).tolist()
+
+    streams = [first(seed, step) for seed in (0, 1, 2**63 - 3) for step in (0, 1, 2, 10**9)]
+    assert len({tuple(stream) for stream in streams}) == len(streams)
+    assert first(1, 2) == streams[6]
+    # Philox is specified bit for bit, so these numbers hold on every platform; were they others,
+    # runs could not be continued by another version of the library.
+    assert step_generator(1, 2).bit_generator.random_raw(2).tolist() == [
+        5705853004827290377,
+        6584680345644299050,
+    ]
+
+
+# A run that was stopped goes on as if it had not been.
+
+
+@pytest.mark.parametrize("step", [1, 5, 6, 7, 16, 17, 20])
+def test_a_run_that_crashed_in_a_step_resumes_exactly(tmp_path, uninterrupted, step):
+    trainer = make(tmp_path)
+    raise_at(trainer, "_batch", lambda at: at == step)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path)
+    again.resume()
+    assert again.step == max([s for s in (0, 5, 8, 10, 15, 16) if s < step])
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+@pytest.mark.parametrize("step", [8, 16, 20])
+@pytest.mark.parametrize("method", ["evaluate", "sample"])
+def test_a_run_that_crashed_in_an_evaluation_resumes_exactly(tmp_path, uninterrupted, step, method):
+    trainer = make(tmp_path)
+    raise_at(trainer, method, lambda *at: trainer.step == step)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path)
+    again.resume()
+    assert again.step == step  # it was saved before the evaluation
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_run_that_crashed_again_and_again_resumes_exactly(tmp_path, uninterrupted):
+    for step in (7, 9, 9, 18):
+        trainer = make(tmp_path)
+        trainer.resume()
+        raise_at(trainer, "_batch", functools.partial(lambda at, now: now == at, step))
+        with pytest.raises(Crash):
+            trainer.fit()
+    again = make(tmp_path)
+    again.resume()
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_finished_run_resumes_to_its_end(tmp_path, uninterrupted):
+    first = make(tmp_path).fit()
+    again = make(tmp_path)
+    again.resume()
+    assert again.fit() == first
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_half_written_line_and_temporary_files_are_cleared_away(tmp_path, uninterrupted):
+    trainer = make(tmp_path)
+    raise_at(trainer, "_batch", lambda at: at == 12)
+    with pytest.raises(Crash):
+        trainer.fit()
+    with open(trainer.run.metrics, "a") as file:
+        file.write('{"step": 12, "tok')
+    left = trainer.run.checkpoints / ".step_00000015.pt.abc123.tmp"
+    left.write_bytes(b"half")
+    again = make(tmp_path)
+    again.resume()
+    assert not left.exists()
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterrupted, number):
+    before = signal.getsignal(number)
+    trainer = make(tmp_path)
+    original = trainer._batch
+
+    def batch(step):
+        if step == 7:
+            os.kill(os.getpid(), number)
+        return original(step)
+
+    trainer._batch = batch
+    with pytest.raises(TrainingInterrupted) as stop:
+        trainer.fit()
+    assert (stop.value.signal_number, stop.value.step) == (number, 7)
+    assert trainer.run.steps_saved()[-1] == 7
+    assert signal.getsignal(number) is before
+    again = make(tmp_path)
+    again.resume()
+    assert again.step == 7
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_trains_in_a_thread_where_signals_cannot_be_caught(tmp_path):
+    results = []
+    trainer = make(tmp_path, changed(max_steps=2))
+    thread = threading.Thread(target=lambda: results.append(trainer.fit()))
+    thread.start()
+    thread.join()
+    assert results[0].step == 2
+
+
+def test_a_longer_run_goes_on_from_the_end_of_a_shorter_one(tmp_path):
+    make(tmp_path, changed(max_steps=4)).fit()
+    again = make(tmp_path, changed(max_steps=6))
+    again.resume()
+    assert again.fit().step == 6
+    rows = RunDirectory(tmp_path).read_metrics()
+    assert [row["step"] for row in rows if "val_loss" in row] == [4, 6]
+
+
+def test_a_run_shorter_than_its_checkpoint_is_refused(tmp_path):
+    make(tmp_path, changed(max_steps=4)).fit()
+    with pytest.raises(ValueError, match=r"step 4.*max_steps is 3"):
+        make(tmp_path, changed(max_steps=3)).resume()
+
+
+# What can go wrong is named.
+
+
+class TestDamagedCheckpoint:
+    @pytest.fixture
+    def trainer(self, tmp_path):
+        make(tmp_path).fit()
+        newest = RunDirectory(tmp_path).checkpoint(20)
+        content = newest.read_bytes()
+        newest.write_bytes(content[: len(content) // 2])
+        return make(tmp_path)
+
+    def test_is_named_and_not_passed_over_silently(self, trainer):
+        with pytest.raises(ValueError, match=r"step_00000020\.pt.*--resume-from .*step_00000016"):
+            trainer.resume()
+        assert trainer.run.steps_saved() == [15, 16, 20]
+
+    def test_the_one_before_it_is_used_when_asked_for(self, trainer, uninterrupted):
+        trainer.resume(trainer.run.checkpoint(16))
+        assert trainer.step == 16
+        assert trainer.run.steps_saved() == [15, 16]
+        assert (trainer.run.checkpoints / "step_00000020.pt.unused").exists()
+        trainer.fit()
+        rows, samples, newest, _ = outcome(trainer.run.path)
+        assert_same([rows, samples, newest], list(uninterrupted[:3]))
+
+
+def test_resuming_from_a_file_outside_the_run_makes_it_the_runs_own(tmp_path):
+    make(tmp_path / "a").fit()
+    moved = tmp_path / "moved.pt"
+    RunDirectory(tmp_path / "a").checkpoint(16).rename(moved)
+    again = make(tmp_path / "a")
+    again.resume(moved)
+    assert again.run.steps_saved() == [15, 16]
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    make(tmp_path, changed(max_steps=2)).fit()
+    wider = dataclasses.replace(CONFIG.model, d_ff=64)
+    with pytest.raises(ValueError, match=r"step_00000002\.pt cannot be used") as error:
+        make(tmp_path, changed(model=wider)).resume()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(tmp_path, bad):
+    trainer = make(tmp_path)
+    original = trainer.loss_of
+    trainer.loss_of = lambda x, y: original(x, y) * (bad if trainer.step == 6 else 1.0)
+    with pytest.raises(NonFiniteLossError, match="step 7") as error:
+        trainer.fit()
+    assert "step_00000005.pt" in str(error.value)
+    assert trainer.run.steps_saved() == [5]
+    saved = torch.load(trainer.run.checkpoint(5), weights_only=True)
+    assert all(value.isfinite().all() for value in saved["model"].values())
+
+
+def test_infinite_gradients_of_a_finite_loss_stop_the_run_too(tmp_path):
+    trainer = make(tmp_path)
+    trainer.model.lm_head.weight.register_hook(lambda gradient: gradient * math.inf)
+    with pytest.raises(NonFiniteLossError, match="step 1"):
+        trainer.fit()
+    assert all(weight.isfinite().all() for weight in trainer.model.parameters())
+
+
+def test_a_validation_loss_that_is_not_finite_is_named(tmp_path):
+    trainer = make(tmp_path)
+    trainer.evaluate = lambda: math.nan
+    with pytest.raises(NonFiniteLossError, match="step 8: the validation loss is nan"):
+        trainer.fit()
+    assert not trainer.run.best_checkpoint.exists()
+    assert not any("val_loss" in row for row in trainer.run.read_metrics())
+
+
+def test_a_final_checkpoint_without_the_metrics_of_its_run_is_evaluated(tmp_path):
+    make(tmp_path / "a", changed(max_steps=3)).fit()
+    again = make(tmp_path / "b", changed(max_steps=3))
+    again.resume(RunDirectory(tmp_path / "a").checkpoint(3))
+    result = again.fit()
+    assert math.isfinite(result.val_loss)
+    assert math.isnan(result.train_loss)
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+@pytest.mark.parametrize(
+    ("tokens", "named"),
+    [
+        (np.full(100, 257, np.uint16), "257"),
+        (np.array([0] * 99 + [300], np.uint16), "300"),
+        (np.array([-1] + [0] * 99, np.int64), "-1"),
+        (np.zeros(16, np.uint16), "16 tokens"),
+        (np.zeros(0, np.uint16), "0 tokens"),
+    ],
+)
+def test_tokens_that_do_not_fit_are_refused(tmp_path, split, tokens, named):
+    name = {"train": "training", "valid": "validation"}[split]
+    with pytest.raises(ValueError, match=named) as error:
+        make(tmp_path, **{split: tokens})
+    assert name in str(error.value)
+
+
+def test_one_window_is_enough(tmp_path):
+    make(tmp_path, changed(max_steps=1), train=TRAIN[:17], valid=VALID[:17]).fit()
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta"])
+def test_a_device_that_is_not_there_is_named(tmp_path, device):
+    with pytest.raises(ValueError, match=device):
+        make(tmp_path, changed(device=device))
+
+
+# Faster arithmetic.
+
+
+def test_bfloat16_is_refused_where_the_cpu_would_emulate_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer_module, "cpu_has_bfloat16", lambda: False)
+    with pytest.raises(ValueError, match=r"avx512_bf16.*float32"):
+        make(tmp_path, changed(precision="bfloat16"))
+
+
+def test_bfloat16_rounds_products_and_keeps_the_weights(tmp_path, monkeypatch, uninterrupted):
+    monkeypatch.setattr(trainer_module, "cpu_has_bfloat16", lambda: True)
+    trainer = make(tmp_path, changed(precision="bfloat16"))
+    trainer.fit()
+    assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}
+    rounded = [row["train_loss"] for row in outcome(tmp_path)[0] if "train_loss" in row]
+    exact = [row["train_loss"] for row in uninterrupted[0] if "train_loss" in row]
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, rel=0.05)
+
+
+def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
+    tmp_path, monkeypatch, uninterrupted
+):
+    # Its own tracing and graph, without the minute that code generation takes.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    trainer = make(tmp_path, changed(compile=True))
+    raise_at(trainer, "_batch", lambda at: at == 17)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path)  # not compiled
+    again.resume()
+    again.fit()
+    rows, _, checkpoint, _ = outcome(tmp_path)
+    assert checkpoint["model"].keys() == uninterrupted[2]["model"].keys()
+    losses = [row["val_loss"] for row in rows if "val_loss" in row]
+    assert losses == pytest.approx(
+        [row["val_loss"] for row in uninterrupted[0] if "val_loss" in row], rel=1e-3
+    )
+
+
+@pytest.mark.slow
+def test_torch_compile_gives_the_same_losses(tmp_path, uninterrupted):
+    make(tmp_path, changed(compile=True)).fit()
+    losses = [row["val_loss"] for row in outcome(tmp_path)[0] if "val_loss" in row]
+    assert losses == pytest.approx(
+        [row["val_loss"] for row in uninterrupted[0] if "val_loss" in row], rel=1e-3
+    )

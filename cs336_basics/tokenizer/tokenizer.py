@@ -427,7 +427,7 @@ class _WordCache(dict[str, tuple[int, ...]]):
         ids = self._encode_word(word)
         num_bytes = sys.getsizeof(word) + sys.getsizeof(ids) + self._SLOT
         # Long words seldom come again, and one of them would take the place of many.
-        if len(word) < _LONG_WORD and num_bytes <= self._max_bytes:
+        if len(word.encode()) < _LONG_WORD and num_bytes <= self._max_bytes:
             if self._num_bytes + num_bytes > self._max_bytes:
                 self.clear()
                 self._num_bytes = 0

@@ -319,7 +319,7 @@ def test_a_negative_cache_size_is_refused():
 
 def test_a_very_long_word_is_not_remembered():
     tokenizer = small_tokenizer()
-    tokenizer.encode("a" * 5000 + " the")
+    tokenizer.encode("a" * 5000 + " " + "猫" * 40 + " the")
     assert list(tokenizer._cache) == [" the"]
 
 

@@ -42,7 +42,7 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, 0o666 & ~_UMASK)
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -58,6 +58,11 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
         file.write("\n")
 
 
+def printable_path(path: str | os.PathLike[str]) -> str:
+    """Return a path as text that UTF-8 can hold; a file name need not be valid Unicode."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def sha256_file(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file's bytes as 64 hexadecimal digits, reading it in blocks."""
     digest = hashlib.sha256()
@@ -67,12 +72,15 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
     return digest.hexdigest()
 
 
-def _umask() -> int:
-    # mkstemp makes files that only their owner reads; a finished file gets the usual rights.
-    # The mask can only be read by setting it.
+def _read_umask() -> int:
+    # The mask can only be read by setting it, which other threads would notice: once, at import.
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+# mkstemp makes files that only their owner reads; a finished file gets the usual rights.
+_UMASK = _read_umask()
 
 
 def _sync_directory(directory: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
-from cs336_basics.bpe.trainer import TIE_BREAKS, BPE_Trainer
+from cs336_basics.bpe.trainer import TIE_BREAKS, BPE_Trainer, check_request
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -144,9 +145,21 @@ def run(options: argparse.Namespace) -> None:
         field=options.field,
         column=options.column,
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        vocab, merges = train(trainer, options)
+    # What can fail should fail before the work, not after it.
+    check_request(options.vocab_size, options.special_tokens)
+    corpus = describe_corpus([*options.input, *options.counts])
+    is_new = not output.exists()
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=output):
+            pass
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            vocab, merges = train(trainer, options)
+    except BaseException:
+        if is_new:
+            output.rmdir()
+        raise
     for warning in caught:
         print(f"train_bpe: warning: {warning.message}", file=sys.stderr)
     save_tokenizer(
@@ -160,7 +173,7 @@ def run(options: argparse.Namespace) -> None:
         tie_break=options.tie_break,
         min_frequency=options.min_frequency,
         max_token_length=options.max_token_length,
-        corpus=describe_corpus([*options.input, *options.counts]),
+        corpus=corpus,
     )
     print(timing_table(trainer))
     longest = max(vocab.values(), key=len)
@@ -208,7 +221,7 @@ def count(options: argparse.Namespace) -> Mapping[bytes, int]:
         counts = count_words(options.input, options.special_tokens, **request)
     if counts is not None:
         if not isinstance(counts, WordCounts):
-            counts = WordCounts.from_mapping(counts, options.pattern)
+            counts = WordCounts.from_mapping(counts, options.pattern, options.special_tokens)
         parts.append(counts)
     total = parts[0] if len(parts) == 1 else WordCounts.combined(parts)
     if options.save_counts:
@@ -218,14 +231,18 @@ def count(options: argparse.Namespace) -> Mapping[bytes, int]:
 
 def describe_corpus(names: Sequence[str]) -> list[dict[str, Any]]:
     """Return path, size and hash of every file, for the metadata; of URLs only the name."""
-    from cs336_basics._files import sha256_file
+    from cs336_basics._files import printable_path, sha256_file
     from cs336_basics.pretokenization.word_counts import input_files
 
     local = input_files(name for name in names if "://" not in name)
     return [
         *({"path": name} for name in names if "://" in name),
         *(
-            {"path": str(file), "num_bytes": file.stat().st_size, "sha256": sha256_file(file)}
+            {
+                "path": printable_path(file),
+                "num_bytes": file.stat().st_size,
+                "sha256": sha256_file(file),
+            }
             for file in local
         ),
     ]

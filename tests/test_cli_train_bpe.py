@@ -147,3 +147,40 @@ def test_nothing_to_train_on(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["--output", str(tmp_path / "out"), "--vocab-size", "280"])
     assert "give --input, --counts, or both" in capsys.readouterr().err
+
+
+def test_counts_are_used_as_they_were_made(text_file, tmp_path, capsys):
+    counts = str(tmp_path / "counts.npz")
+    first = ["--pattern", "cl100k", "--save-counts", counts]
+    assert main([*arguments(text_file, tmp_path / "one"), *first]) == 0
+    only = ["--output", str(tmp_path / "two"), "--vocab-size", "280", "--counts", counts]
+    assert main([*only, "--special-token", EOT]) == 1
+    assert "counted with the pattern 'cl100k', not 'gpt2'" in capsys.readouterr().err
+    assert main([*only, "--pattern", "cl100k"]) == 1
+    assert "with the special tokens ['<|endoftext|>'] cut out, not []" in capsys.readouterr().err
+    assert main([*only, "--pattern", "cl100k", "--special-token", EOT]) == 0
+
+
+def test_what_cannot_be_written_fails_before_training(text_file, tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").write_text("a file, not a directory")
+    monkeypatch.setattr("cs336_basics.bpe.trainer.BPE_Trainer.train", pytest.fail)
+    # The module is not the attribute of its name, which is the function.
+    assert main(arguments(text_file, tmp_path / "file" / "tokenizer")) == 1
+    assert main(arguments(text_file, tmp_path / "file")) == 1
+    assert "names a directory" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
+def test_a_file_name_that_is_not_unicode(text_file, tmp_path):
+    name = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt")
+    Path(name).write_bytes(text_file.read_bytes())
+    assert main(arguments(name, tmp_path / "tokenizer")) == 0
+    metadata = json.loads((tmp_path / "tokenizer" / "metadata.json").read_text())
+    assert metadata["corpus"][0]["path"].endswith("caf\\xe9.txt")
+
+
+def test_a_pipe_is_not_called_empty(tmp_path, capsys):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert main(arguments(fifo, tmp_path / "tokenizer")) == 1
+    assert "is a pipe or a device" in capsys.readouterr().err

@@ -20,12 +20,14 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
+import numpy as np
 from tqdm import tqdm
 
 from cs336_basics.pretokenization.counting import count_words
 from cs336_basics.pretokenization.inputs import count_texts
-from cs336_basics.pretokenization.patterns import resolve_pattern
+from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
 from cs336_basics.pretokenization.splitting import check_special_tokens
+from cs336_basics.pretokenization.word_counts import WordCounts
 
 Pair = tuple[bytes, bytes]
 
@@ -124,7 +126,7 @@ class BPE_Trainer(ABC):
                 is empty, repeated, or a single byte; the file is empty or a directory.
             FileNotFoundError: there is no such file.
         """
-        tokens = _check_request(vocab_size, special_tokens)
+        tokens = check_request(vocab_size, special_tokens)
         self._reset_timings()
         start = time.perf_counter()
         word_counts = count_words(
@@ -154,7 +156,7 @@ class BPE_Trainer(ABC):
         Args:
             texts: strings or UTF-8 bytes, each a document of its own; read one by one.
         """
-        tokens = _check_request(vocab_size, special_tokens)
+        tokens = check_request(vocab_size, special_tokens)
         self._reset_timings()
         start = time.perf_counter()
         word_counts = count_texts(texts, tokens, pattern=self.pattern, errors=self.errors)
@@ -172,11 +174,15 @@ class BPE_Trainer(ABC):
             word_counts: pre-token (bytes) -> number of occurrences, at least zero.
 
         Raises:
-            ValueError: as `train`; a negative count; counts that together do not fit 64 bits; a
-                special token was not cut out of the words, so that the merges make it once more.
+            ValueError: as `train`; counts made with another pattern or other special tokens than
+                those asked for (a WordCounts remembers them); a negative count; counts that
+                together do not fit 64 bits; a special token that was not cut out of the words, so
+                that the merges make it once more.
             TypeError: a word that is not bytes, a count that is not an int.
         """
-        tokens = _check_request(vocab_size, special_tokens)
+        tokens = check_request(vocab_size, special_tokens)
+        if isinstance(word_counts, WordCounts):
+            word_counts.check_made_with(self.pattern, tokens)
         self._reset_timings()
         start = time.perf_counter()
         result = self._train_on(word_counts, vocab_size, tokens)
@@ -213,6 +219,13 @@ class BPE_Trainer(ABC):
         self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: list[str]
     ) -> tuple[dict[int, bytes], list[Pair]]:
         num_merges = vocab_size - NUM_BYTES - len(special_tokens)
+        if not len(word_counts) and num_merges:
+            warnings.warn(
+                f"no pair was left after 0 of {num_merges:,} merges: the pattern {self.pattern!r} "
+                f"found no word in the text (the named patterns are {', '.join(PATTERNS)})",
+                stacklevel=3,
+            )
+            return build_vocab(special_tokens, []), []
         with tqdm(
             total=num_merges,
             unit=" merges",
@@ -312,7 +325,12 @@ def split_bytes(word: bytes) -> tuple[bytes, ...]:
     return tuple(bytes([byte]) for byte in word)
 
 
-def _check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
+def check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
+    """Return the special tokens as a list, after checking that the vocabulary has room for them.
+
+    Raises:
+        ValueError, TypeError: see `BPE_Trainer.train`.
+    """
     tokens = check_special_tokens(special_tokens)
     for token in tokens:
         if len(token.encode()) == 1:
@@ -320,7 +338,7 @@ def _check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
                 f"special token {token!r} is a single byte, which every vocabulary holds already: "
                 "two ids would stand for the same bytes; choose a longer one"
             )
-    if isinstance(vocab_size, bool) or not isinstance(vocab_size, int):
+    if isinstance(vocab_size, bool) or not isinstance(vocab_size, (int, np.integer)):
         raise TypeError(f"vocab_size is {vocab_size!r}: it must be an int")
     smallest = NUM_BYTES + len(tokens)
     if vocab_size < smallest:
@@ -332,7 +350,7 @@ def _check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
 
 
 def _check_limit(name: str, value: int, smallest: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} is {value!r}: it must be an int")
     if value < smallest:
         raise ValueError(f"{name} is {value}: it must be at least {smallest}")
@@ -361,8 +379,9 @@ def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[i
     for word, count in word_counts.items():
         if not isinstance(word, bytes):
             raise TypeError(f"word {word!r} is a {type(word).__name__}, not bytes")
-        if isinstance(count, bool) or not isinstance(count, int):
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
             raise TypeError(f"the count of word {word!r} is {count!r}: it must be an int")
+        count = int(count)  # a NumPy integer would overflow silently
         if count < 0:
             raise ValueError(f"the count of word {word!r} is {count}: it must not be negative")
         total += count * len(word)

@@ -225,13 +225,14 @@ class _NativeCounter:
         from cs336_basics.pretokenization._counting import TextCounter
 
         self._counter = TextCounter(special_tokens, pattern, errors)
+        self._special_tokens = special_tokens
         self._pattern = pattern
 
     def count(self, text: bytes, /) -> None:
         self._counter.count(text)
 
     def counts(self) -> WordCounts:
-        return WordCounts(*self._counter.result(), self._pattern)
+        return WordCounts(*self._counter.result(), self._pattern, self._special_tokens)
 
 
 class _PythonCounter:
@@ -316,19 +317,20 @@ def _json_rows(piece: Piece, field: str, errors: str) -> Iterator[tuple[str, str
 
 def _lines(blocks: Iterable[bytes], place: int) -> Iterator[tuple[int, bytes]]:
     """Yield (byte offset, line) from blocks of a file, the first of which begins at `place`."""
-    rest = b""
+    rest: list[bytes] = []  # of a line that goes on; joined once, however long it is
     for block in blocks:
         first, *more = block.split(b"\n")
+        rest.append(first)
         if not more:
-            rest += first
             continue
-        lines = [rest + first, *more]
-        rest = lines.pop()
+        lines = [b"".join(rest), *more]
+        rest = [lines.pop()]
         for line in lines:
             yield place, line
             place += len(line) + 1
-    if rest:
-        yield place, rest
+    last = b"".join(rest)
+    if last:
+        yield place, last
 
 
 def _field_of(line: bytes, field: str, errors: str, where: str) -> str:

@@ -42,6 +42,8 @@ def resolve_pattern(pattern: str) -> str:
             f"pattern {pattern!r} is neither one of {', '.join(PATTERNS)} nor a regular "
             f"expression of the `regex` module: {error}"
         ) from error
+    if compiled.flags & regex.REVERSE:
+        raise ValueError(f"pattern {pattern!r} searches from the end (?r): it cannot split text")
     if compiled.fullmatch(""):
         raise ValueError(f"pattern {pattern!r} matches the empty string: it cannot split text")
     return pattern

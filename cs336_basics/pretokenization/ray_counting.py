@@ -159,7 +159,7 @@ def _get(ray: Any, task: ObjectRef[Any]) -> Any:
 def _count_piece(piece: Piece, *request: Any) -> tuple[WordCounts, int]:
     counts, num_bytes = count_piece(piece, *request)
     if not isinstance(counts, WordCounts):
-        counts = WordCounts.from_mapping(counts, request[1])
+        counts = WordCounts.from_mapping(counts, request[1], request[0])
     return counts, num_bytes
 
 

@@ -45,18 +45,25 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def check_special_tokens(special_tokens: Iterable[str]) -> list[str]:
-    """Return the special tokens as a list, after refusing what could only be a mistake.
+def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
+    """Return the special tokens as a list (None: none), after refusing what must be a mistake.
 
     Raises:
         TypeError: a bare string in place of a list (its characters would each become a special
-            token), or an item that is not a string.
+            token), a set (it has no order), or an item that is not a string.
         ValueError: an empty or a repeated special token, or one that UTF-8 cannot hold.
     """
     if isinstance(special_tokens, (str, bytes)):
         raise TypeError(
             f"special_tokens is the string {special_tokens!r}: pass a list, [{special_tokens!r}]"
         )
+    if isinstance(special_tokens, (set, frozenset)):
+        raise TypeError(
+            f"special_tokens is a set, {special_tokens!r}: pass a list, since the ids follow its "
+            "order, and a set has none"
+        )
+    if special_tokens is None:
+        return []
     tokens = list(special_tokens)
     seen: set[str] = set()
     for token in tokens:

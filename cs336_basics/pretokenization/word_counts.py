@@ -9,7 +9,7 @@ pickled objects), readable anywhere:
 
 | array | type | content |
 |---|---|---|
-| `header` | uint8 | UTF-8 JSON: `format` ("cs336_basics word counts"), `version` (1), `pattern` |
+| `header` | uint8 | UTF-8 JSON: `format`, `version` (1), `pattern`, `special_tokens` |
 | `data` | uint8 | the bytes of all words, one after the other |
 | `offsets` | int64 little-endian, n + 1 | word i is `data[offsets[i]:offsets[i + 1]]` |
 | `counts` | int64 little-endian, n | occurrences of word i, greater than zero |
@@ -32,6 +32,7 @@ import numpy.typing as npt
 from cs336_basics._files import atomic_writer
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
+from cs336_basics.pretokenization.splitting import check_special_tokens
 
 FORMAT = "cs336_basics word counts"
 FORMAT_VERSION = 1
@@ -53,8 +54,9 @@ class WordCounts(Mapping[bytes, int]):
         data: (number of bytes,) uint8, the bytes of all words.
         offsets: (n + 1,) int64; word i is `data[offsets[i]:offsets[i + 1]]`.
         counts: (n,) int64, greater than zero.
-        pattern: name or expression of the pattern that made the words, None if unknown. Counts of
-            different patterns cannot be added.
+        pattern: name or expression of the pattern that made the words, None if unknown.
+        special_tokens: the special tokens that were cut out first, None if unknown. Counts that
+            were made with different patterns or special tokens cannot be added.
 
     Raises:
         ValueError: the arrays do not fit together, or a count is not positive.
@@ -66,11 +68,13 @@ class WordCounts(Mapping[bytes, int]):
         offsets: npt.NDArray[np.int64],
         counts: npt.NDArray[np.int64],
         pattern: str | None = None,
+        special_tokens: Iterable[str] | None = None,
     ) -> None:
         self.data = _read_only(data, np.uint8)
         self.offsets = _read_only(offsets, np.int64)
         self.counts = _read_only(counts, np.int64)
         self.pattern = pattern
+        self.special_tokens = None if special_tokens is None else frozenset(special_tokens)
         self._dict: dict[bytes, int] | None = None
         if len(self.offsets) != len(self.counts) + 1:
             raise ValueError(
@@ -91,7 +95,12 @@ class WordCounts(Mapping[bytes, int]):
             )
 
     @classmethod
-    def from_mapping(cls, counts: Mapping[bytes, int], pattern: str | None = None) -> WordCounts:
+    def from_mapping(
+        cls,
+        counts: Mapping[bytes, int],
+        pattern: str | None = None,
+        special_tokens: Iterable[str] | None = None,
+    ) -> WordCounts:
         """Return word counts that hold what a dict holds; words that occur zero times are left out.
 
         Raises:
@@ -114,14 +123,14 @@ class WordCounts(Mapping[bytes, int]):
         offsets = np.zeros(len(words) + 1, np.int64)
         np.cumsum([len(word) for word in words], out=offsets[1:])
         data = np.frombuffer(b"".join(words), np.uint8)
-        return cls(data, offsets, np.array(numbers, np.int64), pattern)
+        return cls(data, offsets, np.array(numbers, np.int64), pattern, special_tokens)
 
     @classmethod
     def combined(cls, parts: Iterable[WordCounts]) -> WordCounts:
         """Return the sum of several word counts: of several corpora, or of several machines.
 
         Raises:
-            ValueError: the parts were made with different patterns.
+            ValueError: the parts were made with different patterns or special tokens.
             OverflowError: a sum is greater than 2^63 - 1.
         """
         parts = list(parts)
@@ -132,17 +141,24 @@ class WordCounts(Mapping[bytes, int]):
                 + " and ".join(sorted(repr(pattern) for pattern in patterns))
             )
         pattern = next((part.pattern for part in parts if part.pattern is not None), None)
+        cut_out = {part.special_tokens for part in parts if part.special_tokens is not None}
+        if len(cut_out) > 1:
+            raise ValueError(
+                "word counts made with different special tokens cannot be added: "
+                + " and ".join(sorted(repr(sorted(tokens)) for tokens in cut_out))
+            )
+        special_tokens = next(iter(cut_out), None)
         try:
             from cs336_basics.pretokenization._counting import TextCounter
         except ImportError:
             total: Counter[bytes] = Counter()
             for part in parts:
                 total.update(part)
-            return cls.from_mapping(total, pattern)
+            return cls.from_mapping(total, pattern, special_tokens)
         adder = TextCounter()
         for part in parts:
             adder.add_words(part.data, part.offsets, part.counts)
-        return cls(*adder.result(), pattern)
+        return cls(*adder.result(), pattern, special_tokens)
 
     def scaled(self, weight: float) -> WordCounts:
         """Return the counts times `weight`, to give a corpus more or less influence in a mixture.
@@ -164,15 +180,22 @@ class WordCounts(Mapping[bytes, int]):
             counts = np.rint(self.counts * np.float64(weight)).astype(np.int64)
         kept = counts > 0
         if kept.all():
-            return WordCounts(self.data, self.offsets, counts, self.pattern)
+            return WordCounts(self.data, self.offsets, counts, self.pattern, self.special_tokens)
         lengths = np.diff(self.offsets)
         offsets = np.zeros(int(kept.sum()) + 1, np.int64)
         np.cumsum(lengths[kept], out=offsets[1:])
-        return WordCounts(self.data[np.repeat(kept, lengths)], offsets, counts[kept], self.pattern)
+        data = self.data[np.repeat(kept, lengths)]
+        return WordCounts(data, offsets, counts[kept], self.pattern, self.special_tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file, in the format that the top of this module describes."""
-        header = {"format": FORMAT, "version": FORMAT_VERSION, "pattern": self.pattern}
+        cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
+        header = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "pattern": self.pattern,
+            "special_tokens": cut_out,
+        }
         with atomic_writer(path) as file:
             np.savez(
                 file,
@@ -216,7 +239,8 @@ class WordCounts(Mapping[bytes, int]):
             for array, kind in zip(arrays, ("uint8", "int64", "int64"), strict=True):
                 if array.dtype.name != kind or array.ndim != 1:
                     raise ValueError(f"an array is {array.dtype}, {array.ndim} dimensions")
-            return cls(arrays[0], arrays[1], arrays[2], header["pattern"])
+            data, offsets, counts = arrays
+            return cls(data, offsets, counts, header["pattern"], header["special_tokens"])
 
     @property
     def total(self) -> int:
@@ -279,7 +303,26 @@ class WordCounts(Mapping[bytes, int]):
         return f"<WordCounts: {len(self):,} distinct words, {self.total:,} in all>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return WordCounts, (self.data, self.offsets, self.counts, self.pattern)
+        arrays = (self.data, self.offsets, self.counts)
+        return WordCounts, (*arrays, self.pattern, self.special_tokens)
+
+    def check_made_with(self, pattern: str, special_tokens: Iterable[str]) -> None:
+        """Refuse to be used with another pattern or other special tokens than at counting.
+
+        Raises:
+            ValueError: names what differs.
+        """
+        if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
+            raise ValueError(
+                f"the words were counted with the pattern {self.pattern!r}, not {pattern!r}: a "
+                "tokenizer must split text as its trainer did; pass the pattern of the counts"
+            )
+        tokens = frozenset(special_tokens)
+        if self.special_tokens is not None and self.special_tokens != tokens:
+            raise ValueError(
+                f"the words were counted with the special tokens {sorted(self.special_tokens)} cut "
+                f"out, not {sorted(tokens)}: pass the same, or count again"
+            )
 
     def _word(self, index: int) -> bytes:
         return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
@@ -327,6 +370,7 @@ def count_words_native(
             "build_ext --inplace` (it needs a C++ compiler), or choose method='processes'"
         ) from error
     resolve_pattern(pattern)
+    special_tokens = check_special_tokens(special_tokens)
     files = input_files(paths)
     arrays = count_files(
         files,
@@ -338,7 +382,7 @@ def count_words_native(
         block_size,
         progress_callback,
     )
-    return WordCounts(*arrays, pattern)
+    return WordCounts(*arrays, pattern, special_tokens)
 
 
 def input_files(
@@ -367,6 +411,11 @@ def input_files(
             )
         if not os.path.exists(name):
             raise FileNotFoundError(f"input_path {name!r} does not exist")
+        if not os.path.isfile(name):
+            raise ValueError(
+                f"input_path {name!r} is a pipe or a device, which cannot be read in parts: write "
+                "it to a file first"
+            )
         files.append(Path(name))
     return files
 

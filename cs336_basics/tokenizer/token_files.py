@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 import cs336_basics
-from cs336_basics._files import atomic_writer, write_json
+from cs336_basics._files import atomic_writer, printable_path, write_json
 from cs336_basics.pretokenization import chunk_ranges, read_range
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.tokenizer.tokenizer import Tokenizer
@@ -124,7 +124,7 @@ def encode_file(
         "num_tokens": num_tokens,
         "num_bytes": num_bytes,
         "bytes_per_token": num_bytes / num_tokens,
-        "source": str(source),
+        "source": printable_path(source),
         "library_version": cs336_basics.__version__,
     }
     try:
@@ -253,6 +253,11 @@ def _check_source(source: Path) -> int:
     """Return the size of a file that holds something."""
     if not source.exists():
         raise FileNotFoundError(f"{source} does not exist: name a text file to encode")
+    if not source.is_file() and not source.is_dir():
+        raise ValueError(
+            f"{source} is a pipe or a device, which cannot be read in parts: write it to a file "
+            "first"
+        )
     if source.is_dir():
         raise ValueError(f"{source} is a directory: name a text file to encode")
     size = source.stat().st_size

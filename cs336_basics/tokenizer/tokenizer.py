@@ -31,6 +31,8 @@ Pair = tuple[bytes, bytes]
 DEFAULT_CACHE_SIZE = 32 << 20
 """Bytes of memory for remembered words: some 200,000 words of English."""
 
+# What encode_iterable holds stays within a megabyte: bytes of remembered words, bytes that it reads
+# before it looks for a safe cut, characters of a huge piece that it takes at a time.
 _ITERABLE_CACHE_SIZE = 640 << 10
 _READ_AHEAD = 1024
 _SLICE = 1 << 13
@@ -217,15 +219,15 @@ class Tokenizer:
                     raise self._explain_absent_byte(piece, offset, error.byte) from None
             offset += len(piece)
 
-    def _encode_word(self, word: str) -> tuple[int, ...]:
+    def _encode_word(self, word: str) -> list[int]:
         """Return the ids of one pre-token."""
         data = word.encode()
         symbols = [self._byte_ids[byte] for byte in data]
         if _ABSENT in symbols:
             raise _AbsentByteError(data[symbols.index(_ABSENT)])
         if len(symbols) < _LONG_WORD:
-            return tuple(self._merge(symbols))
-        return tuple(self._merge_long(symbols))
+            return list(self._merge(symbols))
+        return list(self._merge_long(symbols))
 
     def _merge(self, symbols: list[int]) -> list[int]:
         """Merge by rank in a list, in place: quick for a short word, n^2 for a long one."""
@@ -406,24 +408,26 @@ class _AbsentByteError(Exception):
         self.byte = byte
 
 
-class _WordCache(dict[str, tuple[int, ...]]):
+class _WordCache(dict[str, list[int]]):
     """Pre-token -> ids, filled on demand: `cache[word]` encodes a word that it does not know.
 
     At most about `max_bytes` of memory are used; then the cache is emptied. Threads may share it:
-    at worst they encode a word twice or count its bytes wrong by a little.
+    at worst they encode a word twice or count its bytes wrong by a little. The ids are lists, not
+    tuples: Python keeps up to 2,000 freed tuples of every length for itself, so that an emptied
+    cache would not give its memory back.
     """
 
-    # Its place in the table, which is between a third and two thirds full, and the allocator's
-    # rounding; measured with tracemalloc.
+    # What a word takes besides itself and its ids: its place in the table, which is a third to two
+    # thirds full, and the rounding of the allocator. Measured with tracemalloc.
     _SLOT = 50
 
-    def __init__(self, encode_word: Callable[[str], tuple[int, ...]], max_bytes: int) -> None:
+    def __init__(self, encode_word: Callable[[str], list[int]], max_bytes: int) -> None:
         super().__init__()
         self._encode_word = encode_word
         self._max_bytes = max_bytes
         self._num_bytes = 0
 
-    def __missing__(self, word: str) -> tuple[int, ...]:
+    def __missing__(self, word: str) -> list[int]:
         ids = self._encode_word(word)
         num_bytes = sys.getsizeof(word) + sys.getsizeof(ids) + self._SLOT
         # Long words seldom come again, and one of them would take the place of many.

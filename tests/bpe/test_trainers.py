@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -267,6 +268,13 @@ def test_bad_files_are_named(name, tmp_path):
         train_bpe(tmp_path / "empty.txt", 300, [], trainer=name)
     with pytest.raises(ValueError, match="is a directory"):
         train_bpe(tmp_path, 300, [], trainer=name)
+
+
+@every_trainer
+def test_numpy_integers_are_integers(name):
+    counts = {word: np.int64(count) for word, count in WORKED_EXAMPLE.items()}
+    vocab, merges = TRAINERS[name]().train_from_counts(counts, np.int64(262))
+    assert (vocab, merges) == train_counts(name, WORKED_EXAMPLE, 6)
 
 
 @pytest.mark.parametrize(

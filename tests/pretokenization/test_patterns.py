@@ -110,7 +110,7 @@ def test_names():
     assert pattern_name(r"\S+") is None
 
 
-@pytest.mark.parametrize("pattern", ["(unclosed", "a*", r"\s*|\w+"])
+@pytest.mark.parametrize("pattern", ["(unclosed", "a*", r"\s*|\w+", r"(?r)\w+"])
 def test_bad_patterns_are_named(pattern):
     with pytest.raises(ValueError, match="pattern") as error:
         resolve_pattern(pattern)

@@ -69,6 +69,7 @@ def test_a_bare_string_is_refused():
         ([EOT, "x", EOT], ValueError, r"'<\|endoftext\|>' is given twice"),
         (["\ud800"], ValueError, "not valid Unicode"),
         ([b"x"], TypeError, "b'x' is a bytes"),
+        ({"a", "b"}, TypeError, "pass a list, since the ids follow its order"),
     ],
 )
 def test_bad_special_tokens_are_named(special_tokens, error, message):

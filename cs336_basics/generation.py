@@ -105,7 +105,7 @@ def sample_token(
         ValueError: an argument is out of its range, or the logits are not finite.
     """
     _check_sampling(temperature, top_p)
-    logits = logits.float().cpu()
+    logits = logits.double().cpu()  # in float32 a tiny temperature would be zero
     if not torch.isfinite(logits).all():
         raise ValueError("the model's logits are not finite: its weights are damaged")
     if temperature == 0:

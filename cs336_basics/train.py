@@ -16,6 +16,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import dataclasses
 import datetime
+import io
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -36,6 +38,8 @@ from cs336_basics.training.trainer import (
     Trainer,
     TrainingInterrupted,
     TrainResult,
+    check_precision,
+    choose_device,
 )
 
 
@@ -49,19 +53,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = parse_command_line(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
         return _fail(error, 2)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a model may write what the terminal cannot show
     try:
-        check_sources(command.config)  # before there is a directory
+        # Before there is a directory.
+        check_sources(command.config)
+        check_precision(command.config.precision, choose_device(command.config.device))
         run = _open_run(command)
+        run.lock()
     except (ValueError, OSError) as error:
         return _fail(error, 2)
 
-    again = f"python -m cs336_basics.train --resume {run.path}"
+    try:
+        return _train(command, run)
+    finally:
+        run.unlock()
+
+
+def _train(command: CommandLine, run: RunDirectory) -> int:
+    """Prepare the data, train, print; return the exit status."""
+    again = f"python -m cs336_basics.train --resume {shlex.quote(str(run.path))}"
     try:
         trainer = _prepare(command, run)
     except KeyboardInterrupt:
         print(f"stopped while preparing; to go on: {again}", file=sys.stderr)
         return 128 + signal.SIGINT
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
         return _fail(error, 2)
 
     try:
@@ -74,32 +91,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
     except NonFiniteLossError as error:
         return _fail(error, 1)
+    except OSError as error:  # a full disk; what was saved before is whole
+        return _fail(OSError(f"{error}; to go on from the last checkpoint: {again}"), 1)
     _print_summary(result, run)
     return 0
 
 
 def _open_run(command: CommandLine) -> RunDirectory:
-    """Return the directory of the run, new or to be continued, with its configuration in it."""
-    config = command.config
+    """Return the directory of the run: a new one with its configuration in it, or the old one."""
     if command.resume is not None:
-        run = RunDirectory(command.resume)
-        run.remove_temporary_files()
-    else:
-        now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-        run = RunDirectory(command.run_dir or Path("runs") / f"{config.name}-{now}")
-        run.create()
-    _save_config(config, run)
+        return RunDirectory(command.resume)
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    run = RunDirectory(command.run_dir or Path("runs") / f"{command.config.name}-{now}")
+    run.create()
+    _save_config(command.config, run)
     return run
 
 
 def _save_config(config: TrainConfig, run: RunDirectory) -> None:
+    """Write the resolved configuration, with paths that hold wherever the run is resumed."""
+
+    def absolute(path: str | None) -> str | None:
+        return None if path is None else os.path.abspath(path)
+
+    data = dataclasses.replace(
+        config.data,
+        data_dir=absolute(config.data.data_dir),
+        train_path=absolute(config.data.train_path),
+        valid_path=absolute(config.data.valid_path),
+        tokenizer=absolute(config.data.tokenizer),
+    )
     with atomic_writer(run.config, "w") as file:
-        file.write(config_to_yaml(config))
+        file.write(config_to_yaml(dataclasses.replace(config, data=data)))
 
 
 def _prepare(command: CommandLine, run: RunDirectory) -> Trainer:
     """Make the data of a run and the trainer on it."""
     print(f"run directory: {run.path}", flush=True)
+    if command.resume is not None:
+        run.remove_temporary_files()
     config = command.config
     data = prepare_data(config, run, progress=sys.stderr.isatty(), report=_say)
     vocab_size = data.tokenizer.vocab_size
@@ -121,6 +151,7 @@ def _prepare(command: CommandLine, run: RunDirectory) -> Trainer:
     _say(_describe(config, trainer))
     if command.resume is not None:
         trainer.resume(command.resume_from)
+        _save_config(command.config, run)  # only now: what was refused must not replace it
         _say(f"going on after step {trainer.step}")
     return trainer
 
@@ -162,7 +193,8 @@ def _print_summary(result: TrainResult, run: RunDirectory) -> None:
         print(f"{name:<22}{value}")
     print(
         "\nMore stories:         "
-        f"python -m cs336_basics.generate --run {run.path} --prompt 'Once upon a time'"
+        f"python -m cs336_basics.generate --run {shlex.quote(str(run.path))} "
+        "--prompt 'Once upon a time'"
     )
 
 

@@ -22,6 +22,7 @@ from tqdm import tqdm
 import cs336_basics
 from cs336_basics._files import atomic_writer, printable_path, write_json
 from cs336_basics.pretokenization import chunk_ranges, read_range
+from cs336_basics.pretokenization.inputs import is_plain_text
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
@@ -260,6 +261,10 @@ def _check_source(source: Path) -> int:
         )
     if source.is_dir():
         raise ValueError(f"{source} is a directory: name a text file to encode")
+    if not is_plain_text(source):
+        raise ValueError(
+            f"{source} is not plain text, by its name: unpack it to UTF-8 text, then encode that"
+        )
     size = source.stat().st_size
     if size == 0:
         raise ValueError(f"{source} is empty: there is nothing to encode")

@@ -23,6 +23,7 @@ import numpy as np
 
 from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
 from cs336_basics.pretokenization.chunking import SafeCuts
+from cs336_basics.pretokenization.patterns import compile_pattern
 from cs336_basics.pretokenization.splitting import check_special_tokens
 from cs336_basics.tokenizer import vocab_files
 
@@ -94,11 +95,13 @@ class Tokenizer:
         token_ids = _index_vocab(self.vocab)
         self._pair_ranks, self._merged_ids = _index_merges(self.merges, token_ids)
         self._special_ids: dict[str, int] = {}
+        next_id = self.vocab_size
         for special_token in self.special_tokens:
             token = special_token.encode()
             if token not in token_ids:
-                token_ids[token] = self.vocab_size
-                self.vocab[token_ids[token]] = token
+                token_ids[token] = next_id
+                self.vocab[next_id] = token
+                next_id += 1
             self._special_ids[special_token] = token_ids[token]
         self._byte_ids = [token_ids.get(bytes([byte]), _ABSENT) for byte in range(256)]
         self._cache = _WordCache(self._encode_word, cache_size)
@@ -323,9 +326,8 @@ class Tokenizer:
 
     def _explain_absent_byte(self, piece: str, offset: int, byte: int) -> ValueError:
         """Return the error for the first word in `piece` that needs an absent byte."""
-        place = 0
-        for word in pretokenize(piece, self.pattern):
-            place = piece.index(word, place)
+        for match in compile_pattern(resolve_pattern(self.pattern)).finditer(piece):
+            place, word = match.start(), match.group()
             for index, character in enumerate(word):
                 if byte in character.encode():
                     return ValueError(
@@ -333,7 +335,6 @@ class Tokenizer:
                         f"character {offset + place + index:,} of the text: add it to the "
                         "vocabulary, or remove the character"
                     )
-            place += len(word)
         raise AssertionError(f"byte {byte:#04x} is not in {piece!r}")
 
     # ----------------------------------------------------------------- ids to text

@@ -139,7 +139,8 @@ MODEL_HELP = {
     "norm_eps": "epsilon inside RMSNorm's square root",
 }
 
-# What may differ when a run is continued: nothing that would make its past a lie.
+# What may differ when a run is continued. Another max_steps bends the rest of the learning rate's
+# curve, unless schedule.cycle_steps is set; the steps that were taken stay what they were.
 RESUME_OPTIONS = (
     "max_steps",
     "accumulation",
@@ -284,7 +285,7 @@ def parse_command_line(arguments: Sequence[str]) -> CommandLine:
     elif first.resume_from is not None:
         raise ConfigError("--resume-from needs --resume RUN_DIR beside it")
     else:
-        source = find_config(first.config or "sample")
+        source = find_config("sample" if first.config is None else first.config)
     if {"-h", "--help"} & set(rest):
         # The defaults shown are those of the file: they are what happens if one types no more.
         build_parser(load_config(source)).print_help()
@@ -314,6 +315,7 @@ def load_config(source: Path, overrides: Sequence[str] = ()) -> TrainConfig:
         ConfigError: an unknown name, a wrong type or an impossible value.
     """
     parser = build_parser()
+    _check_yaml(source)
     # The file alone first, so that a complaint can say whether the file or the line is at fault.
     where = f"{source}: "
     try:
@@ -326,6 +328,40 @@ def load_config(source: Path, overrides: Sequence[str] = ()) -> TrainConfig:
         return _build(found)
     except (argparse.ArgumentError, ValueError, TypeError) as error:
         raise ConfigError(where + _one_line(str(error))) from None
+
+
+def _check_yaml(source: Path) -> None:
+    """Refuse what a YAML reader lets pass: a key given twice, one file including another.
+
+    Raises:
+        ConfigError: naming the file and the key.
+    """
+    try:
+        root = yaml.compose(source.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.strerror}") from None
+
+    def visit(node: yaml.Node | None, path: str) -> None:
+        if not isinstance(node, yaml.MappingNode):
+            return
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = f"{path}{key.value}"
+            if name in seen:
+                raise ConfigError(f"{source}: {name} is given twice")
+            if name == "config":
+                raise ConfigError(f"{source}: config belongs on the command line, not into a file")
+            seen.add(name)
+            if value is node:
+                raise ConfigError(f"{source}: {name} holds itself")
+            visit(value, f"{name}.")
+
+    try:
+        visit(root, "")
+    except RecursionError:
+        raise ConfigError(f"{source}: a value holds itself") from None
 
 
 def _check_shape(found: Namespace) -> None:
@@ -378,6 +414,12 @@ def _one_line(message: str) -> str:
     text = re.sub(
         r'^Parser key "(.+?)": Expected an? (.*)\. Got value:', r"\1: expected \2, got", text
     )
+    text = re.sub(
+        r'^Parser key "(.+?)": Does not validate against any of the Union subtypes.*'
+        r"Subtypes: \[(.+?)\].*?(?:Got value|Given value)[^:]*: (.*)$",
+        r"\1: expected one of \2, got \3",
+        text,
+    )
     unknown = re.search(r"Option '([^']+)' is not accepted|unrecognized arguments: --(\S+)", text)
     if unknown:
         name = (unknown[1] or unknown[2]).split("=")[0].replace("-", "_")
@@ -396,10 +438,26 @@ def config_to_yaml(config: TrainConfig) -> str:
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: plain(inner) for key, inner in value.items()}
+        if isinstance(value, str):
+            return _Quoted(value)
         return list(value) if isinstance(value, tuple) else value
 
-    text: str = yaml.safe_dump(plain(dataclasses.asdict(config)), sort_keys=False)
+    text: str = yaml.dump(plain(dataclasses.asdict(config)), Dumper=_Dumper, sort_keys=False)
     return text
+
+
+class _Quoted(str):
+    """A string that is written in quotes: readers of YAML disagree on whether 1e5 is a number."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes _Quoted strings."""
+
+
+_Dumper.add_representer(
+    _Quoted,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"'),
+)
 
 
 def _check_values(config: TrainConfig) -> None:
@@ -433,7 +491,7 @@ def _check_values(config: TrainConfig) -> None:
         f"a divisor of batch_size, {config.batch_size}",
     )
     data = config.data
-    require("data.sample_bytes", data.sample_bytes >= 1, "at least 1")
+    require("data.sample_bytes", data.sample_bytes >= 1_000, "at least 1000")
     require("data.valid_fraction", 0 < data.valid_fraction < 1, "between 0 and 1")
     if data.valid_path is not None and data.train_path is None:
         raise ValueError("data.valid_path is set without data.train_path: give both")

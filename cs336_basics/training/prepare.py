@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,10 @@ import numpy.typing as npt
 
 from cs336_basics._files import atomic_writer, sha256_file, write_json
 from cs336_basics.bpe import TRAINERS, train_bpe
+from cs336_basics.bpe.trainer import NUM_BYTES
 from cs336_basics.datasets import dataset_path, write_sample
-from cs336_basics.pretokenization.chunking import chunk_ranges
+from cs336_basics.pretokenization.chunking import SafeCuts, next_cut
+from cs336_basics.pretokenization.inputs import is_plain_text
 from cs336_basics.pretokenization.patterns import resolve_pattern
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.token_files import encode_file, load_token_file
@@ -87,8 +89,27 @@ def check_sources(config: TrainConfig) -> None:
     data = config.data
     for key in ("train_path", "valid_path"):
         path = getattr(data, key)
-        if path is not None and not Path(path).is_file():
+        if path is None:
+            continue
+        if not Path(path).is_file():
             raise FileNotFoundError(f"data.{key} is {path!r}: there is no such file")
+        if Path(path).suffix != ".npy" and not is_plain_text(path):
+            raise ValueError(
+                f"data.{key} is {path!r}: training reads plain text and .npy token files; "
+                "unpack it first"
+            )
+        if Path(path).suffix == ".npy" and data.tokenizer is None:
+            raise ValueError(
+                f"data.{key} is the token file {path}: name its tokenizer with data.tokenizer"
+            )
+    if data.train_path is not None and Path(data.train_path).suffix == ".npy":
+        _require_valid_path(config)
+    smallest = NUM_BYTES + 1
+    if data.tokenizer is None and config.model.vocab_size < smallest:
+        raise ValueError(
+            f"model.vocab_size is {config.model.vocab_size}: it must be at least {smallest}, for "
+            f"{NUM_BYTES} bytes and {END_OF_TEXT}"
+        )
     if data.train_path is None and data.dataset != "sample":
         for split in ("train", "valid"):
             dataset_path(data.dataset, split, data.data_dir)
@@ -97,6 +118,13 @@ def check_sources(config: TrainConfig) -> None:
     if data.trainer not in TRAINERS:
         raise ValueError(f"data.trainer is {data.trainer!r}: it must be {', '.join(TRAINERS)}")
     resolve_pattern(data.pattern)
+
+
+def _require_valid_path(config: TrainConfig) -> None:
+    if config.data.valid_path is None:
+        raise ValueError(
+            f"data.train_path is the token file {config.data.train_path}: give data.valid_path too"
+        )
 
 
 class Stages:
@@ -115,9 +143,16 @@ class Stages:
             self._records = json.loads(path.read_text(encoding="utf-8"))
 
     def run(
-        self, name: str, inputs: dict[str, Any], output: Path, make: Callable[[], object]
+        self,
+        name: str,
+        inputs: dict[str, Any],
+        output: Path,
+        make: Callable[[], object],
+        beside: Sequence[Path] = (),
     ) -> None:
-        """Call `make`, which writes the file `output`, unless it is there with the same bytes.
+        """Call `make`, which writes `output`, unless it is there with the same bytes.
+
+        Files that `make` writes `beside` it must be there too.
 
         Raises:
             ValueError: it was made from something else before: a run keeps to its data.
@@ -128,7 +163,8 @@ class Stages:
                 f"{output} was made from other data than there is now "
                 f"({_difference(record['inputs'], inputs)}): start a new run"
             )
-        if record is not None and output.is_file() and sha256_file(output) == record["sha256"]:
+        there = output.is_file() and all(file.is_file() for file in beside)
+        if record is not None and there and sha256_file(output) == record["sha256"]:
             self._report(f"{name}: as before")
             return
         start = time.perf_counter()
@@ -137,6 +173,20 @@ class Stages:
         self._records[name] = {"inputs": inputs, "sha256": sha256_file(output)}
         write_json(self._path, self._records)
         self._report(f"{name}: done in {seconds:.1f} s")
+
+    def check(self, name: str, inputs: dict[str, Any]) -> None:
+        """Take note of what a run was given ready-made, and refuse something else later.
+
+        Raises:
+            ValueError: it was something else before.
+        """
+        record = self._records.setdefault(name, {"inputs": inputs})
+        if record["inputs"] != inputs:
+            raise ValueError(
+                f"{name}: other data than when the run began "
+                f"({_difference(record['inputs'], inputs)}): start a new run"
+            )
+        write_json(self._path, self._records)
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -152,10 +202,6 @@ def _find_texts(config: TrainConfig, run: RunDirectory, stages: Stages) -> tuple
         train = Path(data.train_path)
         if data.valid_path is not None:
             return train, Path(data.valid_path)
-        if train.suffix == ".npy":
-            raise ValueError(
-                f"data.train_path is the token file {train}: data.valid_path must be one as well"
-            )
         return _hold_out(train, data.valid_fraction, run, stages)
     if data.dataset == "sample":
         return _make_sample(config, run, stages)
@@ -184,16 +230,16 @@ def _make_sample(config: TrainConfig, run: RunDirectory, stages: Stages) -> tupl
 def _hold_out(text: Path, fraction: float, run: RunDirectory, stages: Stages) -> tuple[Path, Path]:
     """Copy a text in two parts: the last documents, about `fraction` of its bytes, validate.
 
-    The cut is at the end of an end-of-text token. A text that is one long document is cut between
-    two words.
+    The cut is at the end of an end-of-text token, if there is one near; else, as in a text that is
+    one long document, between two words.
 
     Raises:
         ValueError: there is no place to cut.
     """
     size = text.stat().st_size
-    first = next(chunk_ranges(text, max(1, round(size * (1 - fraction))), [END_OF_TEXT]), (0, 0))
-    cut = first[1]
-    if cut >= size:
+    target = max(1, round(size * (1 - fraction)))
+    cut = _cut_near(text, target, size, fraction)
+    if cut is None:
         raise ValueError(
             f"{text} ({size:,} bytes) has no place to cut off its last {fraction:.0%} for "
             "validation: give data.valid_path"
@@ -207,6 +253,22 @@ def _hold_out(text: Path, fraction: float, run: RunDirectory, stages: Stages) ->
         stages.run(f"{split} text", inputs, part, copy)
         parts.append(part)
     return parts[0], parts[1]
+
+
+def _cut_near(text: Path, target: int, size: int, fraction: float) -> int | None:
+    """Return a place that leaves between half and twice of `fraction` for validation, or None."""
+    earliest, latest = round(size * (1 - 2 * fraction)), round(size * (1 - fraction / 2))
+    with open(text, "rb") as file:
+        # The first finds ends of end-of-text tokens only, since nothing is known of its pattern;
+        # the second finds places between words, which are never inside such a token.
+        for cuts in (SafeCuts([END_OF_TEXT], r"[\s\S]+"), SafeCuts()):
+            for start in (target, max(1, earliest)):
+                cut = next_cut(file, start, cuts)
+                if cut <= latest and cut < size:
+                    return cut
+        # What is left: a small text of few words.
+        cut = next_cut(file, max(1, earliest), SafeCuts())
+    return cut if cut < size else None
 
 
 def _copy_range(source: Path, start: int, end: int, destination: Path) -> None:
@@ -225,18 +287,16 @@ def _find_tokenizer(
     """Return the tokenizer that the configuration names, or a new one; it lies with the run."""
     data = config.data
     metadata = run.tokenizer / "metadata.json"
+    beside = [run.tokenizer / "vocab.json", run.tokenizer / "merges.txt"]
     if data.tokenizer is not None:
         tokenizer = Tokenizer.from_directory(data.tokenizer)
         inputs = {"hash": tokenizer.hash()}
-        stages.run("tokenizer", inputs, metadata, lambda: tokenizer.save(run.tokenizer))
+        stages.run("tokenizer", inputs, metadata, lambda: tokenizer.save(run.tokenizer), beside)
         return tokenizer
-    if train.suffix == ".npy":
-        raise ValueError(
-            f"data.train_path is the token file {train}: name its tokenizer with data.tokenizer"
-        )
     source = sha256_file(train)
     inputs = {"source": source}
-    stages.run("tokenizer", inputs, metadata, lambda: _train(config, run, train, source, progress))
+    make = partial(_train, config, run, train, source, progress)
+    stages.run("tokenizer", inputs, metadata, make, beside)
     return Tokenizer.from_directory(run.tokenizer)
 
 
@@ -284,6 +344,7 @@ def _encode(
 ) -> Path:
     """Return the token file of a text, which may be one already."""
     if text.suffix == ".npy":
+        stages.check(f"{name} tokens", {"file": sha256_file(text)})
         return text
     run.data.mkdir(parents=True, exist_ok=True)
     file = run.data / f"{name}.npy"
@@ -299,5 +360,6 @@ def _encode(
             progress=progress,
             overwrite=True,
         ),
+        [file.with_suffix(".json")],
     )
     return file

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from cs336_basics._files import atomic_writer
 
@@ -38,6 +38,7 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.best_checkpoint = self.checkpoints / "best.pt"
         self.samples = self.path / "samples"
+        self._lock: IO[str] | None = None
 
     def create(self) -> None:
         """Make the directory.
@@ -48,7 +49,7 @@ class RunDirectory:
         if self.path.is_dir() and any(self.path.iterdir()):
             raise FileExistsError(
                 f"{self.path} is not empty: to continue the run in it, --resume {self.path}; "
-                "for a new run, name another --run-dir"
+                "for a new run, name another --run-dir or remove this one"
             )
         self.path.mkdir(parents=True, exist_ok=True)
 
@@ -88,8 +89,31 @@ class RunDirectory:
         ):
             shutil.copyfileobj(source, target, 1 << 20)
 
-    def set_aside_after(self, step: int) -> list[Path]:
-        """Rename the checkpoints of later steps, and best.pt with them, to NAME.unused.
+    def lock(self) -> None:
+        """Keep other processes from working on this run, until this one ends.
+
+        Raises:
+            ValueError: another process has the lock.
+        """
+        try:
+            import fcntl
+        except ImportError:  # not on Windows
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 -- open as long as the lock
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"{self.path} is in use by another process: wait for it") from None
+
+    def unlock(self) -> None:
+        """Let other processes work on this run."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def set_aside_after(self, step: int, best_is_later: bool) -> list[Path]:
+        """Rename the checkpoints of later steps, and a best.pt of a later step, to NAME.unused.
 
         A run continued from an earlier checkpoint takes another path; were they left in place, the
         next `--resume` would take the newest of them and mix the two.
@@ -98,7 +122,7 @@ class RunDirectory:
             the files as they were called.
         """
         later = [self.checkpoint(saved) for saved in self.steps_saved() if saved > step]
-        if later and self.best_checkpoint.exists():
+        if best_is_later and self.best_checkpoint.exists():
             later.append(self.best_checkpoint)
         for file in later:
             os.replace(file, file.with_name(file.name + ".unused"))

@@ -1,6 +1,7 @@
 """The training loop. `Trainer.fit` is the loop; read it first, top to bottom.
 
-A run that was killed and resumed equals one that never stopped, bit for bit on the CPU, because
+A run that was killed and resumed equals one that never stopped, bit for bit on a CPU with the same
+number of threads, because
 nothing in a step depends on anything but the weights, the optimizer's state, the seed and the
 number of the step: the batch comes from a generator keyed by (seed, step), the learning rate is
 computed from the step, and nothing else is random once the weights are drawn.
@@ -242,9 +243,9 @@ class Trainer:
         kept = self.run.newest_checkpoint()
         return (
             f"step {step}: the loss is {loss}, the gradient norm {grad_norm}: training diverged. "
-            f"The step was not taken; the newest checkpoint is {kept or 'none'}. Try a smaller "
-            f"schedule.max_learning_rate (now {self.config.schedule.max_learning_rate}) or a "
-            "longer warm-up"
+            f"The step was not taken; the newest checkpoint is {kept or 'none'}. In a new run, try "
+            "a longer warm-up or a smaller schedule.max_learning_rate (now "
+            f"{self.config.schedule.max_learning_rate})"
         )
 
     # Evaluation.
@@ -373,7 +374,9 @@ class Trainer:
                 f"{source} was saved at step {self.step}, after the last step: "
                 f"max_steps is {self.config.max_steps}"
             )
-        for file in self.run.set_aside_after(self.step):
+        evaluated = [row for row in self.run.read_metrics() if "val_loss" in row]
+        best = min(evaluated, key=lambda row: row["val_loss"], default={"step": 0})
+        for file in self.run.set_aside_after(self.step, best["step"] > self.step):
             self._say(f"set aside: {file} (it is from a later step than {source})")
         if source is not None and not self.run.checkpoint(self.step).exists():
             self._save(self.step)  # it came from elsewhere; from here on it is this run's own
@@ -396,6 +399,7 @@ class Trainer:
         return _Progress(self.step, self.config.max_steps, self._say)
 
     def _result(self) -> TrainResult:
+        self.run.plot_losses()  # a session that was killed may have left it behind the metrics
         rows = self.run.read_metrics()
         # The training row is missing where a checkpoint came without the metrics of its run.
         train_row = {"train_loss": math.nan, **_last(rows, "train_loss")}

@@ -151,7 +151,7 @@ def _prepare(command: CommandLine, run: RunDirectory) -> Trainer:
     _say(_describe(config, trainer))
     if command.resume is not None:
         trainer.resume(command.resume_from)
-        _save_config(command.config, run)  # only now: what was refused must not replace it
+        _save_config(config, run)  # only now: what was refused must not replace it
         _say(f"going on after step {trainer.step}")
     return trainer
 

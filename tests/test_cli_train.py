@@ -281,6 +281,23 @@ class TestOwnText:
         vocab_size = yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"]
         assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
 
+    def test_a_run_stopped_before_its_vocabulary_was_known_resumes_with_the_right_size(
+        self, tiny, monkeypatch
+    ):
+        Path("few.txt").write_text("low lower lowest " * 300)
+
+        def stop(*_, **__):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as early:
+            early.setattr("cs336_basics.train.prepare_data", stop)
+            words = ["--data.train-path", "few.txt", "--run-dir", "run"]
+            assert main(["--config", tiny, *words]) == 130
+        with pytest.warns(UserWarning, match="no pair"):
+            assert main(["--resume", "run"]) == 0
+        vocab_size = yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"]
+        assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
+
     def test_a_tokenizer_with_a_gap_in_its_ids_is_refused(self, tiny, text, capsys):
         vocab = {byte: bytes([byte]) for byte in range(256)}
         Tokenizer({**vocab, 257: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save("gap")

@@ -284,7 +284,7 @@ def test_a_pickle_that_would_run_code_does_not(tmp_path, load, protocol):
         {0: frozenset([1])},
         {0: complex(1)},
         {0: Ellipsis},
-        {0: print},
+        {0: len},
         {0: b"a", 1: "b"},
         {0: b"a", 1.0: b"b"},
         {0: b"a", True: b"b"},

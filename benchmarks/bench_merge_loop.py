@@ -150,6 +150,7 @@ def learn(benchmark, trainer, word_counts, vocab_size, rounds):
     return merges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", CORPORA)
 @pytest.mark.parametrize("trainer", ["memoryview", "native"])
 def test_real_text(benchmark, trainer, text):
@@ -166,6 +167,7 @@ def learned_by_memoryview(corpus):
     return TRAINERS["memoryview"]().train_from_counts(corpus_counts(corpus), VOCAB_SIZE, [EOT])[1]
 
 
+@pytest.mark.slow
 def test_web_sized(benchmark):
     counts = web_word_counts(WEB_WORDS)
     benchmark.group = f"merge loop, {WEB_WORDS:,} distinct words, {VOCAB_SIZE:,} tokens"
@@ -186,6 +188,7 @@ def web_sized_peak_memory(counts):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [1, 10])
 @pytest.mark.parametrize("shape", HOSTILE)
 def test_hostile(benchmark, shape, megabytes):

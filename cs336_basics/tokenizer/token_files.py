@@ -22,6 +22,7 @@ from tqdm import tqdm
 import cs336_basics
 from cs336_basics._files import atomic_writer, printable_path, write_json
 from cs336_basics.pretokenization import chunk_ranges, read_range
+from cs336_basics.pretokenization.chunking import check_chunk_size
 from cs336_basics.pretokenization.inputs import is_plain_text
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.tokenizer.tokenizer import Tokenizer
@@ -86,8 +87,7 @@ def encode_file(
     metadata_path = _check_destination(destination, source, overwrite)
     if errors not in ("replace", "strict"):
         raise ValueError(f"errors is {errors!r}: it must be 'replace' or 'strict'")
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size is {chunk_size}: it must be at least one byte")
+    check_chunk_size(chunk_size)
     dtype = _token_dtype(tokenizer.vocab_size)
     num_workers = min(resolve_num_workers(num_workers), -(-size // chunk_size))
     ranges = chunk_ranges(source, chunk_size, tokenizer.special_tokens, tokenizer.pattern)

@@ -6,8 +6,8 @@ import pytest
 from corpora import Corpus, find_corpora
 from machine import machine_info
 
-DEFAULT_BYTES = 2_000_000
-DEFAULT_SECONDS = 2.0
+DEFAULT_BYTES = 5_000_000
+DEFAULT_SECONDS = 5.0
 
 
 def pytest_addoption(parser):

@@ -1,6 +1,6 @@
 """Text to counted words: split patterns, special tokens, safe byte ranges, counting."""
 
-from cs336_basics.pretokenization.chunking import chunk_ranges, read_range
+from cs336_basics.pretokenization.chunking import chunk_ranges, read_range, read_text_range
 from cs336_basics.pretokenization.counting import count_text, count_words
 from cs336_basics.pretokenization.inputs import count_texts
 from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
@@ -16,6 +16,7 @@ __all__ = [
     "count_words",
     "pretokenize",
     "read_range",
+    "read_text_range",
     "resolve_pattern",
     "split_special_tokens",
 ]

@@ -239,3 +239,26 @@ def read_range(path: str | os.PathLike[str], start: int, end: int) -> bytes:
             "were expected: the file became shorter while it was read"
         )
     return data
+
+
+def read_text_range(
+    path: str | os.PathLike[str], start: int, end: int, errors: str = "replace"
+) -> str:
+    """Return the text of the bytes [start, end) of a file, read as UTF-8.
+
+    Args:
+        errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, `"strict"` refuses them.
+
+    Raises:
+        ValueError: (`"strict"`) a byte that is not UTF-8, named with its place in the file; or as
+            `read_range`.
+    """
+    data = read_range(path, start, end)
+    try:
+        return data.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{os.fspath(path)}: byte {data[error.start]:#04x} at offset "
+            f"{start + error.start:,} is not valid UTF-8; "
+            'pass errors="replace" to read such bytes as U+FFFD'
+        ) from None

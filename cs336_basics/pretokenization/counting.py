@@ -20,7 +20,7 @@ from cs336_basics.pretokenization.chunking import (
     DEFAULT_CHUNK_SIZE,
     check_chunk_size,
     chunk_ranges,
-    read_range,
+    read_text_range,
 )
 from cs336_basics.pretokenization.inputs import count_piece, cut_into_pieces, is_plain_text
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
@@ -230,14 +230,7 @@ def count_range(
     path: Path, start: int, end: int, special_tokens: list[str], pattern: str, errors: str
 ) -> tuple[Counter[bytes], int]:
     """Return the counts of one byte range of a file, and its length in bytes."""
-    data = read_range(path, start, end)
-    try:
-        text = data.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path}: byte {data[error.start]:#04x} at offset {start + error.start:,} is not "
-            'valid UTF-8; pass errors="replace" to read such bytes as U+FFFD'
-        ) from None
+    text = read_text_range(path, start, end, errors)
     return count_text(text, special_tokens, pattern), end - start
 
 

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization.chunking import SafeCuts, chunk_ranges, read_range
+from cs336_basics.pretokenization.chunking import (
+    SafeCuts,
+    chunk_ranges,
+    read_range,
+    read_text_range,
+)
 from cs336_basics.pretokenization.splitting import pretokenize, split_special_tokens
 
 EOT = "<|endoftext|>"
@@ -111,3 +116,15 @@ def test_a_file_that_became_shorter_is_noticed(tmp_path):
     path.write_bytes(b"abc")
     with pytest.raises(ValueError, match="ended at byte 3"):
         read_range(path, 1, 10)
+
+
+def test_the_text_of_a_range(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes("\ufeffa\r\n".encode() + b"b\xe9c")
+    assert read_text_range(path, 0, 6) == "\ufeffa\r\n"
+    assert read_text_range(path, 3, 9) == "a\r\nb\ufffdc"
+    assert read_text_range(path, 3, 7, "strict") == "a\r\nb"
+    with pytest.raises(ValueError, match=r"text\.txt: byte 0xe9 at offset 7 is not valid UTF-8"):
+        read_text_range(path, 3, 9, "strict")
+    with pytest.raises(ValueError, match="ended at byte 9"):
+        read_text_range(path, 3, 10)

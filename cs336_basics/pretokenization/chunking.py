@@ -234,11 +234,16 @@ def read_range(path: str | os.PathLike[str], start: int, end: int) -> bytes:
         file.seek(start)
         data = file.read(end - start)
     if len(data) != end - start:
-        raise ValueError(
-            f"{os.fspath(path)} ended at byte {start + len(data):,} where bytes up to {end:,} "
-            "were expected: the file became shorter while it was read"
-        )
+        raise became_shorter(path, start + len(data), end)
     return data
+
+
+def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> ValueError:
+    """Return the error for a file that ends before bytes that it had when it was cut."""
+    return ValueError(
+        f"{os.fspath(path)} ended at byte {size:,} where bytes up to {expected:,} were expected: "
+        "the file became shorter while it was read"
+    )
 
 
 def read_text_range(

@@ -23,7 +23,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
-from cs336_basics.pretokenization.chunking import SafeCuts, next_cut, safe_blocks
+from cs336_basics.pretokenization.chunking import (
+    SafeCuts,
+    became_shorter,
+    next_cut,
+    safe_blocks,
+)
 from cs336_basics.pretokenization.patterns import resolve_pattern
 from cs336_basics.pretokenization.splitting import (
     check_special_tokens,
@@ -283,10 +288,7 @@ def _range(file: IO[bytes], path: str, start: int, end: int) -> Iterator[bytes]:
     while start < end:
         block = file.read(min(_BLOCK, end - start))
         if not block:
-            raise ValueError(
-                f"{path} ended at byte {start:,} where bytes up to {end:,} were expected: the "
-                "file became shorter while it was read"
-            )
+            raise became_shorter(path, start, end)
         start += len(block)
         yield block
 
@@ -300,11 +302,9 @@ def _json_rows(piece: Piece, field: str, errors: str) -> Iterator[tuple[str, str
         if piece.end == _WHOLE:
             lines = _lines(_decompressed(file, piece.path), 0)
         else:
-            # The line that lies across `start` belongs to the piece before.
-            start = piece.start
-            if start:
-                file.seek(start - 1)
-                start += len(file.readline()) - 1
+            start = _next_line(file, piece.start, piece.end)
+            if start == piece.end:
+                return
             lines = _lines(iter(lambda: file.read(_BLOCK), b""), start)
             file.seek(start)
         for place, line in lines:
@@ -313,6 +313,29 @@ def _json_rows(piece: Piece, field: str, errors: str) -> Iterator[tuple[str, str
             where = f"the line at byte {place:,}"
             if line.strip():
                 yield where, _field_of(line, field, errors, f"{piece.path}, {where}")
+        size = file.seek(0, os.SEEK_END) if piece.end != _WHOLE else 0
+        if size < piece.end:
+            raise became_shorter(piece.path, size, piece.end)
+
+
+def _next_line(file: IO[bytes], start: int, end: int) -> int:
+    """Return where the first line at or after `start` begins, or `end`, or where the file ends.
+
+    A line that lies across `start` belongs to the piece before, however far it goes on.
+    """
+    if start == 0:
+        return 0
+    place = start - 1
+    file.seek(place)
+    while place < end:
+        block = file.read(min(_BLOCK, end - place))
+        found = block.find(b"\n")
+        if found >= 0:
+            return place + found + 1
+        if not block:
+            return place
+        place += len(block)
+    return end
 
 
 def _lines(blocks: Iterable[bytes], place: int) -> Iterator[tuple[int, bytes]]:

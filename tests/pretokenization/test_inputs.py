@@ -228,3 +228,29 @@ def test_a_piece_that_vanishes_is_named(tmp_path):
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"rows\.jsonl"):
         count_piece(piece, [], "gpt2", "replace", "text")
+
+
+def test_a_line_longer_than_many_pieces(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    documents = ["a b", "word " * 2000, "c", "d " * 3000]
+    path.write_text(json_lines(documents).rstrip())
+    for piece_size in (10, 999, 4000):
+        assert count([path], field="text", piece_size=piece_size) == expected(documents)
+
+
+@pytest.mark.parametrize("lines_left", [0, 1, 5])
+def test_json_lines_that_became_shorter_are_noticed(tmp_path, lines_left):
+    path = tmp_path / "rows.jsonl"
+    line = b'{"text": "abc"}\n'
+    path.write_bytes(line * 8)
+    pieces = cut_into_pieces([path], field="text", piece_size=48)
+    path.write_bytes(line * lines_left)
+    counted = 0
+    for piece in pieces:
+        if piece.end <= lines_left * len(line):
+            counted += count_piece(piece, [], "gpt2", "replace", "text")[0][b"abc"]
+            continue
+        message = f"rows.jsonl ended at byte {lines_left * len(line)} where bytes up to {piece.end}"
+        with pytest.raises(ValueError, match=message):
+            count_piece(piece, [], "gpt2", "replace", "text")
+    assert counted == lines_left // 3 * 3

@@ -31,6 +31,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -38,6 +39,10 @@
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #if defined(__GNUC__) || defined(__clang__)
 #define CS336_PREFETCH_FOR_WRITE(address) __builtin_prefetch((address), 1)
@@ -52,6 +57,19 @@ inline double seconds_now() {
     return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
+// Ask for huge pages for memory that is not touched yet: small ones cost a fault for every 4 KiB.
+inline void ask_for_huge_pages(void* memory, size_t num_bytes) {
+#if defined(__linux__)
+    constexpr uintptr_t HUGE_PAGE = uintptr_t{2} << 20;
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
+    const uintptr_t first = (start + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    const uintptr_t last = (start + num_bytes) / HUGE_PAGE * HUGE_PAGE;
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#else
+    (void)memory, (void)num_bytes;
+#endif
+}
+
 struct MergeOptions {
     int64_t num_merges = 0;
     int64_t min_frequency = 1;  // a pair with a smaller count is not merged
@@ -59,6 +77,12 @@ struct MergeOptions {
     // Of equal counts the greatest bytes win; or, with `byte_ranks`, the smallest ranks: of a byte
     // the one given here (256 of them), of a merged token its id.
     const uint8_t* byte_ranks = nullptr;
+    // Asked now and then in the middle of long steps; `false` ends them with Interrupted.
+    bool (*keep_going)() = nullptr;
+};
+
+struct Interrupted : std::runtime_error {
+    Interrupted() : std::runtime_error("interrupted") {}
 };
 
 // What the caller sees; the two widths of token ids are behind it.
@@ -66,7 +90,8 @@ class MergeLoop {
 public:
     virtual ~MergeLoop() = default;
 
-    // Learn merges for about `seconds`; return whether there is more to learn.
+    // Learn merges for about `seconds`; return whether there is more to learn. After an exception
+    // nothing more can be learned.
     virtual bool run(double seconds) = 0;
 
     std::vector<std::pair<uint32_t, uint32_t>> merges;  // token ids: bytes, then merges in order
@@ -157,6 +182,21 @@ private:
         uint32_t places = 0;
     };
 
+    // Asks `keep_going` every few million steps of a long pass.
+    class Watch {
+    public:
+        explicit Watch(const MergeOptions& options) : keep_going_(options.keep_going) {}
+        void at(size_t step) {
+            if (step < next_) return;
+            next_ = step + (size_t{1} << 22);
+            if (keep_going_ && !keep_going_()) throw Interrupted();
+        }
+
+    private:
+        bool (*keep_going_)();
+        size_t next_ = size_t{1} << 22;
+    };
+
     const MergeOptions options_;
     const int64_t floor_;
     const bool by_rank_;
@@ -198,9 +238,12 @@ private:
             throw std::overflow_error(
                 "the distinct words have 4 GiB or more together, more than the native trainer can "
                 "address; drop the rarest words, or count with a pattern that splits more");
+        cells_.reserve(num_cells);
+        ask_for_huge_pages(cells_.data(), num_cells * sizeof(Token));
         cells_.resize(num_cells);
         num_left_ = num_cells;
         byte_pairs_.resize(256 * 256);
+        Watch watch(options_);
         Position position = 0;
         cells_[position++] = NO_TOKEN;
         for (int64_t word : words_by_count(offsets, counts, num_words)) {
@@ -209,6 +252,7 @@ private:
                 run_count_.push_back(counts[word]);
             }
             for (int64_t i = offsets[word]; i < offsets[word + 1]; i++) {
+                watch.at(position);
                 cells_[position++] = data[i];
                 if (i + 1 < offsets[word + 1]) {
                     BytePair& pair = byte_pairs_[data[i] << 8 | data[i + 1]];
@@ -273,7 +317,9 @@ private:
         }
         for (Pair& pair : pairs_)
             next[pair.left << 8 | pair.right] = pair.postings = allocate(pair.num_postings);
+        Watch watch(options_);
         for (Position p = 1; p + 1 < cells_.size(); p++) {
+            watch.at(p);
             if (cells_[p] == NO_TOKEN || cells_[p + 1] == NO_TOKEN) continue;
             Position*& place = next[cells_[p] << 8 | cells_[p + 1]];
             if (place) *place++ = p;
@@ -337,6 +383,7 @@ private:
     // they are too long to be merged.
     template <class Function>
     void for_each_pair(Function function) {
+        Watch watch(options_);
         size_t run = 0;
         Position p = 1;
         while (p < cells_.size()) {
@@ -344,6 +391,7 @@ private:
             Token left = cells_[p], right;
             Position q = p + length_[left];
             while ((right = cells_[q]) != NO_TOKEN) {
+                watch.at(p);
                 if (fits(left, right)) function(p, key_of(left, right), run_count_[run]);
                 p = q;
                 left = right;
@@ -402,12 +450,17 @@ private:
         Token* cells = cells_.data();
         Neighbour* before = before_.data();
         Neighbour* after = after_.data();
+        Watch watch(options_);
         places_.clear();
-        places_.reserve(pair.num_postings);
+        if (pair.num_postings > places_.capacity()) {
+            places_.reserve(pair.num_postings);
+            ask_for_huge_pages(places_.data(), places_.capacity() * sizeof(Place));
+        }
         touched_before_.clear();
         touched_after_.clear();
         size_t run = run_of(postings[0]);
         for (uint32_t i = 0; i < pair.num_postings; i++) {
+            watch.at(i);
             if (i + AHEAD < pair.num_postings) CS336_PREFETCH_FOR_WRITE(cells + postings[i + AHEAD]);
             const Position p = postings[i], q = p + length_a, end = q + length_b;
             if (cells[p] != a || cells[q] != b) continue;  // stale
@@ -509,6 +562,7 @@ private:
         if (free_.empty() || free_.front().first < size) {
             const size_t block_size = std::max<size_t>(size, 1 << 16);
             blocks_.emplace_back(new Position[block_size]);
+            ask_for_huge_pages(blocks_.back().get(), block_size * sizeof(Position));
             release(blocks_.back().get(), block_size);
         }
         std::pop_heap(free_.begin(), free_.end());

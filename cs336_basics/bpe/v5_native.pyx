@@ -31,6 +31,7 @@ cdef extern from "merge_loop.hpp" namespace "cs336" nogil:
         int64_t min_frequency
         int64_t max_token_length
         const uint8_t* byte_ranks
+        cbool (*keep_going)() noexcept
 
     cdef cppclass CMergeLoop "cs336::MergeLoop":
         cbool run(double seconds) except +
@@ -42,6 +43,16 @@ cdef extern from "merge_loop.hpp" namespace "cs336" nogil:
     unique_ptr[CMergeLoop] make_merge_loop(
         const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
         const MergeOptions& options) except +
+
+cdef extern from "Python.h":
+    # (As the C function is: the exception that it sets is raised where the merge loop ends.)
+    int PyErr_CheckSignals()
+
+
+cdef cbool keep_going() noexcept with gil:
+    """Run what signals ask for, Ctrl-C above all; tell whether it raised nothing."""
+    return PyErr_CheckSignals() == 0
+
 
 # Seconds between two looks at the progress bar and at Ctrl-C.
 cdef double SLICE = 0.1
@@ -93,6 +104,7 @@ class NativeTrainer(BPE_Trainer):
         if self.max_token_length is not None:
             options.max_token_length = min(self.max_token_length, INT64_MAX)
         options.byte_ranks = &byte_ranks[0] if self.tie_break == "huggingface" else NULL
+        options.keep_going = keep_going
         with nogil:
             loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0], num_words, options))
         while more:

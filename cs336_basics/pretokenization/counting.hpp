@@ -566,7 +566,10 @@ class FileCounting {
     void start_merging() {
         crew_.join();
         std::vector<WordTable*> tables;
-        for (auto& worker : workers_) tables.push_back(&worker->table);
+        for (auto& worker : workers_) {
+            tables.push_back(&worker->table);
+            worker->buffer = Buffer();  // a text without a cut would still be held whole
+        }
         words_.prepare(std::move(tables));
         crew_.start(num_threads_, words_.num_parts(), [this](int, size_t part) {
             words_.merge_part(part);
@@ -603,6 +606,8 @@ class FileCounting {
   private:
     // Bytes that are read beyond a block at first: a safe cut is rarely further away.
     static constexpr size_t BEYOND = 4096;
+    // More is read step by step, so that a text without a cut does not keep Ctrl-C waiting.
+    static constexpr size_t MOST_BEYOND = size_t{16} << 20;
 
     struct Worker {
         Worker(const Splitting& splitting, const std::atomic<bool>& cancelled)
@@ -665,7 +670,8 @@ class FileCounting {
             if (end < known || whole) return {};
             if (crew_.cancelled) throw Cancelled();
             const Failure failure =
-                read_to(worker, file, view, view.origin + view.size + std::max(view.size, BEYOND));
+                read_to(worker, file, view,
+                        view.origin + view.size + std::clamp(view.size, BEYOND, MOST_BEYOND));
             if (failure.kind) return failure;
         }
     }

@@ -1,6 +1,7 @@
 """What only `native` has: flat arrays, thresholds that fall, wide token ids, time slices."""
 
 import random
+import signal
 import subprocess
 import sys
 import warnings
@@ -192,6 +193,24 @@ def test_interrupts_and_progress_between_slices():
     with pytest.raises(KeyboardInterrupt):
         watched.train_from_counts(counts, 256 + 20_000)
     assert len(watched.steps) == 2
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.3])
+def test_a_signal_ends_the_merge_loop(seconds):
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    # Ten words of megabytes: laying them out takes longer than the first wait.
+    word = random.Random(4).randbytes(3_000_000).translate(LETTERS)
+    arrays = flat({word[i:]: 1 for i in range(10)})
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            TRAINERS["native"]()._learn_merges_flat(*arrays, 10**6)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_words_that_no_position_can_address_are_refused():

@@ -2,9 +2,15 @@
 
 import gzip
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
+import time
 import warnings
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +31,7 @@ except ImportError:
     zstd = pytest.importorskip("backports.zstd")
 
 EOT = "<|endoftext|>"
+ROOT = Path(__file__).parents[2]
 RNG = random.Random(336)
 PARTS = ["the cat", " sat", "\n", "  ", "\u00e9\u597d", "'s", EOT, " 12", "\r\n"]
 DOCUMENTS = ["".join(RNG.choices(PARTS, k=RNG.randint(0, 30))) for _ in range(200)]
@@ -228,6 +235,39 @@ def test_a_piece_that_vanishes_is_named(tmp_path):
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"rows\.jsonl"):
         count_piece(piece, [], "gpt2", "replace", "text")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+@pytest.mark.parametrize("ending", ["jsonl", "txt.gz"])
+def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
+    text = "Many words of a text that is read again and again.\n" * 20_000
+    path = tmp_path / f"text.{ending}"
+    path.write_bytes(
+        json_lines([text]).encode() if ending == "jsonl" else gzip.compress(text.encode(), 1)
+    )
+    script = (
+        "import sys\n"
+        "from cs336_basics.pretokenization import count_words\n"
+        "if __name__ == '__main__':\n"
+        "    print('begun', flush=True)\n"
+        "    count_words([sys.argv[1]] * 5000, num_workers=2, field='text')\n"
+        "    print('ended', flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=ROOT,
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(1.5)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it, too
+        # (It ends when the workers have ended: they hold the same pipes.)
+        output, errors = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+    assert output == ""
 
 
 def test_a_line_longer_than_many_pieces(tmp_path):

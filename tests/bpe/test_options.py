@@ -1,9 +1,12 @@
 """min_frequency, max_token_length and tie_break: the same in every trainer."""
 
 import json
+import os
 import warnings
 from collections import Counter
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 from cs336_basics import TRAINERS, train_bpe
 from cs336_basics.bpe.trainer import huggingface_byte_ranks
 from cs336_basics.datasets import write_sample
-from cs336_basics.pretokenization import count_text, count_words
+from cs336_basics.pretokenization import count_text, count_texts, count_words
 
 EOT = "<|endoftext|>"
 TIES = ("lexicographic", "huggingface")
@@ -183,12 +186,13 @@ def huggingface_merges(texts, num_merges, *, special_tokens=(EOT,), **options):
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     byte_level = tokenizers.pre_tokenizers.ByteLevel
     tokenizer.pre_tokenizer = byte_level(add_prefix_space=False, use_regex=True)
+    options = {"initial_alphabet": byte_level.alphabet(), **options}
+    alphabet = len(options["initial_alphabet"] or set("".join(texts).encode()))
     tokenizer.train_from_iterator(
         texts,
         tokenizers.trainers.BpeTrainer(
-            vocab_size=256 + len(special_tokens) + num_merges,
+            vocab_size=alphabet + len(special_tokens) + num_merges,
             special_tokens=list(special_tokens),
-            initial_alphabet=byte_level.alphabet(),
             show_progress=False,
             **options,
         ),
@@ -238,6 +242,58 @@ def test_equals_tokenizers_on_the_sample(tmp_path, num_special):
         )[1]
         assert merges == expected, name
     assert expected != train_bpe(path, 256 + len(special_tokens) + 1200, special_tokens)[1]
+
+
+CORPORA = Path(os.environ.get("CS336_DATA", "/nonexistent"))
+MEGABYTES = {
+    "blogs": 10,
+    "code_python": 6,
+    "multi_ar_openiti": 4,
+    "multi_emoji": 2,
+    "multi_ja_aozora": 4,
+    "multi_misc": 4,
+    "multi_zh_wiki": 4,
+    "tinystories_ru": 6,
+}
+
+
+@cache
+def many_languages():
+    """40 MB of text, documents apart, and their word counts."""
+    texts = []
+    for name, megabytes in MEGABYTES.items():
+        with open(CORPORA / f"{name}.txt", "rb") as file:
+            text = file.read(megabytes * 1_000_000).decode("utf-8", "replace")
+        texts += text.split(EOT)
+    return texts, count_texts(texts)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not all((CORPORA / f"{name}.txt").exists() for name in MEGABYTES),
+    reason=f"CS336_DATA does not name a folder with {', '.join(MEGABYTES)}",
+)
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({}, {}),
+        ({"min_frequency": 500}, {"min_frequency": 500}),
+        ({"max_token_length": 5}, {"max_token_length": 6}),
+        # Without an initial alphabet it takes the bytes of the text: the same order among them.
+        ({}, {"initial_alphabet": []}),
+    ],
+    ids=repr,
+)
+def test_equals_tokenizers_on_many_languages(ours, theirs):
+    texts, word_counts = many_languages()
+    expected = huggingface_merges(texts, 32_000, **theirs)
+    assert len(expected) == 32_000 or "min_frequency" in ours
+    for name in ("memoryview", "native"):
+        merges = train_counts(name, word_counts, 32_000, tie_break="huggingface", **ours)[1]
+        # (Not the lists: of long ones pytest would take hours to show the difference.)
+        assert len(merges) == len(expected)
+        different = [i for i, pair in enumerate(merges) if pair != expected[i]]
+        assert not different, (different[:5], merges[different[0]], expected[different[0]])
 
 
 def test_equals_ffbpe(tmp_path):

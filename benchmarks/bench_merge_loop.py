@@ -1,11 +1,9 @@
 """The merge loop alone: counted words in, merges out.
 
-On real text at 32,000 tokens (where CS336_DATA has it), on word counts of the size and profile of
-OpenWebText, and on hostile input of 1 MB and of 10 MB, for which a merge loop without care takes
-hours: ten times the input may take twelve times as long.
+On real text at 32,000 tokens (where CS336_DATA has it), and on word counts of the size and profile
+of OpenWebText. For hostile input see `hostile.py`.
 """
 
-import random
 import tempfile
 import time
 import warnings
@@ -117,15 +115,6 @@ def hash_rows(rows):
     return mixed
 
 
-LETTERS = bytes(97 + i % 26 for i in range(256))
-HOSTILE = {
-    "one letter": lambda n: {b"a" * n: 1},
-    "ab": lambda n: {b"ab" * (n // 2): 1},
-    "random letters": lambda n: {random.Random(1).randbytes(n).translate(LETTERS): 1},
-    "distinct words, all tied": lambda n: {b"%07d" % i: 1 for i in range(n // 10)},
-}
-
-
 @cache
 def corpus_counts(name):
     path = data_directory() / f"{name}.txt"
@@ -186,11 +175,3 @@ def web_sized_peak_memory(counts):
             f"counts = WordCounts.load('{directory}/counts.npz')\n"
             f"TRAINERS['native']().train_from_counts(counts, {VOCAB_SIZE}, [{EOT!r}])"
         )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("megabytes", [1, 10])
-@pytest.mark.parametrize("shape", HOSTILE)
-def test_hostile(benchmark, shape, megabytes):
-    benchmark.group = f"merge loop, hostile: {shape}"
-    learn(benchmark, "native", HOSTILE[shape](megabytes * 1_000_000), VOCAB_SIZE, 3)

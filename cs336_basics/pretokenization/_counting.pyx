@@ -123,7 +123,8 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     for name, size in zip(names, sizes, strict=True):
         c_paths.push_back(<string>os.fsencode(name))
         c_sizes.push_back(size)
-    job.reset(new FileCounting(c_paths, c_sizes, splitting, min(num_workers, 1 << 16), block_size))
+    num_workers, block_size = min(num_workers, 1 << 16), min(block_size, 1 << 48)
+    job.reset(new FileCounting(c_paths, c_sizes, splitting, num_workers, block_size))
     try:
         job.get().start_counting()
         finish_phase(job.get(), names, progress_callback)

@@ -114,6 +114,12 @@ def test_any_bytes(tmp_path_factory, data, block_size, pattern):
     assert counts == expected_counts(data, tokens, pattern)
 
 
+def test_one_block_of_any_size(hostile_file):
+    for block_size in (len(HOSTILE), 2**63, 2**64 - 1, 10**30):
+        counts = count_words_native(hostile_file, [EOT], block_size=block_size)
+        assert counts == expected_counts(HOSTILE)
+
+
 def test_long_words_and_many_words(tmp_path):
     rng = random.Random(5)
     words = ["x" * n for n in (*range(1, 70), 1000, 300_000)]

@@ -25,6 +25,8 @@ WEB_WORDS = 6_600_000
 """Distinct words of OpenWebText, 11.9 GB."""
 LONGEST = 24
 
+learned_by_memoryview = {}  # corpus -> merges
+
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
 
 
@@ -148,12 +150,14 @@ def test_real_text(benchmark, trainer, text):
         pytest.skip(f"set CS336_DATA to a directory that holds {text}.txt")
     benchmark.group = f"merge loop, {text}, {VOCAB_SIZE:,} tokens"
     merges = learn(benchmark, trainer, word_counts, VOCAB_SIZE, 3 if trainer == "native" else 1)
-    assert merges == learned_by_memoryview(text)
-
-
-@cache
-def learned_by_memoryview(corpus):
-    return TRAINERS["memoryview"]().train_from_counts(corpus_counts(corpus), VOCAB_SIZE, [EOT])[1]
+    if trainer == "memoryview":
+        learned_by_memoryview[text] = merges
+    elif text not in learned_by_memoryview:
+        memoryview = TRAINERS["memoryview"]()
+        _, expected = memoryview.train_from_counts(word_counts, VOCAB_SIZE, [EOT])
+        learned_by_memoryview[text] = expected
+    # (Not the lists themselves: of long ones pytest would show the difference for hours.)
+    assert hash(tuple(merges)) == hash(tuple(learned_by_memoryview[text]))
 
 
 @pytest.mark.slow

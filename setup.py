@@ -16,6 +16,7 @@ EXTENSIONS = [
         ["cs336_basics/pretokenization/_counting.pyx"],
         "c++",
     ),
+    ("cs336_basics.tokenizer._encoder", ["cs336_basics/tokenizer/_encoder.pyx"], "c++"),
     ("cs336_basics.bpe.v4_memoryview", ["cs336_basics/bpe/v4_memoryview.pyx"], "c++"),
     ("cs336_basics.bpe.v5_native", ["cs336_basics/bpe/v5_native.pyx"], "c++"),
 ]

@@ -41,6 +41,12 @@ namespace cs336 {
 class Buffer {
   public:
     uint8_t* data() { return data_.get(); }
+    // Give back the memory if it is more than that.
+    void trim(size_t most) {
+        if (capacity_ <= most) return;
+        data_.reset();
+        capacity_ = 0;
+    }
     // Make room for `size` bytes and the padding that the table wants; the first `keep` bytes stay.
     void reserve(size_t size, size_t keep) {
         if (size + WORD_PADDING <= capacity_) return;
@@ -60,6 +66,7 @@ class Buffer {
 
 struct Occurrence {
     size_t position, length;  // length 0: there is none
+    size_t token;             // its place among the tokens, the longest first
 };
 
 class SpecialTokens {
@@ -106,10 +113,10 @@ class SpecialTokens {
     Occurrence find_any(const uint8_t* text, size_t size, size_t from) const {
         for (size_t i = from; i < size; ++i) {
             for (const uint32_t token : by_first_byte_[text[i]]) {
-                if (matches(token, text, size, i)) return {i, tokens_[token].size()};
+                if (matches(token, text, size, i)) return {i, tokens_[token].size(), token};
             }
         }
-        return {size, 0};
+        return {size, 0, 0};
     }
 
     // Whether a token starts before `place` and ends after it.
@@ -183,10 +190,10 @@ class Occurrences {
 
     Occurrence next(size_t from) {
         if (tokens_.size() > FEW) return tokens_.find_any(text_, size_, from);
-        Occurrence first = {size_, 0};
+        Occurrence first = {size_, 0, 0};
         for (size_t i = 0; i < tokens_.size(); ++i) {
             if (next_[i] < from) next_[i] = tokens_.find_one(i, text_, size_, from);
-            if (next_[i] < first.position) first = {next_[i], tokens_.length(i)};
+            if (next_[i] < first.position) first = {next_[i], tokens_.length(i), i};
         }
         return first;
     }
@@ -400,12 +407,12 @@ class FlatWords {
 
 // What went wrong, in values from which a message can be made.
 struct Failure {
-    enum Kind { NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND };
+    enum Kind { NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, ABSENT_BYTE };
     Kind kind = NONE;
     size_t file = 0;
     uint64_t offset = 0;
     uint64_t expected = 0;  // SHORTER: bytes up to here were there before
-    int code = 0;           // SYSTEM: errno; NOT_UTF8: the byte
+    int code = 0;           // SYSTEM: errno; NOT_UTF8, ABSENT_BYTE: the byte
     std::string message;    // OTHER_KIND
 };
 
@@ -536,13 +543,29 @@ class InputFile {
     int descriptor_ = -1;
 };
 
-// Counting files: `start_counting`, `wait`, `start_merging`, `wait`, `start_writing`, `wait`.
-class FileCounting {
+// Cuts files into blocks that can be split into pre-tokens one by one.
+class BlockReader {
   public:
-    FileCounting(std::vector<std::string> paths, std::vector<uint64_t> sizes, Splitting splitting,
-                 int num_threads, size_t block_size)
-        : splitting_(std::move(splitting)),
-          cuts_(splitting_.tokens, !splitting_.cl100k),
+    // What one thread needs to read.
+    struct Place {
+        Buffer buffer;
+        InputFile file;
+        size_t file_index = SIZE_MAX;
+    };
+
+    // A part of a file. WORD_PADDING bytes behind it are readable.
+    struct Text {
+        uint8_t* data;
+        size_t size;
+        size_t file;
+        uint64_t offset;     // in the file
+        uint64_t num_bytes;  // of the block, for progress: all blocks together are the files
+    };
+
+    // `tokens` must outlive this object. `line_feeds`: the pattern lets a text be cut before one.
+    BlockReader(const SpecialTokens& tokens, bool line_feeds, std::vector<std::string> paths,
+                std::vector<uint64_t> sizes, size_t block_size)
+        : cuts_(tokens, line_feeds),
           paths_(std::move(paths)),
           sizes_(std::move(sizes)),
           block_size_(block_size) {
@@ -552,14 +575,105 @@ class FileCounting {
             blocks += size_t((size + block_size - 1) / block_size);
         }
         first_block_.push_back(blocks);
-        num_threads_ = int(std::max<size_t>(1, std::min(size_t(num_threads), blocks)));
+    }
+
+    size_t num_blocks() const { return first_block_.back(); }
+
+    // Read the text that belongs to a block: from its first cut to the first cut behind it.
+    Failure read(size_t block, Place& place, const std::atomic<bool>& cancelled, Text& text) const {
+        const size_t file =
+            std::upper_bound(first_block_.begin(), first_block_.end(), block) - first_block_.begin() - 1;
+        const uint64_t file_size = sizes_[file];
+        const uint64_t low = uint64_t(block - first_block_[file]) * block_size_;
+        const uint64_t high = std::min<uint64_t>(file_size, low + block_size_);
+        if (place.file_index != file) {
+            place.file_index = SIZE_MAX;
+            if (const int code = place.file.open(paths_[file])) {
+                return {Failure::SYSTEM, file, 0, 0, code, ""};
+            }
+            place.file_index = file;
+        }
+        View view = {low - std::min<uint64_t>(low, cuts_.margin()), 0};
+        Failure failure = read_to(place, file, view, high + cuts_.margin() + BEYOND);
+        if (failure.kind) return failure;
+
+        // The texts between the cuts belong to the block in which they begin.
+        size_t start = size_t(low - view.origin), end = size_t(high - view.origin);
+        if (low > 0) start = cuts_.first(place.buffer.data(), view.size, start, end);
+        if (start < end) {
+            failure = find_end(place, file, cancelled, view, end);
+            if (failure.kind) return failure;
+        }
+        text = {place.buffer.data() + start, end - start, file, view.origin + start, high - low};
+        return {};
+    }
+
+  private:
+    // Bytes that are read beyond a block at first: a safe cut is rarely further away.
+    static constexpr size_t BEYOND = 4096;
+    // More is read step by step, so that a text without a cut does not keep Ctrl-C waiting.
+    static constexpr size_t MOST_BEYOND = size_t{16} << 20;
+
+    // The bytes of a file around a block, as far as they are read.
+    struct View {
+        uint64_t origin;  // offset in the file
+        size_t size;
+    };
+
+    // Move `end` to the first cut at or after it, or to the end of the file; reads on as needed.
+    Failure find_end(Place& place, size_t file, const std::atomic<bool>& cancelled, View& view,
+                     size_t& end) const {
+        for (;;) {
+            const bool whole = view.origin + view.size == sizes_[file];
+            // Up to here everything is known that a cut depends on.
+            const size_t known = whole ? view.size : view.size - cuts_.margin();
+            end = cuts_.first(place.buffer.data(), view.size, end, known);
+            if (end < known || whole) return {};
+            if (cancelled) throw Cancelled();
+            const Failure failure =
+                read_to(place, file, view,
+                        view.origin + view.size + std::clamp(view.size, BEYOND, MOST_BEYOND));
+            if (failure.kind) return failure;
+        }
+    }
+
+    // Read on up to `target` or the end of the file.
+    Failure read_to(Place& place, size_t file, View& view, uint64_t target) const {
+        const uint64_t from = view.origin + view.size;
+        const uint64_t to = std::min(target, sizes_[file]);
+        place.buffer.reserve(size_t(to - view.origin), view.size);
+        const int64_t got = place.file.read(from, place.buffer.data() + view.size, size_t(to - from));
+        if (got < 0) return {Failure::SYSTEM, file, from, 0, int(-got), ""};
+        view.size += size_t(got);
+        if (from + uint64_t(got) < to) {
+            return {Failure::SHORTER, file, from + uint64_t(got), sizes_[file], 0, ""};
+        }
+        return {};
+    }
+
+    const SafeCuts cuts_;
+    const std::vector<std::string> paths_;
+    const std::vector<uint64_t> sizes_;
+    std::vector<size_t> first_block_;
+    const size_t block_size_;
+};
+
+// Counting files: `start_counting`, `wait`, `start_merging`, `wait`, `start_writing`, `wait`.
+class FileCounting {
+  public:
+    FileCounting(std::vector<std::string> paths, std::vector<uint64_t> sizes, Splitting splitting,
+                 int num_threads, size_t block_size)
+        : splitting_(std::move(splitting)),
+          reader_(splitting_.tokens, !splitting_.cl100k, std::move(paths), std::move(sizes),
+                  block_size) {
+        num_threads_ = int(std::max<size_t>(1, std::min(size_t(num_threads), reader_.num_blocks())));
         for (int i = 0; i < num_threads_; ++i) {
             workers_.emplace_back(new Worker(splitting_, crew_.cancelled));
         }
     }
 
     void start_counting() {
-        crew_.start(num_threads_, first_block_.back(),
+        crew_.start(num_threads_, reader_.num_blocks(),
                     [this](int thread, size_t block) { return count_block(*workers_[thread], block); });
     }
 
@@ -568,7 +682,7 @@ class FileCounting {
         std::vector<WordTable*> tables;
         for (auto& worker : workers_) {
             tables.push_back(&worker->table);
-            worker->buffer = Buffer();  // a text without a cut would still be held whole
+            worker->place.buffer = Buffer();  // a text without a cut would still be held whole
         }
         words_.prepare(std::move(tables));
         crew_.start(num_threads_, words_.num_parts(), [this](int, size_t part) {
@@ -604,98 +718,28 @@ class FileCounting {
     uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
 
   private:
-    // Bytes that are read beyond a block at first: a safe cut is rarely further away.
-    static constexpr size_t BEYOND = 4096;
-    // More is read step by step, so that a text without a cut does not keep Ctrl-C waiting.
-    static constexpr size_t MOST_BEYOND = size_t{16} << 20;
-
     struct Worker {
         Worker(const Splitting& splitting, const std::atomic<bool>& cancelled)
             : counter(splitting, cancelled) {}
         WordTable table;
         TextCounter counter;
-        Buffer buffer;
-        InputFile file;
-        size_t file_index = SIZE_MAX;
-    };
-
-    // The bytes of a file around a block, as far as they are read.
-    struct View {
-        uint64_t origin;  // offset in the file
-        size_t size;
+        BlockReader::Place place;
     };
 
     Failure count_block(Worker& worker, size_t block) {
-        const size_t file =
-            std::upper_bound(first_block_.begin(), first_block_.end(), block) - first_block_.begin() - 1;
-        const uint64_t file_size = sizes_[file];
-        const uint64_t low = uint64_t(block - first_block_[file]) * block_size_;
-        const uint64_t high = std::min<uint64_t>(file_size, low + block_size_);
-        if (worker.file_index != file) {
-            worker.file_index = SIZE_MAX;
-            if (const int code = worker.file.open(paths_[file])) {
-                return {Failure::SYSTEM, file, 0, 0, code, ""};
-            }
-            worker.file_index = file;
-        }
-        View view = {low - std::min<uint64_t>(low, cuts_.margin()), 0};
-        Failure failure = read_to(worker, file, view, high + cuts_.margin() + BEYOND);
+        BlockReader::Text text;
+        const Failure failure = reader_.read(block, worker.place, crew_.cancelled, text);
         if (failure.kind) return failure;
-
-        // The texts between the cuts belong to the block in which they begin.
-        size_t start = size_t(low - view.origin);
-        const size_t stop = size_t(high - view.origin);
-        if (low > 0) start = cuts_.first(worker.buffer.data(), view.size, start, stop);
-        if (start < stop) {
-            size_t end = stop;
-            failure = find_end(worker, file, view, end);
-            if (failure.kind) return failure;
-            const uint8_t* text = worker.buffer.data() + start;
-            const size_t invalid = worker.counter.count(text, end - start, worker.table);
-            if (invalid < end - start) {
-                return {Failure::NOT_UTF8, file, view.origin + start + invalid, 0, text[invalid], ""};
-            }
+        const size_t invalid = worker.counter.count(text.data, text.size, worker.table);
+        if (invalid < text.size) {
+            return {Failure::NOT_UTF8, text.file, text.offset + invalid, 0, text.data[invalid], ""};
         }
-        bytes_done_.fetch_add(high - low, std::memory_order_relaxed);
+        bytes_done_.fetch_add(text.num_bytes, std::memory_order_relaxed);
         return {};
     }
 
-    // Move `end` to the first cut at or after it, or to the end of the file; reads on as needed.
-    Failure find_end(Worker& worker, size_t file, View& view, size_t& end) {
-        for (;;) {
-            const bool whole = view.origin + view.size == sizes_[file];
-            // Up to here everything is known that a cut depends on.
-            const size_t known = whole ? view.size : view.size - cuts_.margin();
-            end = cuts_.first(worker.buffer.data(), view.size, end, known);
-            if (end < known || whole) return {};
-            if (crew_.cancelled) throw Cancelled();
-            const Failure failure =
-                read_to(worker, file, view,
-                        view.origin + view.size + std::clamp(view.size, BEYOND, MOST_BEYOND));
-            if (failure.kind) return failure;
-        }
-    }
-
-    // Read on up to `target` or the end of the file.
-    Failure read_to(Worker& worker, size_t file, View& view, uint64_t target) {
-        const uint64_t from = view.origin + view.size;
-        const uint64_t to = std::min(target, sizes_[file]);
-        worker.buffer.reserve(size_t(to - view.origin), view.size);
-        const int64_t got = worker.file.read(from, worker.buffer.data() + view.size, size_t(to - from));
-        if (got < 0) return {Failure::SYSTEM, file, from, 0, int(-got), ""};
-        view.size += size_t(got);
-        if (from + uint64_t(got) < to) {
-            return {Failure::SHORTER, file, from + uint64_t(got), sizes_[file], 0, ""};
-        }
-        return {};
-    }
-
-    Splitting splitting_;
-    SafeCuts cuts_;
-    std::vector<std::string> paths_;
-    std::vector<uint64_t> sizes_;
-    std::vector<size_t> first_block_;
-    size_t block_size_;
+    const Splitting splitting_;
+    const BlockReader reader_;
     int num_threads_;
     std::atomic<uint64_t> bytes_done_{0};
     std::vector<std::unique_ptr<Worker>> workers_;

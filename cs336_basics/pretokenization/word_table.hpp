@@ -116,13 +116,16 @@ inline WordKey make_key(const uint8_t* word, size_t length) {
     return {low, high, hash_two(low, high)};
 }
 
-// Memory for entries: all zero, and on huge pages where the system has them. They must be asked for
+// Memory for entries of 32 bytes: all zero, and on huge pages where the system has them. They must be asked for
 // before the first touch; with small pages every look-up would also miss the address cache.
+template <class Entry>
 class EntryArray {
+    static_assert(sizeof(Entry) == 32, "entries are aligned to their size");
+
   public:
     EntryArray() = default;
     explicit EntryArray(size_t size) : size_(size) {
-        const size_t num_bytes = size * sizeof(WordEntry);
+        const size_t num_bytes = size * sizeof(Entry);
 #if defined(__linux__)
         if (num_bytes >= HUGE_PAGE) {
             mapped_ = (num_bytes + 2 * HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -132,14 +135,14 @@ class EntryArray {
             memory_ = memory;
             const uintptr_t aligned =
                 (reinterpret_cast<uintptr_t>(memory) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-            entries_ = reinterpret_cast<WordEntry*>(aligned);
+            entries_ = reinterpret_cast<Entry*>(aligned);
             madvise(entries_, num_bytes, MADV_HUGEPAGE);
             return;
         }
 #endif
-        memory_ = std::calloc(size + 1, sizeof(WordEntry));
+        memory_ = std::calloc(size + 1, sizeof(Entry));
         if (!memory_) throw std::bad_alloc();
-        entries_ = reinterpret_cast<WordEntry*>(
+        entries_ = reinterpret_cast<Entry*>(
             (reinterpret_cast<uintptr_t>(memory_) + 31) / 32 * 32);
     }
     EntryArray(EntryArray&& other) noexcept { swap(other); }
@@ -158,8 +161,8 @@ class EntryArray {
     }
 
     size_t size() const { return size_; }
-    WordEntry& operator[](size_t i) { return entries_[i]; }
-    const WordEntry& operator[](size_t i) const { return entries_[i]; }
+    Entry& operator[](size_t i) { return entries_[i]; }
+    const Entry& operator[](size_t i) const { return entries_[i]; }
 
   private:
     static constexpr size_t HUGE_PAGE = size_t{2} << 20;
@@ -171,7 +174,7 @@ class EntryArray {
         std::swap(mapped_, other.mapped_);
     }
 
-    WordEntry* entries_ = nullptr;
+    Entry* entries_ = nullptr;
     size_t size_ = 0;
     void* memory_ = nullptr;
     size_t mapped_ = 0;
@@ -257,7 +260,7 @@ class WordTable {
 
     // Free the entries; the bytes of long words stay.
     void clear_entries() {
-        entries_ = EntryArray();
+        entries_ = EntryArray<WordEntry>();
         size_ = 0;
     }
 
@@ -311,7 +314,7 @@ class WordTable {
 
     void grow() {
         for (int bits = bits_ + 1;; ++bits) {
-            EntryArray larger(slots(bits));
+            EntryArray<WordEntry> larger(slots(bits));
             if (move_to(larger, bits)) {
                 entries_ = std::move(larger);
                 bits_ = bits;
@@ -321,7 +324,7 @@ class WordTable {
         }
     }
 
-    bool move_to(EntryArray& larger, int bits) const {
+    bool move_to(EntryArray<WordEntry>& larger, int bits) const {
         for (size_t i = 0; i < entries_.size(); ++i) {
             const WordEntry& entry = entries_[i];
             if (entry.count == 0) continue;
@@ -336,7 +339,7 @@ class WordTable {
     int bits_ = FIRST_BITS;
     int shift_ = 64 - FIRST_BITS;
     size_t size_ = 0;
-    EntryArray entries_;
+    EntryArray<WordEntry> entries_;
     Arena arena_;
 };
 

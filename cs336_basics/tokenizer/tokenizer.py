@@ -2,47 +2,56 @@
 
 A text is cut at its special tokens, the rest is split into pre-tokens, and each pre-token is merged
 by rank: of all pairs of neighbours the one that was learned first is merged, wherever it stands,
-until no pair is left (Sennrich et al. 2016; Radford et al. 2019). `reference.py` says the same in
-the plainest way, and the tests hold the two together. Here the tokens are ids instead of bytes,
-what was encoded before is remembered, and a very long pre-token takes a linked list.
+until no pair is left (Sennrich et al. 2016; Radford et al. 2019).
+
+Three files say how, and the tests hold them together: `reference.py` in the plainest way,
+`python_encoder.py` with words remembered, and `encoder.hpp`, which is what runs where it is built.
+Here is what they share: which arguments are taken and which refused, files, errors.
 """
 
 from __future__ import annotations
 
 import codecs
-import heapq
 import operator
 import os
-import sys
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, pairwise
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
+import numpy.typing as npt
 
 from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
 from cs336_basics.pretokenization.chunking import SafeCuts
+from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.patterns import compile_pattern
 from cs336_basics.pretokenization.splitting import check_special_tokens
 from cs336_basics.tokenizer import vocab_files
+from cs336_basics.tokenizer.python_encoder import ABSENT, AbsentByteError, PythonEncoder
+
+try:
+    from cs336_basics.tokenizer import _encoder
+except ImportError:  # not built: plain Python does it
+    _encoder = None  # type: ignore[assignment]
 
 Pair = tuple[bytes, bytes]
+TokenArray = npt.NDArray[np.unsignedinteger[Any]]
 
-DEFAULT_CACHE_SIZE = 32 << 20
-"""Bytes of memory for remembered words: some 200,000 words of English."""
+DEFAULT_CACHE_SIZE = 128 << 20
+"""Bytes of memory for remembered words: more than a million words of English."""
 
 # What encode_iterable holds stays within a megabyte: bytes of remembered words, bytes that it reads
 # before it looks for a safe cut, characters of a huge piece that it takes at a time.
-_ITERABLE_CACHE_SIZE = 640 << 10
-_READ_AHEAD = 1024
+_ITERABLE_CACHE_SIZE = 448 << 10
+_READ_AHEAD = 1 << 13
 _SLICE = 1 << 13
 
-# From about this many bytes the linked list wins over scanning the whole word for each merge.
-_LONG_WORD = 100
+# The compiled encoder takes ids of 32 bits, of which the greatest is a mark; to decode, it keeps
+# them in an array, in which there may be this many gaps.
+_MOST_NATIVE_IDS = (1 << 32) - 1
+_MOST_GAPS = 1 << 20
 
-_ABSENT = -1
-_NO_RANK = sys.maxsize
+# Fewer bytes are not worth the start of a thread.
+_BYTES_PER_WORKER = 1 << 18
 
 
 class Tokenizer:
@@ -57,15 +66,17 @@ class Tokenizer:
             longest wins. One that is not in the vocabulary is appended after its greatest id.
         pattern: split pattern, a name in PATTERNS or a regular expression. What a pattern of your
             own does not match is left out, as with `finditer`; the named ones match everything.
-        cache_size: bytes of memory for remembered words, 0 = remember nothing. A full cache is
-            emptied and filled anew, the simplest rule that keeps the words of the day.
+        cache_size: bytes of memory for remembered words, those of all threads together; 0 =
+            remember nothing. A full cache is emptied and filled anew, the simplest rule that keeps
+            the words of the day.
 
     Attributes:
         vocab: id -> token, with the special tokens (a copy: the caller's is not changed).
         merges, special_tokens: lists, as given.
         pattern, cache_size: as given.
 
-    A tokenizer may be shared between threads, copied and pickled.
+    A tokenizer may be shared between threads, forked, copied and pickled. Encoding gives the GIL
+    away.
 
     Raises:
         TypeError: an item of the wrong type.
@@ -103,8 +114,37 @@ class Tokenizer:
                 self.vocab[next_id] = token
                 next_id += 1
             self._special_ids[special_token] = token_ids[token]
-        self._byte_ids = [token_ids.get(bytes([byte]), _ABSENT) for byte in range(256)]
-        self._cache = _WordCache(self._encode_word, cache_size)
+        self._byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+        self._make_encoders()
+
+    def _make_encoders(self) -> None:
+        """Make the compiled encoder, or where there is none the one in plain Python."""
+        self._special_sets: dict[frozenset[str], Any] = {}
+        self._native = None
+        self._python = PythonEncoder(
+            self._byte_ids, self._pair_ranks, self._merged_ids, self.cache_size
+        )
+        if _encoder is None or self.vocab_size > _MOST_NATIVE_IDS:
+            return
+        merges = np.empty((len(self._merged_ids), 3), np.uint32)
+        if len(merges):
+            merges[:, :2] = list(self._pair_ranks)  # in the order of their ranks
+            merges[:, 2] = self._merged_ids
+        data = offsets = None
+        if self.vocab_size <= 8 * len(self.vocab) + _MOST_GAPS:
+            tokens = [self.vocab.get(token_id, b"") for token_id in range(self.vocab_size)]
+            offsets = np.zeros(len(tokens) + 1, np.int64)
+            np.cumsum([len(token) for token in tokens], out=offsets[1:])
+            data = np.frombuffer(b"".join(tokens), np.uint8)
+        self._native = _encoder.Encoder(
+            [None if byte_id == ABSENT else byte_id for byte_id in self._byte_ids],
+            merges,
+            data,
+            offsets,
+            self.vocab_size,
+            self.pattern,
+            self.cache_size,
+        )
 
     # ----------------------------------------------------------------- files
 
@@ -176,18 +216,177 @@ class Tokenizer:
 
     # ----------------------------------------------------------------- text to ids
 
-    def encode(self, text: str) -> list[int]:
+    def encode(
+        self,
+        text: str,
+        *,
+        allowed_special: str | Collection[str] = "all",
+        disallowed_special: str | Collection[str] = (),
+    ) -> list[int]:
         """Return the ids of a text.
+
+        Args:
+            text: any text.
+            allowed_special: the special tokens that become ids where they stand in the text:
+                `"all"`, or some of them. The others are text like any other.
+            disallowed_special: special tokens that are refused; `"all"` = all that are not allowed.
 
         Raises:
             TypeError: `text` is not a str.
-            ValueError: a lone surrogate, or a byte that the vocabulary lacks; names it and its
-                place, counted in characters from 0.
+            ValueError: a disallowed special token, a lone surrogate, or a byte that the vocabulary
+                lacks; names it and its place, counted in characters from 0. Or a name that is not
+                one of the special tokens.
         """
         _check_type(text)
+        allowed = self._choose_special(text, allowed_special, disallowed_special)
+        if self._is_scanned():
+            try:
+                ids: list[int] = self._native.encode(text, self._special_set(allowed))
+            except UnicodeEncodeError:
+                _to_utf8(text)
+                raise
+            except _encoder.AbsentByteError as error:
+                raise self._explain_absent_byte(text, allowed, error.byte) from None
+            return ids
         if not text.isascii():
             _to_utf8(text)  # for its error: a lone surrogate is named with its place in the text
-        return list(self._encode_lazily(text, self._cache))
+        return list(self._encode_pieces(text, allowed))
+
+    def encode_array(
+        self,
+        text: str | bytes,
+        *,
+        num_workers: int | None = 1,
+        errors: str = "replace",
+        allowed_special: str | Collection[str] = "all",
+        disallowed_special: str | Collection[str] = (),
+    ) -> TokenArray:
+        """Return the ids of a text as an array: quicker and smaller than a list.
+
+        Args:
+            text: text, or its UTF-8.
+            num_workers: threads, None = one for each core.
+            errors: what to do with bytes that are not UTF-8: `"replace"` reads them as U+FFFD,
+                `"strict"` refuses them.
+            allowed_special, disallowed_special: as `encode`.
+
+        Returns:
+            ids of shape (num_tokens,), dtype uint16, or uint32 where ids reach 65,536.
+
+        Raises:
+            TypeError: `text` is neither str nor bytes.
+            ValueError: as `encode`; bytes that are not UTF-8 (`"strict"`), with their place.
+        """
+        dtype = token_dtype(self.vocab_size)
+        num_workers = resolve_num_workers(num_workers)
+        if isinstance(text, bytes):
+            text = _checked_utf8(text, errors)
+        else:
+            _check_type(text)
+        if not self._is_scanned() or disallowed_special:
+            characters = text.decode() if isinstance(text, bytes) else text
+            if not self._is_scanned():
+                options = {
+                    "allowed_special": allowed_special,
+                    "disallowed_special": disallowed_special,
+                }
+                return np.array(self.encode(characters, **options), dtype=dtype)
+            allowed = self._choose_special(characters, allowed_special, disallowed_special)
+        else:
+            allowed = self._choose_special("", allowed_special, ())
+        num_workers = max(1, min(num_workers, len(text) // _BYTES_PER_WORKER))
+        try:
+            ids: TokenArray = self._native.encode_array(
+                text, self._special_set(allowed), num_workers
+            )
+        except UnicodeEncodeError:
+            assert isinstance(text, str)
+            _to_utf8(text)
+            raise
+        except _encoder.AbsentByteError as error:
+            characters = text.decode() if isinstance(text, bytes) else text
+            raise self._explain_absent_byte(characters, allowed, error.byte) from None
+        return ids
+
+    def encode_batch(
+        self,
+        texts: Iterable[str],
+        *,
+        num_workers: int | None = None,
+        allowed_special: str | Collection[str] = "all",
+        disallowed_special: str | Collection[str] = (),
+    ) -> list[list[int]]:
+        """Return the ids of each of several texts, which are encoded by threads.
+
+        Args:
+            texts: texts; none joins with its neighbours.
+            num_workers: threads, None = one for each core; never more than the texts are worth.
+            allowed_special, disallowed_special: as `encode`.
+
+        Raises:
+            TypeError, ValueError: as `encode`; the message begins with the number of the text.
+        """
+        texts = list(texts)
+        num_workers = resolve_num_workers(num_workers)
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"text {index:,}: {_type_message(text)}")
+        num_workers = max(1, min(num_workers, sum(map(len, texts)) // _BYTES_PER_WORKER))
+        if self._is_scanned() and not disallowed_special:
+            allowed = self._choose_special("", allowed_special, ())
+            try:
+                ids: list[list[int]] = self._native.encode_batch(
+                    texts, self._special_set(allowed), num_workers
+                )
+                return ids
+            except (UnicodeEncodeError, _encoder.AbsentByteError):
+                pass  # below the first text that is to blame is named
+        batch = []
+        for index, text in enumerate(texts):
+            try:
+                batch.append(
+                    self.encode(
+                        text,
+                        allowed_special=allowed_special,
+                        disallowed_special=disallowed_special,
+                    )
+                )
+            except ValueError as error:
+                raise ValueError(f"text {index:,}: {error}") from None
+        return batch
+
+    def encode_with_offsets(
+        self,
+        text: str,
+        *,
+        allowed_special: str | Collection[str] = "all",
+        disallowed_special: str | Collection[str] = (),
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the ids of a text, and for each the part of the text that it stands for.
+
+        A part is (start, end), in characters: `text[start:end]`. Where a token is only a part of
+        a character, its part is the whole character, so that several tokens have the same.
+
+        Raises:
+            TypeError, ValueError: as `encode`.
+        """
+        _check_type(text)
+        allowed = self._choose_special(text, allowed_special, disallowed_special)
+        _to_utf8(text)
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        place = 0
+        for piece, is_special in split_special_tokens(text, allowed):
+            if is_special:
+                ids.append(self._special_ids[piece])
+                offsets.append((place, place + len(piece)))
+            else:
+                for start, word in self._words_with_places(piece):
+                    word_ids = self._encode_words([word], word, allowed)
+                    ids += word_ids
+                    offsets += self._offsets_in(word, word_ids, place + start)
+            place += len(piece)
+        return ids, offsets
 
     def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
         """Yield the ids of the joined pieces of a text, without holding more than some of them.
@@ -202,103 +401,131 @@ class Tokenizer:
             TypeError: a piece is not a str.
             ValueError: as `encode`; the place is counted from the beginning of the first piece.
         """
-        cache = _WordCache(self._encode_word, min(self.cache_size, _ITERABLE_CACHE_SIZE))
+        cache_size = min(self.cache_size, _ITERABLE_CACHE_SIZE)
+        cache: Any  # of this call alone, so that it may be small
+        if self._native is not None:
+            cache = self._native.streaming_worker(cache_size)
+        else:
+            cache = self._python.streaming_cache(cache_size)
+        allowed = self.special_tokens
         offset = 0
         for text in self._safe_pieces(iterable):
-            yield from self._encode_lazily(text, cache, offset)
+            if self._is_scanned():
+                try:
+                    yield from self._native.encode(text, self._special_set(allowed), cache)
+                except _encoder.AbsentByteError as error:
+                    raise self._explain_absent_byte(text, allowed, error.byte, offset) from None
+            else:
+                yield from self._encode_pieces(text, allowed, cache, offset)
             offset += len(text)
 
-    def _encode_lazily(self, text: str, cache: _WordCache, offset: int = 0) -> Iterator[int]:
-        """Yield the ids of a text; `offset` is its place in the whole, for error messages."""
-        for piece, is_special in split_special_tokens(text, self.special_tokens):
+    def _is_scanned(self) -> bool:
+        """Tell whether the compiled encoder does it all, the splitting too."""
+        return self._native is not None and self._native.scanned
+
+    def _encode_pieces(
+        self, text: str, allowed: Sequence[str], cache: Any = None, offset: int = 0
+    ) -> Iterator[int]:
+        """Yield the ids of a text that is split in Python; `offset` is its place in the whole."""
+        for piece, is_special in split_special_tokens(text, allowed):
             if is_special:
                 yield self._special_ids[piece]
             else:
                 words = pretokenize(piece, self.pattern)
-                try:
-                    # Looking up a known word takes no line of Python.
-                    yield from chain.from_iterable(map(cache.__getitem__, words))
-                except _AbsentByteError as error:
-                    raise self._explain_absent_byte(piece, offset, error.byte) from None
+                yield from self._encode_words(words, piece, (), cache, offset)
             offset += len(piece)
 
-    def _encode_word(self, word: str) -> list[int]:
-        """Return the ids of one pre-token."""
-        data = word.encode()
-        symbols = [self._byte_ids[byte] for byte in data]
-        if _ABSENT in symbols:
-            raise _AbsentByteError(data[symbols.index(_ABSENT)])
-        if len(symbols) < _LONG_WORD:
-            return list(self._merge(symbols))
-        return list(self._merge_long(symbols))
+    def _encode_words(
+        self,
+        words: Iterable[str],
+        text: str,
+        allowed: Sequence[str],
+        cache: Any = None,
+        offset: int = 0,
+    ) -> Iterable[int]:
+        """Return the ids of the pre-tokens of a text."""
+        try:
+            if self._native is not None:
+                ids: list[int] = self._native.encode_words(words, cache)
+                return ids
+            return list(self._python.encode_words(words, cache))
+        except AbsentByteError as error:
+            raise self._explain_absent_byte(text, allowed, error.byte, offset) from None
 
-    def _merge(self, symbols: list[int]) -> list[int]:
-        """Merge by rank in a list, in place: quick for a short word, n^2 for a long one."""
-        rank_of = self._pair_ranks.get
-        ranks = [rank_of(pair, _NO_RANK) for pair in pairwise(symbols)]
-        while (lowest := min(ranks, default=_NO_RANK)) != _NO_RANK:
-            # One pass: every place of that pair, from left to right, before another is looked at.
-            while lowest in ranks:
-                place = ranks.index(lowest)
-                symbols[place : place + 2] = [self._merged_ids[lowest]]
-                del ranks[place]
-                if place > 0:
-                    ranks[place - 1] = rank_of((symbols[place - 1], symbols[place]), _NO_RANK)
-                if place < len(ranks):
-                    ranks[place] = rank_of((symbols[place], symbols[place + 1]), _NO_RANK)
-        return symbols
+    def _words_with_places(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield the pre-tokens of a text without special tokens, with their places in it."""
+        if self._is_scanned():  # which leaves nothing out
+            start = 0
+            for word in pretokenize(text, self.pattern):
+                yield start, word
+                start += len(word)
+        else:
+            for match in compile_pattern(resolve_pattern(self.pattern)).finditer(text):
+                if match.group():
+                    yield match.start(), match.group()
 
-    def _merge_long(self, word: list[int]) -> Iterator[int]:
-        """Merge by rank in time n log n: a linked list of symbols, and for each rank its places.
+    def _offsets_in(
+        self, word: str, ids: Iterable[int], origin: int
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the parts of a word that its ids stand for; it begins at character `origin`."""
+        character_of_byte = [
+            place for place, character in enumerate(word) for _ in character.encode()
+        ]
+        end = 0
+        for token_id in ids:
+            start, end = end, end + len(self.vocab[token_id])
+            yield origin + character_of_byte[start], origin + character_of_byte[end - 1] + 1
 
-        The same passes as `_merge`, but a pass only visits the places of its own pair. Each merge
-        takes one symbol away and adds at most two pairs, so all passes together visit at most three
-        places for each symbol. Arrays, not lists: a word of a megabyte then stays small enough for
-        the processor's cache to help.
-        """
-        rank_of = self._pair_ranks.get
-        end = len(word)
-        # symbols[i] begins at byte i; the bytes up to after[i] were merged into it.
-        symbols = array("q", word)
-        before = array("q", range(-1, end - 1))
-        after = array("q", range(1, end + 1))
-        places_of_rank: dict[int, array[int]] = {}
-        open_ranks: list[int] = []  # a heap of the keys of places_of_rank
+    def _choose_special(
+        self,
+        text: str,
+        allowed_special: str | Collection[str],
+        disallowed_special: str | Collection[str],
+    ) -> list[str]:
+        """Return the allowed special tokens, after refusing a text that holds disallowed ones."""
+        if allowed_special == "all" and not disallowed_special:
+            return self.special_tokens
+        chosen = []
+        for name, tokens in (
+            ("allowed_special", allowed_special),
+            ("disallowed_special", disallowed_special),
+        ):
+            if tokens == "all":
+                tokens = set(self.special_tokens) - set(chosen[0] if chosen else ())
+            elif isinstance(tokens, str):
+                raise ValueError(f"{name} is {tokens!r}: it must be 'all' or a list of tokens")
+            for token in tokens:
+                if token not in self._special_ids:
+                    raise ValueError(
+                        f"{name}: {token!r} is not a special token; these are: "
+                        f"{self.special_tokens}"
+                    )
+            chosen.append(set(tokens))
+        allowed, disallowed = chosen
+        if both := allowed & disallowed:
+            raise ValueError(f"special token {min(both)!r} is both allowed and disallowed")
+        if disallowed:
+            place = 0
+            for piece, is_special in split_special_tokens(text, sorted(allowed | disallowed)):
+                if is_special and piece in disallowed:
+                    raise ValueError(
+                        f"the text holds the special token {piece!r} at character {place:,}: add "
+                        "it to allowed_special, or take it out of disallowed_special to read it "
+                        "as text"
+                    )
+                place += len(piece)
+        return [token for token in self.special_tokens if token in allowed]
 
-        def note(place: int) -> None:
-            """Put down the rank of the pair that begins at `place`."""
-            rank = rank_of((symbols[place], symbols[after[place]]))
-            if rank is None:
-                return
-            if rank not in places_of_rank:
-                places_of_rank[rank] = array("q")
-                heapq.heappush(open_ranks, rank)
-            places_of_rank[rank].append(place)
-
-        for place in range(end - 1):
-            note(place)
-        while open_ranks:
-            rank = heapq.heappop(open_ranks)
-            for place in sorted(places_of_rank.pop(rank)):
-                second = after[place]
-                # One of the two may have been merged with another since they were put down.
-                if (
-                    symbols[place] == _ABSENT
-                    or second == end
-                    or rank_of((symbols[place], symbols[second])) != rank
-                ):
-                    continue
-                symbols[place] = self._merged_ids[rank]
-                symbols[second] = _ABSENT
-                after[place] = after[second]
-                if after[place] < end:
-                    before[after[place]] = place
-                # The new pairs wait for the end of this pass, even one of a lower rank.
-                if before[place] >= 0:
-                    note(before[place])
-                if after[place] < end:
-                    note(place)
-        return (symbol for symbol in symbols if symbol != _ABSENT)
+    def _special_set(self, allowed: Sequence[str]) -> Any:
+        """Return the special tokens as the compiled encoder wants them."""
+        key = frozenset(allowed)
+        if key not in self._special_sets:
+            if len(self._special_sets) >= 16:  # nobody has that many; it must not grow for ever
+                self._special_sets.clear()
+            self._special_sets[key] = _encoder.SpecialSet(
+                [(token, self._special_ids[token]) for token in allowed]
+            )
+        return self._special_sets[key]
 
     def _safe_pieces(self, iterable: Iterable[str]) -> Iterator[str]:
         """Regroup the pieces of a text so that each can be encoded by itself."""
@@ -324,18 +551,21 @@ class Tokenizer:
                 searched = max(0, len(waiting) - cuts.margin)
         yield waiting.decode()
 
-    def _explain_absent_byte(self, piece: str, offset: int, byte: int) -> ValueError:
-        """Return the error for the first word in `piece` that needs an absent byte."""
-        for match in compile_pattern(resolve_pattern(self.pattern)).finditer(piece):
-            place, word = match.start(), match.group()
-            for index, character in enumerate(word):
-                if byte in character.encode():
-                    return ValueError(
-                        f"the vocabulary has no token for the byte {byte:#04x} of {character!r} at "
-                        f"character {offset + place + index:,} of the text: add it to the "
-                        "vocabulary, or remove the character"
-                    )
-        raise AssertionError(f"byte {byte:#04x} is not in {piece!r}")
+    def _explain_absent_byte(
+        self, text: str, allowed: Sequence[str], byte: int, offset: int = 0
+    ) -> ValueError:
+        """Return the error for the first word in a text that needs an absent byte."""
+        for piece, is_special in split_special_tokens(text, allowed):
+            for place, word in () if is_special else self._words_with_places(piece):
+                for index, character in enumerate(word):
+                    if byte in character.encode():
+                        return ValueError(
+                            f"the vocabulary has no token for the byte {byte:#04x} of "
+                            f"{character!r} at character {offset + place + index:,} of the text: "
+                            "add it to the vocabulary, or remove the character"
+                        )
+            offset += len(piece)
+        raise AssertionError(f"byte {byte:#04x} is not in the text")
 
     # ----------------------------------------------------------------- ids to text
 
@@ -349,10 +579,35 @@ class Tokenizer:
             TypeError: an id is not a whole number.
             ValueError: an id that is not in the vocabulary; names it.
         """
-        return self.decode_bytes(ids).decode("utf-8", errors="replace")
+        if self._native is not None:
+            text: str | None = self._native.decode(ids, True)
+            if text is not None:
+                return text
+        return self._decode_in_python(ids).decode("utf-8", errors="replace")
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
         """Return the bytes of some ids, which need not be whole characters; raises as `decode`."""
+        if self._native is not None:
+            data: bytes | None = self._native.decode(ids, False)
+            if data is not None:
+                return data
+        return self._decode_in_python(ids)
+
+    def decode_batch(self, batch: Iterable[Iterable[SupportsIndex]]) -> list[str]:
+        """Return the text of each of several sequences of ids.
+
+        Raises:
+            TypeError, ValueError: as `decode`; the message begins with the number of the sequence.
+        """
+        texts = []
+        for index, ids in enumerate(batch):
+            try:
+                texts.append(self.decode(ids))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"sequence {index:,}: {error}") from None
+        return texts
+
+    def _decode_in_python(self, ids: Iterable[SupportsIndex]) -> bytes:
         vocab = self.vocab
         tokens: list[bytes] = []
         for token_id in _plain_ids(ids):
@@ -368,11 +623,12 @@ class Tokenizer:
     # ----------------------------------------------------------------- pickling
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": None}
+        made_anew = ("_native", "_python", "_special_sets")
+        return {name: value for name, value in self.__dict__.items() if name not in made_anew}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._cache = _WordCache(self._encode_word, self.cache_size)
+        self._make_encoders()
 
 
 class StreamingDecoder:
@@ -399,46 +655,6 @@ class StreamingDecoder:
         rest = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return rest
-
-
-class _AbsentByteError(Exception):
-    """A word needs a byte for which the vocabulary has no token."""
-
-    def __init__(self, byte: int) -> None:
-        super().__init__(byte)
-        self.byte = byte
-
-
-class _WordCache(dict[str, list[int]]):
-    """Pre-token -> ids, filled on demand: `cache[word]` encodes a word that it does not know.
-
-    At most about `max_bytes` of memory are used; then the cache is emptied. Threads may share it:
-    at worst they encode a word twice or count its bytes wrong by a little. The ids are lists, not
-    tuples: Python keeps up to 2,000 freed tuples of every length for itself, so that an emptied
-    cache would not give its memory back.
-    """
-
-    # What a word takes besides itself and its ids: its place in the table, which is a third to two
-    # thirds full, and the rounding of the allocator. Measured with tracemalloc.
-    _SLOT = 50
-
-    def __init__(self, encode_word: Callable[[str], list[int]], max_bytes: int) -> None:
-        super().__init__()
-        self._encode_word = encode_word
-        self._max_bytes = max_bytes
-        self._num_bytes = 0
-
-    def __missing__(self, word: str) -> list[int]:
-        ids = self._encode_word(word)
-        num_bytes = sys.getsizeof(word) + sys.getsizeof(ids) + self._SLOT
-        # Long words seldom come again, and one of them would take the place of many.
-        if len(word.encode()) < _LONG_WORD and num_bytes <= self._max_bytes:
-            if self._num_bytes + num_bytes > self._max_bytes:
-                self.clear()
-                self._num_bytes = 0
-            self[word] = ids
-            self._num_bytes += num_bytes
-        return ids
 
 
 def _index_vocab(vocab: dict[int, bytes]) -> dict[bytes, int]:
@@ -496,10 +712,42 @@ def _index_merges(
     return pair_ranks, merged_ids
 
 
+def token_dtype(vocab_size: int) -> np.dtype[Any]:
+    """Return the smaller of uint16 and uint32 that holds every id; little-endian everywhere.
+
+    Raises:
+        ValueError: ids need more than 32 bits.
+    """
+    if vocab_size <= 1 << 16:
+        return np.dtype("<u2")
+    if vocab_size <= 1 << 32:
+        return np.dtype("<u4")
+    raise ValueError(f"the greatest id is {vocab_size - 1}: arrays of ids hold at most 32 bits")
+
+
 def _check_type(text: object) -> None:
     if not isinstance(text, str):
-        hint = "; decode it first, text.decode('utf-8')" if isinstance(text, bytes) else ""
-        raise TypeError(f"text is a {type(text).__name__}, not a str{hint}")
+        raise TypeError(_type_message(text))
+
+
+def _type_message(text: object) -> str:
+    hint = "; decode it first, text.decode('utf-8')" if isinstance(text, bytes) else ""
+    return f"text is a {type(text).__name__}, not a str{hint}"
+
+
+def _checked_utf8(data: bytes, errors: str) -> bytes:
+    """Return bytes that are valid UTF-8."""
+    if errors not in ("replace", "strict"):
+        raise ValueError(f"errors is {errors!r}: it must be 'replace' or 'strict'")
+    if _encoder is not None and _encoder.is_valid_utf8(data):
+        return data
+    try:
+        return data.decode("utf-8", errors).encode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"byte {data[error.start]:#04x} at offset {error.start:,} is not valid UTF-8; "
+            "errors='replace' would read it as U+FFFD"
+        ) from None
 
 
 def _to_utf8(text: str, offset: int = 0) -> bytes:

@@ -157,6 +157,9 @@ class AbsentByteError(_AbsentByteError):
         byte: its value.
     """
 
+    item = 0
+    offset = 0
+
     def __init__(self, item, offset, byte):
         super().__init__(byte)
         self.item = item
@@ -258,6 +261,7 @@ cdef class Encoder:
         vocab_size: the greatest id plus one.
         pattern: the split pattern; without a scanner for it only `encode_words` is of use.
         cache_size: bytes for remembered words, of all threads together.
+        method: a name in `_scanner.methods()`; None = the fastest.
     """
 
     cdef unique_ptr[EncoderBase] encoder
@@ -270,24 +274,25 @@ cdef class Encoder:
     cdef readonly object dtype
 
     def __init__(self, byte_ids, const uint32_t[:, ::1] merges, const uint8_t[::1] token_data,
-                 const int64_t[::1] token_offsets, size_t vocab_size, pattern, size_t cache_size):
+                 const int64_t[::1] token_offsets, size_t vocab_size, pattern, size_t cache_size,
+                 method=None):
         cdef uint32_t c_byte_ids[256]
         cdef int i
-        cdef Method method = <Method>0
+        cdef Method c_method = <Method>0
         for i in range(256):
             c_byte_ids[i] = ABSENT_ID if byte_ids[i] is None else byte_ids[i]
         name = scanned_pattern(pattern)
         self.scanned = name is not None
         self.gpt2 = name == "gpt2"
         for i in range(NUM_METHODS):
-            if METHOD_NAMES[i].decode() == default_method():
-                method = <Method>i
+            if METHOD_NAMES[i].decode() == (method or default_method()):
+                c_method = <Method>i
         self.vocab_size = vocab_size
         self.narrow = vocab_size <= 1 << 16
         self.dtype = np.dtype("<u2" if self.narrow else "<u4")
         self.encoder = make_encoder(
             self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, merges.shape[0],
-            cache_size, not self.gpt2, method,
+            cache_size, not self.gpt2, c_method,
         )
         self.id_size = self.encoder.get().id_size()
         if token_offsets is not None:
@@ -311,7 +316,7 @@ cdef class Encoder:
     def streaming_worker(self, size_t cache_size):
         """Return a worker for `encode` and `encode_words` whose cache takes at most that."""
         cdef _Worker worker = _Worker()
-        worker.worker = self.encoder.get().make_worker(max(cache_size, 1))
+        worker.worker = self.encoder.get().make_worker(cache_size if cache_size else 1)
         return worker
 
     cdef object release(self, _Worker worker):
@@ -347,7 +352,7 @@ cdef class Encoder:
                     failure = encode_to(worker.worker.get()[0], span, special.special,
                                         worker.worker.get().output.data(), ABSENT_ID, NULL, num_ids)
             check(failure)
-            return self.to_list(worker.worker.get().output.data(), num_ids)
+            return self.to_list(worker.worker.get().output.data(), num_ids, own is None)
         finally:
             if own is None:
                 self.release(worker)
@@ -375,7 +380,7 @@ cdef class Encoder:
                 check(failure)
                 used += num_ids
                 number += 1
-            return self.to_list(worker.worker.get().output.data(), used)
+            return self.to_list(worker.worker.get().output.data(), used, own is None)
         finally:
             if own is None:
                 self.release(worker)
@@ -393,7 +398,8 @@ cdef class Encoder:
         try:
             self.run(job, spans, special, num_workers, workers, pointers)
             return [
-                self.to_list(job.get().ids(i), job.get().num_ids(i)) for i in range(spans.size())
+                self.to_list(job.get().ids(i), job.get().num_ids(i), True)
+                for i in range(spans.size())
             ]
         finally:
             # (The results go before the workers are used by others.)
@@ -402,14 +408,15 @@ cdef class Encoder:
             for worker in workers:
                 self.release(worker)
 
-    cdef list to_list(self, const void* ids, size_t count):
+    cdef list to_list(self, const void* ids, size_t count, bint keep):
+        # `keep`: the ids as objects may be kept for the next time, which takes memory.
         cdef const uint16_t* narrow = <const uint16_t*>ids
         cdef const uint32_t* wide = <const uint32_t*>ids
         cdef list result = PyList_New(count)
         cdef list kept
         cdef PyObject* number
         cdef size_t i
-        if self.vocab_size > MOST_KEPT_IDS:
+        if self.kept_ids is None and not (keep and self.vocab_size <= MOST_KEPT_IDS):
             for i in range(count):
                 fresh = <object>(narrow[i] if self.narrow else wide[i])
                 Py_INCREF(fresh)

@@ -42,7 +42,7 @@ DEFAULT_CACHE_SIZE = 128 << 20
 # What encode_iterable holds stays within a megabyte: bytes of remembered words, bytes that it reads
 # before it looks for a safe cut, characters of a huge piece that it takes at a time.
 _ITERABLE_CACHE_SIZE = 448 << 10
-_READ_AHEAD = 1 << 13
+_READ_AHEAD = 1 << 11
 _SLICE = 1 << 13
 
 # The compiled encoder takes ids of 32 bits, of which the greatest is a mark; to decode, it keeps
@@ -120,7 +120,7 @@ class Tokenizer:
     def _make_encoders(self) -> None:
         """Make the compiled encoder, or where there is none the one in plain Python."""
         self._special_sets: dict[frozenset[str], Any] = {}
-        self._native = None
+        self._native: Any = None  # an Encoder
         self._python = PythonEncoder(
             self._byte_ids, self._pair_ranks, self._merged_ids, self.cache_size
         )
@@ -464,9 +464,7 @@ class Tokenizer:
                 if match.group():
                     yield match.start(), match.group()
 
-    def _offsets_in(
-        self, word: str, ids: Iterable[int], origin: int
-    ) -> Iterator[tuple[int, int]]:
+    def _offsets_in(self, word: str, ids: Iterable[int], origin: int) -> Iterator[tuple[int, int]]:
         """Yield the parts of a word that its ids stand for; it begins at character `origin`."""
         character_of_byte = [
             place for place, character in enumerate(word) for _ in character.encode()
@@ -485,7 +483,7 @@ class Tokenizer:
         """Return the allowed special tokens, after refusing a text that holds disallowed ones."""
         if allowed_special == "all" and not disallowed_special:
             return self.special_tokens
-        chosen = []
+        chosen: list[set[str]] = []
         for name, tokens in (
             ("allowed_special", allowed_special),
             ("disallowed_special", disallowed_special),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cs336_basics.tokenizer.tokenizer as tokenizer_module
@@ -33,6 +33,17 @@ def reference(tokenizer: Tokenizer, text: str) -> list[int]:
     return encode_text(
         text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
     )
+
+
+# Everything here holds for the compiled encoder and for that in plain Python.
+@pytest.fixture(scope="module", params=["compiled", "python"], autouse=True)
+def encoder(request):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "python":
+            patch.setattr(tokenizer_module, "_encoder", None)
+        elif tokenizer_module._encoder is None:
+            pytest.skip("the compiled encoder is not built")
+        yield request.param
 
 
 # ------------------------------------------------------------------ ids
@@ -63,19 +74,12 @@ def test_any_text_comes_back(text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-# The linked list for every word, for long words, for none.
-@pytest.mark.parametrize("long_word", [1, 100, 10**9])
 @given(
     seed=st.integers(0, 10**6),
-    text=st.text(alphabet="abc", max_size=12) | st.text(alphabet="abc", min_size=90, max_size=200),
+    text=st.text(alphabet="abc", max_size=12) | st.text(alphabet="abc", min_size=60, max_size=200),
 )
-@settings(
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-def test_edited_vocabularies_merge_as_the_reference_says(monkeypatch, long_word, seed, text):
-    monkeypatch.setattr(tokenizer_module, "_LONG_WORD", long_word)
+@settings(max_examples=200, deadline=None)
+def test_edited_vocabularies_merge_as_the_reference_says(seed, text):
     tokenizer = Tokenizer(*edited_merges(seed), pattern=r"[abc]+")
     assert tokenizer.encode(text) == reference(tokenizer, text)
 
@@ -86,29 +90,6 @@ def test_long_words_merge_as_the_reference_says(unit, length):
     tokenizer = small_tokenizer()
     text = (unit * length)[:length]
     assert tokenizer.encode(text) == reference(tokenizer, text)
-
-
-class CountingDict(dict):
-    """Counts how often it is asked; `calls` grows with the work that an encoder does."""
-
-    calls = 0
-
-    def get(self, key, default=None):
-        self.calls += 1
-        return super().get(key, default)
-
-
-@pytest.mark.parametrize("unit", ["a", "ab", " ", "\n", "🎉", "hahatheate"])
-def test_the_work_grows_with_the_length_of_a_word_not_its_square(unit):
-    tokenizer = small_tokenizer()
-    calls = []
-    for length in (5_000, 50_000):
-        counting = CountingDict(tokenizer._pair_ranks)
-        tokenizer._pair_ranks = counting
-        tokenizer.encode(unit * (length // len(unit)))
-        calls.append(counting.calls)
-    assert calls[0] >= 5_000 / len(unit) - 1
-    assert calls[1] < 12 * calls[0]
 
 
 def test_a_megabyte_of_one_letter_is_encoded():
@@ -298,18 +279,15 @@ def test_a_lone_surrogate_is_named_with_its_place(surrogate, before):
 # ------------------------------------------------------------------ cache, copies, threads
 
 
-@pytest.mark.parametrize("cache_size", [0, 1, 500, 5000])
-def test_the_cache_changes_nothing_and_keeps_to_its_limit(cache_size):
+@pytest.mark.parametrize("cache_size", [0, 1, 500, 5000, 200_000])
+def test_the_cache_changes_nothing(cache_size):
     tokenizer = small_tokenizer(cache_size=cache_size)
-    words = [f" {a}{b}{c}" for a in "abcd" for b in "efgh" for c in "ijkl"]
+    words = [
+        f" {a}{b}{c}{d}" for a in "abcd" for b in "efgh" for c in "ijkl" for d in ["", "猫" * 9]
+    ]
     for _ in range(2):
         for word in words:
             assert tokenizer.encode(word) == reference(tokenizer, word)
-            held = sum(
-                sys.getsizeof(word) + sys.getsizeof(ids) for word, ids in tokenizer._cache.items()
-            )
-            assert held <= cache_size
-    assert bool(tokenizer._cache) == (cache_size >= 500)
 
 
 def test_a_negative_cache_size_is_refused():
@@ -317,23 +295,15 @@ def test_a_negative_cache_size_is_refused():
         small_tokenizer(cache_size=-1)
 
 
-def test_a_very_long_word_is_not_remembered():
-    tokenizer = small_tokenizer()
-    tokenizer.encode("a" * 5000 + " " + "猫" * 40 + " the")
-    assert list(tokenizer._cache) == [" the"]
-
-
 @pytest.mark.parametrize(
     "clone", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))]
 )
-def test_a_copy_is_the_same_tokenizer_without_the_cache(clone):
+def test_a_copy_is_the_same_tokenizer(clone):
     tokenizer = small_tokenizer(cache_size=4321)
     size = len(pickle.dumps(tokenizer))
     ids = tokenizer.encode(TRAINING_TEXT)
-    assert tokenizer._cache
     assert len(pickle.dumps(tokenizer)) == size
     other = clone(tokenizer)
-    assert not other._cache
     assert other.encode(TRAINING_TEXT) == ids
     assert (other.hash(), other.cache_size) == (tokenizer.hash(), 4321)
 

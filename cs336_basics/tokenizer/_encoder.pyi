@@ -1,0 +1,71 @@
+"""Stub of _encoder.pyx."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cs336_basics.tokenizer.python_encoder import AbsentByteError as _AbsentByteError
+
+_Ids = npt.NDArray[np.unsignedinteger[Any]]
+
+class AbsentByteError(_AbsentByteError):
+    item: int
+    offset: int
+    def __init__(self, item: int, offset: int, byte: int) -> None: ...
+
+def is_valid_utf8(data: bytes) -> bool: ...
+
+class SpecialSet:
+    tokens: list[str]
+    def __init__(self, tokens_and_ids: Iterable[tuple[str, int]]) -> None: ...
+
+class _Worker: ...
+class _Place: ...
+
+class FileBlocks:
+    cancelled: bool
+    def __init__(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        sizes: Iterable[int],
+        special: SpecialSet,
+        pattern: str,
+        block_size: int,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def cancel(self) -> None: ...
+
+class Encoder:
+    scanned: bool
+    dtype: np.dtype[Any]
+    def __init__(
+        self,
+        byte_ids: Sequence[int | None],
+        merges: npt.NDArray[np.uint32],
+        token_data: npt.NDArray[np.uint8] | None,
+        token_offsets: npt.NDArray[np.int64] | None,
+        vocab_size: int,
+        pattern: str,
+        cache_size: int,
+        method: str | None = None,
+    ) -> None: ...
+    def streaming_worker(self, cache_size: int) -> _Worker: ...
+    def forget_words(self) -> None: ...
+    def encode(
+        self, text: str | bytes, special: SpecialSet, own: _Worker | None = None
+    ) -> list[int]: ...
+    def encode_words(self, words: Iterable[str], own: _Worker | None = None) -> list[int]: ...
+    def encode_batch(
+        self, texts: list[Any], special: SpecialSet, num_workers: int
+    ) -> list[list[int]]: ...
+    def encode_array(self, text: str | bytes, special: SpecialSet, num_workers: int) -> _Ids: ...
+    def encode_documents(
+        self, texts: list[Any], special: SpecialSet, num_workers: int
+    ) -> tuple[_Ids, npt.NDArray[np.int64]]: ...
+    def encode_block(
+        self, blocks: FileBlocks, index: int, strict: bool, separator: int | None
+    ) -> tuple[_Ids, npt.NDArray[np.int64], int]: ...
+    def decode(self, ids: Any, as_text: bool) -> Any: ...

@@ -118,10 +118,18 @@ def test_random_texts_get_the_ids_of_tiktoken_and_tokenizers(text):
 
 
 @pytest.mark.slow
-@given(text=texts)
-@settings(max_examples=50_000, deadline=None)
-def test_many_random_texts_get_the_ids_of_tiktoken_and_tokenizers(text):
-    assert_agreement(text)
+@pytest.mark.parametrize("seed", range(10))
+def test_many_random_texts_get_the_ids_of_tiktoken_and_tokenizers(seed):
+    chooser = random.Random(seed)
+    anywhere = without_differences(ALL_CHARACTERS)
+    fragments = [without_differences(f) for f in FRAGMENTS]
+    fragments += [" Hello", "'re", "1234", "    ", " the", "ing"]
+    for _ in range(20_000):
+        pieces = [
+            chooser.choice(fragments) if chooser.random() < 0.8 else chooser.choice(anywhere)
+            for _ in range(chooser.randint(1, 25))
+        ]
+        assert_agreement("".join(pieces))
 
 
 @pytest.mark.parametrize(
@@ -158,9 +166,19 @@ def test_slices_of_real_text_get_the_ids_of_tiktoken_and_tokenizers(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORPORA)
 def test_real_text_gets_the_ids_of_tiktoken(name):
+    text = without_differences(data_file(f"{name}.txt").read_text("utf-8", errors="replace"))
+    ids = ours().encode_array(text, num_workers=2)
+    expected = tiktokens().encode_to_numpy(text, allowed_special="all")
+    # (Not left to pytest to explain: the arrays are large.)
+    assert (len(ids), bool((ids == expected).all())) == (len(expected), True)
+    assert ours().decode_bytes(ids) == text.encode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORPORA)
+def test_real_text_gets_the_ids_of_tokenizers(name):
     with open(data_file(f"{name}.txt"), "rb") as file:
-        text = file.read(8_000_000).decode("utf-8", errors="replace")
+        text = file.read(4_000_000).decode("utf-8", errors="replace")
     text = without_differences(text)
-    ids = ours().encode(text)
-    assert ids == tiktokens().encode(text, allowed_special="all")
-    assert ours().decode(ids) == text
+    same = ours().encode(text) == hugging_faces().encode(text).ids
+    assert same

@@ -1,0 +1,445 @@
+"""The compiled encoder: every method against the reference, arrays, batches, threads, limits."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import random
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.bpe import train_bpe
+from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
+from cs336_basics.tokenizer.reference import encode_text, merge_pretoken
+from tests.tokenizer.examples import (
+    BYTES,
+    END,
+    SPECIALS,
+    TRAINING_TEXT,
+    data_file,
+    edited_merges,
+    small_tokenizer,
+    tricky_texts,
+)
+
+_encoder = pytest.importorskip(
+    "cs336_basics.tokenizer._encoder", reason="the compiled encoder is not built"
+)
+from cs336_basics.pretokenization._scanner import methods  # noqa: E402
+
+
+def reference(tokenizer: Tokenizer, text: str) -> list[int]:
+    return encode_text(
+        text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
+    )
+
+
+def native(tokenizer: Tokenizer, method: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
+    """Return the compiled encoder of a tokenizer, by one of its methods."""
+    merges = np.array(
+        [(*pair, tokenizer._merged_ids[rank]) for pair, rank in tokenizer._pair_ranks.items()],
+        np.uint32,
+    ).reshape(-1, 3)
+    byte_ids = [None if i < 0 else i for i in tokenizer._byte_ids]
+    size = tokenizer.vocab_size
+    return _encoder.Encoder(byte_ids, merges, None, None, size, "gpt2", cache_size, method)
+
+
+@functools.cache
+def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
+    """A vocabulary with many long tokens: words of one letter, of two, of real text."""
+    import tempfile
+    from pathlib import Path
+
+    text = tmp_path_factory_text + " aaaaaaaaaaaaaaaa abababababababab 猫猫猫猫猫猫 " * 20
+    with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(directory) / "text.txt"
+        path.write_text(text, encoding="utf-8", newline="")
+        return Tokenizer(*train_bpe(path, 2000, [END], num_workers=1), [END])
+
+
+# Words whose lengths lie on both sides of every change of method: 1, 16, 32, 64, 128 bytes.
+words = (
+    st.text("ab", min_size=1, max_size=140)
+    | st.text("the catr", min_size=1, max_size=70).map(lambda w: w.replace(" ", "") or "a")
+    | st.text("猫鼠é", min_size=1, max_size=50)
+)
+
+
+@pytest.mark.parametrize("method", ["scalar", *[m for m in methods() if m == "avx512"]])
+@given(text=st.lists(words, min_size=1, max_size=12).map(" ".join))
+@settings(max_examples=150, deadline=None)
+@example(text=" ".join("a" * n for n in range(1, 140)))
+@example(text=" ".join("ab" * n for n in range(1, 70)))
+def test_words_of_all_lengths(method, text):
+    tokenizer = larger_vocabulary()
+    encoder = native(tokenizer, method)
+    expected = reference(tokenizer, text)
+    special = _encoder.SpecialSet([])
+    assert encoder.encode(text, special) == expected
+    assert encoder.encode(text, special) == expected  # now from the cache
+    assert native(tokenizer, method, cache_size=0).encode(text, special) == expected
+
+
+@given(seed=st.integers(0, 10**6), text=st.text("abc ", max_size=200))
+@settings(max_examples=150, deadline=None)
+def test_merges_in_any_order(seed, text):
+    vocab, merges = edited_merges(seed)
+    vocab = {**vocab, max(vocab) + 1: b" "}
+    tokenizer = Tokenizer(vocab, merges)
+    assert tokenizer.encode(text) == reference(tokenizer, text)
+
+
+@pytest.mark.parametrize("offset", [0, 65_000, 70_000, 2**31, 2**32 - 400])
+def test_ids_of_any_size(offset):
+    vocab = {offset + i: bytes([i]) for i in range(256)} | {
+        offset + 300: b"th",
+        offset + 299: b"the",
+    }
+    tokenizer = Tokenizer(vocab, [(b"t", b"h"), (b"th", b"e")], [END])
+    text = f"the thé{END}th "
+    expected = reference(tokenizer, text)
+    assert tokenizer.encode(text) == expected
+    if tokenizer.vocab_size < 2**32:
+        array = tokenizer.encode_array(text)
+        assert array.tolist() == expected
+        assert array.dtype == (np.uint16 if offset <= 65_000 else np.uint32)
+    assert tokenizer.decode(expected) == text
+
+
+def test_the_greatest_id_of_16_bits():
+    for greatest in (2**16 - 1, 2**16):
+        tokenizer = Tokenizer({**BYTES, greatest: b"ab"}, [(b"a", b"b")])
+        array = tokenizer.encode_array("ab cab")
+        assert array.tolist() == [greatest, 32, 99, greatest]
+        assert array.dtype == (np.uint16 if greatest < 2**16 else np.uint32)
+
+
+# ------------------------------------------------------------------ arrays
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W"])
+@given(text=tricky_texts)
+@settings(max_examples=60, deadline=None)
+def test_arrays_hold_the_ids(pattern, text):
+    tokenizer = small_tokenizer(tuple(SPECIALS), pattern)
+    for given_text in (text, text.encode()):
+        array = tokenizer.encode_array(given_text)
+        assert array.tolist() == tokenizer.encode(text)
+        assert array.dtype == np.uint16
+        assert array.ndim == 1
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3, None])
+@pytest.mark.parametrize("special_tokens", [(), (END,), (END, " the", "\ufffd")])
+def test_threads_and_blocks_do_not_change_the_ids(num_workers, special_tokens):
+    chooser = random.Random(5)
+    parts = [*TRAINING_TEXT.split(" "), END, "\n\n", "  ", "x" * 500, "猫" * 300]
+    text = " ".join(chooser.choice(parts) for _ in range(150_000))
+    num_bytes = len(text.encode())
+    assert num_bytes > 2 << 20  # several blocks
+    tokenizer = small_tokenizer(special_tokens)
+    expected = tokenizer.encode(text)
+    array = tokenizer.encode_array(text, num_workers=num_workers)
+    assert array.tolist() == expected
+
+
+def test_a_text_without_any_cut_is_one_block():
+    text = "x" * (3 << 20)
+    tokenizer = small_tokenizer()
+    array = tokenizer.encode_array(text, num_workers=2)
+    assert tokenizer.decode(array) == text
+
+
+@given(data=st.binary(max_size=40) | st.lists(st.sampled_from(
+    [b"the", b" cat", b"\xff", b"\xe2\x82", b"\xf0\x9f", b"\xc3(", "猫".encode(), END.encode()]
+)).map(b"".join))  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_bytes_that_are_not_utf8(data):
+    tokenizer = small_tokenizer()
+    expected = tokenizer.encode(data.decode("utf-8", errors="replace"))
+    assert tokenizer.encode_array(data).tolist() == expected
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        with pytest.raises(ValueError, match=f"offset {error.start} is not valid UTF-8"):
+            tokenizer.encode_array(data, errors="strict")
+    else:
+        assert tokenizer.encode_array(data, errors="strict").tolist() == expected
+
+
+def test_arguments_of_encode_array_are_checked():
+    tokenizer = small_tokenizer()
+    with pytest.raises(TypeError, match="int"):
+        tokenizer.encode_array(5)
+    with pytest.raises(ValueError, match="ignore"):
+        tokenizer.encode_array(b"a", errors="ignore")
+    with pytest.raises(ValueError, match="num_workers"):
+        tokenizer.encode_array("a", num_workers=0)
+    with pytest.raises(ValueError, match=r"U\+D800 at character 2"):
+        tokenizer.encode_array("ab\ud800")
+
+
+# ------------------------------------------------------------------ batches, offsets
+
+
+@given(texts=st.lists(tricky_texts, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_a_batch_is_the_texts_one_by_one(texts):
+    tokenizer = small_tokenizer(tuple(SPECIALS))
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+    assert tokenizer.decode_batch(tokenizer.encode_batch(texts)) == texts
+
+
+def test_a_large_batch_with_threads():
+    tokenizer = small_tokenizer()
+    texts = [TRAINING_TEXT[i % 100 :] * (i % 7) for i in range(2000)]
+    assert sum(map(len, texts)) > 1 << 20
+    expected = [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_batch(texts, num_workers=3) == expected
+    assert tokenizer.encode_batch(iter(texts), num_workers=1) == expected
+
+
+def test_the_text_to_blame_is_named():
+    tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
+    with pytest.raises(ValueError, match=r"text 1: .*0x62 .*character 2"):
+        tokenizer.encode_batch(["a a", "a b", "c"])
+    with pytest.raises(ValueError, match=r"text 2: .*U\+DFFF"):
+        tokenizer.encode_batch(["a a", "a", "a\udfff"])
+    with pytest.raises(TypeError, match=r"text 1: .*bytes"):
+        tokenizer.encode_batch(["a", b"a"])
+    with pytest.raises(ValueError, match="sequence 1: id 7"):
+        tokenizer.decode_batch([[0], [7]])
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|[^\w ]"])
+@given(text=tricky_texts)
+@settings(max_examples=80, deadline=None)
+def test_offsets_say_which_part_of_the_text_a_token_is(pattern, text):
+    tokenizer = small_tokenizer(tuple(SPECIALS), pattern)
+    ids, offsets = tokenizer.encode_with_offsets(text)
+    assert ids == tokenizer.encode(text)
+    assert len(offsets) == len(ids)
+    for token_id, (start, end) in zip(ids, offsets, strict=True):
+        part = text[start:end].encode()
+        token = tokenizer.vocab[token_id]
+        assert token in part
+        # Whole characters are the token itself; a part of one is at most three bytes longer.
+        assert len(part) - len(token) <= 6
+    assert [start for start, _ in offsets] == sorted(start for start, _ in offsets)
+    if pattern in ("gpt2", "cl100k") and text:
+        assert offsets[0][0] == 0
+        assert offsets[-1][1] == len(text)
+
+
+# ------------------------------------------------------------------ special tokens by call
+
+
+def test_special_tokens_can_be_allowed_and_refused():
+    tokenizer = small_tokenizer((END, "<|pad|>"))
+    text = f"the {END} cat<|pad|>"
+    end, pad = tokenizer.special_token_id(END), tokenizer.special_token_id("<|pad|>")
+    assert {end, pad} <= set(tokenizer.encode(text))
+    plain = tokenizer.encode(text, allowed_special=())
+    assert not {end, pad} & set(plain)
+    assert tokenizer.decode(plain) == text
+    some = tokenizer.encode(text, allowed_special=[END])
+    assert end in some
+    assert pad not in some
+    assert tokenizer.decode(some) == text
+    with pytest.raises(ValueError, match=r"'<\|pad\|>' at character 21"):
+        tokenizer.encode(text, allowed_special=[END], disallowed_special="all")
+    with pytest.raises(ValueError, match=r"<\|endoftext\|>' at character 4"):
+        tokenizer.encode_array(text, allowed_special=(), disallowed_special=[END])
+    with pytest.raises(ValueError, match=r"text 1: .*character 0"):
+        tokenizer.encode_batch(["a", END], allowed_special=(), disallowed_special="all")
+    with pytest.raises(ValueError, match="'<x>' is not a special token"):
+        tokenizer.encode(text, allowed_special=["<x>"])
+    with pytest.raises(ValueError, match="both"):
+        tokenizer.encode(text, disallowed_special=[END])
+    with pytest.raises(ValueError, match="'all'"):
+        tokenizer.encode(text, allowed_special="none")
+    assert tokenizer.encode("the cat", disallowed_special="all") == tokenizer.encode("the cat")
+    assert tokenizer.encode_with_offsets(text, allowed_special=[END])[0] == some
+
+
+@given(text=tricky_texts, allowed=st.sets(st.sampled_from(SPECIALS)))
+@settings(max_examples=100, deadline=None)
+def test_some_special_tokens(text, allowed):
+    tokenizer = small_tokenizer(tuple(SPECIALS))
+    expected = encode_text(text, tokenizer.vocab, tokenizer.merges, sorted(allowed))
+    assert tokenizer.encode(text, allowed_special=allowed) == expected
+
+
+# ------------------------------------------------------------------ decoding
+
+
+@given(ids=st.lists(st.integers(0, 300), max_size=50))
+@settings(max_examples=100, deadline=None)
+def test_decoding_every_kind_of_sequence(ids):
+    tokenizer = small_tokenizer()
+    ids = [i % tokenizer.vocab_size for i in ids]
+    data = b"".join(tokenizer.vocab[i] for i in ids)
+    kinds = [ids, tuple(ids), iter(ids), np.array(ids, np.uint16), np.array(ids, np.int64)]
+    kinds += [np.array(ids, np.uint32), np.array(ids, ">u2"), np.repeat(np.array(ids, int), 2)[::2]]
+    for kind in kinds:
+        assert tokenizer.decode_bytes(kind) == data
+    assert tokenizer.decode(ids) == data.decode("utf-8", errors="replace")
+    decoder = StreamingDecoder(tokenizer)
+    streamed = "".join(map(decoder.push, ids)) + decoder.finish()
+    assert streamed == tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("bad", [-1, 10**4, 2**31, 2**32, 2**32 + 5, 2**64])
+def test_an_unknown_id_is_named_whatever_it_is(bad):
+    tokenizer = small_tokenizer()
+    with pytest.raises(ValueError, match=f"id {bad} "):
+        tokenizer.decode([0, bad, 1])
+    with pytest.raises(ValueError, match="id 5 "):
+        Tokenizer({0: b"a", 9: b"b"}, []).decode(np.array([0, 5, 9]))
+
+
+def test_every_byte_string_that_is_utf8_survives():
+    tokenizer = small_tokenizer()
+    for start in range(0, 0x110000, 0x8000):
+        codes = range(start, start + 0x8000)
+        text = "".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000)
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+# ------------------------------------------------------------------ the cache, threads, processes
+
+
+def test_the_cache_keeps_to_its_limit():
+    program = """
+import resource, sys
+from cs336_basics import Tokenizer
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+tokenizer = Tokenizer({i: bytes([i]) for i in range(256)}, [], cache_size=int(sys.argv[1]))
+tokenizer.encode_array("a")
+before = peak()
+for start in range(0, 1_200_000, 20_000):
+    tokenizer.encode_array(" ".join(f"{n:020}" for n in range(start, start + 20_000)))
+print(peak() - before)
+"""
+    grown = {}
+    for limit in (1 << 20, 1 << 30):
+        run = subprocess.run(
+            [sys.executable, "-c", program, str(limit)], capture_output=True, text=True, check=True
+        )
+        grown[limit] = int(run.stdout)
+    # A million numbers of 20 digits take well above 100 MB, if all are remembered.
+    assert grown[1 << 30] > 90_000_000
+    assert grown[1 << 20] < 20_000_000
+
+
+def test_threads_share_one_tokenizer():
+    tokenizer = small_tokenizer(cache_size=20_000)
+    texts = [TRAINING_TEXT[start:] * 5 for start in range(60)]
+    expected = [small_tokenizer().encode(text) for text in texts]
+    found: dict[int, list[list[int]]] = {}
+
+    def work(number: int) -> None:
+        found[number] = [tokenizer.encode(text) for text in texts]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found[number] == expected for number in range(4))
+
+
+def _encode_in_child(tokenizer, text, queue):
+    queue.put(tokenizer.encode_array(text, num_workers=2).tolist())
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_processes_take_a_tokenizer_with_them(start):
+    if start not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system has no {start}")
+    tokenizer = small_tokenizer()
+    text = TRAINING_TEXT * 1000
+    expected = tokenizer.encode_array(text, num_workers=2).tolist()
+    context = multiprocessing.get_context(start)
+    queue = context.Queue()
+    with warnings.catch_warnings():
+        # Other tests may have left threads behind, of which Python 3.12 warns at a fork.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = context.Process(target=_encode_in_child, args=(tokenizer, text, queue))
+        child.start()
+    assert queue.get(timeout=60) == expected
+    child.join(60)
+    assert child.exitcode == 0
+
+
+# ------------------------------------------------------------------ campaigns
+
+
+@functools.cache
+def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
+    path = data_file(name)
+    return Tokenizer(*train_bpe(path, vocab_size, [END], pattern=pattern), [END], pattern=pattern)
+
+
+class RememberedReference:
+    """The reference encoder, which merges each word once."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        token_ids = {token: token_id for token_id, token in tokenizer.vocab.items()}
+        ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
+
+        @functools.cache
+        def ids_of(word: str) -> list[int]:
+            return [token_ids[token] for token in merge_pretoken(word.encode(), ranks)]
+
+        self.ids_of = ids_of
+
+    def encode(self, text: str) -> list[int]:
+        from cs336_basics.pretokenization import reference, split_special_tokens
+
+        ids: list[int] = []
+        for piece, is_special in split_special_tokens(text, self.tokenizer.special_tokens):
+            if is_special:
+                ids.append(self.tokenizer.special_token_id(piece))
+            else:
+                for word in reference.pretokenize(piece, self.tokenizer.pattern):
+                    ids += self.ids_of(word)
+        return ids
+
+
+CORPORA = [
+    "tinystories_valid", "owt_sample", "rfc", "code_python", "code_c_js", "docs_linux_rst",
+    "tinystories_ru", "multi_zh_wiki", "multi_ja_aozora", "multi_ar_openiti", "multi_es_wiki",
+    "multi_emoji", "multi_misc", "blogs", "enwiki", "c4_sample", "fairytales",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("trained", "vocab_size", "pattern"),
+    [
+        ("tinystories_train.txt", 10_000, "gpt2"),
+        ("multi_zh_wiki.txt", 32_000, "gpt2"),
+        ("code_python.txt", 32_000, "cl100k"),
+    ],
+)
+@pytest.mark.parametrize("name", CORPORA)
+def test_real_text_gets_the_ids_of_the_reference(trained, vocab_size, pattern, name):
+    tokenizer = trained_on(trained, vocab_size, pattern)
+    with open(data_file(f"{name}.txt"), "rb") as file:
+        text = file.read(2_000_000).decode("utf-8", errors="replace")
+    expected = RememberedReference(tokenizer).encode(text)
+    assert tokenizer.encode(text) == expected
+    assert tokenizer.encode_array(text, num_workers=2).tolist() == expected
+    assert tokenizer.decode(expected) == text

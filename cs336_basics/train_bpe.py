@@ -19,6 +19,10 @@ from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.trainer import TIE_BREAKS, BPE_Trainer, check_request
 
 
+MOST_HASHED = 1 << 30
+"""Bytes of an input file whose hash is recorded."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, train, save, print; return the exit status."""
     options = parse(arguments)
@@ -230,7 +234,10 @@ def count(options: argparse.Namespace) -> Mapping[bytes, int]:
 
 
 def describe_corpus(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return path, size and hash of every file, for the metadata; of URLs only the name."""
+    """Return path, size and hash of every file, for the metadata; of URLs only the name.
+
+    Files above a gigabyte have the hash None: it would take as long as training.
+    """
     from cs336_basics._files import printable_path, sha256_file
     from cs336_basics.pretokenization.word_counts import input_files
 
@@ -240,8 +247,8 @@ def describe_corpus(names: Sequence[str]) -> list[dict[str, Any]]:
         *(
             {
                 "path": printable_path(file),
-                "num_bytes": file.stat().st_size,
-                "sha256": sha256_file(file),
+                "num_bytes": (size := file.stat().st_size),
+                "sha256": sha256_file(file) if size <= MOST_HASHED else None,
             }
             for file in local
         ),

@@ -184,3 +184,13 @@ def test_a_pipe_is_not_called_empty(tmp_path, capsys):
     os.mkfifo(fifo)
     assert main(arguments(fifo, tmp_path / "tokenizer")) == 1
     assert "is a pipe or a device" in capsys.readouterr().err
+
+
+def test_a_very_large_file_is_recorded_without_its_hash(tmp_path):
+    from cs336_basics.train_bpe import MOST_HASHED, describe_corpus
+
+    path = tmp_path / "large.txt"
+    with open(path, "wb") as file:
+        file.truncate(MOST_HASHED + 1)  # a hole, not on the disk
+    (corpus,) = describe_corpus([str(path)])
+    assert (corpus["num_bytes"], corpus["sha256"]) == (MOST_HASHED + 1, None)

@@ -1,7 +1,12 @@
-"""Encoding text to ids: the readable reference, the library's tokenizer, and its peers.
+"""Encoding text to ids, from the plainest way to the fastest, and decoding; beside the peers.
+
+1. `every merge`: each of the merges is looked for in each word;
+2. `ranks`: of the pairs in a word the one of the lowest rank is merged (`reference.py`);
+3. `words remembered`: the same over ids, and each word once (`python_encoder.py`);
+4. `compiled, no cache` and 5. `compiled`: scanner, merges and cache in C++ (`encoder.hpp`).
 
 One vocabulary for all, trained on the corpus itself; every encoder must give the same ids as the
-reference before it is timed.
+reference before it is timed. Whole processes, threads, and files: `encoder_peers.py`.
 """
 
 import json
@@ -10,15 +15,17 @@ from functools import cache
 import pytest
 from corpora import EOT
 
+import cs336_basics.tokenizer.tokenizer as tokenizer_module
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.pretokenization import PATTERNS
-from cs336_basics.tokenizer.reference import encode_text
+from cs336_basics.pretokenization import PATTERNS, pretokenize, split_special_tokens
+from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
 from cs336_basics.tokenizer.vocab_files import token_to_string
 
 VOCAB_SIZE = 10_000
-# The reference merges every word anew; this much text is enough to know its speed.
-NUM_CHARACTERS = 300_000
+# Characters that are enough to know the speed of a slow encoder; the fast ones take all.
+NUM_CHARACTERS = {"every merge": 2_000, "ranks": 300_000, "tokenizers (peer)": 300_000}
+MOST_CHARACTERS = 3_000_000
 
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
 
@@ -29,33 +36,60 @@ def vocabulary(corpus):
 
 
 @cache
-def reference_ids(corpus):
-    return reference(corpus)(corpus.text[:NUM_CHARACTERS])
+def reference_ids(corpus, num_characters):
+    return by_ranks(corpus)(corpus.text[:num_characters])
 
 
-def reference(corpus):
+def by_every_merge(corpus):
+    vocab, merges = vocabulary(corpus)
+    ids = {token: i for i, token in vocab.items()}
+
+    def encode(text):
+        return [
+            ids[token]
+            for piece, is_special in split_special_tokens(text, [EOT])
+            for word in ([piece] if is_special else pretokenize(piece))
+            for token in (
+                [piece.encode()] if is_special else merge_pretoken_in_order(word.encode(), merges)
+            )
+        ]
+
+    return encode
+
+
+def by_ranks(corpus):
     vocab, merges = vocabulary(corpus)
     return lambda text: encode_text(text, vocab, merges, [EOT])
 
 
-def ours(corpus):
-    return Tokenizer(*vocabulary(corpus), [EOT]).encode
+def with_words_remembered(corpus):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer_module, "_encoder", None)
+        return tokenizer_module.Tokenizer(*vocabulary(corpus), [EOT]).encode
 
 
-def ours_without_cache(corpus):
+def compiled_without_cache(corpus):
     return Tokenizer(*vocabulary(corpus), [EOT], cache_size=0).encode
 
 
+def compiled(corpus):
+    return Tokenizer(*vocabulary(corpus), [EOT]).encode
+
+
 def with_tiktoken(corpus):
+    encoding = tiktoken_of(corpus)
+    return lambda text: encoding.encode(text, allowed_special="all")
+
+
+def tiktoken_of(corpus):
     tiktoken = pytest.importorskip("tiktoken")
     vocab, _ = vocabulary(corpus)
-    encoding = tiktoken.Encoding(
+    return tiktoken.Encoding(
         "benchmark",
         pat_str=PATTERNS["gpt2"],
         mergeable_ranks={token: i for i, token in vocab.items() if token != EOT.encode()},
         special_tokens={EOT: 256},
     )
-    return lambda text: encoding.encode(text, allowed_special="all")
 
 
 def with_tokenizers(corpus):
@@ -80,28 +114,63 @@ def with_tokenizers(corpus):
 
 
 ENCODERS = {
-    "reference": reference,
-    "tokenizer without cache": ours_without_cache,
-    "tokenizer": ours,
+    "every merge": by_every_merge,
+    "ranks": by_ranks,
+    "words remembered": with_words_remembered,
+    "compiled, no cache": compiled_without_cache,
+    "compiled": compiled,
     "tiktoken (peer)": with_tiktoken,
     "tokenizers (peer)": with_tokenizers,
 }
 
 
+def record(benchmark, num_bytes, num_tokens):
+    seconds = benchmark.stats.stats.median
+    benchmark.extra_info.update(
+        bytes=num_bytes, tokens=num_tokens, megabytes_per_second=num_bytes / 1e6 / seconds
+    )
+
+
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_encode(benchmark, corpus, encoder):
     encode = ENCODERS[encoder](corpus)
-    text = corpus.text[:NUM_CHARACTERS]
-    assert encode(text) == reference_ids(corpus), f"{encoder} differs from the reference"
+    text = corpus.text[: NUM_CHARACTERS.get(encoder, MOST_CHARACTERS)]
+    checked = min(len(text), NUM_CHARACTERS["ranks"])
+    assert encode(text[:checked]) == reference_ids(corpus, checked), f"{encoder} is wrong"
 
     benchmark.group = f"encode, {corpus}, {VOCAB_SIZE:,} tokens"
     # A tokenizer with an empty word cache for every round: what a new process would see.
-    benchmark.pedantic(
+    ids = benchmark.pedantic(
         lambda encode: encode(text), setup=lambda: ((ENCODERS[encoder](corpus),), {}), rounds=3
     )
-    num_bytes = len(text.encode())
-    benchmark.extra_info.update(
-        bytes=num_bytes,
-        tokens=len(reference_ids(corpus)),
-        megabytes_per_second=num_bytes / 1e6 / benchmark.stats.stats.median,
-    )
+    record(benchmark, len(text.encode()), len(ids))
+
+
+@pytest.mark.parametrize("size", [1_000, 1_000_000])
+@pytest.mark.parametrize("encoder", ["compiled", "tiktoken (peer)"])
+def test_encode_document(benchmark, corpus, encoder, size):
+    """One document to a list, words known: what a program does that is running for a while."""
+    text = corpus.text.replace(EOT, "")[:size]
+    tokenizer = Tokenizer(*vocabulary(corpus), [EOT])
+    peer = tiktoken_of(corpus)
+    assert tokenizer.encode(text) == peer.encode_ordinary(text)
+    encode = tokenizer.encode if encoder == "compiled" else peer.encode_ordinary
+    benchmark.group = f"encode a document of {size:,} characters, {corpus}"
+    iterations = 100_000 // size + 1
+    ids = benchmark.pedantic(encode, args=(text,), rounds=5, iterations=iterations)
+    record(benchmark, len(text.encode()), len(ids))
+
+
+@pytest.mark.parametrize("encoder", ["compiled", "tiktoken (peer)"])
+def test_decode(benchmark, corpus, encoder):
+    """Ten million ids to text."""
+    tokenizer = Tokenizer(*vocabulary(corpus), [EOT])
+    peer = tiktoken_of(corpus)
+    ids = tokenizer.encode(corpus.text[:MOST_CHARACTERS])
+    ids = (ids * (10_000_000 // len(ids) + 1))[:10_000_000]
+    same = tokenizer.decode(ids) == peer.decode(ids)  # (not left to pytest to explain)
+    assert same
+    decode = tokenizer.decode if encoder == "compiled" else peer.decode
+    benchmark.group = f"decode ten million ids, {corpus}"
+    text = benchmark.pedantic(decode, args=(ids,), rounds=3)
+    record(benchmark, len(text.encode()), len(ids))

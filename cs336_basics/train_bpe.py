@@ -18,7 +18,6 @@ from typing import Any
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.trainer import TIE_BREAKS, BPE_Trainer, check_request
 
-
 MOST_HASHED = 1 << 30
 """Bytes of an input file whose hash is recorded."""
 

@@ -62,6 +62,20 @@ def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
         tokens = merge_pair(tokens, min(pairs, key=ranks.__getitem__))
 
 
+def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[bytes]:
+    """Return the tokens of a pre-token by applying every merge, in the order of learning.
+
+    The plainest reading of "apply the merges in the order in which they were learned": each merge
+    is looked for in each word, so that a word takes as long as there are merges. The result is that
+    of `merge_pretoken` if every merge comes after those that make its parts, as in every vocabulary
+    that was trained; in one that was edited by hand, a pair of a lower rank could come up too late.
+    """
+    tokens = [bytes([byte]) for byte in pretoken]
+    for pair in merges:
+        tokens = merge_pair(tokens, pair)
+    return tokens
+
+
 def merge_pair(tokens: list[bytes], pair: Pair) -> list[bytes]:
     """Return the tokens with every occurrence of `pair` joined, from left to right.
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cs336_basics.tokenizer.reference import encode_text, merge_pair, merge_pretoken
-from tests.tokenizer.examples import COURSE_MERGES, COURSE_VOCAB
+from cs336_basics.tokenizer.reference import (
+    encode_text,
+    merge_pair,
+    merge_pretoken,
+    merge_pretoken_in_order,
+)
+from tests.tokenizer.examples import COURSE_MERGES, COURSE_VOCAB, TRAINING_TEXT, trained
 
 
 def test_the_example_of_the_course():
@@ -46,3 +51,16 @@ def test_special_tokens_are_cut_out_longest_first():
     vocab = {**COURSE_VOCAB, 11: b"tt", 12: b"tta"}
     ids = encode_text("ttattec", vocab, COURSE_MERGES, ["tt", "tta"])
     assert ids == [12, 11, 3, 2]
+
+
+def test_every_merge_in_turn_gives_the_same_in_a_trained_vocabulary():
+    vocab, merges = trained()
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    for word in {*TRAINING_TEXT.split(" "), "aaaaaaaa", "hahahaha", " \n\r\t.", ""}:
+        expected = merge_pretoken(word.encode(), ranks)
+        assert merge_pretoken_in_order(word.encode(), merges) == expected
+        assert set(expected) <= set(vocab.values())
+    # In an edited one it need not: (ab, c) comes up after its turn.
+    edited = [(b"ab", b"c"), (b"a", b"b")]
+    assert merge_pretoken_in_order(b"abc", edited) == [b"ab", b"c"]
+    assert merge_pretoken(b"abc", {pair: rank for rank, pair in enumerate(edited)}) == [b"abc"]

@@ -107,7 +107,7 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
         const Failure& failure()
         size_t num_ids(size_t i)
         const void* ids(size_t i)
-        void gather(uint8_t* out)
+        void gather(uint8_t* out) except +
 
     cdef cppclass ReadingPlace "cs336::BlockReader::Place":
         ReadingPlace() except +
@@ -531,9 +531,12 @@ cdef class Encoder:
                 with nogil:
                     done = job.get().wait(STEP_MILLISECONDS)
                 PyErr_CheckSignals()
-        finally:
+        except BaseException:
             with nogil:
                 job.get().cancel()
+            raise
+        with nogil:
+            job.get().join()
         check(job.get().failure())
         return 0
 

@@ -889,13 +889,20 @@ class BatchEncoding {
     size_t num_ids(size_t i) const { return results_[i].num_ids; }
     const void* ids(size_t i) const { return results_[i].ids.get(); }
 
-    // Copy all ids, one text after the other, and free them.
+    // Copy all ids, one text after the other, and free them; by threads, too, because the memory
+    // they are copied to is touched for the first time.
     void gather(uint8_t* out) {
-        for (EncodedText& result : results_) {
-            std::memcpy(out, result.ids.get(), result.num_ids * id_size_);
+        std::vector<uint8_t*> places;
+        for (const EncodedText& result : results_) {
+            places.push_back(out);
             out += result.num_ids * id_size_;
-            result.ids.reset();
         }
+        crew_.start(int(workers_.size()), results_.size(), [&](int, size_t i) {
+            std::memcpy(places[i], results_[i].ids.get(), results_[i].num_ids * id_size_);
+            results_[i].ids.reset();
+            return Failure();
+        });
+        crew_.join();
     }
 
   private:

@@ -184,6 +184,14 @@ class TransformerLM(Module):
         Raises ValueError where the sequence is longer than the context length, and IndexError (on
         the CPU, not under `torch.compile`) for an id outside the vocabulary.
         """
+        logits: Tensor = self.lm_head(self.hidden_states(token_ids))  # (..., sequence, vocab_size)
+        return logits
+
+    def hidden_states(self, token_ids: Tensor) -> Tensor:
+        """Return what the output head reads: (..., sequence, d_model); arguments as in `forward`.
+
+        For a loss that never holds the logits of a whole batch at once.
+        """
         sequence = token_ids.shape[-1]
         if sequence > self.config.context_length:
             raise ValueError(
@@ -195,5 +203,4 @@ class TransformerLM(Module):
             x = layer(x)  # (..., sequence, d_model)
         if self.ln_final is not None:
             x = self.ln_final(x)  # (..., sequence, d_model)
-        logits: Tensor = self.lm_head(x)  # (..., sequence, vocab_size)
-        return logits
+        return x

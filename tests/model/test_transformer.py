@@ -390,3 +390,12 @@ def test_the_model_knows_nothing_of_text():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_logits_are_the_head_applied_to_the_hidden_states():
+    torch.manual_seed(0)
+    model = TransformerLM(ModelConfig(20, 6, 8, num_layers=2, num_heads=2, d_ff=8))
+    ids = torch.randint(0, 20, (3, 6))
+    hidden = model.hidden_states(ids)
+    assert hidden.shape == (3, 6, 8)
+    assert torch.equal(model.lm_head(hidden), model(ids))

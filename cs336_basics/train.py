@@ -150,7 +150,7 @@ def _prepare(command: CommandLine, run: RunDirectory) -> Trainer:
     )
     _say(_describe(config, trainer))
     if command.resume is not None:
-        trainer.resume(command.resume_from)
+        trainer.resume(command.resume_from, skip_damaged=command.skip_damaged)
         _save_config(config, run)  # only now: what was refused must not replace it
         _say(f"going on after step {trainer.step}")
     return trainer

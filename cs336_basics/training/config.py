@@ -109,7 +109,7 @@ class TrainConfig:
         20, "fixed validation batches, spread over the file; 0: all of the validation data"
     )
     checkpoint_every: int = option(200, "steps between checkpoints")
-    keep_checkpoints: int = option(2, "how many of the newest checkpoints stay, beside best.pt")
+    keep_checkpoints: int = option(2, "how many of the newest checkpoints stay, beside the best")
     sample_tokens: int = option(200, "length of the text sampled at each evaluation; 0: none")
     sample_prompt: str = option("", "how sampled texts begin; empty: at the start of a document")
     sample_temperature: float = option(0.8, "temperature of the sampled texts; 0: greedy")
@@ -215,8 +215,13 @@ def build_parser(defaults: TrainConfig | None = None) -> ArgumentParser:
     parser.add_argument(
         "--resume-from",
         type=str | None,
-        metavar="FILE",
+        metavar="CHECKPOINT",
         help="with --resume: the checkpoint to continue from; unset: the newest",
+    )
+    parser.add_argument(
+        "--skip-damaged",
+        action="store_true",
+        help="with --resume: pass over checkpoints that are damaged, to the newest that is not",
     )
     groups: dict[str, Any] = {}
     for leaf in _leaves(defaults or TrainConfig()):
@@ -248,6 +253,7 @@ class CommandLine:
     run_dir: Path | None
     resume: Path | None
     resume_from: Path | None
+    skip_damaged: bool = False
 
 
 def parse_command_line(arguments: Sequence[str]) -> CommandLine:
@@ -267,6 +273,7 @@ def parse_command_line(arguments: Sequence[str]) -> CommandLine:
     early.add_argument("--resume", type=Path)
     early.add_argument("--run-dir", type=Path)
     early.add_argument("--resume-from", type=Path)
+    early.add_argument("--skip-damaged", action="store_true")
     try:
         first, rest = early.parse_known_args(_normalize(arguments))
     except argparse.ArgumentError as error:
@@ -284,13 +291,21 @@ def parse_command_line(arguments: Sequence[str]) -> CommandLine:
         _refuse_changes(rest)
     elif first.resume_from is not None:
         raise ConfigError("--resume-from needs --resume RUN_DIR beside it")
+    elif first.skip_damaged:
+        raise ConfigError("--skip-damaged needs --resume RUN_DIR beside it")
     else:
         source = find_config("sample" if first.config is None else first.config)
     if {"-h", "--help"} & set(rest):
         # The defaults shown are those of the file: they are what happens if one types no more.
         build_parser(load_config(source)).print_help()
         raise SystemExit(0)
-    return CommandLine(load_config(source, rest), first.run_dir, first.resume, first.resume_from)
+    return CommandLine(
+        load_config(source, rest),
+        first.run_dir,
+        first.resume,
+        first.resume_from,
+        first.skip_damaged,
+    )
 
 
 def find_config(name: str) -> Path:
@@ -370,8 +385,8 @@ def _check_shape(found: Namespace) -> None:
     Raises:
         ValueError: naming the key.
     """
-    for key in ("run_dir", "resume", "resume_from"):
-        if found[key] is not None:
+    for key in ("run_dir", "resume", "resume_from", "skip_damaged"):
+        if found[key] not in (None, False):
             raise ValueError(f"{key} belongs on the command line, not into a file")
     for leaf in _leaves(TrainConfig()):
         section = leaf.key.partition(".")[0]
@@ -423,7 +438,7 @@ def _one_line(message: str) -> str:
     unknown = re.search(r"Option '([^']+)' is not accepted|unrecognized arguments: --(\S+)", text)
     if unknown:
         name = (unknown[1] or unknown[2]).split("=")[0].replace("-", "_")
-        names = [*config_keys(), "config", "resume", "resume_from", "run_dir"]
+        names = [*config_keys(), "config", "resume", "resume_from", "run_dir", "skip_damaged"]
         # A value is often asked for without its section: learning_rate, d_model.
         near = [known for known in names if known.split(".")[-1] == name.split(".")[-1]]
         near = near or difflib.get_close_matches(name, names, n=2, cutoff=0.6)

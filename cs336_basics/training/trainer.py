@@ -30,7 +30,11 @@ from tqdm import tqdm
 from cs336_basics._files import atomic_writer
 from cs336_basics.generation import generate
 from cs336_basics.model import TransformerLM
-from cs336_basics.training.checkpoint import load_checkpoint, save_checkpoint
+from cs336_basics.training.checkpoint import load_checkpoint
+from cs336_basics.training.checkpoint_dir import (
+    save_checkpoint_directory,
+    verify_checkpoint_directory,
+)
 from cs336_basics.training.clipping import clip_gradients
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import get_batch
@@ -179,14 +183,16 @@ class Trainer:
                     row = {
                         "step": step,
                         "tokens": self._tokens_in(step),
-                        "seconds": clock.seconds(),
                         "train_loss": loss,
                         "lr": learning_rate,
                         "grad_norm": grad_norm,
+                    }
+                    timing = {
+                        "seconds": clock.seconds(),
                         "tokens_per_second": self._tokens_in(1) / clock.seconds_per_step(),
                     }
-                    self.run.append_metrics(row)
-                    progress.show(row)
+                    self.run.append_metrics(row, timing)
+                    progress.show({**row, **timing})
                 progress.update()
 
                 # The checkpoint comes before the evaluation, so that nothing that goes wrong in
@@ -297,7 +303,6 @@ class Trainer:
         row = {
             "step": step,
             "tokens": self._tokens_in(step),
-            "seconds": self.clock.seconds(),
             "val_loss": val_loss,
             "val_perplexity": math.exp(min(val_loss, 700.0)),  # beyond that a float is too small
         }
@@ -310,12 +315,13 @@ class Trainer:
         self._say(message)
         if val_loss < self.best_val_loss:
             self.best_val_loss = val_loss
-            self.run.mark_best(step)
+            self.run.mark_best(step, val_loss)
+            self.run.keep_newest_checkpoints(self.config.keep_checkpoints)
         if self.tokenizer is not None and self.config.sample_tokens > 0:
             with atomic_writer(self.run.sample(step), "w") as file:
                 file.write(self.sample(step) + "\n")
         # Last, because a resumed run takes this row as the sign that all of the above was done.
-        self.run.append_metrics(row)
+        self.run.append_metrics(row, {"seconds": self.clock.seconds()})
         self.run.plot_losses()
 
     def sample(self, step: int) -> str:
@@ -344,47 +350,64 @@ class Trainer:
     def _save(self, step: int) -> None:
         self.run.sync_metrics()  # the rows up to this step must not be younger than the checkpoint
         self.run.checkpoints.mkdir(exist_ok=True)
-        save_checkpoint(self.model, self.optimizer, step, self.run.checkpoint(step))
+        save_checkpoint_directory(self.run.checkpoint(step), self.model, self.optimizer, step)
         self.run.keep_newest_checkpoints(self.config.keep_checkpoints)
 
-    def resume(self, checkpoint: Path | None = None) -> None:
+    def resume(self, checkpoint: Path | None = None, *, skip_damaged: bool = False) -> None:
         """Load a checkpoint of this run, the newest one unless another is named.
 
         Where there is none yet, the run starts from the beginning.
+
+        Args:
+            checkpoint: the one to load.
+            skip_damaged: pass over checkpoints that are damaged, to the newest that is not.
 
         Raises:
             ValueError: the checkpoint cannot be read or does not belong to this configuration.
         """
         self.run.remove_temporary_files()
-        newest = self.run.newest_checkpoint()
-        source = checkpoint or newest
+        source = checkpoint or self._newest_checkpoint(skip_damaged)
         if source is not None:
             try:
                 self.step = load_checkpoint(source, self.model, self.optimizer)
             except Exception as error:
-                saved = [self.run.checkpoint(step) for step in self.run.steps_saved()]
-                others = [str(file) for file in saved if file != source]
-                reason = " ".join(str(error).split())
-                raise ValueError(
-                    f"the checkpoint {source} cannot be used: {reason}. To go on from another one: "
-                    f"--resume-from {others[-1] if others else 'FILE'}"
-                ) from error
+                raise ValueError(self._explain_damage(source, error)) from error
         if self.step > self.config.max_steps:
             raise ValueError(
                 f"{source} was saved at step {self.step}, after the last step: "
                 f"max_steps is {self.config.max_steps}"
             )
-        evaluated = [row for row in self.run.read_metrics() if "val_loss" in row]
-        best = min(evaluated, key=lambda row: row["val_loss"], default={"step": 0})
-        for file in self.run.set_aside_after(self.step, best["step"] > self.step):
-            self._say(f"set aside: {file} (it is from a later step than {source})")
+        for path in self.run.set_aside_after(self.step):
+            self._say(f"set aside: {path} (it is from a later step than {source})")
         if source is not None and not self.run.checkpoint(self.step).exists():
             self._save(self.step)  # it came from elsewhere; from here on it is this run's own
-        rows = self.run.truncate_metrics(self.step)
+        self.run.truncate_metrics(self.step)
+        rows = self.run.read_metrics()
         losses = [row["val_loss"] for row in rows if "val_loss" in row]
-        if self.run.best_checkpoint.exists():
+        if self.run.best_step() is not None:
             self.best_val_loss = min(losses, default=math.inf)
-        self.seconds_before = max((row["seconds"] for row in rows), default=0.0)
+        self.seconds_before = max((row.get("seconds", 0.0) for row in rows), default=0.0)
+
+    def _newest_checkpoint(self, skip_damaged: bool) -> Path | None:
+        """Return the newest checkpoint, or the newest whole one, saying which were passed over."""
+        if not skip_damaged:
+            return self.run.newest_checkpoint()
+        for step in reversed(self.run.steps_saved()):
+            try:
+                verify_checkpoint_directory(self.run.checkpoint(step))
+                return self.run.checkpoint(step)
+            except (ValueError, OSError) as error:
+                self._say(f"passed over: {error}")
+        return None
+
+    def _explain_damage(self, source: Path, error: Exception) -> str:
+        saved = [self.run.checkpoint(step) for step in self.run.steps_saved()]
+        others = [str(path) for path in saved if path != source]
+        return (
+            f"the checkpoint {source} cannot be used: {' '.join(str(error).split())}. To go on "
+            f"from another one: --resume-from {others[-1] if others else 'CHECKPOINT'} "
+            "(--skip-damaged finds the newest that is whole)"
+        )
 
     # What is shown and returned.
 
@@ -408,7 +431,7 @@ class Trainer:
         return TrainResult(
             step=self.step,
             tokens=self._tokens_in(self.step),
-            seconds=val_row["seconds"],
+            seconds=val_row.get("seconds", 0.0),
             train_loss=train_row["train_loss"],
             val_loss=val_row["val_loss"],
             val_perplexity=val_row["val_perplexity"],

@@ -147,6 +147,7 @@ def test_what_is_wrong_in_a_file_is_named_on_one_line(tmp_path, text, named):
         (["--config"], ["--config"]),
         (["stray"], ["stray"]),
         (["--resume-from", "x.pt"], ["--resume"]),
+        (["--skip-damaged"], ["--resume"]),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_named_on_one_line(words, named):

@@ -21,6 +21,7 @@ import json
 import operator
 import os
 import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -320,7 +321,10 @@ def _load_shards(path: Path, model: Module, *, with_optimizer: bool) -> dict[str
             else:
                 wanted[name] = torch.empty(tuple(saved.size), dtype=saved.properties.dtype)
     wanted = {name: value.detach() for name, value in wanted.items()}
-    load(wanted, storage_reader=reader, no_dist=not dist.is_initialized())
+    with warnings.catch_warnings():
+        # It says that a single process loads, which is what is meant.
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        load(wanted, storage_reader=reader, no_dist=not dist.is_initialized())
     return wanted
 
 

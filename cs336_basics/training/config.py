@@ -27,6 +27,10 @@ NAMED_CONFIGS = ("sample", "tinystories", "owt")
 """Configurations that come with the package, in `cs336_basics/configs/`."""
 
 
+LOGGERS = ("tensorboard", "wandb", "trackio")
+"""Where metrics can go beside the run directory."""
+
+
 class ConfigError(ValueError):
     """A configuration that cannot be used; the message is one line that names the key."""
 
@@ -101,6 +105,22 @@ class TrainConfig:
         "float32", "type of the matrix products; weights and optimizer stay in float32"
     )
     compile: bool = option(False, "compile the model with torch.compile")
+    loss_chunks: int = option(
+        1, "parts in which the logits are made: less memory, the same loss; 1: the readable path"
+    )
+    fused_optimizer: bool = option(False, "use torch's fused AdamW instead of the readable one")
+    checkpoint_activations: bool = option(
+        False, "compute each block again in the backward pass: less memory, more time"
+    )
+    fast: Literal["off", "auto"] = option(
+        "off", "auto: choose precision, compile, loss_chunks, fused_optimizer for this machine"
+    )
+    parallel: Literal["ddp", "fsdp"] = option(
+        "ddp", "under torchrun: replicate the weights in each process, or shard them"
+    )
+    deterministic: bool = option(
+        False, "on a GPU: exact resumption, by algorithms that are slower (a CPU is always exact)"
+    )
     device: str = option("auto", "cpu, cuda, cuda:N, mps; auto: the best one there is")
     num_workers: int | None = option(None, "processes and threads to use; unset: all cores")
     log_every: int = option(10, "steps between rows in metrics.jsonl")
@@ -110,6 +130,9 @@ class TrainConfig:
     )
     checkpoint_every: int = option(200, "steps between checkpoints")
     keep_checkpoints: int = option(2, "how many of the newest checkpoints stay, beside the best")
+    log_to: str = option(
+        "", "also log to these, separated by commas: tensorboard, wandb (offline), trackio"
+    )
     sample_tokens: int = option(200, "length of the text sampled at each evaluation; 0: none")
     sample_prompt: str = option("", "how sampled texts begin; empty: at the start of a document")
     sample_temperature: float = option(0.8, "temperature of the sampled texts; 0: greedy")
@@ -144,8 +167,10 @@ MODEL_HELP = {
 RESUME_OPTIONS = (
     "max_steps",
     "accumulation",
+    "parallel",
     "device",
     "num_workers",
+    "log_to",
     "eval_every",
     "checkpoint_every",
     "keep_checkpoints",
@@ -232,15 +257,19 @@ def build_parser(defaults: TrainConfig | None = None) -> ArgumentParser:
     return parser
 
 
+# Options that mean "true" where they stand alone.
+_SWITCHES = ("--compile", "--fused-optimizer", "--checkpoint-activations", "--deterministic")
+
+
 def _normalize(words: Sequence[str]) -> list[str]:
-    """Return the words of a command line with `-` in option names and `--compile` as a switch."""
+    """Return the words of a command line with `-` in option names and switches as options."""
     normal = []
     for word, following in itertools.zip_longest(words, words[1:], fillvalue="--"):
         name, equals, value = word.partition("=")
         if word.startswith("--"):
             word = name.replace("_", "-") + equals + value
-        if word == "--compile" and following.startswith("--"):
-            word = "--compile=true"
+        if word in _SWITCHES and following.startswith("--"):
+            word += "=true"
         normal.append(word)
     return normal
 
@@ -447,6 +476,11 @@ def _one_line(message: str) -> str:
     return text
 
 
+def config_to_dict(config: TrainConfig) -> dict[str, Any]:
+    """Return the configuration as nested dictionaries."""
+    return dataclasses.asdict(config)
+
+
 def config_to_yaml(config: TrainConfig) -> str:
     """Return the configuration as YAML that `--config` reads back."""
 
@@ -491,7 +525,7 @@ def _check_values(config: TrainConfig) -> None:
 
     for key in ("batch_size", "max_steps", "accumulation", "log_every", "eval_every"):
         require(key, getattr(config, key) >= 1, "at least 1")
-    for key in ("checkpoint_every", "keep_checkpoints"):
+    for key in ("checkpoint_every", "keep_checkpoints", "loss_chunks"):
         require(key, getattr(config, key) >= 1, "at least 1")
     require("num_workers", config.num_workers is None or config.num_workers >= 1, "at least 1")
     for key in ("eval_batches", "sample_tokens", "sample_temperature"):
@@ -505,6 +539,8 @@ def _check_values(config: TrainConfig) -> None:
         config.batch_size % config.accumulation == 0,
         f"a divisor of batch_size, {config.batch_size}",
     )
+    loggers = [name for name in config.log_to.split(",") if name]
+    require("log_to", set(loggers) <= set(LOGGERS), f"a list of {', '.join(LOGGERS)}")
     data = config.data
     require("data.sample_bytes", data.sample_bytes >= 1_000, "at least 1000")
     require("data.valid_fraction", 0 < data.valid_fraction < 1, "between 0 and 1")

@@ -156,7 +156,9 @@ class LanguageModelLoss(Module):
     the products, under autocast; weights and sums stay in float32.
     """
 
-    def __init__(self, model: TransformerLM, num_chunks: int = 1, precision: str = "float32") -> None:
+    def __init__(
+        self, model: TransformerLM, num_chunks: int = 1, precision: str = "float32"
+    ) -> None:
         super().__init__()
         self.model = model
         self.num_chunks = num_chunks
@@ -191,7 +193,7 @@ def checkpoint_activations(model: TransformerLM) -> None:
     Cost"). The results are the same, bit for bit.
     """
     for layer in model.layers:
-        layer.forward = _Checkpointed(layer.forward)  # type: ignore[method-assign]
+        layer.forward = _Checkpointed(layer.forward)
 
 
 class _Checkpointed:

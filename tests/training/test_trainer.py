@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-import cs336_basics.training.trainer as trainer_module
+import cs336_basics.training.devices as devices
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import cosine_schedule, get_batch, save_checkpoint
@@ -542,14 +542,66 @@ def test_a_device_that_is_not_there_is_named(tmp_path, device):
 # Faster arithmetic.
 
 
+@pytest.mark.parametrize(
+    "fast",
+    [
+        {"loss_chunks": 3},
+        {"fused_optimizer": True},
+        {"checkpoint_activations": True},
+        {"loss_chunks": 8, "fused_optimizer": True, "accumulation": 2},
+    ],
+)
+def test_the_fast_path_has_the_losses_of_the_readable_one(tmp_path, uninterrupted, fast):
+    make(tmp_path, changed(**fast)).fit()
+    for key in ("train_loss", "val_loss"):
+        expected = uninterrupted_losses(uninterrupted, key)
+        assert losses_of(tmp_path, key) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_fast_path_resumes_exactly_too(tmp_path):
+    config = changed(loss_chunks=3, fused_optimizer=True, accumulation=2)
+    make(tmp_path / "whole", config).fit()
+    trainer = make(tmp_path / "run", config)
+    raise_at(trainer, "_batch", lambda at: at == 12)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path / "run", config)
+    again.resume()
+    again.fit()
+    assert_same(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))
+
+
+def test_where_the_device_is_not_waited_for_no_bad_step_is_saved(tmp_path):
+    trainer = make(tmp_path, changed(checkpoint_every=4, log_every=100, eval_every=100))
+    trainer._may_wait_for_device = trainer._checkpoint_is_due  # as on a GPU
+    trainer.model.lm_head.weight.register_hook(
+        lambda gradient: gradient * (math.nan if trainer.step == 5 else 1.0)
+    )
+    with pytest.raises(NonFiniteLossError, match=r"step 6: .*gradient norm nan"):
+        trainer.fit()
+    assert trainer.run.steps_saved() == [4]
+
+
+def test_model_flop_utilization_is_written_where_the_peak_is_known(tmp_path, monkeypatch):
+    make(tmp_path / "unknown", changed(max_steps=2)).fit()
+    assert losses_of(tmp_path / "unknown", "mfu") == []
+    monkeypatch.setattr(devices, "PEAK_FLOPS", {"this CPU": {"float32": 1e12}})
+    make(tmp_path / "known", changed(max_steps=2)).fit()
+    for row in RunDirectory(tmp_path / "known").read_metrics():
+        if "mfu" in row:
+            flops = devices.flops_per_token(CONFIG.model)
+            assert row["mfu"] == pytest.approx(row["tokens_per_second"] * flops / 1e12)
+    assert len(losses_of(tmp_path / "known", "mfu")) == 2
+
+
 def test_bfloat16_is_refused_where_the_cpu_would_emulate_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer_module, "cpu_has_bfloat16", lambda: False)
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
     with pytest.raises(ValueError, match=r"avx512_bf16.*float32"):
         make(tmp_path, changed(precision="bfloat16"))
 
 
 def test_bfloat16_rounds_products_and_keeps_the_weights(tmp_path, monkeypatch, uninterrupted):
-    monkeypatch.setattr(trainer_module, "cpu_has_bfloat16", lambda: True)
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
     trainer = make(tmp_path, changed(precision="bfloat16"))
     trainer.fit()
     assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}

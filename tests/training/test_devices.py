@@ -28,7 +28,11 @@ def test_fast_path_of_a_long_run_on_a_cpu_with_bfloat16(monkeypatch):
     config = dataclasses.replace(load_config(find("tinystories")), fast="auto")
     chosen, lines = choose_fast_path(config, CPU)
     assert chosen.fast == "off"
-    assert (chosen.precision, chosen.compile, chosen.loss_chunks) == ("bfloat16", True, 8)
+    assert (chosen.precision, chosen.compile, chosen.loss_chunks) == (
+        "bfloat16",
+        True,
+        8,
+    )  # 64 x 256 / 2048
     assert chosen.fused_optimizer
     assert chosen.model.attention == "reference"
     for word in ("precision bfloat16", "compile true", "loss_chunks 8", "fused_optimizer true"):

@@ -2,8 +2,12 @@
 
 python -m cs336_basics.estimate --config tinystories --fast auto
 python -m cs336_basics.estimate --config my.yaml --batch-size 128 --device cuda
+python -m cs336_basics.estimate --config huge.yaml --no-measure
 
-takes the options of `python -m cs336_basics.train`.
+takes the options of `python -m cs336_basics.train`. Parameters, FLOPs and the memory of the tensors
+are computed. Then, unless --no-measure says otherwise, three steps are taken in a process of their
+own: only that shows what the memory allocator and the libraries add, on a CPU up to a third, and
+how fast the machine is.
 """
 
 from __future__ import annotations
@@ -12,13 +16,27 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see train.py
 
+import contextlib
+import dataclasses
+import json
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
-from cs336_basics.training.config import ConfigError, TrainConfig, parse_command_line
+from cs336_basics.training.config import (
+    ConfigError,
+    TrainConfig,
+    config_to_yaml,
+    load_config,
+    parse_command_line,
+)
 from cs336_basics.training.devices import (
     check_precision,
     choose_device,
@@ -27,17 +45,22 @@ from cs336_basics.training.devices import (
     flops_per_token,
     training_flops,
 )
-from cs336_basics.training.memory import memory_of_process, step_memory
+from cs336_basics.training.memory import peak_memory_of_process, step_memory
+from cs336_basics.training.run_dir import RunDirectory
+from cs336_basics.training.trainer import Trainer
 
-# Share of the speed of large matrix products that a whole step reaches: measured on two cores and
-# the TinyStories shape, with and without torch.compile.
-_EFFICIENCY = {True: 0.6, False: 0.5}
+_MEASURED_STEPS = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status: 0, or 2 for what cannot be used."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["--take-steps"]:  # the process that `measure_steps` starts
+        print(json.dumps(take_steps(load_config(Path(words[1])))))
+        return 0
+    measure = "--no-measure" not in words
     try:
-        command = parse_command_line(sys.argv[1:] if arguments is None else arguments)
+        command = parse_command_line([word for word in words if word != "--no-measure"])
         config = command.config
         device = choose_device(config.device)
         check_precision(config.precision, device)
@@ -51,64 +74,106 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in choices:
             print(f"fast: {line}")
         print()
-    for name, value in estimate(config, device):
+    for name, value in computed(config):
         print(f"{name:<24}{value}")
+    if measure:
+        try:
+            rows = measured(config, device)
+        except RuntimeError as error:
+            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            return 2
+        for name, value in rows:
+            print(f"{name:<24}{value}")
     return 0
 
 
-def estimate(config: TrainConfig, device: torch.device) -> list[tuple[str, str]]:
-    """Return what a run takes, as rows of name and value."""
+def computed(config: TrainConfig) -> list[tuple[str, str]]:
+    """Return what follows from the configuration alone, as rows of name and value."""
     tokens = config.max_steps * config.batch_size * config.model.context_length
     memory = step_memory(config)
-    # On a CPU the program and its libraries are in the same memory as the tensors.
-    program = (memory_of_process() or 0) if device.type == "cpu" else 0
-    rate = product_rate(config, device)
-    seconds = training_flops(config) / (rate * _EFFICIENCY[config.compile])
-    rows = [
+    return [
         ("parameters", f"{config.model.num_parameters():,}"),
         ("tokens", f"{tokens:,}"),
         ("FLOPs per token", f"{flops_per_token(config.model):,}"),
         ("FLOPs of the run", f"{training_flops(config):.3g}"),
-        ("", ""),
-        ("memory: weights", _megabytes(memory.weights)),
+        ("weights", _megabytes(memory.weights)),
         ("gradients", _megabytes(memory.gradients)),
         ("optimizer", _megabytes(memory.optimizer)),
-        ("activations", _megabytes(memory.activations)),
+        ("activations", _megabytes(memory.activations) + (" if not compiled" * config.compile)),
+        ("tensors at the peak", _megabytes(memory.total) + (" if not compiled" * config.compile)),
     ]
-    if program:
-        rows.append(("program", _megabytes(program)))
-    rows += [
-        ("peak", _megabytes(memory.total + program) + _peak_note(config)),
-        ("", ""),
-        ("device", f"{device_name(device)}, {rate / 1e9:,.0f} GFLOP/s in {config.precision}"),
-        ("tokens per second", f"about {tokens / seconds:,.0f}"),
-        ("time", f"about {_duration(seconds)}"),
+
+
+def measured(config: TrainConfig, device: torch.device) -> list[tuple[str, str]]:
+    """Return what three steps show, as rows of name and value.
+
+    Raises:
+        RuntimeError: the steps failed, for want of memory for instance.
+    """
+    found = measure_steps(config)
+    tokens = config.max_steps * config.batch_size * config.model.context_length
+    return [
+        ("device", device_name(device)),
+        ("peak memory", _megabytes(found["peak"]) + " (measured)"),
+        ("tokens per second", f"{found['tokens_per_second']:,.0f} (measured)"),
+        ("time", f"about {_duration(tokens / found['tokens_per_second'])}, and the evaluations"),
     ]
-    return rows
 
 
-def product_rate(config: TrainConfig, device: torch.device, seconds: float = 0.3) -> float:
-    """Return the FLOP/s of matrix products of the model's size on the device, by measuring."""
-    rows = min(config.batch_size * config.model.context_length, 4096)
-    dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-    a = torch.randn(rows, config.model.d_model, device=device, dtype=dtype)
-    b = torch.randn(config.model.d_model, config.model.d_ff, device=device, dtype=dtype)
-    for _ in range(3):
-        result = a @ b
-    result.sum().item()  # waits for a GPU
-    start = time.perf_counter()
-    count = 0
-    while time.perf_counter() - start < seconds:
-        for _ in range(10):
-            result = a @ b
-        result.sum().item()
-        count += 10
-    elapsed = time.perf_counter() - start
-    return 2 * rows * config.model.d_model * config.model.d_ff * count / elapsed
+def measure_steps(config: TrainConfig) -> dict[str, Any]:
+    """Take a few steps in a process of its own; return its peak memory and tokens per second.
+
+    Raises:
+        RuntimeError: the process failed.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "config.yaml"
+        file.write_text(config_to_yaml(config), encoding="utf-8")
+        command = [sys.executable, "-m", "cs336_basics.estimate", "--take-steps", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        raise RuntimeError(
+            f"the steps to measure failed ({last}): a smaller batch_size or more "
+            "accumulation needs less memory; --no-measure only computes"
+        )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
-def _peak_note(config: TrainConfig) -> str:
-    return " without compilation, which needs less or about as much" if config.compile else ""
+def take_steps(config: TrainConfig) -> dict[str, float]:
+    """Take a few steps on random tokens in this process."""
+    never = 10**9
+    config = dataclasses.replace(
+        config, max_steps=never, eval_every=never, checkpoint_every=never, log_every=1, log_to=""
+    )
+    number = 20 * (config.model.context_length + 1)
+    tokens = np.random.default_rng(0).integers(config.model.vocab_size, size=number)
+    with tempfile.TemporaryDirectory() as directory:
+        trainer = Trainer(config, tokens, tokens, RunDirectory(directory), report=lambda line: None)
+        starts = []
+
+        def batch(step: int) -> Any:
+            starts.append(time.perf_counter())
+            if step > _MEASURED_STEPS:
+                raise _EnoughError
+            return Trainer._batch(trainer, step)
+
+        trainer._batch = batch  # type: ignore[method-assign]
+        with contextlib.suppress(_EnoughError):
+            trainer.fit()
+    # The first step compiles, and fills the caches.
+    seconds = (starts[-1] - starts[1]) / (len(starts) - 2)
+    if trainer.device.type == "cuda":
+        peak = torch.cuda.max_memory_allocated(trainer.device)
+    else:
+        peak = peak_memory_of_process() or 0
+    speed = config.batch_size * config.model.context_length / seconds
+    return {"peak": peak, "tokens_per_second": speed}
+
+
+class _EnoughError(Exception):
+    """Ends the steps that are measured."""
 
 
 def _megabytes(size: int) -> str:

@@ -177,6 +177,41 @@ def test_a_wrong_option_ends_the_process_with_2_and_no_traceback(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_the_fast_path_says_what_it_chose_and_the_run_keeps_to_it(tiny, capsys):
+    assert main(["--config", tiny, "--run-dir", "run", "--fast", "auto"]) == 0
+    out = capsys.readouterr().out
+    for name in ("precision", "compile", "loss_chunks", "fused_optimizer"):
+        assert f"fast: {name} " in out
+    config = yaml.safe_load(Path("run/config.yaml").read_text())
+    assert config["fast"] == "off"
+    assert config["fused_optimizer"] is True
+    assert main(["--resume", "run", "--max-steps", "13"]) == 0
+    assert "fast: " not in capsys.readouterr().out
+    assert yaml.safe_load(Path("run/config.yaml").read_text()) == {**config, "max_steps": 13}
+
+
+def test_metrics_go_to_a_logger_too(tiny, monkeypatch):
+    rows = []
+
+    class Noted:
+        def log(self, row):
+            rows.append(row)
+
+        def close(self):
+            rows.append("closed")
+
+    monkeypatch.setattr("cs336_basics.train.open_loggers", lambda *_: [Noted()])
+    assert main(["--config", tiny, "--run-dir", "run", "--log-to", "wandb"]) == 0
+    assert rows.pop() == "closed"
+    assert rows == RunDirectory("run").read_metrics()
+
+
+def test_a_logger_that_is_not_installed_is_named(tiny, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "trackio", None)
+    assert main(["--config", tiny, "--run-dir", "run", "--log-to", "trackio"]) == 2
+    assert "pip install 'cs336-basics[trackio]'" in capsys.readouterr().err
+
+
 class TestOwnText:
     @pytest.fixture
     def text(self, tiny):

@@ -117,25 +117,26 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if soft_cap is not None:
                 slope = torch.tanh(logits / soft_cap)
                 logits = soft_cap * slope
-            maximum = logits.amax(dim=-1, keepdim=True)
-            exponentials = (logits - maximum).exp()
-            normalizer = exponentials.sum(dim=-1, keepdim=True)
+            # In place from here on: a chunk is large, and nothing else looks at its logits.
+            logits -= logits.amax(dim=-1, keepdim=True)
             target = target.unsqueeze(-1)  # (chunk, 1)
-            losses = maximum + normalizer.log() - logits.gather(-1, target)  # (chunk, 1)
-            total = total + losses.sum()
+            target_logit = logits.gather(-1, target)  # (chunk, 1)
+            exponentials = logits.exp_()
+            normalizer = exponentials.sum(dim=-1, keepdim=True)  # (chunk, 1)
+            total = total + (normalizer.log() - target_logit).sum()
             if not wants_gradients:
                 continue
             # d loss / d logits = (softmax(logits) - onehot(target)) / rows
             # Written so that a compiler makes it in one pass; a scatter would need a second.
             is_target = torch.arange(head.shape[0], device=head.device) == target
-            softmax = exponentials / normalizer
-            gradient = torch.where(is_target, softmax - 1, softmax) / rows  # (chunk, vocab)
+            gradient = exponentials.div_(normalizer * rows)  # (chunk, vocab)
+            gradient -= is_target.to(gradient.dtype).div_(rows)
             if soft_cap is not None:
-                gradient = gradient * (1 - slope.square())
+                gradient *= 1 - slope.square_()
             gradient = gradient.to(dtype)
             hidden_gradients.append(gradient @ weight)  # (chunk, d_model)
             product = at_least_float32(gradient.T @ x)  # (vocab, d_model)
-            head_gradient = product if head_gradient is None else head_gradient + product
+            head_gradient = product if head_gradient is None else head_gradient.add_(product)
         if head_gradient is not None:
             ctx.save_for_backward(
                 torch.cat(hidden_gradients).to(hidden_states.dtype), head_gradient.to(head.dtype)

@@ -135,20 +135,8 @@ def _without_values() -> Iterator[None]:
 
 def peak_memory_of_process() -> int | None:
     """Return the peak resident memory of this process in bytes, where the system tells it."""
-    return _status("VmHWM:")
-
-
-def memory_of_process() -> int | None:
-    """Return the resident memory of this process in bytes, where the system tells it."""
-    return _status("VmRSS:")
-
-
-def _status(key: str) -> int | None:
     with contextlib.suppress(OSError), open("/proc/self/status") as file:
         for line in file:
-            if line.startswith(key):
+            if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     return None
-
-
-__all__ = ["StepMemory", "memory_of_process", "peak_memory_of_process", "step_memory"]

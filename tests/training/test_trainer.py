@@ -633,3 +633,21 @@ def test_torch_compile_gives_the_same_losses(tmp_path, uninterrupted):
     make(tmp_path, changed(compile=True)).fit()
     expected = uninterrupted_losses(uninterrupted, "val_loss")
     assert losses_of(tmp_path, "val_loss") == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_compiled_run_resumes_exactly(tmp_path, precision, monkeypatch):
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+    config = changed(
+        compile=True, loss_chunks=2, fused_optimizer=True, precision=precision, accumulation=2
+    )
+    make(tmp_path / "whole", config).fit()
+    trainer = make(tmp_path / "run", config)
+    raise_at(trainer, "_batch", lambda at: at == 12)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path / "run", config)
+    again.resume()
+    again.fit()
+    assert_same(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))

@@ -98,13 +98,18 @@ def leave_world() -> None:
         dist.destroy_process_group()
 
 
-def shard(model: Module, world: World, device: torch.device) -> None:
-    """Leave each process a part of the weights, in place (FSDP2): block by block, then the rest."""
+def shard(model: Module, world: World, device: torch.device, compiled: bool = False) -> None:
+    """Leave each process a part of the weights, in place (FSDP2): block by block, then the rest.
+
+    `compiled`: compile the blocks, each by itself, since between them weights are gathered.
+    """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
     mesh = init_device_mesh(device.type, (world.size,))
     for layer in model.layers:  # type: ignore[union-attr]
+        if compiled:
+            layer.compile(dynamic=False)
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     # The loss calls this one instead of `forward`, and its weights must be gathered for it too.

@@ -147,14 +147,17 @@ class Trainer:
         if config.num_workers is not None:
             torch.set_num_threads(config.num_workers)
         self.device = choose_device(config.device)
+        if self.device.type == "cuda" and world.size > 1:
+            self.device = torch.device("cuda", world.local_rank)  # one GPU for each process
         check_precision(config.precision, self.device)
         torch.manual_seed(config.seed)
         # Weights are drawn on the CPU, so that a seed gives the same ones on every device.
         self.model = TransformerLM(config.model).to(self.device)
         if config.checkpoint_activations:
             checkpoint_activations(self.model)
-        if world.size > 1 and config.parallel == "fsdp":
-            shard(self.model, world, self.device)
+        sharded = world.size > 1 and config.parallel == "fsdp"
+        if sharded:
+            shard(self.model, world, self.device, compiled=config.compile)
         self.optimizer = self._build_optimizer()
         # What wraps the model is called, never saved: checkpoints keep the names of self.model.
         self.loss_module: Module = LanguageModelLoss(
@@ -163,7 +166,7 @@ class Trainer:
         if world.size > 1 and config.parallel == "ddp":
             self.loss_module = replicate(self.loss_module, self.device)
         self.loss_of: Callable[[Tensor, Tensor], Tensor] = self.loss_module
-        if config.compile:
+        if config.compile and not sharded:
             self.loss_of = torch.compile(self.loss_module, dynamic=False)
         self.batches = BatchLoader(
             train_tokens,

@@ -6,6 +6,7 @@ torchrun --nproc-per-node 2 -m tests.training.distributed_scenarios DIRECTORY
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from pathlib import Path
 
@@ -32,6 +33,7 @@ VARIANTS = {
     "plain": {},
     "fast": {"loss_chunks": 3, "fused_optimizer": True, "accumulation": 2},
     "small": {"checkpoint_activations": True},
+    "compiled": {"compile": True},
 }
 
 
@@ -49,6 +51,8 @@ def train(path: Path, config, world: World | None = None) -> None:
 def main(directory: Path) -> None:
     torch.set_num_threads(1)
     RunDirectory.plot_losses = lambda run: None
+    # Its own tracing and graph, without the minute that code generation takes.
+    torch.compile = functools.partial(torch.compile, backend="eager")
     world = join_world("cpu")
     for layout in LAYOUTS:
         for variant, values in VARIANTS.items():

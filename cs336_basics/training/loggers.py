@@ -76,7 +76,12 @@ class TrackioLogger:
         import trackio
 
         self._trackio: Any = trackio
-        trackio.init(project="cs336_basics", name=run.path.name, config=config_to_dict(config))
+        trackio.init(
+            project="cs336_basics",
+            name=run.path.name,
+            config=config_to_dict(config),
+            resume="allow",
+        )
 
     def log(self, row: dict[str, Any]) -> None:
         """Take one row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -122,7 +123,9 @@ model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_hea
 """
 
 
-def test_a_killed_process_ends_the_job_with_a_message(tmp_path):
+@contextlib.contextmanager
+def two_processes(tmp_path):
+    """A job that has saved its first checkpoint, its two workers and its run."""
     (tmp_path / "tiny.yaml").write_text(CONFIG_FILE)
     run = RunDirectory(tmp_path / "run")
     command = [*TORCHRUN, "-m", "cs336_basics.train", "--config", str(tmp_path / "tiny.yaml")]
@@ -140,14 +143,28 @@ def test_a_killed_process_ends_the_job_with_a_message(tmp_path):
                 time.sleep(0.05)
             workers = sorted(psutil.Process(job.pid).children(), key=lambda process: process.pid)
             assert len(workers) == 2
-            workers[1].send_signal(signal.SIGKILL)
-            output, _ = job.communicate(timeout=60)
+            yield job, workers, run
         finally:
             if job.poll() is None:
                 os.killpg(job.pid, signal.SIGKILL)
-    assert job.returncode != 0
-    assert "Signal 9 (SIGKILL)" in output
-    again = f"torchrun --nproc-per-node 2 -m cs336_basics.train --resume {run.path}"
-    assert f"to go on from the last checkpoint: {again}" in output
     for step in run.steps_saved():
         verify_checkpoint_directory(run.checkpoint(step))
+
+
+def test_a_killed_process_ends_the_job_with_a_message(tmp_path):
+    with two_processes(tmp_path) as (job, workers, run):
+        workers[1].send_signal(signal.SIGKILL)
+        output, _ = job.communicate(timeout=60)
+        assert job.returncode != 0
+        assert "Signal 9 (SIGKILL)" in output
+        again = f"torchrun --nproc-per-node 2 -m cs336_basics.train --resume {run.path}"
+        assert f"to go on from the last checkpoint: {again}" in output
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_saves_and_stops_all(tmp_path):
+    with two_processes(tmp_path) as (job, workers, run):
+        workers[1].send_signal(signal.SIGTERM)
+        output, _ = job.communicate(timeout=60)
+        assert job.returncode != 0
+        assert f"stopped by SIGTERM after step {run.steps_saved()[-1]}; to go on" in output

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cs336_basics.training.checkpoint_dir import save_checkpoint_directory
 from cs336_basics.training.config import (
     ConfigError,
     TrainConfig,
@@ -142,10 +143,16 @@ def measure_steps(config: TrainConfig) -> dict[str, Any]:
 
 
 def take_steps(config: TrainConfig) -> dict[str, float]:
-    """Take a few steps on random tokens in this process."""
+    """Take a few steps on random tokens in this process, then evaluate and save."""
     never = 10**9
     config = dataclasses.replace(
-        config, max_steps=never, eval_every=never, checkpoint_every=never, log_every=1, log_to=""
+        config,
+        max_steps=never,
+        eval_every=never,
+        eval_batches=1,
+        checkpoint_every=never,
+        log_every=1,
+        log_to="",
     )
     number = 20 * (config.model.context_length + 1)
     tokens = np.random.default_rng(0).integers(config.model.vocab_size, size=number)
@@ -162,6 +169,10 @@ def take_steps(config: TrainConfig) -> dict[str, float]:
         trainer._batch = batch  # type: ignore[method-assign]
         with contextlib.suppress(_EnoughError):
             trainer.fit()
+        # These need memory of their own, which may be more than a step's.
+        trainer.evaluate()
+        checkpoint = Path(directory) / "checkpoint"
+        save_checkpoint_directory(checkpoint, trainer.model, trainer.optimizer, trainer.step)
     # The first step compiles, and fills the caches.
     seconds = (starts[-1] - starts[1]) / (len(starts) - 2)
     if trainer.device.type == "cuda":

@@ -232,6 +232,7 @@ def _print_summary(result: TrainResult, run: RunDirectory) -> None:
         ("steps", f"{result.step:,}"),
         ("tokens", f"{result.tokens:,}"),
         ("time", f"{result.seconds:,.1f} s"),
+        ("tokens per second", f"{result.tokens / max(result.seconds, 1e-9):,.0f}"),
         ("training loss", f"{result.train_loss:.4f}"),
         ("validation loss", f"{result.val_loss:.4f} (best {result.best_val_loss:.4f})"),
         ("perplexity", f"{result.val_perplexity:.2f}"),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from cs336_basics.model.kv_cache import LayerCache
 from cs336_basics.model.layers import Linear, at_least_float32, check_ids
 
 
@@ -167,10 +168,19 @@ class MultiHeadSelfAttention(Module):
         self.v_proj = Linear(d_model, d_model, device=device, dtype=dtype)
         self.output_proj = Linear(d_model, d_model, device=device, dtype=dtype)
 
-    def forward(self, x: Tensor, token_positions: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        token_positions: Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
         """Let every position of x: (..., sequence, d_model) attend to itself and those before it.
 
         `token_positions` go to RoPE; which position may see which follows from the order in x.
+
+        With a `cache`, x is (batch, sequence, d_model) and continues the texts in it at
+        `token_positions` (batch, sequence); its keys and values are stored there, and its
+        positions attend to what was stored before as well.
         """
         q = self._split_heads(self.q_proj(x))  # (..., heads, sequence, d_k)
         k = self._split_heads(self.k_proj(x))  # (..., heads, sequence, d_k)
@@ -179,7 +189,10 @@ class MultiHeadSelfAttention(Module):
             q = self.rope(q, token_positions)
             k = self.rope(k, token_positions)
 
-        if self.attention == "sdpa":
+        if cache is not None:
+            assert token_positions is not None
+            heads = self._attend_to_cache(q, k, v, token_positions, cache)
+        elif self.attention == "sdpa":
             heads = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
             sequence = x.shape[-2]
@@ -189,6 +202,18 @@ class MultiHeadSelfAttention(Module):
         joined = heads.transpose(-3, -2).flatten(-2)  # (..., sequence, d_model)
         out: Tensor = self.output_proj(joined)  # (..., sequence, d_model)
         return out
+
+    def _attend_to_cache(
+        self, q: Tensor, k: Tensor, v: Tensor, token_positions: Tensor, cache: LayerCache
+    ) -> Tensor:
+        """Store k and v; let each q, (batch, heads, sequence, d_k), attend up to its own slot."""
+        cache.store(k, v, token_positions)
+        keys, values = cache.keys.to(q.dtype), cache.values.to(q.dtype)
+        slots = torch.arange(keys.shape[-2], device=q.device)
+        mask = slots <= token_positions[:, None, :, None]  # (batch, 1, sequence, slots)
+        if self.attention == "sdpa":
+            return torch.nn.functional.scaled_dot_product_attention(q, keys, values, mask)
+        return scaled_dot_product_attention(q, keys, values, mask)
 
     def _split_heads(self, x: Tensor) -> Tensor:
         """(..., sequence, d_model) -> (..., heads, sequence, d_k)."""

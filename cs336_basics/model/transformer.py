@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import Module, ModuleList
 
 from cs336_basics.model.attention import MultiHeadSelfAttention, RotaryPositionalEmbedding
+from cs336_basics.model.kv_cache import KVCache, LayerCache
 from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU
 
 
@@ -129,16 +130,21 @@ class TransformerBlock(Module):
             self.ln1 = RMSNorm(config.d_model, config.norm_eps, device=device, dtype=dtype)
             self.ln2 = RMSNorm(config.d_model, config.norm_eps, device=device, dtype=dtype)
 
-    def forward(self, x: Tensor, token_positions: Tensor | None = None) -> Tensor:
-        """Transform x: (..., sequence, d_model) into the same shape."""
+    def forward(
+        self,
+        x: Tensor,
+        token_positions: Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """Transform x: (..., sequence, d_model) into the same shape; `cache` goes to attention."""
         if self.norm == "pre":  # Xiong et al. 2020: the residual stream itself is never rescaled
-            x = x + self.attn(self.ln1(x), token_positions)
+            x = x + self.attn(self.ln1(x), token_positions, cache)
             x = x + self.ffn(self.ln2(x))
         elif self.norm == "post":  # Vaswani et al. 2017
-            x = self.ln1(x + self.attn(x, token_positions))
+            x = self.ln1(x + self.attn(x, token_positions, cache))
             x = self.ln2(x + self.ffn(x))
         else:
-            x = x + self.attn(x, token_positions)
+            x = x + self.attn(x, token_positions, cache)
             x = x + self.ffn(x)
         return x
 
@@ -176,24 +182,42 @@ class TransformerLM(Module):
             self.ln_final = RMSNorm(config.d_model, config.norm_eps, device=device, dtype=dtype)
         self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
 
-    def forward(self, token_ids: Tensor) -> Tensor:
+    def forward(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
         """Return logits (..., sequence, vocab_size) for token_ids (..., sequence), int32 or int64.
 
         The logits at position i depend on the tokens 0 .. i only and predict token i + 1.
 
-        Raises ValueError where the sequence is longer than the context length, and IndexError (on
+        With a `cache`, token_ids are (batch, sequence) and continue the texts that it holds, which
+        they join: the logits are those of the whole texts' last positions, up to rounding.
+
+        Raises ValueError where the texts become longer than the context length, and IndexError (on
         the CPU, not under `torch.compile`) for an id outside the vocabulary.
         """
+        return self.logits(self.hidden_states(token_ids, cache))
+
+    def hidden_states(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
+        """Return what the logits are computed from, (..., sequence, d_model); see `forward`."""
         sequence = token_ids.shape[-1]
-        if sequence > self.config.context_length:
+        positions = None
+        layer_caches: list[LayerCache | None] = [None] * len(self.layers)
+        if cache is not None:
+            positions = cache.positions_after(token_ids)  # (batch, sequence)
+            layer_caches = [*cache.visible(sequence)]
+        elif sequence > self.config.context_length:
             raise ValueError(
                 f"the sequence has {sequence} tokens, the context length is "
                 f"{self.config.context_length}: keep only the last tokens"
             )
         x: Tensor = self.token_embeddings(token_ids)  # (..., sequence, d_model)
-        for layer in self.layers:
-            x = layer(x)  # (..., sequence, d_model)
+        for layer, layer_cache in zip(self.layers, layer_caches, strict=True):
+            x = layer(x, positions, layer_cache)  # (..., sequence, d_model)
+        if cache is not None:
+            cache.advance(sequence)
         if self.ln_final is not None:
             x = self.ln_final(x)  # (..., sequence, d_model)
-        logits: Tensor = self.lm_head(x)  # (..., sequence, vocab_size)
+        return x
+
+    def logits(self, hidden_states: Tensor) -> Tensor:
+        """Return the logits (..., vocab_size) of hidden states (..., d_model)."""
+        logits: Tensor = self.lm_head(hidden_states)
         return logits

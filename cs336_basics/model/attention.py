@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from cs336_basics.model.kv_cache import LayerCache
-from cs336_basics.model.layers import Linear, at_least_float32, check_ids
+from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32, check_ids
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
@@ -139,7 +139,9 @@ class MultiHeadSelfAttention(Module):
 
     `rope` rotates queries and keys; None leaves positions out. It is handed in, so that all layers
     of a model share one pair of tables. `attention` chooses the readable "reference" above or
-    torch's fused "sdpa"; both compute the same.
+    torch's fused "sdpa"; both compute the same. `qk_norm_eps`, if given, puts an RMSNorm with this
+    eps over the d_k features of queries and of keys, before RoPE (Henry et al. 2020, "Query-Key
+    Normalization", here with the RMSNorm and the gains of later models).
 
     Raises ValueError where num_heads does not divide d_model or `attention` is unknown.
     """
@@ -150,6 +152,7 @@ class MultiHeadSelfAttention(Module):
         num_heads: int,
         rope: RotaryPositionalEmbedding | None = None,
         attention: str = "sdpa",
+        qk_norm_eps: float | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -167,6 +170,12 @@ class MultiHeadSelfAttention(Module):
         self.k_proj = Linear(d_model, d_model, device=device, dtype=dtype)
         self.v_proj = Linear(d_model, d_model, device=device, dtype=dtype)
         self.output_proj = Linear(d_model, d_model, device=device, dtype=dtype)
+        self.q_norm: RMSNorm | None = None
+        self.k_norm: RMSNorm | None = None
+        if qk_norm_eps is not None:
+            d_k = d_model // num_heads
+            self.q_norm = RMSNorm(d_k, qk_norm_eps, device=device, dtype=dtype)
+            self.k_norm = RMSNorm(d_k, qk_norm_eps, device=device, dtype=dtype)
 
     def forward(
         self,
@@ -185,6 +194,8 @@ class MultiHeadSelfAttention(Module):
         q = self._split_heads(self.q_proj(x))  # (..., heads, sequence, d_k)
         k = self._split_heads(self.k_proj(x))  # (..., heads, sequence, d_k)
         v = self._split_heads(self.v_proj(x))  # (..., heads, sequence, d_k)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
         if self.rope is not None:
             q = self.rope(q, token_positions)
             k = self.rope(k, token_positions)

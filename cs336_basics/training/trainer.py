@@ -35,9 +35,9 @@ from cs336_basics.training.clipping import clip_gradients
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import get_batch
 from cs336_basics.training.loss import cross_entropy
-from cs336_basics.training.optimizers import AdamW
+from cs336_basics.training.optimizers import build_optimizer
 from cs336_basics.training.run_dir import RunDirectory
-from cs336_basics.training.schedule import cosine_schedule
+from cs336_basics.training.schedule import scheduled_learning_rate
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
@@ -122,12 +122,11 @@ class Trainer:
         torch.manual_seed(config.seed)
         # Weights are drawn on the CPU, so that a seed gives the same ones on every device.
         self.model = TransformerLM(config.model).to(self.device)
-        self.optimizer = AdamW(
-            self.model.parameters(),
+        self.optimizer = build_optimizer(
+            self.model,
+            config.optimizer,
             lr=config.schedule.max_learning_rate,
-            betas=config.optimizer.betas,
-            eps=config.optimizer.eps,
-            weight_decay=config.optimizer.weight_decay,
+            precision=config.precision,
         )
         # Compiled code is called, never saved: checkpoints keep the plain names of self.model.
         self.loss_of = torch.compile(self._loss) if config.compile else self._loss
@@ -204,15 +203,7 @@ class Trainer:
 
     def _set_learning_rate(self, step: int) -> float:
         """Give the optimizer the learning rate of a step (steps count from 1) and return it."""
-        schedule = self.config.schedule
-        cycle = self.config.max_steps if schedule.cycle_steps is None else schedule.cycle_steps
-        learning_rate = cosine_schedule(
-            step,
-            max_learning_rate=schedule.max_learning_rate,
-            min_learning_rate=schedule.min_learning_rate,
-            warmup_iters=round(schedule.warmup_fraction * cycle),
-            cosine_cycle_iters=cycle,
-        )
+        learning_rate = scheduled_learning_rate(step, self.config.schedule, self.config.max_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         return learning_rate

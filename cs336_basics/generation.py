@@ -178,11 +178,13 @@ class _Texts:
     def next_logits(self) -> Tensor:
         """Return the logits (texts, vocab_size) of the token after each text."""
         was_training = self.model.training
-        self.model.eval()
+        if was_training:  # it visits every module, too slow to do it for nothing
+            self.model.eval()
         try:
             return self._with_cache() if self.use_cache else self._without_cache()
         finally:
-            self.model.train(was_training)
+            if was_training:
+                self.model.train()
 
     def _without_cache(self) -> Tensor:
         """The plain way, which says what is meant: each window by itself, as a whole."""

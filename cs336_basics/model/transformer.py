@@ -24,6 +24,7 @@ from cs336_basics.model.layers import (
     SiLUFeedForward,
     SwiGLU,
     at_least_float32,
+    linear,
 )
 
 
@@ -269,7 +270,7 @@ class TransformerLM(Module):
 
     def logits(self, hidden_states: Tensor) -> Tensor:
         """Return the logits (..., vocab_size) of hidden states (..., d_model)."""
-        logits: Tensor = hidden_states @ self.head_weight.T
+        logits = linear(hidden_states, self.head_weight)
         if self.config.logit_soft_cap is not None:
             cap = self.config.logit_soft_cap
             logits = cap * torch.tanh(at_least_float32(logits) / cap)

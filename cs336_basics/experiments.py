@@ -86,19 +86,19 @@ SCALES = {
         lower_rate=1e-3,
         batch_sizes=(1, 4, 8),
     ),
-    # 1.2 M parameters; 1.6 M tokens for each run.
+    # 1.1 M parameters; 2.5 M tokens for each run.
     "cpu": Scale(
         "sample",
         (
             *("--model.vocab-size", "2000", "--model.d-ff", "344"),
-            *("--batch-size", "16", "--max-steps", "400", "--eval-every", "50"),
+            *("--batch-size", "16", "--max-steps", "600", "--eval-every", "50"),
             *("--log-every", "5", "--sample-tokens", "0", "--checkpoint-every", "50"),
             *("--eval-batches", "10", "--schedule.min-learning-rate", "0"),
         ),
         learning_rates=(3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1.0),
         baseline_rate=1e-2,
         lower_rate=1e-3,
-        batch_sizes=(1, 4, 16, 64, 256),
+        batch_sizes=(1, 4, 16, 64, 128),
     ),
     # CS336's own: 327,680,000 tokens for each run.
     "course": Scale(
@@ -326,6 +326,7 @@ def run_training(directory: Path, name: str, command: Sequence[str]) -> int:
     if run.config.is_file():
         words = ["--resume", str(directory)]
     else:
+        run.remove_temporary_files()  # of a process that was killed before it began
         words = [*command, "--name", name, "--run-dir", str(directory)]
     output = directory.parent / f"{name}.txt"  # beside it: a new run's directory must be empty
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +27,10 @@ def finished(tmp_path_factory):
 
 def again(out, *words):
     return main(["--scale", "test", "--out", str(out), "--num-workers", "1", *words])
+
+
+def without_seconds(report):
+    return [line.rsplit("|", 2)[0] for line in report.splitlines()]
 
 
 def groups_of(name):
@@ -119,11 +128,27 @@ def test_goes_on_where_it_was_stopped(finished, tmp_path, monkeypatch):
     monkeypatch.undo()
     assert again(out) == 0
 
-    def without_seconds(text):
-        return [line.rsplit("|", 2)[0] for line in text.splitlines()]
-
     now = (out / "report.md").read_text().replace(str(out), str(finished))
     assert without_seconds(now) == without_seconds(report)
+
+
+def test_a_killed_command_goes_on_to_the_same_report(finished, tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "cs336_basics.experiments", "--scale", "test"]
+    command += ["--out", str(out), "--num-workers", "1"]
+    root = str(Path(__file__).resolve().parent.parent)
+    environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    # In the middle of a run, whichever it is by then.
+    deadline = time.monotonic() + 60
+    while len(list(out.glob("runs/*/metrics.jsonl"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert not (out / "runs" / "silu").exists()
+    assert again(out) == 0
+    now = (out / "report.md").read_text().replace(str(out), str(finished))
+    assert without_seconds(now) == without_seconds((finished / "report.md").read_text())
 
 
 def test_a_run_that_was_stopped_is_resumed(finished, tmp_path, monkeypatch):

@@ -260,6 +260,7 @@ def build_optimizer(
     *,
     lr: float = 1e-3,
     precision: str = "float32",
+    fused: bool = False,
 ) -> Optimizer:
     """Return the optimizer of a configuration for a TransformerLM's parameters.
 
@@ -268,15 +269,20 @@ def build_optimizer(
     learning rates of their own; and the gains, by AdamW. The weight decay is for Muon's matrices
     and the head only: it would pull gains to 0, where they should be about 1, and the vectors of
     rare tokens away.
+
+    `precision` is that of Muon's matrix products, "float32" or "bfloat16". With `fused`, "adamw" is
+    torch's, which computes the same in one pass over memory; Muon has no use for it.
     """
     if config.kind == "adamw":
-        return AdamW(
-            model.parameters(),
-            lr=lr,
-            betas=config.betas,
-            eps=config.eps,
-            weight_decay=config.weight_decay,
-        )
+        settings: dict[str, Any] = {
+            "lr": lr,
+            "betas": config.betas,
+            "eps": config.eps,
+            "weight_decay": config.weight_decay,
+        }
+        if fused:
+            return torch.optim.AdamW(model.parameters(), fused=True, **settings)
+        return AdamW(model.parameters(), **settings)
     matrices: list[Tensor] = []
     embeddings: list[Tensor] = []
     heads: list[Tensor] = []

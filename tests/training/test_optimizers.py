@@ -409,6 +409,16 @@ def test_build_optimizer_adamw_is_one_group_with_everything():
     assert group["weight_decay"] == 0.3
 
 
+def test_build_optimizer_fused_computes_the_same():
+    results = []
+    for fused in (False, True):
+        model = tiny_model()
+        optimizer = build_optimizer(model, OptimizerConfig(), lr=0.02, fused=fused)
+        train_model(model, optimizer, 10)
+        results.append([parameter.detach() for parameter in model.parameters()])
+    assert_close(results[0], results[1], atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_it_learns_and_goes_on_from_its_state(kind, precision):

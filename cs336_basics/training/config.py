@@ -23,7 +23,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from cs336_basics.model import ModelConfig
 
-NAMED_CONFIGS = ("sample", "tinystories", "owt")
+NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "owt")
 """Configurations that come with the package, in `cs336_basics/configs/`."""
 
 
@@ -70,24 +70,40 @@ class DataConfig:
 
 @dataclass
 class OptimizerConfig:
-    """AdamW (Loshchilov & Hutter 2019) and gradient clipping."""
+    """The optimizer, see training/optimizers.py, and gradient clipping."""
 
+    kind: Literal["adamw", "muon"] = option(
+        "adamw", "AdamW for all weights; or Muon for the matrices and AdamW for the rest"
+    )
     betas: tuple[float, float] = option(
         (0.9, 0.95), "decay rates of AdamW's two moment estimates, as [beta1, beta2]"
     )
     eps: float = option(1e-8, "added to the denominator of AdamW's update")
     weight_decay: float = option(0.1, "decoupled weight decay")
+    momentum: float = option(0.95, "decay rate of Muon's averaged gradient")
+    embedding_lr_scale: float = option(
+        1.0, "with muon: learning rate of the embedding, relative to that of the matrices"
+    )
+    head_lr_scale: float = option(
+        1.0, "with muon: learning rate of the output head, relative to that of the matrices"
+    )
     max_grad_norm: float = option(1.0, "gradients are scaled down to this L2 norm")
 
 
 @dataclass
 class ScheduleConfig:
-    """Linear warm-up, then a cosine down to the minimum."""
+    """Linear warm-up, then a cosine down to the minimum, or a plateau and a straight line."""
 
+    shape: Literal["cosine", "linear"] = option(
+        "cosine", "way down from the maximum: half a cosine, or a plateau and a straight line"
+    )
     max_learning_rate: float = option(1e-3, "learning rate at the end of the warm-up")
-    min_learning_rate: float = option(1e-4, "learning rate at the end of the cosine, and after it")
+    min_learning_rate: float = option(1e-4, "learning rate at the end of the schedule")
     warmup_fraction: float = option(0.05, "share of the schedule that is linear warm-up")
-    cycle_steps: int | None = option(None, "step at which the cosine ends; unset: max_steps")
+    decay_fraction: float = option(
+        1.0, "share of a linear schedule that is its way down; 1: all but the warm-up, no plateau"
+    )
+    cycle_steps: int | None = option(None, "step at which the schedule ends; unset: max_steps")
 
 
 @dataclass
@@ -160,6 +176,10 @@ MODEL_HELP = {
     "ffn": "feed-forward network: gated SwiGLU, or SiLU without a gate",
     "attention": "readable reference code, or PyTorch's fused kernel",
     "norm_eps": "epsilon inside RMSNorm's square root",
+    "qk_norm": "RMSNorm on the queries and keys of each head",
+    "tied_embeddings": "one table for the token embedding and the output head",
+    "zero_init": "start the last matrix of each sub-layer at zero",
+    "logit_soft_cap": "logits become cap * tanh(logits / cap); unset: as they are",
 }
 
 # What may differ when a run is continued. Another max_steps bends the rest of the learning rate's
@@ -556,8 +576,13 @@ def _check_values(config: TrainConfig) -> None:
     cycle = rates.cycle_steps
     require("schedule.cycle_steps", cycle is None or cycle >= 1, "at least 1")
     require("schedule.warmup_fraction", 0 <= rates.warmup_fraction < 1, "at least 0 and below 1")
+    require("schedule.decay_fraction", 0 <= rates.decay_fraction <= 1, "between 0 and 1")
     betas = config.optimizer.betas
     require("optimizer.betas", all(0 <= beta < 1 for beta in betas), "two numbers in [0, 1)")
     require("optimizer.eps", 0 < config.optimizer.eps < math.inf, "above 0")
     require("optimizer.weight_decay", 0 <= config.optimizer.weight_decay < math.inf, "0 or more")
+    require("optimizer.momentum", 0 <= config.optimizer.momentum < 1, "at least 0 and below 1")
+    for key in ("optimizer.embedding_lr_scale", "optimizer.head_lr_scale"):
+        scale = getattr(config.optimizer, key.partition(".")[2])
+        require(key, 0 <= scale < math.inf, "0 or more")
     require("optimizer.max_grad_norm", 0 < config.optimizer.max_grad_norm < math.inf, "above 0")

@@ -175,13 +175,12 @@ class LanguageModelLoss(Module):
                 hidden_states = self.model.hidden_states(inputs)
         if self.num_chunks == 1:
             return cross_entropy(logits.float(), targets)
-        head = self.model.lm_head or self.model.token_embeddings  # with tied embeddings
         return chunked_cross_entropy(
             hidden_states,
-            head.weight,
+            self.model.head_weight,
             targets,
             self.num_chunks,
-            soft_cap=getattr(self.model.config, "logit_soft_cap", None),
+            soft_cap=self.model.config.logit_soft_cap,
             dtype=self.dtype,
         )
 

@@ -24,7 +24,7 @@ import cs336_basics.training.loss as loss_module
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
-from cs336_basics.training.optimizers import AdamW
+from cs336_basics.training.optimizers import build_optimizer
 
 
 @dataclass
@@ -83,8 +83,9 @@ def step_memory(config: TrainConfig) -> StepMemory:
         if config.checkpoint_activations:
             checkpoint_activations(model)
         weights = live.alive
-        kind: Any = torch.optim.AdamW if config.fused_optimizer else AdamW
-        optimizer = kind(model.parameters(), **({"fused": True} if config.fused_optimizer else {}))
+        optimizer = build_optimizer(
+            model, config.optimizer, precision=config.precision, fused=config.fused_optimizer
+        )
         loss_of = LanguageModelLoss(model, config.loss_chunks, config.precision)
 
         def micro_step() -> None:

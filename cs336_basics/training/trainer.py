@@ -53,9 +53,9 @@ from cs336_basics.training.devices import (
 from cs336_basics.training.distributed import World, gradients_stay_here, replicate, shard
 from cs336_basics.training.loggers import Logger
 from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
-from cs336_basics.training.optimizers import AdamW
+from cs336_basics.training.optimizers import build_optimizer
 from cs336_basics.training.run_dir import RunDirectory
-from cs336_basics.training.schedule import cosine_schedule
+from cs336_basics.training.schedule import scheduled_learning_rate
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
@@ -158,7 +158,13 @@ class Trainer:
         sharded = world.size > 1 and config.parallel == "fsdp"
         if sharded:
             shard(self.model, world, self.device, compiled=config.compile)
-        self.optimizer = self._build_optimizer()
+        self.optimizer = build_optimizer(
+            self.model,
+            config.optimizer,
+            lr=config.schedule.max_learning_rate,
+            precision=config.precision,
+            fused=config.fused_optimizer,
+        )
         # What wraps the model is called, never saved: checkpoints keep the names of self.model.
         self.loss_module: Module = LanguageModelLoss(
             self.model, config.loss_chunks, config.precision
@@ -256,35 +262,10 @@ class Trainer:
 
     def _set_learning_rate(self, step: int) -> float:
         """Give the optimizer the learning rate of a step (steps count from 1) and return it."""
-        schedule = self.config.schedule
-        cycle = self.config.max_steps if schedule.cycle_steps is None else schedule.cycle_steps
-        learning_rate = cosine_schedule(
-            step,
-            max_learning_rate=schedule.max_learning_rate,
-            min_learning_rate=schedule.min_learning_rate,
-            warmup_iters=round(schedule.warmup_fraction * cycle),
-            cosine_cycle_iters=cycle,
-        )
+        learning_rate = scheduled_learning_rate(step, self.config.schedule, self.config.max_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         return learning_rate
-
-    def _build_optimizer(self) -> torch.optim.Optimizer:
-        """Return our readable AdamW, or torch's, which computes the same in one pass."""
-        settings = self.config.optimizer
-        kind: Any = AdamW
-        options: dict[str, Any] = {}
-        if self.config.fused_optimizer:
-            kind, options = torch.optim.AdamW, {"fused": True}
-        optimizer: torch.optim.Optimizer = kind(
-            self.model.parameters(),
-            lr=self.config.schedule.max_learning_rate,
-            betas=settings.betas,
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-            **options,
-        )
-        return optimizer
 
     def _batch(self, step: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Return this process's inputs and targets of a step, each cut into micro-batches.

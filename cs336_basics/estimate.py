@@ -5,7 +5,7 @@ python -m cs336_basics.estimate --config my.yaml --batch-size 128 --device cuda
 python -m cs336_basics.estimate --config huge.yaml --no-measure
 
 takes the options of `python -m cs336_basics.train`. Parameters, FLOPs and the memory of the tensors
-are computed. Then, unless --no-measure says otherwise, three steps are taken in a process of their
+are computed. Then, unless --no-measure says otherwise, four steps are taken in a process of their
 own: only that shows what the memory allocator and the libraries add, on a CPU up to a third, and
 how fast the machine is.
 """
@@ -16,13 +16,11 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see train.py
 
-import contextlib
 import dataclasses
 import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from cs336_basics.training.checkpoint_dir import save_checkpoint_directory
 from cs336_basics.training.config import (
     ConfigError,
     TrainConfig,
@@ -50,7 +47,7 @@ from cs336_basics.training.memory import peak_memory_of_process, step_memory
 from cs336_basics.training.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 
-_MEASURED_STEPS = 3
+_MEASURED_STEPS = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,7 +103,7 @@ def computed(config: TrainConfig) -> list[tuple[str, str]]:
 
 
 def measured(config: TrainConfig, device: torch.device) -> list[tuple[str, str]]:
-    """Return what three steps show, as rows of name and value.
+    """Return what a few steps show, as rows of name and value.
 
     Raises:
         RuntimeError: the steps failed, for want of memory for instance.
@@ -143,48 +140,32 @@ def measure_steps(config: TrainConfig) -> dict[str, Any]:
 
 
 def take_steps(config: TrainConfig) -> dict[str, float]:
-    """Take a few steps on random tokens in this process, then evaluate and save."""
-    never = 10**9
+    """Train for a few steps on random tokens in this process, evaluations and checkpoints too.
+
+    They need memory of their own, and leave the allocator's in pieces.
+    """
     config = dataclasses.replace(
         config,
-        max_steps=never,
-        eval_every=never,
+        max_steps=_MEASURED_STEPS,
+        eval_every=_MEASURED_STEPS // 2,
         eval_batches=1,
-        checkpoint_every=never,
+        checkpoint_every=_MEASURED_STEPS // 2,
         log_every=1,
         log_to="",
     )
-    number = 20 * (config.model.context_length + 1)
+    number = (config.batch_size + 1) * (config.model.context_length + 1)
     tokens = np.random.default_rng(0).integers(config.model.vocab_size, size=number)
     with tempfile.TemporaryDirectory() as directory:
-        trainer = Trainer(config, tokens, tokens, RunDirectory(directory), report=lambda line: None)
-        starts = []
-
-        def batch(step: int) -> Any:
-            starts.append(time.perf_counter())
-            if step > _MEASURED_STEPS:
-                raise _EnoughError
-            return Trainer._batch(trainer, step)
-
-        trainer._batch = batch  # type: ignore[method-assign]
-        with contextlib.suppress(_EnoughError):
-            trainer.fit()
-        # These need memory of their own, which may be more than a step's.
-        trainer.evaluate()
-        checkpoint = Path(directory) / "checkpoint"
-        save_checkpoint_directory(checkpoint, trainer.model, trainer.optimizer, trainer.step)
-    # The first step compiles, and fills the caches.
-    seconds = (starts[-1] - starts[1]) / (len(starts) - 2)
+        run = RunDirectory(directory)
+        trainer = Trainer(config, tokens, tokens, run, report=lambda line: None)
+        trainer.fit()
+        rows = [row for row in run.read_metrics() if "tokens_per_second" in row]
     if trainer.device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(trainer.device)
     else:
         peak = peak_memory_of_process() or 0
-    speed = config.batch_size * config.model.context_length / seconds
-    return {"peak": peak, "tokens_per_second": speed}
-
-
-class _EnoughError(Exception):
-    """Ends the steps that are measured."""
+    # The first step compiles, and fills the caches.
+    return {"peak": peak, "tokens_per_second": max(row["tokens_per_second"] for row in rows[1:])}
 
 
 def _megabytes(size: int) -> str:

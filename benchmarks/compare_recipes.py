@@ -40,12 +40,23 @@ def main():
             command = [*words, *shared, "--seed", str(seed)]
             print(f"{name}, seed {seed}", flush=True)
             directory = arguments.out / "runs" / f"{name}-{seed}"
+            check_same_command(directory, command)
             status = run_training(directory, directory.name, command)
             if status != 0:
                 return status
             write_comparison(arguments.out, list(recipes), arguments.seeds)
     print((arguments.out / "comparison.md").read_text())
     return 0
+
+
+def check_same_command(directory, command):
+    """Refuse to take a run of other options for this one."""
+    record = directory.parent / f"{directory.name}.command.txt"
+    text = shlex.join(command)
+    if record.exists() and record.read_text() != text:
+        sys.exit(f"{directory} was trained with other options: see {record}, or take another OUT")
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(text)
 
 
 def config_of(words):

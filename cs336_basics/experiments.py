@@ -95,7 +95,7 @@ SCALES = {
             *("--log-every", "5", "--sample-tokens", "0", "--checkpoint-every", "50"),
             *("--eval-batches", "10", "--schedule.min-learning-rate", "0"),
         ),
-        learning_rates=(3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1.0),
+        learning_rates=(1e-3, 3e-3, 1e-2, 3e-2, 0.1, 1.0, 100.0),
         baseline_rate=1e-2,
         lower_rate=1e-3,
         batch_sizes=(1, 4, 16, 64, 128),
@@ -104,7 +104,7 @@ SCALES = {
     "course": Scale(
         "tinystories",
         ("--schedule.min-learning-rate", "0", "--sample-tokens", "0"),
-        learning_rates=(3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1.0),
+        learning_rates=(1e-3, 3e-3, 1e-2, 3e-2, 0.1, 1.0, 100.0),
         baseline_rate=1e-2,
         lower_rate=1e-3,
         batch_sizes=(1, 8, 64, 256, 512),
@@ -152,7 +152,7 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
         Group(
             "learning-rate",
             "Learning rate",
-            "How fast does it learn, and where does it diverge?",
+            "How fast does it learn, where does it become unstable, and where does it diverge?",
             rates,
         ),
         Group(
@@ -367,8 +367,9 @@ def write_report(
         "# Experiments",
         "",
         "Loss is the mean cross-entropy per token of the validation data, in nats, at the end of "
-        "the run. Seconds are wall-clock time. Every run is the baseline but for the options in "
-        "its row; the baseline is `python -m cs336_basics.train` with",
+        "the run; unstable is a run whose training loss rose above its first value, diverged one "
+        "that ended in infinities. Seconds are wall-clock time. Every run is the baseline but for "
+        "the options in its row; the baseline is `python -m cs336_basics.train` with",
         "",
         "```",
         f"--config {' '.join(map(shlex.quote, command))}",
@@ -405,9 +406,9 @@ def _summary(directory: Path, rows: Rows) -> str:
     bits = last.get("val_bits_per_byte")
     bits_text = "-" if bits is None else f"{bits:.4f}"
     loss = f"{last['val_loss']:.4f}"
-    lowest = min(row["val_loss"] for row in evaluated)
-    if last["val_loss"] > lowest + 0.5:  # finite, but no longer learning: AdamW bounds its steps
-        loss += f" (diverged from {lowest:.4f})"
+    training = [row["train_loss"] for row in rows if "train_loss" in row]
+    if max(training) > training[0]:
+        loss += f" (unstable: rose to {max(training):.2f})"
     seconds = f"{last['seconds']:.0f}" if "seconds" in last else "-"
     return f"{loss} | {last['val_perplexity']:.2f} | {bits_text} | {seconds}"
 

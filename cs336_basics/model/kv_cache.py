@@ -44,6 +44,8 @@ class KVCache:
     slot p is written before position p is asked for. So texts of different lengths are padded *at
     their end* to a rectangle, and `truncate` forgets the padding.
 
+    Use it under `torch.no_grad()`: with gradients it would keep all that led to its contents.
+
     Memory: 2 * num_layers * batch_size * context_length * d_model numbers, taken at once.
 
     Args:

@@ -48,7 +48,7 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    _sync_directory(target.parent)
+    sync_directory(target.parent)
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
@@ -83,7 +83,14 @@ def _read_umask() -> int:
 _UMASK = _read_umask()
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_file(file: Path) -> None:
+    """Wait until the content of a file is on the disk."""
+    with open(file, "rb+") as handle:
+        os.fsync(handle.fileno())
+
+
+def sync_directory(directory: Path) -> None:
+    """Wait until the names in a directory are on the disk."""
     # The rename itself lives in the directory; Windows cannot open one, and needs no sync.
     if os.name == "nt":
         return

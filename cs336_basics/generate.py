@@ -1,4 +1,8 @@
-"""`python -m cs336_basics.generate`: text from a trained run, shown as it is written."""
+"""`python -m cs336_basics.generate`: text from a trained run, shown as it is written.
+
+python -m cs336_basics.generate --run runs/sample-... --prompt 'Once upon a time'
+python -m cs336_basics.generate --run runs/sample-... --interactive
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,18 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see train.py
 
 import argparse
+import contextlib
+import functools
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 
-from cs336_basics.generation import generate
+from cs336_basics.generation import generate, stop_at, stream_text
 from cs336_basics.model import TransformerLM
-from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
+from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.checkpoint import load_checkpoint
 from cs336_basics.training.config import load_config
 from cs336_basics.training.run_dir import RunDirectory
@@ -29,9 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a model may write what the terminal cannot show
     try:
-        for piece in _stream(options):
-            print(piece, end="", flush=True)
-        print()
+        continuation = _load(options)
+        if options.interactive:
+            return _converse(continuation)
+        _show(options.prompt, continuation(options.prompt))
     except KeyboardInterrupt:
         print()
         return 130
@@ -39,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, OSError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        _complain(error)
         return 2
     return 0
 
@@ -57,16 +64,38 @@ def build_parser() -> argparse.ArgumentParser:
     add("--prompt", default="", help="how the text begins; empty: at the start of a document")
     add("--max-new-tokens", type=int, default=256, metavar="N", help="most tokens to write")
     add("--temperature", type=float, default=0.8, metavar="T", help="0 is greedy")
+    add("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens; unset: all")
     add("--top-p", type=float, default=0.95, metavar="P", help="size of the nucleus; 1: everything")
+    add("--min-p", type=float, default=0.0, metavar="P", help="least share of the likeliest token")
+    add(
+        "--repetition-penalty",
+        type=float,
+        default=1.0,
+        metavar="R",
+        help="above 1, tokens that the text has already become less likely",
+    )
+    add(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="end before this text; may be given several times",
+    )
     add("--seed", type=int, default=0, metavar="S", help="the same seed gives the same text")
+    add(
+        "--interactive",
+        action="store_true",
+        help="ask for prompts, one per line, until the end of input (Ctrl-D)",
+    )
+    add("--no-cache", action="store_true", help="compute every token anew: the same text, slowly")
     add("--checkpoint", type=Path, metavar="FILE", help="checkpoint; unset: the newest of the run")
     add("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
     add("--num-workers", type=int, metavar="N", help="threads; unset: all cores")
     return parser
 
 
-def _stream(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the prompt and then pieces of text, each of whole characters.
+def _load(options: argparse.Namespace) -> Callable[[str], Iterator[str]]:
+    """Load the model of a run; return the function from a prompt to the pieces that continue it.
 
     Raises:
         ValueError, OSError: the run, the checkpoint or an option cannot be used.
@@ -90,22 +119,73 @@ def _stream(options: argparse.Namespace) -> Iterator[str]:
     except RuntimeError as error:
         raise ValueError(f"{checkpoint} does not fit the run {run.path}: {error}") from error
     model.to(choose_device(options.device))
+    # One for all prompts of a session: a prompt that is asked again gets another answer.
+    generator = torch.Generator().manual_seed(options.seed)
+    return functools.partial(_continuation, options, tokenizer, model, generator)
 
+
+def _continuation(
+    options: argparse.Namespace,
+    tokenizer: Tokenizer,
+    model: TransformerLM,
+    generator: torch.Generator,
+    prompt: str,
+) -> Iterator[str]:
+    """Return the pieces of text that continue a prompt, each of whole characters.
+
+    Raises:
+        ValueError: the prompt or an option cannot be used; at the call.
+    """
     eos_id = tokenizer.special_token_id(END_OF_TEXT)
     new_ids = generate(
         model,
-        tokenizer.encode(options.prompt) or [eos_id],
+        tokenizer.encode(prompt) or [eos_id],
         options.max_new_tokens,
         temperature=options.temperature,
+        top_k=options.top_k,
         top_p=options.top_p,
+        min_p=options.min_p,
+        repetition_penalty=options.repetition_penalty,
         eos_id=eos_id,
-        generator=torch.Generator().manual_seed(options.seed),
+        generator=generator,
+        use_cache=not options.no_cache,
     )
-    yield options.prompt
-    decoder = StreamingDecoder(tokenizer)
-    for token_id in new_ids:
-        yield decoder.push(token_id)
-    yield decoder.finish()
+    return stop_at(stream_text(tokenizer, new_ids), options.stop)
+
+
+def _show(prompt: str, continuation: Iterator[str]) -> None:
+    """Print a prompt and then the pieces of text, each as soon as it is there."""
+    print(prompt, end="", flush=True)
+    for piece in continuation:
+        print(piece, end="", flush=True)
+    print(flush=True)
+
+
+def _converse(continuation: Callable[[str], Iterator[str]]) -> int:
+    """Ask for prompts and continue each; return the exit status at the end of input.
+
+    Ctrl-C ends a text that is being written, and the program where none is.
+    """
+    with contextlib.suppress(ImportError):  # Windows has none
+        import readline  # noqa: F401 -- gives `input` line editing and a history
+    on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if on_terminal:  # elsewhere the output has the texts alone
+        print("A prompt per line; Ctrl-C stops a text, Ctrl-D ends.")
+    while True:
+        try:
+            prompt = input("> " if on_terminal else "")
+        except EOFError:
+            return 0
+        try:
+            _show(prompt, continuation(prompt))
+        except KeyboardInterrupt:
+            print()
+        except ValueError as error:  # a prompt that the tokenizer cannot take; the next one may do
+            _complain(error)
+
+
+def _complain(error: Exception) -> None:
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ python -m cs336_basics.train                              # a small model on a g
 python -m cs336_basics.train --config tinystories         # the course's model and data
 python -m cs336_basics.train --data.train-path my.txt     # your own text
 python -m cs336_basics.train --resume runs/sample-...     # go on where it was stopped
+python -m cs336_basics.train --fast auto ...              # as fast as this machine can
+torchrun --nproc-per-node 2 -m cs336_basics.train ...     # with several processes
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import os
 # OpenMP reads this when torch loads it. Threads that wait for each other then sleep: spinning, the
 # default, gains little where the cores are free and costs a lot where other programs use them too.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# cuBLAS reads this when it starts; `--deterministic` needs it.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import dataclasses
 import datetime
@@ -20,7 +24,7 @@ import io
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cs336_basics._files import atomic_writer
@@ -31,6 +35,9 @@ from cs336_basics.training.config import (
     config_to_yaml,
     parse_command_line,
 )
+from cs336_basics.training.devices import check_precision, choose_device, choose_fast_path
+from cs336_basics.training.distributed import World, join_world, leave_world
+from cs336_basics.training.loggers import Logger, open_loggers
 from cs336_basics.training.prepare import check_sources, prepare_data
 from cs336_basics.training.run_dir import RunDirectory
 from cs336_basics.training.trainer import (
@@ -38,8 +45,6 @@ from cs336_basics.training.trainer import (
     Trainer,
     TrainingInterrupted,
     TrainResult,
-    check_precision,
-    choose_device,
 )
 
 
@@ -56,25 +61,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a model may write what the terminal cannot show
     try:
-        # Before there is a directory.
-        check_sources(command.config)
-        check_precision(command.config.precision, choose_device(command.config.device))
-        run = _open_run(command)
-        run.lock()
-    except (ValueError, OSError) as error:
-        return _fail(error, 2)
-
+        world = join_world(command.config.device)
+    except (RuntimeError, ValueError) as error:
+        return _fail(error, 1)
     try:
-        return _train(command, run)
+        return _run(command, world)
+    finally:
+        leave_world()
+
+
+def _run(command: CommandLine, world: World) -> int:
+    """Open the run's directory, train in it, and return the exit status."""
+    run, error = None, None
+    if world.is_first:
+        try:
+            # Before there is a directory.
+            check_sources(command.config)
+            device = choose_device(command.config.device)
+            check_precision(command.config.precision, device)
+            if command.config.fast == "auto":
+                command.config, choices = choose_fast_path(command.config, device)
+                for line in choices:
+                    _say(f"fast: {line}")
+            run = _open_run(command)
+            run.lock()
+        except (ValueError, OSError) as problem:
+            error = problem
+    # What the first process found is what all of them do.
+    found = world.share((command.config, None if run is None else run.path))
+    if error is not None:
+        return _fail(error, 2)
+    command.config, path = found
+    if path is None:
+        return 2
+    run = run or RunDirectory(path)
+    try:
+        return _train(command, run, world)
     finally:
         run.unlock()
 
 
-def _train(command: CommandLine, run: RunDirectory) -> int:
+def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
     """Prepare the data, train, print; return the exit status."""
     again = f"python -m cs336_basics.train --resume {shlex.quote(str(run.path))}"
+    if world.size > 1:
+        again = again.replace("python", f"torchrun --nproc-per-node {world.size}", 1)
+    loggers: list[Logger] = []
     try:
-        trainer = _prepare(command, run)
+        trainer = _prepare(command, run, world)
+        if world.is_first:
+            loggers += open_loggers(trainer.config, run, trainer.step)
+        trainer.loggers = loggers
     except KeyboardInterrupt:
         print(f"stopped while preparing; to go on: {again}", file=sys.stderr)
         return 128 + signal.SIGINT
@@ -84,7 +121,8 @@ def _train(command: CommandLine, run: RunDirectory) -> int:
     try:
         result = trainer.fit()
     except TrainingInterrupted as stop:
-        print(f"{stop}; to go on: {again}", file=sys.stderr)
+        if world.is_first:
+            print(f"{stop}; to go on: {again}", file=sys.stderr)
         return 128 + stop.signal_number
     except KeyboardInterrupt:
         print(f"stopped at once; to go on from the last checkpoint: {again}", file=sys.stderr)
@@ -93,7 +131,17 @@ def _train(command: CommandLine, run: RunDirectory) -> int:
         return _fail(error, 1)
     except OSError as error:  # a full disk; what was saved before is whole
         return _fail(OSError(f"{error}; to go on from the last checkpoint: {again}"), 1)
-    _print_summary(result, run)
+    except RuntimeError as error:
+        if world.size == 1:
+            raise
+        # What a collective operation raises when another process is gone.
+        reason = f"process {world.rank} of {world.size} stopped: {error}"
+        return _fail(RuntimeError(f"{reason}; to go on from the last checkpoint: {again}"), 1)
+    finally:
+        for logger in loggers:
+            logger.close()
+    if world.is_first:
+        _print_summary(result, run)
     return 0
 
 
@@ -125,20 +173,26 @@ def _save_config(config: TrainConfig, run: RunDirectory) -> None:
         file.write(config_to_yaml(dataclasses.replace(config, data=data)))
 
 
-def _prepare(command: CommandLine, run: RunDirectory) -> Trainer:
+def _prepare(command: CommandLine, run: RunDirectory, world: World) -> Trainer:
     """Make the data of a run and the trainer on it."""
-    print(f"run directory: {run.path}", flush=True)
-    if command.resume is not None:
+    say: Callable[[str], None] = _say if world.is_first else lambda text: None
+    say(f"run directory: {run.path}")
+    if command.resume is not None and world.is_first:
         run.remove_temporary_files()
     config = command.config
-    data = prepare_data(config, run, progress=sys.stderr.isatty(), report=_say)
+    if not world.is_first:
+        world.wait()  # until the first process has made the data
+    data = prepare_data(config, run, progress=sys.stderr.isatty() and world.is_first, report=say)
+    if world.is_first:
+        world.wait()
     vocab_size = data.tokenizer.vocab_size
     if vocab_size != config.model.vocab_size:
         # A finished tokenizer has its own size, and a small text has no more than so many merges.
-        _say(f"model.vocab_size becomes {vocab_size:,}, that of the tokenizer")
+        say(f"model.vocab_size becomes {vocab_size:,}, that of the tokenizer")
         model = dataclasses.replace(config.model, vocab_size=vocab_size)
         config = dataclasses.replace(config, model=model)
-        _save_config(config, run)
+        if world.is_first:
+            _save_config(config, run)
     trainer = Trainer(
         config,
         data.train_tokens,
@@ -146,23 +200,28 @@ def _prepare(command: CommandLine, run: RunDirectory) -> Trainer:
         run,
         tokenizer=data.tokenizer,
         valid_bytes_per_token=data.valid_bytes_per_token,
-        report=_say,
+        world=world,
+        report=say,
     )
-    _say(_describe(config, trainer))
+    say(_describe(config, trainer))
     if command.resume is not None:
-        trainer.resume(command.resume_from)
-        _save_config(config, run)  # only now: what was refused must not replace it
-        _say(f"going on after step {trainer.step}")
+        trainer.resume(command.resume_from, skip_damaged=command.skip_damaged)
+        if world.is_first:
+            _save_config(config, run)  # only now: what was refused must not replace it
+        say(f"going on after step {trainer.step}")
     return trainer
 
 
 def _describe(config: TrainConfig, trainer: Trainer) -> str:
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     tokens = config.max_steps * config.batch_size * config.model.context_length
-    return (
+    text = (
         f"training {parameters:,} parameters for {config.max_steps:,} steps, {tokens:,} tokens, "
         f"on {trainer.device} in {config.precision}"
     )
+    if trainer.world.size > 1:
+        text += f", by {trainer.world.size} processes ({config.parallel})"
+    return text
 
 
 def _print_summary(result: TrainResult, run: RunDirectory) -> None:
@@ -173,6 +232,7 @@ def _print_summary(result: TrainResult, run: RunDirectory) -> None:
         ("steps", f"{result.step:,}"),
         ("tokens", f"{result.tokens:,}"),
         ("time", f"{result.seconds:,.1f} s"),
+        ("tokens per second", f"{result.tokens / max(result.seconds, 1e-9):,.0f}"),
         ("training loss", f"{result.train_loss:.4f}"),
         ("validation loss", f"{result.val_loss:.4f} (best {result.best_val_loss:.4f})"),
         ("perplexity", f"{result.val_perplexity:.2f}"),

@@ -96,6 +96,10 @@ def test_a_text_that_ends_inside_a_character_shows_it(run, monkeypatch, capsys):
         (["--seed", str(2**70)], "seed"),
         (["--device", "abacus"], "abacus"),
         (["--checkpoint", "nothing.pt"], "nothing.pt"),
+        (["--top-k", "0"], "top_k"),
+        (["--min-p", "2"], "min_p"),
+        (["--repetition-penalty", "0"], "repetition_penalty"),
+        (["--stop", ""], "stop string is empty"),
         (["--prompt", "a\ud800"], "surrogate"),
     ],
 )
@@ -104,6 +108,63 @@ def test_what_cannot_be_used_is_named_on_one_line(run, capsys, words, named):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert named in error
+
+
+def test_the_cache_changes_nothing(run, capsys):
+    assert text_of(capsys, run) == text_of(capsys, run, "--no-cache")
+
+
+def test_stops_before_a_text(run, capsys):
+    whole = text_of(capsys, run, "--temperature", "0", "--prompt", "Once")
+    inside = whole[8:10]
+    text = text_of(capsys, run, "--temperature", "0", "--prompt", "Once", "--stop", inside)
+    assert text == whole[: whole.index(inside, 4)] + "\n"
+
+
+def answers(monkeypatch, *lines):
+    """Let `input` give these lines, or raise them."""
+    left = iter(lines)
+
+    def ask(_prompt):
+        line = next(left, EOFError())
+        if isinstance(line, BaseException):
+            raise line
+        return line
+
+    monkeypatch.setattr("builtins.input", ask)
+
+
+def test_interactive_continues_each_line(run, capsys, monkeypatch):
+    answers(monkeypatch, "Once", "", "Once")
+    first, empty, second = text_of(capsys, run, "--interactive", "--max-new-tokens", "3")[
+        :-1
+    ].split("\n")  # this model writes no line break within three tokens
+    assert first.startswith("Once")
+    assert second.startswith("Once")
+    assert first != second  # the generator goes on
+    assert not empty.startswith("Once")
+
+
+def test_interactive_survives_a_bad_prompt_and_a_stopped_text(run, capsys, monkeypatch):
+    calls = []
+
+    def interrupted(*arguments, **options):
+        calls.append(arguments)
+        yield ord("x")
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(generate_module, "generate", interrupted)
+    answers(monkeypatch, "one ", "bad \ud800", "two ")
+    assert main(["--run", str(run.path), "--interactive"]) == 0
+    out, error = capsys.readouterr()
+    assert out == "one x\ntwo x\n"
+    assert "surrogate" in error
+
+
+def test_interactive_ends_at_ctrl_c_between_texts(run, capsys, monkeypatch):
+    answers(monkeypatch, KeyboardInterrupt())
+    assert main(["--run", str(run.path), "--interactive"]) == 130
 
 
 def test_a_directory_without_a_run_is_named(tmp_path, capsys):
@@ -121,7 +182,7 @@ def test_a_run_without_a_checkpoint_is_named(run, capsys):
 def test_a_damaged_checkpoint_is_named(run, capsys):
     run.checkpoint(2).write_bytes(run.checkpoint(2).read_bytes()[:5000])
     assert main(["--run", str(run.path)]) == 2
-    assert "step_00000002.pt" in capsys.readouterr().err
+    assert "step_00000002" in capsys.readouterr().err
 
 
 def test_a_checkpoint_of_another_model_is_named(run, capsys):
@@ -129,7 +190,7 @@ def test_a_checkpoint_of_another_model_is_named(run, capsys):
     save_checkpoint(model, AdamW(model.parameters()), 3, run.checkpoint(3))
     assert main(["--run", str(run.path)]) == 2
     error = capsys.readouterr().err
-    assert "step_00000003.pt does not fit" in error
+    assert "step_00000003 does not fit" in error
     assert error.count("\n") == 1
 
 

@@ -66,34 +66,19 @@ def environment():
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
-def rows_of(path):
-    """The rows of metrics.jsonl without times."""
-    return [
-        {key: row[key] for key in row if key not in ("seconds", "tokens_per_second")}
-        for row in RunDirectory(path).read_metrics()
-    ]
-
-
 def assert_equal_runs(left, right):
-    assert rows_of(left) == rows_of(right)
-    left, right = RunDirectory(left), RunDirectory(right)
-    for name in ("tokenizer/vocab.json", "tokenizer/merges.txt", "config.yaml", "data/train.npy"):
-        assert (left.path / name).read_bytes() == (right.path / name).read_bytes()
-    for file in left.samples.iterdir():
-        assert file.read_bytes() == (right.samples / file.name).read_bytes()
-    assert left.newest_checkpoint().name == right.newest_checkpoint().name
-    for one, other in (
-        (left.newest_checkpoint(), right.newest_checkpoint()),
-        (left.best_checkpoint, right.best_checkpoint),
-    ):
-        states = [torch.load(file, weights_only=True) for file in (one, other)]
-        assert states[0]["iteration"] == states[1]["iteration"]
-        for name, value in states[0]["model"].items():
-            assert torch.equal(value, states[1]["model"][name]), name
-        for index, state in states[0]["optimizer"]["state"].items():
-            for name, value in state.items():
-                other_value = states[1]["optimizer"]["state"][index][name]
-                assert torch.equal(torch.as_tensor(value), torch.as_tensor(other_value)), name
+    """All files have the same bytes, but those that say when and how fast."""
+    contents = []
+    for path in (Path(left), Path(right)):
+        files = [file for file in path.rglob("*") if file.is_file()]
+        contents.append({str(file.relative_to(path)): file for file in files})
+    # What is in data/*.json is the path of the run, and when its stages were made.
+    free = {"timings.jsonl", ".lock", "loss.png"}
+    free |= {f"data/{name}.json" for name in ("stages", "train", "valid")}
+    names = [set(files) - free for files in contents]
+    assert names[0] == names[1]
+    for name in sorted(names[0]):
+        assert contents[0][name].read_bytes() == contents[1][name].read_bytes(), name
 
 
 def test_makes_everything_from_nothing_and_says_where_it_lies(tiny, capsys):
@@ -110,8 +95,9 @@ def test_makes_everything_from_nothing_and_says_where_it_lies(tiny, capsys):
         run.tokenizer / "vocab.json",
         run.tokenizer / "merges.txt",
         run.tokenizer / "metadata.json",
-        run.checkpoint(12),
-        run.best_checkpoint,
+        run.checkpoint(12) / "model.safetensors",
+        run.best_checkpoint / "manifest.json",
+        run.timings,
         run.sample(12),
     ):
         assert file.is_file(), file
@@ -189,6 +175,41 @@ def test_a_wrong_option_ends_the_process_with_2_and_no_traceback(tmp_path):
     assert done.stderr.count("\n") == 1
     assert "learning_rat" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_fast_path_says_what_it_chose_and_the_run_keeps_to_it(tiny, capsys):
+    assert main(["--config", tiny, "--run-dir", "run", "--fast", "auto"]) == 0
+    out = capsys.readouterr().out
+    for name in ("precision", "compile", "loss_chunks", "fused_optimizer"):
+        assert f"fast: {name} " in out
+    config = yaml.safe_load(Path("run/config.yaml").read_text())
+    assert config["fast"] == "off"
+    assert config["fused_optimizer"] is True
+    assert main(["--resume", "run", "--max-steps", "13"]) == 0
+    assert "fast: " not in capsys.readouterr().out
+    assert yaml.safe_load(Path("run/config.yaml").read_text()) == {**config, "max_steps": 13}
+
+
+def test_metrics_go_to_a_logger_too(tiny, monkeypatch):
+    rows = []
+
+    class Noted:
+        def log(self, row):
+            rows.append(row)
+
+        def close(self):
+            rows.append("closed")
+
+    monkeypatch.setattr("cs336_basics.train.open_loggers", lambda *_: [Noted()])
+    assert main(["--config", tiny, "--run-dir", "run", "--log-to", "wandb"]) == 0
+    assert rows.pop() == "closed"
+    assert rows == RunDirectory("run").read_metrics()
+
+
+def test_a_logger_that_is_not_installed_is_named(tiny, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "trackio", None)
+    assert main(["--config", tiny, "--run-dir", "run", "--log-to", "trackio"]) == 2
+    assert "pip install 'cs336-basics[trackio]'" in capsys.readouterr().err
 
 
 class TestOwnText:
@@ -353,19 +374,24 @@ class TestResume:
     def test_a_run_with_more_steps_goes_on(self, tiny, whole, capsys):
         shutil.copytree(whole, "run")
         assert main(["--resume", "run", "--max-steps", "14"]) == 0
-        assert rows_of("run")[-1]["step"] == 14
+        assert RunDirectory("run").read_metrics()[-1]["step"] == 14
         assert yaml.safe_load(Path("run/config.yaml").read_text())["max_steps"] == 14
 
     def test_a_damaged_checkpoint_is_named_and_another_used_on_request(self, tiny, whole, capsys):
         shutil.copytree(whole, "run")
-        RunDirectory("run").checkpoint(12).write_bytes(b"PK\3\4 no more")
+        state = RunDirectory("run").checkpoint(12) / "state.json"
+        state.write_bytes(state.read_bytes()[:50])
         assert main(["--resume", "run"]) == 2
         error = capsys.readouterr().err
         other = re.search(r"--resume-from (\S+)", error)[1]
-        assert "step_00000012.pt" in error
+        assert re.search("step_00000012 .*state.json", error)
         assert "Traceback" not in error
+        shutil.copytree("run", "run2")
         assert main(["--resume", "run", "--resume-from", other]) == 0
-        assert rows_of("run") == rows_of(whole)
+        assert main(["--resume", "run2", "--skip-damaged"]) == 0
+        for run in ("run", "run2"):
+            shutil.rmtree(f"{run}/checkpoints/step_00000012.unused")
+            assert_equal_runs(run, whole)
 
     def test_divergence_ends_with_1_and_names_the_step(self, tiny, capsys):
         # Steps that large overflow within a few of them.
@@ -400,6 +426,16 @@ def wait_for_rows(process, run, count):
         time.sleep(0.002)
 
 
+def wait_for_a_save(process, run):
+    """Wait until the run is in the middle of writing a checkpoint, or has ended."""
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if list(Path(run, "checkpoints").glob(".step_*.tmp")):
+            return True
+        time.sleep(0.0005)
+    return False
+
+
 def kill(process):
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -428,7 +464,8 @@ def finish(process):
 def run_with_kills(path, seed, kills):
     """Start a run, kill it at random moments, resume it each time, and let it end at last.
 
-    The first kill falls into the preparation of the data, the others into the training.
+    The first kill falls into the preparation of the data, the others into the training, every
+    second of them into the writing of a checkpoint.
     """
     moments = random.Random(seed)
     (path / "config.yaml").write_text(KILL_CONFIG)
@@ -436,10 +473,13 @@ def run_with_kills(path, seed, kills):
     # So many rows a run writes: the first step, steps that are logged, evaluations.
     rows = 1 + KILL_STEPS // 2 + KILL_STEPS // 30
     words = ["--config", str(path / "config.yaml")]
-    for at in [0, *sorted(moments.randrange(1, rows) for _ in range(kills - 1))]:
+    for number, at in enumerate([0, *sorted(moments.randrange(1, rows) for _ in range(kills - 1))]):
         process = start(run, *words)
         wait_for_rows(process, run, at)
-        time.sleep(moments.random() * (0.5 if at == 0 else 0.02))
+        if number % 2 == 1 and wait_for_a_save(process, run):
+            time.sleep(moments.random() * 0.01)  # a save takes about that long
+        else:
+            time.sleep(moments.random() * (0.5 if at == 0 else 0.02))
         kill(process)
         words = ["--resume", str(run)]
     finish(start(run, *words))

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from cs336_basics.model.layers import Linear, at_least_float32, check_ids
+from cs336_basics.model.kv_cache import LayerCache
+from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32, check_ids
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
@@ -138,7 +139,9 @@ class MultiHeadSelfAttention(Module):
 
     `rope` rotates queries and keys; None leaves positions out. It is handed in, so that all layers
     of a model share one pair of tables. `attention` chooses the readable "reference" above or
-    torch's fused "sdpa"; both compute the same.
+    torch's fused "sdpa"; both compute the same. `qk_norm_eps`, if given, puts an RMSNorm with this
+    eps over the d_k features of queries and of keys, before RoPE (Henry et al. 2020, "Query-Key
+    Normalization", here with the RMSNorm and the gains of later models).
 
     Raises ValueError where num_heads does not divide d_model or `attention` is unknown.
     """
@@ -149,6 +152,7 @@ class MultiHeadSelfAttention(Module):
         num_heads: int,
         rope: RotaryPositionalEmbedding | None = None,
         attention: str = "sdpa",
+        qk_norm_eps: float | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -166,20 +170,40 @@ class MultiHeadSelfAttention(Module):
         self.k_proj = Linear(d_model, d_model, device=device, dtype=dtype)
         self.v_proj = Linear(d_model, d_model, device=device, dtype=dtype)
         self.output_proj = Linear(d_model, d_model, device=device, dtype=dtype)
+        self.q_norm: RMSNorm | None = None
+        self.k_norm: RMSNorm | None = None
+        if qk_norm_eps is not None:
+            d_k = d_model // num_heads
+            self.q_norm = RMSNorm(d_k, qk_norm_eps, device=device, dtype=dtype)
+            self.k_norm = RMSNorm(d_k, qk_norm_eps, device=device, dtype=dtype)
 
-    def forward(self, x: Tensor, token_positions: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        token_positions: Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
         """Let every position of x: (..., sequence, d_model) attend to itself and those before it.
 
         `token_positions` go to RoPE; which position may see which follows from the order in x.
+
+        With a `cache`, x is (batch, sequence, d_model) and continues the texts in it at
+        `token_positions` (batch, sequence); its keys and values are stored there, and its
+        positions attend to what was stored before as well.
         """
         q = self._split_heads(self.q_proj(x))  # (..., heads, sequence, d_k)
         k = self._split_heads(self.k_proj(x))  # (..., heads, sequence, d_k)
         v = self._split_heads(self.v_proj(x))  # (..., heads, sequence, d_k)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
         if self.rope is not None:
             q = self.rope(q, token_positions)
             k = self.rope(k, token_positions)
 
-        if self.attention == "sdpa":
+        if cache is not None:
+            assert token_positions is not None
+            heads = self._attend_to_cache(q, k, v, token_positions, cache)
+        elif self.attention == "sdpa":
             heads = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
             sequence = x.shape[-2]
@@ -189,6 +213,18 @@ class MultiHeadSelfAttention(Module):
         joined = heads.transpose(-3, -2).flatten(-2)  # (..., sequence, d_model)
         out: Tensor = self.output_proj(joined)  # (..., sequence, d_model)
         return out
+
+    def _attend_to_cache(
+        self, q: Tensor, k: Tensor, v: Tensor, token_positions: Tensor, cache: LayerCache
+    ) -> Tensor:
+        """Store k and v; let each q, (batch, heads, sequence, d_k), attend up to its own slot."""
+        cache.store(k, v, token_positions)
+        keys, values = cache.keys.to(q.dtype), cache.values.to(q.dtype)
+        slots = torch.arange(keys.shape[-2], device=q.device)
+        mask = slots <= token_positions[:, None, :, None]  # (batch, 1, sequence, slots)
+        if self.attention == "sdpa":
+            return torch.nn.functional.scaled_dot_product_attention(q, keys, values, mask)
+        return scaled_dot_product_attention(q, keys, values, mask)
 
     def _split_heads(self, x: Tensor) -> Tensor:
         """(..., sequence, d_model) -> (..., heads, sequence, d_k)."""

@@ -35,8 +35,19 @@ class Linear(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x: (..., in_features) to (..., out_features)."""
-        # Tokens are rows here, so the W x of the textbook reads x W^T.
-        return x @ self.weight.T
+        return linear(x, self.weight)
+
+
+def linear(x: Tensor, weight: Tensor) -> Tensor:
+    """Map x: (..., in_features) to (..., out_features) by weight: (out_features, in_features)."""
+    # A single row on the CPU, as in writing one text, is bound by reading the weights. torch's
+    # product does it on one thread; as a dot product with each row of W it takes all of them.
+    is_row = x.numel() == x.shape[-1] and x.device.type == "cpu"
+    if is_row and x.dtype == weight.dtype == torch.float32 and not torch.compiler.is_compiling():
+        row: Tensor = torch.linalg.vecdot(weight, x.reshape(-1))  # (out_features,)
+        return row.reshape(*x.shape[:-1], -1)
+    # Tokens are rows here, so the W x of the textbook reads x W^T.
+    return x @ weight.T
 
 
 class Embedding(Module):

@@ -1,4 +1,4 @@
-"""Checkpoints: model, optimizer and iteration in one file, written whole or not at all.
+"""Checkpoints in one file, as CS336 defines them; the trainer's are in `checkpoint_dir.py`.
 
 A checkpoint is a `torch.save` file with three entries: "model" and "optimizer", the state dicts,
 and "iteration". It is always read with `weights_only=True`, which builds tensors and plain
@@ -17,6 +17,7 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from cs336_basics._files import atomic_writer
+from cs336_basics.training.checkpoint_dir import load_checkpoint_directory, plain_name
 
 Source = str | os.PathLike[str] | IO[bytes]
 
@@ -28,7 +29,7 @@ def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: So
     one, never a part. A model from `torch.compile` is saved under its plain parameter names.
     """
     checkpoint = {
-        "model": {_plain(name): value for name, value in model.state_dict().items()},
+        "model": {plain_name(name): value for name, value in model.state_dict().items()},
         "optimizer": optimizer.state_dict(),
         "iteration": operator.index(iteration),
     }
@@ -44,11 +45,14 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
 
     Tensors go to the devices on which model and optimizer have theirs, whatever device they were
     saved from. `model` may be compiled or not, whichever was saved. `optimizer` None: the weights
-    alone, for generation. A file object is read from its beginning, wherever it stands.
+    alone, for generation. A file object is read from its beginning, wherever it stands. A path may
+    also be a checkpoint directory, as `checkpoint_dir` writes it.
 
     Raises ValueError where `src` is not a checkpoint, damaged or cut short; FileNotFoundError where
     it is missing; RuntimeError (from torch) where its weights are not those of this model.
     """
+    if isinstance(src, (str, os.PathLike)) and os.path.isdir(src) and os.listdir(src):
+        return load_checkpoint_directory(src, model, optimizer)
     name = str(src) if isinstance(src, (str, os.PathLike)) else "the file object"
     try:
         _check_sums(src)
@@ -62,9 +66,9 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     if not _is_checkpoint(checkpoint):
         raise ValueError(f'{name} is not a checkpoint: it lacks "model", "optimizer", "iteration"')
 
-    saved = {_plain(key): value for key, value in checkpoint["model"].items()}
+    saved = {plain_name(key): value for key, value in checkpoint["model"].items()}
     # This model's own names, compiled or not, for the plain ones of the file.
-    own_names = {_plain(key): key for key in model.state_dict()}
+    own_names = {plain_name(key): key for key in model.state_dict()}
     model.load_state_dict({own_names.get(key, key): value for key, value in saved.items()})
     if optimizer is not None:
         optimizer.load_state_dict(checkpoint["optimizer"])
@@ -84,11 +88,6 @@ def _check_sums(src: Source) -> None:
         raise zipfile.BadZipFile(f"the checksum of {damaged} is wrong")
     if not isinstance(src, (str, os.PathLike)):
         src.seek(0)
-
-
-def _plain(name: str) -> str:
-    """Return a parameter's name without the marks that `torch.compile` puts into it."""
-    return name.replace("_orig_mod.", "")
 
 
 def _is_checkpoint(content: Any) -> bool:

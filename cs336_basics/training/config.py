@@ -23,8 +23,12 @@ from jsonargparse import ArgumentParser, Namespace
 
 from cs336_basics.model import ModelConfig
 
-NAMED_CONFIGS = ("sample", "tinystories", "owt")
+NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "owt")
 """Configurations that come with the package, in `cs336_basics/configs/`."""
+
+
+LOGGERS = ("tensorboard", "wandb", "trackio")
+"""Where metrics can go beside the run directory."""
 
 
 class ConfigError(ValueError):
@@ -66,24 +70,40 @@ class DataConfig:
 
 @dataclass
 class OptimizerConfig:
-    """AdamW (Loshchilov & Hutter 2019) and gradient clipping."""
+    """The optimizer, see training/optimizers.py, and gradient clipping."""
 
+    kind: Literal["adamw", "muon"] = option(
+        "adamw", "AdamW for all weights; or Muon for the matrices and AdamW for the rest"
+    )
     betas: tuple[float, float] = option(
         (0.9, 0.95), "decay rates of AdamW's two moment estimates, as [beta1, beta2]"
     )
     eps: float = option(1e-8, "added to the denominator of AdamW's update")
     weight_decay: float = option(0.1, "decoupled weight decay")
+    momentum: float = option(0.95, "decay rate of Muon's averaged gradient")
+    embedding_lr_scale: float = option(
+        1.0, "with muon: learning rate of the embedding, relative to that of the matrices"
+    )
+    head_lr_scale: float = option(
+        1.0, "with muon: learning rate of the output head, relative to that of the matrices"
+    )
     max_grad_norm: float = option(1.0, "gradients are scaled down to this L2 norm")
 
 
 @dataclass
 class ScheduleConfig:
-    """Linear warm-up, then a cosine down to the minimum."""
+    """Linear warm-up, then a cosine down to the minimum, or a plateau and a straight line."""
 
+    shape: Literal["cosine", "linear"] = option(
+        "cosine", "way down from the maximum: half a cosine, or a plateau and a straight line"
+    )
     max_learning_rate: float = option(1e-3, "learning rate at the end of the warm-up")
-    min_learning_rate: float = option(1e-4, "learning rate at the end of the cosine, and after it")
+    min_learning_rate: float = option(1e-4, "learning rate at the end of the schedule")
     warmup_fraction: float = option(0.05, "share of the schedule that is linear warm-up")
-    cycle_steps: int | None = option(None, "step at which the cosine ends; unset: max_steps")
+    decay_fraction: float = option(
+        1.0, "share of a linear schedule that is its way down; 1: all but the warm-up, no plateau"
+    )
+    cycle_steps: int | None = option(None, "step at which the schedule ends; unset: max_steps")
 
 
 @dataclass
@@ -101,6 +121,22 @@ class TrainConfig:
         "float32", "type of the matrix products; weights and optimizer stay in float32"
     )
     compile: bool = option(False, "compile the model with torch.compile")
+    loss_chunks: int = option(
+        1, "parts in which the logits are made: less memory, the same loss; 1: the readable path"
+    )
+    fused_optimizer: bool = option(False, "use torch's fused AdamW instead of the readable one")
+    checkpoint_activations: bool = option(
+        False, "compute each block again in the backward pass: less memory, more time"
+    )
+    fast: Literal["off", "auto"] = option(
+        "off", "auto: choose precision, compile, loss_chunks, fused_optimizer for this machine"
+    )
+    parallel: Literal["ddp", "fsdp"] = option(
+        "ddp", "under torchrun: replicate the weights in each process, or shard them"
+    )
+    deterministic: bool = option(
+        False, "on a GPU: exact resumption, by algorithms that are slower (a CPU is always exact)"
+    )
     device: str = option("auto", "cpu, cuda, cuda:N, mps; auto: the best one there is")
     num_workers: int | None = option(None, "processes and threads to use; unset: all cores")
     log_every: int = option(10, "steps between rows in metrics.jsonl")
@@ -109,7 +145,10 @@ class TrainConfig:
         20, "fixed validation batches, spread over the file; 0: all of the validation data"
     )
     checkpoint_every: int = option(200, "steps between checkpoints")
-    keep_checkpoints: int = option(2, "how many of the newest checkpoints stay, beside best.pt")
+    keep_checkpoints: int = option(2, "how many of the newest checkpoints stay, beside the best")
+    log_to: str = option(
+        "", "also log to these, separated by commas: tensorboard, wandb (offline), trackio"
+    )
     sample_tokens: int = option(200, "length of the text sampled at each evaluation; 0: none")
     sample_prompt: str = option("", "how sampled texts begin; empty: at the start of a document")
     sample_temperature: float = option(0.8, "temperature of the sampled texts; 0: greedy")
@@ -137,6 +176,10 @@ MODEL_HELP = {
     "ffn": "feed-forward network: gated SwiGLU, or SiLU without a gate",
     "attention": "readable reference code, or PyTorch's fused kernel",
     "norm_eps": "epsilon inside RMSNorm's square root",
+    "qk_norm": "RMSNorm on the queries and keys of each head",
+    "tied_embeddings": "one table for the token embedding and the output head",
+    "zero_init": "start the last matrix of each sub-layer at zero",
+    "logit_soft_cap": "logits become cap * tanh(logits / cap); unset: as they are",
 }
 
 # What may differ when a run is continued. Another max_steps bends the rest of the learning rate's
@@ -144,8 +187,10 @@ MODEL_HELP = {
 RESUME_OPTIONS = (
     "max_steps",
     "accumulation",
+    "parallel",
     "device",
     "num_workers",
+    "log_to",
     "eval_every",
     "checkpoint_every",
     "keep_checkpoints",
@@ -215,8 +260,13 @@ def build_parser(defaults: TrainConfig | None = None) -> ArgumentParser:
     parser.add_argument(
         "--resume-from",
         type=str | None,
-        metavar="FILE",
+        metavar="CHECKPOINT",
         help="with --resume: the checkpoint to continue from; unset: the newest",
+    )
+    parser.add_argument(
+        "--skip-damaged",
+        action="store_true",
+        help="with --resume: pass over checkpoints that are damaged, to the newest that is not",
     )
     groups: dict[str, Any] = {}
     for leaf in _leaves(defaults or TrainConfig()):
@@ -227,15 +277,19 @@ def build_parser(defaults: TrainConfig | None = None) -> ArgumentParser:
     return parser
 
 
+# Options that mean "true" where they stand alone.
+_SWITCHES = ("--compile", "--fused-optimizer", "--checkpoint-activations", "--deterministic")
+
+
 def _normalize(words: Sequence[str]) -> list[str]:
-    """Return the words of a command line with `-` in option names and `--compile` as a switch."""
+    """Return the words of a command line with `-` in option names and switches as options."""
     normal = []
     for word, following in itertools.zip_longest(words, words[1:], fillvalue="--"):
         name, equals, value = word.partition("=")
         if word.startswith("--"):
             word = name.replace("_", "-") + equals + value
-        if word == "--compile" and following.startswith("--"):
-            word = "--compile=true"
+        if word in _SWITCHES and following.startswith("--"):
+            word += "=true"
         normal.append(word)
     return normal
 
@@ -248,6 +302,7 @@ class CommandLine:
     run_dir: Path | None
     resume: Path | None
     resume_from: Path | None
+    skip_damaged: bool = False
 
 
 def parse_command_line(arguments: Sequence[str]) -> CommandLine:
@@ -267,6 +322,7 @@ def parse_command_line(arguments: Sequence[str]) -> CommandLine:
     early.add_argument("--resume", type=Path)
     early.add_argument("--run-dir", type=Path)
     early.add_argument("--resume-from", type=Path)
+    early.add_argument("--skip-damaged", action="store_true")
     try:
         first, rest = early.parse_known_args(_normalize(arguments))
     except argparse.ArgumentError as error:
@@ -284,13 +340,21 @@ def parse_command_line(arguments: Sequence[str]) -> CommandLine:
         _refuse_changes(rest)
     elif first.resume_from is not None:
         raise ConfigError("--resume-from needs --resume RUN_DIR beside it")
+    elif first.skip_damaged:
+        raise ConfigError("--skip-damaged needs --resume RUN_DIR beside it")
     else:
         source = find_config("sample" if first.config is None else first.config)
     if {"-h", "--help"} & set(rest):
         # The defaults shown are those of the file: they are what happens if one types no more.
         build_parser(load_config(source)).print_help()
         raise SystemExit(0)
-    return CommandLine(load_config(source, rest), first.run_dir, first.resume, first.resume_from)
+    return CommandLine(
+        load_config(source, rest),
+        first.run_dir,
+        first.resume,
+        first.resume_from,
+        first.skip_damaged,
+    )
 
 
 def find_config(name: str) -> Path:
@@ -370,8 +434,8 @@ def _check_shape(found: Namespace) -> None:
     Raises:
         ValueError: naming the key.
     """
-    for key in ("run_dir", "resume", "resume_from"):
-        if found[key] is not None:
+    for key in ("run_dir", "resume", "resume_from", "skip_damaged"):
+        if found[key] not in (None, False):
             raise ValueError(f"{key} belongs on the command line, not into a file")
     for leaf in _leaves(TrainConfig()):
         section = leaf.key.partition(".")[0]
@@ -423,13 +487,18 @@ def _one_line(message: str) -> str:
     unknown = re.search(r"Option '([^']+)' is not accepted|unrecognized arguments: --(\S+)", text)
     if unknown:
         name = (unknown[1] or unknown[2]).split("=")[0].replace("-", "_")
-        names = [*config_keys(), "config", "resume", "resume_from", "run_dir"]
+        names = [*config_keys(), "config", "resume", "resume_from", "run_dir", "skip_damaged"]
         # A value is often asked for without its section: learning_rate, d_model.
         near = [known for known in names if known.split(".")[-1] == name.split(".")[-1]]
         near = near or difflib.get_close_matches(name, names, n=2, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else "see --help for all names"
         text = f"unknown option {name!r}: {hint}"
     return text
+
+
+def config_to_dict(config: TrainConfig) -> dict[str, Any]:
+    """Return the configuration as nested dictionaries."""
+    return dataclasses.asdict(config)
 
 
 def config_to_yaml(config: TrainConfig) -> str:
@@ -476,7 +545,7 @@ def _check_values(config: TrainConfig) -> None:
 
     for key in ("batch_size", "max_steps", "accumulation", "log_every", "eval_every"):
         require(key, getattr(config, key) >= 1, "at least 1")
-    for key in ("checkpoint_every", "keep_checkpoints"):
+    for key in ("checkpoint_every", "keep_checkpoints", "loss_chunks"):
         require(key, getattr(config, key) >= 1, "at least 1")
     require("num_workers", config.num_workers is None or config.num_workers >= 1, "at least 1")
     for key in ("eval_batches", "sample_tokens", "sample_temperature"):
@@ -490,6 +559,8 @@ def _check_values(config: TrainConfig) -> None:
         config.batch_size % config.accumulation == 0,
         f"a divisor of batch_size, {config.batch_size}",
     )
+    loggers = [name for name in config.log_to.split(",") if name]
+    require("log_to", set(loggers) <= set(LOGGERS), f"a list of {', '.join(LOGGERS)}")
     data = config.data
     require("data.sample_bytes", data.sample_bytes >= 1_000, "at least 1000")
     require("data.valid_fraction", 0 < data.valid_fraction < 1, "between 0 and 1")
@@ -505,8 +576,13 @@ def _check_values(config: TrainConfig) -> None:
     cycle = rates.cycle_steps
     require("schedule.cycle_steps", cycle is None or cycle >= 1, "at least 1")
     require("schedule.warmup_fraction", 0 <= rates.warmup_fraction < 1, "at least 0 and below 1")
+    require("schedule.decay_fraction", 0 <= rates.decay_fraction <= 1, "between 0 and 1")
     betas = config.optimizer.betas
     require("optimizer.betas", all(0 <= beta < 1 for beta in betas), "two numbers in [0, 1)")
     require("optimizer.eps", 0 < config.optimizer.eps < math.inf, "above 0")
     require("optimizer.weight_decay", 0 <= config.optimizer.weight_decay < math.inf, "0 or more")
+    require("optimizer.momentum", 0 <= config.optimizer.momentum < 1, "at least 0 and below 1")
+    for key in ("optimizer.embedding_lr_scale", "optimizer.head_lr_scale"):
+        scale = getattr(config.optimizer, key.partition(".")[2])
+        require(key, 0 <= scale < math.inf, "0 or more")
     require("optimizer.max_grad_norm", 0 < config.optimizer.max_grad_norm < math.inf, "above 0")

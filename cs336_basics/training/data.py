@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,25 @@ def get_batch(
     Raises ValueError where the dataset is shorter than context_length + 1 tokens or has more than
     one dimension, or a size is not positive; TypeError where it does not hold integers.
     """
+    generator = np.random.default_rng() if generator is None else generator
+    starts = draw_starts(dataset, batch_size, context_length, generator)
+    # One token more than the context: inputs and targets are the two ends of the same window.
+    tokens = read_windows(dataset, starts, context_length + 1)  # (batch, context_length + 1)
+    inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+    if torch.device(device).type == "cuda" and torch.cuda.is_available():
+        # From page-locked memory the GPU fetches the batch while the host goes on.
+        inputs, targets = inputs.pin_memory(), targets.pin_memory()
+    return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
+
+
+def draw_starts(
+    dataset: npt.NDArray[Any],
+    batch_size: int,
+    context_length: int,
+    generator: np.random.Generator,
+) -> npt.NDArray[np.int64]:
+    """Return where the windows of a batch begin, (batch_size,); arguments as for `get_batch`."""
     if dataset.ndim != 1:
         raise ValueError(f"dataset must have one dimension, not the shape {dataset.shape}")
     if dataset.dtype.kind not in "iu":
@@ -45,15 +67,86 @@ def get_batch(
             f"at least {context_length + 1}: use more text or a shorter context"
         )
 
-    if generator is None:
-        generator = np.random.default_rng()
-    starts = generator.integers(num_starts, size=batch_size)  # (batch,)
-    # One token more than the context: inputs and targets are the two ends of the same window.
-    windows = np.stack([dataset[start : start + context_length + 1] for start in starts])
-    tokens = torch.from_numpy(windows.astype(np.int64))  # (batch, context_length + 1)
-    inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+    return generator.integers(num_starts, size=batch_size)
 
-    if torch.device(device).type == "cuda" and torch.cuda.is_available():
-        # From page-locked memory the GPU fetches the batch while the host goes on.
-        inputs, targets = inputs.pin_memory(), targets.pin_memory()
-    return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
+
+def read_windows(dataset: npt.NDArray[Any], starts: npt.NDArray[Any], length: int) -> Tensor:
+    """Return the windows of that length that begin at `starts`: int64, (len(starts), length)."""
+    windows = np.empty((len(starts), length), dtype=np.int64)
+    for row, start in enumerate(starts):
+        windows[row] = dataset[start : start + length]
+        if row % 16 == 15:  # the system may map a megabyte or two around each window
+            release_pages(dataset)
+    release_pages(dataset)
+    return torch.from_numpy(windows)
+
+
+def release_pages(dataset: npt.NDArray[Any]) -> None:
+    """Give back the memory through which a read-only memory map was read so far.
+
+    The pages stay in the system's cache and the map stays valid. Without this they count as the
+    process's own, and after enough batches its memory has the size of the file.
+    """
+    mapped = getattr(dataset, "_mmap", None)  # NumPy has no public way to it
+    # What was written to a map in memory only ("c") would be lost.
+    if isinstance(mapped, mmap.mmap) and getattr(dataset, "mode", None) == "r":
+        advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
+        if advice is not None:
+            mapped.madvise(advice)
+
+
+class BatchLoader:
+    """The batches of a run, one for each step, as `get_batch` draws them.
+
+    On a GPU the next batch is drawn by a thread, into page-locked memory, while the step before it
+    is computed. A batch follows from its step alone, so drawing it early changes nothing.
+
+    Args:
+        dataset, batch_size, context_length, device: as for `get_batch`.
+        generator_of: gives the random generator of a step.
+        share: (rank, size): of several processes each keeps its part of the batch, which all draw.
+    """
+
+    def __init__(
+        self,
+        dataset: npt.NDArray[Any],
+        batch_size: int,
+        context_length: int,
+        device: torch.device,
+        generator_of: Callable[[int], np.random.Generator],
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
+        self._dataset = dataset
+        self._batch_size = batch_size
+        self._context_length = context_length
+        self._device = device
+        self._generator_of = generator_of
+        self._share = share
+        self._thread: ThreadPoolExecutor | None = None
+        if device.type == "cuda":
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
+        self._next: tuple[int, Future[tuple[Tensor, Tensor]]] | None = None
+
+    def batch(self, step: int, ahead: bool = False) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets of a step; `ahead`: the next one will be asked for too."""
+        expected, self._next = self._next, None
+        if expected is not None and expected[0] == step:
+            drawn = expected[1].result()
+        else:
+            drawn = self._draw(step)
+        if ahead and self._thread is not None:
+            self._next = step + 1, self._thread.submit(self._draw, step + 1)
+        x, y = (tensor.to(self._device, non_blocking=True) for tensor in drawn)
+        return x, y
+
+    def _draw(self, step: int) -> tuple[Tensor, Tensor]:
+        """Return the batch of a step on the host, ready to be sent."""
+        rank, size = self._share
+        generator = self._generator_of(step)
+        starts = draw_starts(self._dataset, self._batch_size, self._context_length, generator)
+        mine = starts[rank * len(starts) // size : (rank + 1) * len(starts) // size]
+        tokens = read_windows(self._dataset, mine, self._context_length + 1)
+        x, y = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+        if self._device.type == "cuda":
+            x, y = x.pin_memory(), y.pin_memory()
+        return x, y

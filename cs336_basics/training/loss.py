@@ -1,9 +1,19 @@
-"""The training loss: cross-entropy between predicted and actual next tokens."""
+"""The training loss: cross-entropy between predicted and actual next tokens.
+
+`cross_entropy` is the definition; `chunked_cross_entropy` gives the same loss and gradients without
+ever holding the logits of a whole batch.
+"""
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import Any
 
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.utils.checkpoint import checkpoint
+
+from cs336_basics.model import TransformerLM
 from cs336_basics.model.layers import at_least_float32, check_ids
 
 
@@ -33,3 +43,169 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     log_normalizer = shifted.exp().sum(dim=-1).log()  # (...)
     target_logit = shifted.gather(-1, targets.long().unsqueeze(-1)).squeeze(-1)  # (...)
     return (log_normalizer - target_logit).mean()
+
+
+def chunked_cross_entropy(
+    hidden_states: Tensor,
+    head: Tensor,
+    targets: Tensor,
+    num_chunks: int,
+    *,
+    soft_cap: float | None = None,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """cross_entropy(hidden_states @ head.T, targets), a chunk of the rows at a time.
+
+    `hidden_states` are (..., d_model), `head` (vocab, d_model), `targets` int32 or int64 of shape
+    (...). With `soft_cap` the logits become soft_cap * tanh(logits / soft_cap) first. Returns the
+    mean in nats: a scalar tensor, float32 or float64.
+
+    The logits of a batch are its largest tensor by far, and there are two of them: the logits and
+    their gradient. Here the gradient of a chunk, softmax(logits) - onehot(target), is made at once
+    and multiplied out in both directions, so that the logits are never needed again: peak memory
+    falls by `num_chunks`, and no product is computed twice. (The idea is Liger Kernel's, Hsu et
+    al. 2024, "Liger Kernel: Efficient Triton Kernels for LLM Training", section 3.2.)
+
+    `dtype` is the type of the products, None that of `hidden_states`; sums are in float32 at least.
+
+    Raises as `cross_entropy` does, and ValueError where `num_chunks` is below 1.
+    """
+    if hidden_states.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"targets must have the shape of hidden_states without its last dimension: "
+            f"hidden_states are {tuple(hidden_states.shape)}, targets {tuple(targets.shape)}"
+        )
+    if targets.numel() == 0:
+        raise ValueError(f"no targets to average over: their shape is {tuple(targets.shape)}")
+    if num_chunks < 1:
+        raise ValueError(f"num_chunks is {num_chunks}: it must be at least 1")
+    check_ids(targets, head.shape[0], "targets")
+    loss: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden_states.flatten(0, -2) if hidden_states.ndim > 1 else hidden_states.unsqueeze(0),
+        head,
+        targets.flatten().long(),
+        min(num_chunks, targets.numel()),
+        soft_cap,
+        dtype or hidden_states.dtype,
+    )
+    return loss
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    """The loss and, while the logits are at hand, its gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden_states: Tensor,  # (rows, d_model)
+        head: Tensor,  # (vocab, d_model)
+        targets: Tensor,  # (rows,)
+        num_chunks: int,
+        soft_cap: float | None,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        rows = targets.shape[0]
+        wants_gradients = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        weight = head.to(dtype)  # (vocab, d_model)
+        total = torch.zeros((), dtype=at_least_float32(head[:0]).dtype, device=head.device)
+        hidden_gradients = []
+        head_gradient: Tensor | None = None
+        for x, target in zip(
+            hidden_states.to(dtype).chunk(num_chunks), targets.chunk(num_chunks), strict=True
+        ):
+            logits = at_least_float32(x @ weight.T)  # (chunk, vocab)
+            if soft_cap is not None:
+                slope = torch.tanh(logits / soft_cap)
+                logits = soft_cap * slope
+            # In place from here on: a chunk is large, and nothing else looks at its logits.
+            logits -= logits.amax(dim=-1, keepdim=True)
+            target = target.unsqueeze(-1)  # (chunk, 1)
+            target_logit = logits.gather(-1, target)  # (chunk, 1)
+            exponentials = logits.exp_()
+            normalizer = exponentials.sum(dim=-1, keepdim=True)  # (chunk, 1)
+            total = total + (normalizer.log() - target_logit).sum()
+            if not wants_gradients:
+                continue
+            # d loss / d logits = (softmax(logits) - onehot(target)) / rows
+            # Written so that a compiler makes it in one pass; a scatter would need a second.
+            is_target = torch.arange(head.shape[0], device=head.device) == target
+            gradient = exponentials.div_(normalizer * rows)  # (chunk, vocab)
+            gradient -= is_target.to(gradient.dtype).div_(rows)
+            if soft_cap is not None:
+                gradient *= 1 - slope.square_()
+            gradient = gradient.to(dtype)
+            hidden_gradients.append(gradient @ weight)  # (chunk, d_model)
+            product = at_least_float32(gradient.T @ x)  # (vocab, d_model)
+            head_gradient = product if head_gradient is None else head_gradient.add_(product)
+        if head_gradient is not None:
+            ctx.save_for_backward(
+                torch.cat(hidden_gradients).to(hidden_states.dtype), head_gradient.to(head.dtype)
+            )
+        return total / rows
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        hidden_gradient, head_gradient = ctx.saved_tensors
+        (scale,) = gradients
+        return hidden_gradient * scale, head_gradient * scale, None, None, None, None
+
+
+class LanguageModelLoss(Module):
+    """A model's loss as a module, which can be compiled and distributed like one.
+
+    `num_chunks` 1 is the readable path: logits, then `cross_entropy`. `precision` "bfloat16" rounds
+    the products, under autocast; weights and sums stay in float32.
+    """
+
+    def __init__(
+        self, model: TransformerLM, num_chunks: int = 1, precision: str = "float32"
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.num_chunks = num_chunks
+        self.dtype = torch.bfloat16 if precision == "bfloat16" else None
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean cross-entropy of targets given inputs, both (batch, sequence)."""
+        reduced = self.dtype is not None
+        with torch.autocast(inputs.device.type, dtype=self.dtype, enabled=reduced):
+            if self.num_chunks == 1:
+                logits = self.model(inputs)
+            else:
+                hidden_states = self.model.hidden_states(inputs)
+        if self.num_chunks == 1:
+            return cross_entropy(logits.float(), targets)
+        return chunked_cross_entropy(
+            hidden_states,
+            self.model.head_weight,
+            targets,
+            self.num_chunks,
+            soft_cap=self.model.config.logit_soft_cap,
+            dtype=self.dtype,
+        )
+
+
+def checkpoint_activations(model: TransformerLM) -> None:
+    """Let each block keep its input only, and compute the rest again in the backward pass.
+
+    Memory for activations falls from all that a block computes to one (batch, sequence, d_model)
+    each, for a third more arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear Memory
+    Cost"). The results are the same, bit for bit.
+    """
+    for layer in model.layers:
+        layer.forward = _Checkpointed(layer.forward)
+
+
+class _Checkpointed:
+    """A forward method whose inner results are thrown away while gradients are wanted."""
+
+    def __init__(self, forward: Any) -> None:
+        self._forward = forward
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return self._forward(*arguments, **options)
+        # Nothing in a block is random, so there is no state of a generator to keep.
+        return checkpoint(
+            self._forward, *arguments, use_reentrant=False, preserve_rng_state=False, **options
+        )

@@ -1,14 +1,18 @@
-"""Optimizers: plain SGD with a decaying step, and AdamW."""
+"""Optimizers: plain SGD with a decaying step, AdamW, and Muon; and which one a run uses."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 from torch.optim import Optimizer
+
+if TYPE_CHECKING:
+    from cs336_basics.training.config import OptimizerConfig
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 """What to optimize: tensors, or groups `{"params": tensors, "lr": ..., ...}`, or named tensors."""
@@ -124,6 +128,187 @@ class AdamW(Optimizer):
         correction2 = 1 - beta2**step
         denominator = exp_avg_sq.sqrt().div_(math.sqrt(correction2)).add_(group["eps"])
         parameter.addcdiv_(exp_avg, denominator, value=-lr / correction1)
+
+
+class Muon(AdamW):
+    """Muon for the matrices, AdamW for everything else, in one optimizer.
+
+    A gradient step along one direction of a matrix crowds out the others. Muon gives all of them
+    the same weight: it replaces the averaged gradient by the nearest (semi-)orthogonal matrix
+    (Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"). For a group
+    with `"muon": True`, whose parameters are matrices, and gradient G:
+
+        M <- momentum * M + (1 - momentum) * G
+        U <- momentum * M + (1 - momentum) * G          (Nesterov: one step ahead)
+        W <- W - lr * weight_decay * W
+        W <- W - lr * 0.2 * sqrt(max(rows, columns)) * orthogonalize(U)
+
+    The last factor gives the update the size that AdamW's updates usually have, so that both can
+    share a learning rate and a weight decay (Liu et al. 2025, "Muon is Scalable for LLM Training",
+    section 2.2). Other groups are AdamW's.
+
+    A group's learning rate is `lr` times its `lr_scale`: a schedule sets the same `lr` for all
+    groups, and their proportions stay. `precision` "bfloat16" is that of the orthogonalization's
+    matrix products.
+
+    State per parameter: `momentum_buffer` (M), a tensor like the parameter; else AdamW's.
+
+    Raises ValueError for a setting out of range and for a Muon group with a parameter that is no
+    matrix.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.95),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+        momentum: float = 0.95,
+        muon: bool = False,
+        lr_scale: float = 1.0,
+        precision: str = "float32",
+    ) -> None:
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        own = {"momentum": momentum, "muon": muon, "lr_scale": lr_scale, "precision": precision}
+        # Past AdamW's constructor, which knows no more than its own settings.
+        Optimizer.__init__(self, params, {**defaults, **own})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with settings of their own; the constructor comes through here too."""
+        group = {**self.defaults, **param_group}
+        _check_at_least_zero("lr_scale", group["lr_scale"])
+        if not 0 <= group["momentum"] < 1:
+            raise ValueError(f"momentum must lie in [0, 1), not {group['momentum']}")
+        if group["precision"] not in ("float32", "bfloat16"):
+            raise ValueError(f"precision must be float32 or bfloat16, not {group['precision']!r}")
+        super().add_param_group(param_group)
+        if group["muon"]:
+            for parameter in self.param_groups[-1]["params"]:
+                if parameter.ndim != 2:
+                    self.param_groups.pop()
+                    raise ValueError(
+                        f"Muon is for matrices, not for a parameter of shape "
+                        f"{tuple(parameter.shape)}: put it into a group with muon=False"
+                    )
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Update every parameter that has a gradient; return the loss of `closure`, if given."""
+        loss = _evaluate(closure)
+        for group in self.param_groups:
+            scaled = {**group, "lr": group["lr"] * group["lr_scale"]}
+            used = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if group["muon"]:
+                self._update_matrices(used, scaled)
+            else:
+                for parameter in used:
+                    self._update(parameter, parameter.grad, scaled)
+        return loss
+
+    def _update_matrices(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        """Update matrices in place; those of one shape are orthogonalized together."""
+        by_shape: dict[torch.Size, list[Tensor]] = {}
+        for parameter in parameters:
+            by_shape.setdefault(parameter.shape, []).append(parameter)
+        lr, momentum = group["lr"], group["momentum"]
+        dtype = torch.bfloat16 if group["precision"] == "bfloat16" else torch.float32
+        for shape, matrices in by_shape.items():
+            ahead = []
+            for matrix in matrices:
+                state = self.state[matrix]
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(matrix)
+                assert matrix.grad is not None
+                average = state["momentum_buffer"].lerp_(matrix.grad, 1 - momentum)
+                ahead.append(torch.lerp(matrix.grad, average, momentum))
+            directions = orthogonalize(torch.stack(ahead).to(dtype))  # (matrices, rows, columns)
+            size = 0.2 * math.sqrt(max(shape))
+            for matrix, direction in zip(matrices, directions, strict=True):
+                matrix.mul_(1 - lr * group["weight_decay"])
+                matrix.add_(direction.to(matrix.dtype), alpha=-lr * size)
+
+
+def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
+    """Make the singular values of matrices (..., rows, columns) about 1; the same shape and dtype.
+
+    U S V^T becomes about U V^T, the nearest matrix with orthonormal rows or columns, by matrix
+    products alone: each step applies the polynomial a s + b s^3 + c s^5 to all singular values.
+    Jordan's coefficients trade exactness for speed: after five steps, singular values that were
+    above about 1/500 of the matrix's Frobenius norm lie between 0.68 and 1.14, which trains as
+    well as 1. A matrix of zeros stays what it is.
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.mT if tall else matrices  # the products below are the smaller ones
+    # The Frobenius norm is at least the largest singular value, which must not exceed 1.
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    result: Tensor = x.mT if tall else x
+    return result
+
+
+def build_optimizer(
+    model: Module,
+    config: OptimizerConfig,
+    *,
+    lr: float = 1e-3,
+    precision: str = "float32",
+    fused: bool = False,
+) -> Optimizer:
+    """Return the optimizer of a configuration for a TransformerLM's parameters.
+
+    "adamw" is one group with all parameters. "muon" has four, of which those that are empty are
+    left out: the matrices of the blocks, by Muon; the embedding and the head, by AdamW with
+    learning rates of their own; and the gains, by AdamW. The weight decay is for Muon's matrices
+    and the head only: it would pull gains to 0, where they should be about 1, and the vectors of
+    rare tokens away.
+
+    `precision` is that of Muon's matrix products, "float32" or "bfloat16". With `fused`, "adamw" is
+    torch's, which computes the same in one pass over memory; Muon has no use for it.
+    """
+    if config.kind == "adamw":
+        settings: dict[str, Any] = {
+            "lr": lr,
+            "betas": config.betas,
+            "eps": config.eps,
+            "weight_decay": config.weight_decay,
+        }
+        if fused:
+            return torch.optim.AdamW(model.parameters(), fused=True, **settings)
+        return AdamW(model.parameters(), **settings)
+    matrices: list[Tensor] = []
+    embeddings: list[Tensor] = []
+    heads: list[Tensor] = []
+    gains: list[Tensor] = []
+    for name, parameter in model.named_parameters():
+        if name.startswith("token_embeddings"):
+            embeddings.append(parameter)
+        elif name.startswith("lm_head"):
+            heads.append(parameter)
+        else:
+            (matrices if parameter.ndim == 2 else gains).append(parameter)
+    groups = [
+        {"params": matrices, "muon": True},
+        {"params": embeddings, "lr_scale": config.embedding_lr_scale, "weight_decay": 0.0},
+        {"params": heads, "lr_scale": config.head_lr_scale},
+        {"params": gains, "weight_decay": 0.0},
+    ]
+    return Muon(
+        [group for group in groups if group["params"]],
+        lr=lr,
+        betas=config.betas,
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+        momentum=config.momentum,
+        precision=precision,
+    )
 
 
 def _check_at_least_zero(name: str, value: float) -> None:

@@ -180,13 +180,15 @@ class Stages:
         Raises:
             ValueError: it was something else before.
         """
-        record = self._records.setdefault(name, {"inputs": inputs})
-        if record["inputs"] != inputs:
+        record = self._records.get(name)
+        if record is None:
+            self._records[name] = {"inputs": inputs}
+            write_json(self._path, self._records)
+        elif record["inputs"] != inputs:
             raise ValueError(
                 f"{name}: other data than when the run began "
                 f"({_difference(record['inputs'], inputs)}): start a new run"
             )
-        write_json(self._path, self._records)
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:

@@ -3,9 +3,10 @@
 config.yaml     the resolved configuration
 data/           text, token files, and what they were made from
 tokenizer/      vocab.json, merges.txt, metadata.json
-metrics.jsonl   one JSON object per line
+metrics.jsonl   one JSON object per line: what a repeated run repeats, byte for byte
+timings.jsonl   how long it took, a line for each of metrics.jsonl: never the same twice
 loss.png        the curves in metrics.jsonl
-checkpoints/    step_00000500.pt, ..., best.pt
+checkpoints/    step_00000500/, ..., and best.json, which names one of them
 samples/        step_00000500.txt, ...
 """
 
@@ -18,7 +19,7 @@ import shutil
 from pathlib import Path
 from typing import IO, Any
 
-from cs336_basics._files import atomic_writer
+from cs336_basics._files import atomic_writer, sync_file, write_json
 
 
 class RunDirectory:
@@ -34,9 +35,10 @@ class RunDirectory:
         self.data = self.path / "data"
         self.tokenizer = self.path / "tokenizer"
         self.metrics = self.path / "metrics.jsonl"
+        self.timings = self.path / "timings.jsonl"
         self.loss_plot = self.path / "loss.png"
         self.checkpoints = self.path / "checkpoints"
-        self.best_checkpoint = self.checkpoints / "best.pt"
+        self.best = self.checkpoints / "best.json"
         self.samples = self.path / "samples"
         self._lock: IO[str] | None = None
 
@@ -55,20 +57,23 @@ class RunDirectory:
 
     def remove_temporary_files(self) -> None:
         """Remove what a killed process was in the middle of writing."""
-        for file in self.path.rglob(".*.tmp"):
-            file.unlink()
+        for left in self.path.rglob(".*.tmp"):
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink(missing_ok=True)  # it may have been in a directory of that kind
 
     def checkpoint(self, step: int) -> Path:
-        """Return the file of the checkpoint taken after `step` optimizer steps."""
-        return self.checkpoints / f"step_{step:08d}.pt"
+        """Return the directory of the checkpoint taken after `step` optimizer steps."""
+        return self.checkpoints / f"step_{step:08d}"
 
     def sample(self, step: int) -> Path:
         """Return the file of the text sampled after `step` optimizer steps."""
         return self.samples / f"step_{step:08d}.txt"
 
     def steps_saved(self) -> list[int]:
-        """Return the steps of the checkpoints that are there, in order; best.pt not included."""
-        names = (re.fullmatch(r"step_(\d+)\.pt", file.name) for file in self.checkpoints.glob("*"))
+        """Return the steps of the checkpoints that are there, in order."""
+        names = (re.fullmatch(r"step_(\d+)", file.name) for file in self.checkpoints.glob("*"))
         return sorted(int(name[1]) for name in names if name)
 
     def newest_checkpoint(self) -> Path | None:
@@ -77,17 +82,37 @@ class RunDirectory:
         return self.checkpoint(steps[-1]) if steps else None
 
     def keep_newest_checkpoints(self, count: int) -> None:
-        """Remove all checkpoints but the newest `count`; best.pt is a copy and stays."""
+        """Remove all checkpoints but the newest `count` and the best."""
         for step in self.steps_saved()[:-count]:
-            self.checkpoint(step).unlink()
+            if step != self.best_step():
+                remove_directory(self.checkpoint(step))
 
-    def mark_best(self, step: int) -> None:
-        """Make best.pt a copy of the checkpoint of `step`."""
-        with (
-            open(self.checkpoint(step), "rb") as source,
-            atomic_writer(self.best_checkpoint) as target,
-        ):
-            shutil.copyfileobj(source, target, 1 << 20)
+    def mark_best(self, step: int, val_loss: float) -> None:
+        """Note in best.json that the checkpoint of `step` is the best so far."""
+        name = self.checkpoint(step).name
+        write_json(self.best, {"checkpoint": name, "step": step, "val_loss": val_loss})
+
+    def best_step(self) -> int | None:
+        """Return the step of the best checkpoint, or None before the first evaluation.
+
+        Raises:
+            ValueError: best.json does not say it.
+        """
+        try:
+            step = json.loads(self.best.read_text(encoding="utf-8"))["step"]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{self.best} is damaged: remove it to go on without a best"
+            ) from error
+        return int(step)
+
+    @property
+    def best_checkpoint(self) -> Path | None:
+        """The checkpoint with the lowest validation loss so far, or None."""
+        step = self.best_step()
+        return None if step is None else self.checkpoint(step)
 
     def lock(self) -> None:
         """Keep other processes from working on this run, until this one ends.
@@ -112,61 +137,70 @@ class RunDirectory:
             self._lock.close()
             self._lock = None
 
-    def set_aside_after(self, step: int, best_is_later: bool) -> list[Path]:
-        """Rename the checkpoints of later steps, and a best.pt of a later step, to NAME.unused.
+    def set_aside_after(self, step: int) -> list[Path]:
+        """Rename the checkpoints of later steps to NAME.unused, and forget a best one among them.
 
         A run continued from an earlier checkpoint takes another path; were they left in place, the
         next `--resume` would take the newest of them and mix the two.
 
         Returns:
-            the files as they were called.
+            the checkpoints as they were called.
         """
         later = [self.checkpoint(saved) for saved in self.steps_saved() if saved > step]
-        if best_is_later and self.best_checkpoint.exists():
-            later.append(self.best_checkpoint)
-        for file in later:
-            os.replace(file, file.with_name(file.name + ".unused"))
+        best = self.best_step()
+        if best is not None and best > step:
+            self.best.unlink()
+        for directory in later:
+            unused = directory.with_name(directory.name + ".unused")
+            if unused.exists():  # of an earlier time that the run was taken back
+                remove_directory(unused)
+            os.replace(directory, unused)
         return later
 
-    def append_metrics(self, row: dict[str, Any]) -> None:
-        """Add one line to metrics.jsonl."""
-        with open(self.metrics, "a", encoding="utf-8", newline="\n") as file:
-            file.write(json.dumps(row) + "\n")
+    def append_metrics(self, row: dict[str, Any], timing: dict[str, Any]) -> None:
+        """Add a line to metrics.jsonl, and what it took to timings.jsonl.
+
+        Args:
+            row: what the same run gives again.
+            timing: what it does not: seconds, tokens per second.
+        """
+        kind = "evaluation" if "val_loss" in row else "training"
+        _append_line(self.timings, {"step": row["step"], "kind": kind, **timing})
+        _append_line(self.metrics, row)
 
     def sync_metrics(self) -> None:
-        """Wait until metrics.jsonl is on the disk."""
-        if self.metrics.exists():
-            with open(self.metrics, "ab") as file:
-                os.fsync(file.fileno())
+        """Wait until metrics.jsonl and timings.jsonl are on the disk."""
+        for file in (self.metrics, self.timings):
+            if file.exists():
+                sync_file(file)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Return the rows of metrics.jsonl; a last line that was cut off is left out.
+        """Return the rows of metrics.jsonl, each with its line of timings.jsonl, if there is one.
+
+        A last line that was cut off is left out.
 
         Raises:
             ValueError: a line before the last is not JSON.
         """
-        if not self.metrics.exists():
-            return []
-        rows = []
-        lines = self.metrics.read_text(encoding="utf-8").splitlines()
-        for number, line in enumerate(lines, start=1):
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                if number < len(lines):
-                    raise ValueError(f"{self.metrics}, line {number} is not JSON") from None
-        return rows
+        timings = {}
+        for line in _read_lines(self.timings):
+            step, kind = line.pop("step"), line.pop("kind")
+            timings[step, kind] = line  # a killed run may have written it twice: the last one holds
+        rows = _read_lines(self.metrics)
+        return [
+            {
+                **row,
+                **timings.get((row["step"], "evaluation" if "val_loss" in row else "training"), {}),
+            }
+            for row in rows
+        ]
 
-    def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
-        """Remove the rows after `step`, which a run continued from there writes again.
-
-        Returns:
-            the rows that were kept.
-        """
-        rows = [row for row in self.read_metrics() if row["step"] <= step]
-        with atomic_writer(self.metrics, "w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-        return rows
+    def truncate_metrics(self, step: int) -> None:
+        """Remove the rows after `step`, which a run continued from there writes again."""
+        for file in (self.metrics, self.timings):
+            rows = [row for row in _read_lines(file) if row["step"] <= step]
+            with atomic_writer(file, "w") as out:
+                out.writelines(json.dumps(row) + "\n" for row in rows)
 
     def plot_losses(self) -> None:
         """Draw training and validation loss over the steps into loss.png."""
@@ -193,3 +227,33 @@ class RunDirectory:
             axes.legend()
         with atomic_writer(self.loss_plot) as file:
             figure.savefig(file, format="png", dpi=120)
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove a checkpoint; killed half-way, it leaves none that looks like a damaged one."""
+    if not directory.is_dir():
+        directory.unlink()
+        return
+    condemned = directory.with_name(f".{directory.name}.removed.tmp")
+    os.replace(directory, condemned)
+    shutil.rmtree(condemned)
+
+
+def _append_line(file: Path, row: dict[str, Any]) -> None:
+    with open(file, "a", encoding="utf-8", newline="\n") as out:
+        out.write(json.dumps(row) + "\n")
+
+
+def _read_lines(file: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file of JSON lines; one that was cut off at the end is left out."""
+    if not file.exists():
+        return []
+    rows = []
+    lines = file.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            if number < len(lines):
+                raise ValueError(f"{file}, line {number} is not JSON") from None
+    return rows

@@ -1,8 +1,23 @@
-"""The learning-rate schedule: linear warm-up, then half a cosine."""
+"""Learning-rate schedules: linear warm-up, then half a cosine, or a plateau and a straight line."""
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cs336_basics.training.config import ScheduleConfig
+
+
+def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -> float:
+    """Return the learning rate of a step, as the configuration of a run of `max_steps` has it."""
+    cycle = max_steps if config.cycle_steps is None else config.cycle_steps
+    warmup = round(config.warmup_fraction * cycle)
+    highest, lowest = config.max_learning_rate, config.min_learning_rate
+    if config.shape == "cosine":
+        return cosine_schedule(step, highest, lowest, warmup, cycle)
+    decay = min(round(config.decay_fraction * cycle), cycle - warmup)
+    return linear_schedule(step, highest, lowest, warmup, decay, cycle)
 
 
 def cosine_schedule(
@@ -25,18 +40,12 @@ def cosine_schedule(
     Raises ValueError for a negative `it`, unless 0 <= warmup_iters <= cosine_cycle_iters, and
     unless 0 <= min_learning_rate <= max_learning_rate.
     """
-    if it < 0:
-        raise ValueError(f"it must be at least 0, not {it}")
     if not 0 <= warmup_iters <= cosine_cycle_iters:
         raise ValueError(
             "warmup_iters must lie in 0 .. cosine_cycle_iters, not "
             f"{warmup_iters} with cosine_cycle_iters = {cosine_cycle_iters}"
         )
-    if not 0 <= min_learning_rate <= max_learning_rate:
-        raise ValueError(
-            "min_learning_rate must lie in 0 .. max_learning_rate, not "
-            f"{min_learning_rate} with max_learning_rate = {max_learning_rate}"
-        )
+    _check(it, max_learning_rate, min_learning_rate)
 
     if it < warmup_iters:
         return max_learning_rate * it / warmup_iters
@@ -47,3 +56,53 @@ def cosine_schedule(
     progress = (it - warmup_iters) / (cosine_cycle_iters - warmup_iters)  # in (0, 1)
     cosine = (1 + math.cos(math.pi * progress)) / 2  # falls from 1 to 0
     return min_learning_rate + cosine * (max_learning_rate - min_learning_rate)
+
+
+def linear_schedule(
+    it: int,
+    max_learning_rate: float,
+    min_learning_rate: float,
+    warmup_iters: int,
+    decay_iters: int,
+    cycle_iters: int,
+) -> float:
+    """Return the learning rate of iteration `it` = 0, 1, 2, ...: warm-up, plateau, linear decay.
+
+    - it < warmup_iters: rises linearly from 0;
+    - warmup_iters <= it <= cycle_iters - decay_iters: max_learning_rate exactly;
+    - between: falls along a straight line;
+    - it >= cycle_iters: min_learning_rate exactly.
+
+    "Warmup-stable-decay" (Hu et al. 2024, "MiniCPM", section 4); without a plateau and with a
+    minimum of 0 the decay to zero that beats the cosine at every budget (Bergsma et al. 2025,
+    "Straight to Zero").
+
+    Raises ValueError for a negative `it`, a negative number of iterations, unless
+    warmup_iters + decay_iters <= cycle_iters, and unless 0 <= min_learning_rate <=
+    max_learning_rate.
+    """
+    if min(warmup_iters, decay_iters) < 0 or warmup_iters + decay_iters > cycle_iters:
+        raise ValueError(
+            "warmup_iters and decay_iters must be at least 0 and fit into cycle_iters, not "
+            f"{warmup_iters} and {decay_iters} with cycle_iters = {cycle_iters}"
+        )
+    _check(it, max_learning_rate, min_learning_rate)
+
+    if it < warmup_iters:
+        return max_learning_rate * it / warmup_iters
+    if it <= cycle_iters - decay_iters:
+        return max_learning_rate
+    if it >= cycle_iters:
+        return min_learning_rate
+    left = (cycle_iters - it) / decay_iters  # in (0, 1)
+    return min_learning_rate + left * (max_learning_rate - min_learning_rate)
+
+
+def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
+    if it < 0:
+        raise ValueError(f"it must be at least 0, not {it}")
+    if not 0 <= min_learning_rate <= max_learning_rate:
+        raise ValueError(
+            "min_learning_rate must lie in 0 .. max_learning_rate, not "
+            f"{min_learning_rate} with max_learning_rate = {max_learning_rate}"
+        )

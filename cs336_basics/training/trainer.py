@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -25,19 +25,37 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import Module
 from tqdm import tqdm
 
 from cs336_basics._files import atomic_writer
 from cs336_basics.generation import generate
 from cs336_basics.model import TransformerLM
-from cs336_basics.training.checkpoint import load_checkpoint, save_checkpoint
-from cs336_basics.training.clipping import clip_gradients
+from cs336_basics.training.checkpoint import load_checkpoint
+from cs336_basics.training.checkpoint_dir import (
+    is_sharded,
+    save_checkpoint_directory,
+    verify_checkpoint_directory,
+)
+from cs336_basics.training.clipping import clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.data import get_batch
-from cs336_basics.training.loss import cross_entropy
-from cs336_basics.training.optimizers import AdamW
+from cs336_basics.training.data import BatchLoader, read_windows, release_pages
+from cs336_basics.training.devices import (
+    check_precision,
+    device_name,
+    exact_arithmetic,
+    flops_per_token,
+    peak_flops,
+)
+from cs336_basics.training.devices import (
+    choose_device as choose_device,  # also for those who know it from here
+)
+from cs336_basics.training.distributed import World, gradients_stay_here, replicate, shard
+from cs336_basics.training.loggers import Logger
+from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
+from cs336_basics.training.optimizers import build_optimizer
 from cs336_basics.training.run_dir import RunDirectory
-from cs336_basics.training.schedule import cosine_schedule
+from cs336_basics.training.schedule import scheduled_learning_rate
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
@@ -88,6 +106,8 @@ class Trainer:
         tokenizer: turns samples into text; None takes no samples.
         valid_bytes_per_token: size of the validation text over its number of tokens, for
             bits per byte; None leaves them out.
+        world: the processes that train this model together; each has a Trainer of its own.
+        loggers: are given each row of metrics as well.
         report: is given lines to show.
 
     Raises:
@@ -103,6 +123,8 @@ class Trainer:
         *,
         tokenizer: Tokenizer | None = None,
         valid_bytes_per_token: float | None = None,
+        world: World | None = None,
+        loggers: Sequence[Logger] = (),
         report: Callable[[str], None] = print,
     ) -> None:
         check_tokens("training", train_tokens, config)
@@ -113,26 +135,58 @@ class Trainer:
         self.run = run
         self.tokenizer = tokenizer
         self.valid_bytes_per_token = valid_bytes_per_token
+        self.world = world = world or World()
+        self.loggers = loggers
         self.report = report
+        if config.batch_size % (world.size * config.accumulation) != 0:
+            raise ValueError(
+                f"batch_size is {config.batch_size}: it must be a multiple of {world.size} "
+                f"processes times accumulation {config.accumulation}"
+            )
 
         if config.num_workers is not None:
             torch.set_num_threads(config.num_workers)
         self.device = choose_device(config.device)
+        if self.device.type == "cuda" and world.size > 1:
+            self.device = torch.device("cuda", world.local_rank)  # one GPU for each process
         check_precision(config.precision, self.device)
         torch.manual_seed(config.seed)
         # Weights are drawn on the CPU, so that a seed gives the same ones on every device.
         self.model = TransformerLM(config.model).to(self.device)
-        self.optimizer = AdamW(
-            self.model.parameters(),
+        if config.checkpoint_activations:
+            checkpoint_activations(self.model)
+        sharded = world.size > 1 and config.parallel == "fsdp"
+        if sharded:
+            shard(self.model, world, self.device, compiled=config.compile)
+        self.optimizer = build_optimizer(
+            self.model,
+            config.optimizer,
             lr=config.schedule.max_learning_rate,
-            betas=config.optimizer.betas,
-            eps=config.optimizer.eps,
-            weight_decay=config.optimizer.weight_decay,
+            precision=config.precision,
+            fused=config.fused_optimizer,
         )
-        # Compiled code is called, never saved: checkpoints keep the plain names of self.model.
-        self.loss_of = torch.compile(self._loss) if config.compile else self._loss
+        # What wraps the model is called, never saved: checkpoints keep the names of self.model.
+        self.loss_module: Module = LanguageModelLoss(
+            self.model, config.loss_chunks, config.precision
+        )
+        if world.size > 1 and config.parallel == "ddp":
+            self.loss_module = replicate(self.loss_module, self.device)
+        self.loss_of: Callable[[Tensor, Tensor], Tensor] = self.loss_module
+        if config.compile and not sharded:
+            self.loss_of = torch.compile(self.loss_module, dynamic=False)
+        self.batches = BatchLoader(
+            train_tokens,
+            config.batch_size,
+            config.model.context_length,
+            self.device,
+            lambda step: step_generator(config.seed, step),
+            share=(world.rank, world.size),
+        )
+        self.peak_flops = peak_flops(device_name(self.device), config.precision)
         self.step = 0
         """Optimizer steps taken so far."""
+        self.unchecked: list[tuple[int, Tensor, Tensor]] = []
+        """Step, loss and gradient norm of steps that nobody has looked at yet."""
         self.best_val_loss = math.inf
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
@@ -150,8 +204,9 @@ class Trainer:
         config = self.config
         self.model.train()
         clock = self.clock = _Clock(self.seconds_before)
+        exact = exact_arithmetic(self.device, config.deterministic)
 
-        with _StopSignals() as stop, _exact_arithmetic(self.device), self._progress() as progress:
+        with _StopSignals() as stop, exact, self._progress() as progress:
             if self._evaluation_is_missing():  # stopped after a checkpoint, before its evaluation
                 self._evaluate_and_record(self.step)
 
@@ -160,41 +215,44 @@ class Trainer:
                 learning_rate = self._set_learning_rate(step)
                 inputs, targets = self._batch(step)
 
-                loss = 0.0
+                loss = torch.zeros((), device=self.device)
                 self.optimizer.zero_grad()
-                for x, y in zip(inputs, targets, strict=True):  # one micro-batch at a time
-                    micro_loss = self.loss_of(x, y) / config.accumulation
-                    torch.autograd.backward(micro_loss)
-                    loss += micro_loss.item()
-                grad_norm = float(
-                    clip_gradients(self.model.parameters(), config.optimizer.max_grad_norm)
+                for number, (x, y) in enumerate(zip(inputs, targets, strict=True), start=1):
+                    with self._gradients_meet(last=number == len(inputs)):
+                        micro_loss = self.loss_of(x, y) / config.accumulation
+                        torch.autograd.backward(micro_loss)
+                    loss += micro_loss.detach()
+                loss = self.world.mean(loss)
+                grad_norm = clip_gradients_foreach(
+                    self.model.parameters(), config.optimizer.max_grad_norm
                 )
-                if not (math.isfinite(loss) and math.isfinite(grad_norm)):
-                    raise NonFiniteLossError(self._explain_divergence(step, loss, grad_norm))
+                self.unchecked.append((step, loss, grad_norm))
+                if self._may_wait_for_device(step):
+                    self._check_finite()  # before the step is taken
                 self.optimizer.step()
                 self.step = step
                 clock.end_step()
 
-                if step % config.log_every == 0 or step in (1, config.max_steps):
+                if self._row_is_due(step):
                     row = {
                         "step": step,
                         "tokens": self._tokens_in(step),
-                        "seconds": clock.seconds(),
-                        "train_loss": loss,
+                        "train_loss": float(loss),
                         "lr": learning_rate,
-                        "grad_norm": grad_norm,
-                        "tokens_per_second": self._tokens_in(1) / clock.seconds_per_step(),
+                        "grad_norm": float(grad_norm),
                     }
-                    self.run.append_metrics(row)
-                    progress.show(row)
+                    timing = self._timing(clock)
+                    self._record(row, timing)
+                    progress.show({**row, **timing})
                 progress.update()
 
                 # The checkpoint comes before the evaluation, so that nothing that goes wrong in
                 # an evaluation costs the steps before it.
-                if self._checkpoint_is_due(step) or stop.signal_number is not None:
+                stopping = self.world.any(stop.signal_number is not None, self.device)
+                if self._checkpoint_is_due(step) or stopping:
                     self._save(step)
-                if stop.signal_number is not None:
-                    raise TrainingInterrupted(stop.signal_number, step)
+                if stopping:
+                    raise TrainingInterrupted(stop.signal_number or signal.SIGTERM, step)
                 if self._evaluation_is_due(step):
                     self._evaluate_and_record(step)
 
@@ -204,49 +262,71 @@ class Trainer:
 
     def _set_learning_rate(self, step: int) -> float:
         """Give the optimizer the learning rate of a step (steps count from 1) and return it."""
-        schedule = self.config.schedule
-        cycle = self.config.max_steps if schedule.cycle_steps is None else schedule.cycle_steps
-        learning_rate = cosine_schedule(
-            step,
-            max_learning_rate=schedule.max_learning_rate,
-            min_learning_rate=schedule.min_learning_rate,
-            warmup_iters=round(schedule.warmup_fraction * cycle),
-            cosine_cycle_iters=cycle,
-        )
+        learning_rate = scheduled_learning_rate(step, self.config.schedule, self.config.max_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         return learning_rate
 
     def _batch(self, step: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Return the inputs and targets of a step, each cut into micro-batches.
+        """Return this process's inputs and targets of a step, each cut into micro-batches.
 
         The batch of a step is drawn whole, so it does not depend on how it is cut.
         """
-        config = self.config
-        x, y = get_batch(
-            self.train_tokens,
-            config.batch_size,
-            config.model.context_length,
-            str(self.device),
-            generator=step_generator(config.seed, step),
-        )
-        return x.chunk(config.accumulation), y.chunk(config.accumulation)
+        x, y = self.batches.batch(step, ahead=step < self.config.max_steps)
+        return x.chunk(self.config.accumulation), y.chunk(self.config.accumulation)
 
-    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the mean cross-entropy of targets y given inputs x, both (batch, sequence)."""
-        reduced = self.config.precision == "bfloat16"
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=reduced):
-            logits = self.model(x)
-        return cross_entropy(logits.float(), y)
+    def _gradients_meet(self, last: bool) -> Any:
+        """With several processes: exchange gradients after the last micro-batch only."""
+        return contextlib.nullcontext() if last else gradients_stay_here(self.loss_module)
+
+    def _may_wait_for_device(self, step: int) -> bool:
+        """Return whether the host may look at results of this step now.
+
+        A GPU works through steps that the host queues ahead of it; to look at a number is to wait
+        for it. So there several steps are checked at a time, always before one that is saved.
+        """
+        return self.device.type == "cpu" or self._row_is_due(step) or self._checkpoint_is_due(step)
+
+    def _check_finite(self) -> None:
+        """Check the losses and gradient norms of the steps since the last check.
+
+        Raises:
+            NonFiniteLossError: naming the first bad step.
+        """
+        for step, loss, grad_norm in self.unchecked:
+            if not (math.isfinite(loss) and math.isfinite(grad_norm)):
+                raise NonFiniteLossError(
+                    self._explain_divergence(step, float(loss), float(grad_norm))
+                )
+        self.unchecked.clear()
 
     def _explain_divergence(self, step: int, loss: float, grad_norm: float) -> str:
         kept = self.run.newest_checkpoint()
         return (
             f"step {step}: the loss is {loss}, the gradient norm {grad_norm}: training diverged. "
-            f"The step was not taken; the newest checkpoint is {kept or 'none'}. In a new run, try "
-            "a longer warm-up or a smaller schedule.max_learning_rate (now "
+            f"Nothing of it was saved; the newest checkpoint is {kept or 'none'}. In a new run, "
+            "try a longer warm-up or a smaller schedule.max_learning_rate (now "
             f"{self.config.schedule.max_learning_rate})"
         )
+
+    def _row_is_due(self, step: int) -> bool:
+        return step % self.config.log_every == 0 or step in (1, self.config.max_steps)
+
+    def _timing(self, clock: _Clock) -> dict[str, float]:
+        """Return the time so far, the speed of late and, where the device's peak is known, MFU."""
+        speed = self._tokens_in(1) / clock.seconds_per_step()
+        timing = {"seconds": clock.seconds(), "tokens_per_second": speed}
+        if self.peak_flops is not None:
+            used = speed * flops_per_token(self.config.model)
+            timing["mfu"] = used / (self.peak_flops * self.world.size)
+        return timing
+
+    def _record(self, row: dict[str, Any], timing: dict[str, float]) -> None:
+        """Write a row of metrics, and hand it to the loggers."""
+        if self.world.is_first:
+            self.run.append_metrics(row, timing)
+            for logger in self.loggers:
+                logger.log({**row, **timing})
 
     # Evaluation.
 
@@ -265,26 +345,32 @@ class Trainer:
         overlap, all of them or `eval_batches` batches spread evenly over the data. What is left
         at the end, shorter than a window, is not counted.
         """
-        config = self.config
+        config, world = self.config, self.world
         length = config.model.context_length
         windows = (len(self.valid_tokens) - 1) // length
         chosen = min(windows, config.eval_batches * config.batch_size) or windows
         starts = np.arange(chosen) * windows // chosen * length
-        size = config.batch_size // config.accumulation
-        total = 0.0
+        size = config.batch_size // config.accumulation // world.size
+        total = count = 0.0
         was_training = self.model.training
         self.model.eval()
         with torch.no_grad():
-            for first in range(0, chosen, size):
-                # One token more than the inputs: the targets are the same tokens, one later.
-                rows = [
-                    self.valid_tokens[start : start + length + 1]
-                    for start in starts[first : first + size]
-                ]
-                batch = torch.from_numpy(np.stack(rows).astype(np.int64)).to(self.device)
-                total += self._loss(batch[:, :-1], batch[:, 1:]).item() * len(rows)
+            # Each process takes its part of `size * world.size` windows at a time.
+            for first in range(
+                world.rank * size, len(starts) + world.rank * size, size * world.size
+            ):
+                mine = starts[first : first + size]
+                # Where there is nothing left, a process computes along: the others may need it.
+                batch = read_windows(
+                    self.valid_tokens, mine if len(mine) else starts[:1], length + 1
+                )
+                batch = batch.to(self.device)
+                loss = self.loss_of(batch[:, :-1].contiguous(), batch[:, 1:].contiguous())
+                total += float(loss) * len(mine)
+                count += len(mine)
         self.model.train(was_training)
-        return total / chosen
+        total, count = world.sum([total, count], self.device)
+        return total / count
 
     def _evaluate_and_record(self, step: int) -> None:
         """Evaluate, sample, remember the best checkpoint, and write it all down."""
@@ -297,7 +383,6 @@ class Trainer:
         row = {
             "step": step,
             "tokens": self._tokens_in(step),
-            "seconds": self.clock.seconds(),
             "val_loss": val_loss,
             "val_perplexity": math.exp(min(val_loss, 700.0)),  # beyond that a float is too small
         }
@@ -308,15 +393,22 @@ class Trainer:
             row["val_bits_per_byte"] = val_loss / math.log(2) / self.valid_bytes_per_token
             message += f", {row['val_bits_per_byte']:.4f} bits per byte"
         self._say(message)
-        if val_loss < self.best_val_loss:
-            self.best_val_loss = val_loss
-            self.run.mark_best(step)
+        improved = val_loss < self.best_val_loss
+        self.best_val_loss = min(val_loss, self.best_val_loss)
+        if improved and self.world.is_first:
+            self.run.mark_best(step, val_loss)
+            self.run.keep_newest_checkpoints(self.config.keep_checkpoints)
         if self.tokenizer is not None and self.config.sample_tokens > 0:
-            with atomic_writer(self.run.sample(step), "w") as file:
-                file.write(self.sample(step) + "\n")
+            # By all processes, since a model that is sharded needs them all.
+            text = self.sample(step)
+            if self.world.is_first:
+                with atomic_writer(self.run.sample(step), "w") as file:
+                    file.write(text + "\n")
         # Last, because a resumed run takes this row as the sign that all of the above was done.
-        self.run.append_metrics(row)
-        self.run.plot_losses()
+        self._record(row, {"seconds": self.clock.seconds()})
+        if self.world.is_first:
+            self.run.plot_losses()
+        self.world.wait()
 
     def sample(self, step: int) -> str:
         """Return a text sampled from the model: the same one for the same weights and step."""
@@ -342,49 +434,78 @@ class Trainer:
         return step % self.config.checkpoint_every == 0 or self._evaluation_is_due(step)
 
     def _save(self, step: int) -> None:
-        self.run.sync_metrics()  # the rows up to this step must not be younger than the checkpoint
-        self.run.checkpoints.mkdir(exist_ok=True)
-        save_checkpoint(self.model, self.optimizer, step, self.run.checkpoint(step))
-        self.run.keep_newest_checkpoints(self.config.keep_checkpoints)
+        self._check_finite()
+        if self.world.is_first:
+            # The rows up to this step must not be younger than the checkpoint.
+            self.run.sync_metrics()
+            self.run.checkpoints.mkdir(exist_ok=True)
+        if self.world.is_first or is_sharded(self.model):
+            save_checkpoint_directory(self.run.checkpoint(step), self.model, self.optimizer, step)
+        if self.world.is_first:
+            self.run.keep_newest_checkpoints(self.config.keep_checkpoints)
 
-    def resume(self, checkpoint: Path | None = None) -> None:
+    def resume(self, checkpoint: Path | None = None, *, skip_damaged: bool = False) -> None:
         """Load a checkpoint of this run, the newest one unless another is named.
 
         Where there is none yet, the run starts from the beginning.
 
+        Args:
+            checkpoint: the one to load.
+            skip_damaged: pass over checkpoints that are damaged, to the newest that is not.
+
         Raises:
             ValueError: the checkpoint cannot be read or does not belong to this configuration.
         """
-        self.run.remove_temporary_files()
-        newest = self.run.newest_checkpoint()
-        source = checkpoint or newest
+        if self.world.is_first:
+            self.run.remove_temporary_files()
+        source = checkpoint or self.world.share(self._newest_checkpoint(skip_damaged))
         if source is not None:
             try:
                 self.step = load_checkpoint(source, self.model, self.optimizer)
             except Exception as error:
-                saved = [self.run.checkpoint(step) for step in self.run.steps_saved()]
-                others = [str(file) for file in saved if file != source]
-                reason = " ".join(str(error).split())
-                raise ValueError(
-                    f"the checkpoint {source} cannot be used: {reason}. To go on from another one: "
-                    f"--resume-from {others[-1] if others else 'FILE'}"
-                ) from error
+                raise ValueError(self._explain_damage(source, error)) from error
         if self.step > self.config.max_steps:
             raise ValueError(
                 f"{source} was saved at step {self.step}, after the last step: "
                 f"max_steps is {self.config.max_steps}"
             )
-        evaluated = [row for row in self.run.read_metrics() if "val_loss" in row]
-        best = min(evaluated, key=lambda row: row["val_loss"], default={"step": 0})
-        for file in self.run.set_aside_after(self.step, best["step"] > self.step):
-            self._say(f"set aside: {file} (it is from a later step than {source})")
+        self.world.wait()
+        if self.world.is_first:
+            for path in self.run.set_aside_after(self.step):
+                self._say(f"set aside: {path} (it is from a later step than {source})")
+            self.run.truncate_metrics(self.step)
+        self.world.wait()
         if source is not None and not self.run.checkpoint(self.step).exists():
             self._save(self.step)  # it came from elsewhere; from here on it is this run's own
-        rows = self.run.truncate_metrics(self.step)
+        rows = self.run.read_metrics()
         losses = [row["val_loss"] for row in rows if "val_loss" in row]
-        if self.run.best_checkpoint.exists():
+        if self.run.best_step() is not None:
             self.best_val_loss = min(losses, default=math.inf)
-        self.seconds_before = max((row["seconds"] for row in rows), default=0.0)
+        self.seconds_before = max((row.get("seconds", 0.0) for row in rows), default=0.0)
+        self.world.wait()
+
+    def _newest_checkpoint(self, skip_damaged: bool) -> Path | None:
+        """Return the newest checkpoint, or the newest whole one, saying which were passed over."""
+        if not self.world.is_first:
+            return None  # the first process says
+        if not skip_damaged:
+            return self.run.newest_checkpoint()
+        for step in reversed(self.run.steps_saved()):
+            try:
+                verify_checkpoint_directory(self.run.checkpoint(step))
+                return self.run.checkpoint(step)
+            except (ValueError, OSError) as error:
+                self._say(f"passed over: {error}")
+        return None
+
+    def _explain_damage(self, source: Path, error: Exception) -> str:
+        saved = [self.run.checkpoint(step) for step in self.run.steps_saved()]
+        others = [str(path) for path in saved if path != source]
+        return (
+            f"the checkpoint {source} cannot be used: {' '.join(str(error).split())}. To go on "
+            f"from another one: --resume-from {others[-1] if others else 'CHECKPOINT'} "
+            "(--skip-damaged finds the newest that is whole)"
+        )
 
     # What is shown and returned.
 
@@ -392,14 +513,17 @@ class Trainer:
         return steps * self.config.batch_size * self.config.model.context_length
 
     def _say(self, text: str) -> None:
+        if not self.world.is_first:
+            return
         with tqdm.external_write_mode():  # the bar steps aside for the line
             self.report(text)
 
     def _progress(self) -> _Progress:
-        return _Progress(self.step, self.config.max_steps, self._say)
+        return _Progress(self.step, self.config.max_steps, self._say, self.world.is_first)
 
     def _result(self) -> TrainResult:
-        self.run.plot_losses()  # a session that was killed may have left it behind the metrics
+        if self.world.is_first:
+            self.run.plot_losses()  # a session that was killed may have left it behind the metrics
         rows = self.run.read_metrics()
         # The training row is missing where a checkpoint came without the metrics of its run.
         train_row = {"train_loss": math.nan, **_last(rows, "train_loss")}
@@ -408,7 +532,7 @@ class Trainer:
         return TrainResult(
             step=self.step,
             tokens=self._tokens_in(self.step),
-            seconds=val_row["seconds"],
+            seconds=val_row.get("seconds", 0.0),
             train_loss=train_row["train_loss"],
             val_loss=val_row["val_loss"],
             val_perplexity=val_row["val_perplexity"],
@@ -451,84 +575,13 @@ def check_tokens(name: str, tokens: TokenArray, config: TrainConfig) -> None:
     for start in range(0, len(tokens), block):
         part = tokens[start : start + block]
         smallest, largest = int(part.min()), int(part.max())
+        release_pages(tokens)
         if smallest < 0 or largest >= vocab_size:
             raise ValueError(
                 f"the {name} data holds token id {smallest if smallest < 0 else largest}, outside "
                 f"the model's vocabulary [0, {vocab_size}): model.vocab_size must be at least the "
                 "tokenizer's"
             )
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device of that name; auto is a CUDA GPU, else Apple's GPU, else the CPU.
-
-    Raises:
-        ValueError: there is no such device here.
-    """
-    has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
-    if name == "auto":
-        return torch.device("cuda" if has_cuda else "mps" if has_mps else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device is {name!r}: it must be auto, cpu, cuda, cuda:N or mps") from None
-    missing = (device.type == "mps" and not has_mps) or (
-        device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
-    )
-    if missing or device.type not in ("cpu", "cuda", "mps"):
-        raise ValueError(f"device is {name!r}, which this machine does not have: use auto or cpu")
-    return device
-
-
-def check_precision(precision: str, device: torch.device) -> None:
-    """Check that the device computes in that precision itself, rather than emulate it slowly.
-
-    Raises:
-        ValueError: it does not.
-    """
-    if precision != "bfloat16":
-        return
-    if device.type == "cpu" and not cpu_has_bfloat16():
-        raise ValueError(
-            "precision is bfloat16, but this CPU has neither avx512_bf16 nor amx_bf16: it would "
-            "be emulated, slower than float32. Use --precision float32"
-        )
-    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-        raise ValueError(
-            f"precision is bfloat16, which {torch.cuda.get_device_name(device)} does not have: "
-            "use --precision float32"
-        )
-
-
-def cpu_has_bfloat16() -> bool:
-    """Return whether the CPU multiplies bfloat16 matrices in hardware."""
-    wanted = {"avx512_bf16", "amx_bf16", "bf16"}  # x86, x86, Arm
-    try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-        return not wanted.isdisjoint(flags.split())
-    except OSError:  # not Linux
-        capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-        return any(capabilities.get(name, False) for name in wanted)
-
-
-@contextlib.contextmanager
-def _exact_arithmetic(device: torch.device) -> Iterator[None]:
-    """Make the CPU's sums independent of how threads race.
-
-    The gradient of the embedding adds up the rows of repeated tokens; by default threads do it in
-    whatever order they come.
-    """
-    settings: Any = torch.utils.deterministic
-    before = torch.are_deterministic_algorithms_enabled(), settings.fill_uninitialized_memory
-    if device.type == "cpu":
-        torch.use_deterministic_algorithms(True)
-        # That would also fill fresh memory with NaN, to find bugs, at a cost in every operation.
-        settings.fill_uninitialized_memory = False
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before[0])
-        settings.fill_uninitialized_memory = before[1]
 
 
 class _Clock:
@@ -589,9 +642,11 @@ class _StopSignals:
 class _Progress:
     """A bar on a terminal; elsewhere a line every few seconds, so that a log shows life."""
 
-    def __init__(self, step: int, max_steps: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, step: int, max_steps: int, say: Callable[[str], None], has_terminal: bool
+    ) -> None:
         self._say = say
-        self._quiet = not sys.stderr.isatty()
+        self._quiet = not (has_terminal and sys.stderr.isatty())
         self._last_line = time.perf_counter()
         self._bar = tqdm(initial=step, total=max_steps, unit="step", disable=self._quiet)
 

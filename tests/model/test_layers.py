@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from cs336_basics.model import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU, silu
 
-BATCH_SHAPES = [(), (5,), (2, 3), (2, 1, 3)]
+BATCH_SHAPES = [(), (1, 1), (5,), (2, 3), (2, 1, 3)]
 
 
 def assert_same_with_gradients(ours, theirs, x):

@@ -31,10 +31,14 @@ VARIANTS = [
         ("pre", "post", "none"), ("rope", "none"), ("swiglu", "silu")
     )
 ]
+SWITCHES = {"qk_norm": True, "tied_embeddings": True, "zero_init": True, "logit_soft_cap": 2.0}
+VARIANTS += [dataclasses.replace(SMALL, **{name: value}) for name, value in SWITCHES.items()]
+VARIANTS += [dataclasses.replace(SMALL, **SWITCHES)]
 
 
 def variant_name(config):
-    return f"{config.norm}-{config.position}-{config.ffn}"
+    switches = [name for name in SWITCHES if getattr(config, name)]
+    return "-".join([config.norm, config.position, config.ffn, *switches])
 
 
 every_variant = pytest.mark.parametrize("config", VARIANTS, ids=variant_name)
@@ -84,6 +88,21 @@ def test_config_refuses_bad_numbers(name):
         ModelConfig(**{name: "1e4"})
 
 
+def test_config_refuses_a_bad_soft_cap():
+    for value in (0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="logit_soft_cap must be positive and finite"):
+            ModelConfig(logit_soft_cap=value)
+    with pytest.raises(TypeError, match="logit_soft_cap must be a number, not True"):
+        ModelConfig(logit_soft_cap=True)
+
+
+@pytest.mark.parametrize("name", ["qk_norm", "tied_embeddings", "zero_init"])
+@pytest.mark.parametrize("value", [0, 1, "yes", None])
+def test_config_refuses_switches_of_another_type(name, value):
+    with pytest.raises(TypeError, match=f"{name} must be true or false, not {value!r}"):
+        ModelConfig(**{name: value})
+
+
 @pytest.mark.parametrize("name", ["norm", "position", "ffn", "attention"])
 @pytest.mark.parametrize("value", ["", "PRE", "relu", None, ["pre"]])
 def test_config_refuses_unknown_names(name, value):
@@ -110,12 +129,16 @@ def test_config_cannot_be_changed_into_something_unchecked():
 
 
 def expected_names(config):
-    names = ["token_embeddings.weight", "lm_head.weight"]
+    names = ["token_embeddings.weight"]
+    if not config.tied_embeddings:
+        names.append("lm_head.weight")
     if config.norm == "pre":
         names.append("ln_final.weight")
     for i in range(config.num_layers):
         names += [f"layers.{i}.attn.{p}_proj.weight" for p in ("q", "k", "v", "output")]
         names += [f"layers.{i}.ffn.{w}.weight" for w in ("w1", "w2")]
+        if config.qk_norm:
+            names += [f"layers.{i}.attn.{name}_norm.weight" for name in ("q", "k")]
         if config.ffn == "swiglu":
             names.append(f"layers.{i}.ffn.w3.weight")
         if config.norm != "none":
@@ -167,6 +190,8 @@ def independent_forward(config, weights, ids):
             return y.unflatten(-1, (config.num_heads, config.d_head)).transpose(-2, -3)
 
         q, k, v = heads("q"), heads("k"), heads("v")
+        if config.qk_norm:
+            q, k = norm(q, f"{prefix}.attn.q_norm.weight"), norm(k, f"{prefix}.attn.k_norm.weight")
         if config.position == "rope":
             q, k = rotate(q), rotate(k)
         scores = q @ k.mT / math.sqrt(config.d_head)
@@ -181,6 +206,8 @@ def independent_forward(config, weights, ids):
         return F.linear(inner, weights[f"{prefix}.ffn.w2.weight"])
 
     x = F.embedding(ids, weights["token_embeddings.weight"])
+    if config.tied_embeddings:
+        x = x * math.sqrt(config.d_model)
     for i in range(config.num_layers):
         prefix = f"layers.{i}"
         for sublayer, gain in ((attention, "ln1"), (feed_forward, "ln2")):
@@ -192,22 +219,27 @@ def independent_forward(config, weights, ids):
                 x = x + sublayer(x, prefix)
     if config.norm == "pre":
         x = norm(x, "ln_final.weight")
-    return F.linear(x, weights["lm_head.weight"])
+    head = "token_embeddings" if config.tied_embeddings else "lm_head"
+    logits = F.linear(x, weights[f"{head}.weight"])
+    cap = config.logit_soft_cap
+    return logits if cap is None else cap * torch.tanh(logits / cap)
 
 
-def randomize_gains(model):
-    """Gains start at 1, where a forgotten or misplaced one would not show."""
+def randomize(model):
+    """Draw what starts at 1 or 0, where a forgotten or misplaced weight would not show."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "ln" in name:
+            if "ln" in name or "norm" in name:
                 parameter.uniform_(0.5, 1.5)
+            elif not parameter.any():
+                parameter.normal_(std=0.2)
+    return model
 
 
 @every_variant
 @pytest.mark.parametrize("attention", ["reference", "sdpa"])
 def test_model_equals_an_independent_one(config, attention):
-    model = TransformerLM(dataclasses.replace(config, attention=attention))
-    randomize_gains(model)
+    model = randomize(TransformerLM(dataclasses.replace(config, attention=attention)))
     ids = torch.randint(0, 50, (3, 9))
     expected = independent_forward(config, model.state_dict(), ids)
     assert_close(model(ids), expected, atol=1e-4, rtol=1e-4)
@@ -215,7 +247,7 @@ def test_model_equals_an_independent_one(config, attention):
 
 @every_variant
 def test_reference_and_sdpa_models_agree(config):
-    reference = TransformerLM(dataclasses.replace(config, attention="reference"))
+    reference = randomize(TransformerLM(dataclasses.replace(config, attention="reference")))
     fast = TransformerLM(dataclasses.replace(config, attention="sdpa"))
     fast.load_state_dict(reference.state_dict())
     ids = torch.randint(0, 50, (3, 12))
@@ -243,7 +275,7 @@ def test_the_reference_never_calls_the_fast_path(monkeypatch):
 @every_variant
 @pytest.mark.parametrize("attention", ["reference", "sdpa"])
 def test_no_token_changes_the_logits_before_it(config, attention):
-    model = TransformerLM(dataclasses.replace(config, attention=attention))
+    model = randomize(TransformerLM(dataclasses.replace(config, attention=attention)))
     ids = torch.randint(0, 50, (12,))
     before = model(ids)
     for t in range(12):
@@ -263,6 +295,57 @@ def test_sequences_of_a_batch_do_not_touch(attention):
     assert together.shape == (4, 3, 7, 50)
     for i, j in itertools.product(range(4), range(3)):
         assert_close(together[i, j], model(ids[i, j]), atol=1e-5, rtol=1e-5)
+
+
+def test_zero_init_makes_every_block_the_identity():
+    model = TransformerLM(dataclasses.replace(SMALL, zero_init=True))
+    x = torch.randn(2, 5, 16)
+    for layer in model.layers:
+        assert torch.equal(layer(x), x)
+    # Everything else is drawn as without it.
+    torch.manual_seed(3)
+    plain = TransformerLM(SMALL).state_dict()
+    torch.manual_seed(3)
+    zeroed = TransformerLM(dataclasses.replace(SMALL, zero_init=True)).state_dict()
+    for name, value in zeroed.items():
+        is_last = name.endswith(("output_proj.weight", "w2.weight"))
+        assert torch.equal(value, torch.zeros_like(value) if is_last else plain[name])
+
+
+def test_tied_embeddings_start_as_embedding_and_head_do_alone():
+    config = dataclasses.replace(SMALL, vocab_size=2000, d_model=64, tied_embeddings=True)
+    model = TransformerLM(config)
+    ids = torch.arange(12)
+    embedded = model.token_embeddings(ids) * model.embedding_scale
+    assert 0.9 < float(embedded.std()) < 1.1
+    assert 0.5 < float(model(ids).std()) < 2
+
+
+def test_qk_norm_bounds_the_scores():
+    model = TransformerLM(dataclasses.replace(SMALL, qk_norm=True))
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.attn.q_proj.weight.mul_(1e4)
+    seen = {}
+    attn = model.layers[0].attn
+    attn.q_norm.register_forward_hook(lambda _module, _inputs, out: seen.update(q=out))
+    model(torch.arange(12))
+    assert float(seen["q"].norm(dim=-1).max()) <= math.sqrt(attn.q_norm.weight.numel()) + 1e-3
+
+
+def test_the_soft_cap_bounds_the_logits_and_keeps_their_order():
+    capped = TransformerLM(dataclasses.replace(SMALL, logit_soft_cap=0.5))
+    plain = TransformerLM(SMALL)
+    plain.load_state_dict(capped.state_dict())
+    ids = torch.randint(0, 50, (2, 12))
+    low, high = capped(ids), plain(ids)
+    assert float(high.abs().max()) > 1
+    assert float(low.abs().max()) <= 0.5
+    assert torch.equal(low.argmax(-1), high.argmax(-1))
+    # What is small passes almost unchanged.
+    small = high.abs() < 0.05
+    assert small.any()
+    assert_close(low[small], high[small], atol=2e-4, rtol=0.01)
 
 
 def test_shorter_sequences_give_the_beginning_of_longer_ones():
@@ -390,3 +473,12 @@ def test_the_model_knows_nothing_of_text():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_logits_are_the_head_applied_to_the_hidden_states():
+    torch.manual_seed(0)
+    model = TransformerLM(ModelConfig(20, 6, 8, num_layers=2, num_heads=2, d_ff=8))
+    ids = torch.randint(0, 20, (3, 6))
+    hidden = model.hidden_states(ids)
+    assert hidden.shape == (3, 6, 8)
+    assert torch.equal(model.lm_head(hidden), model(ids))

@@ -9,6 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from cs336_basics.training import clip_gradients
+from cs336_basics.training.clipping import clip_gradients_foreach
 
 
 def parameters_with_gradients(scale=1.0, dtype=torch.float32):
@@ -106,3 +107,14 @@ def test_a_norm_that_is_not_finite_is_reported_and_changes_nothing(bad):
 def test_refuses_a_bad_bound(bad):
     with pytest.raises(ValueError, match=f"max_l2_norm must be positive, not {bad}"):
         clip_gradients(parameters_with_gradients(), bad)
+
+
+@pytest.mark.parametrize("max_norm", [1e-3, 1.0, 1e6])
+def test_the_fast_twin_does_the_same(max_norm):
+    ours = parameters_with_gradients()
+    theirs = parameters_with_gradients()
+    norm = clip_gradients_foreach(theirs, max_norm)
+    assert norm.shape == ()
+    assert norm.item() == pytest.approx(clip_gradients(ours, max_norm), rel=1e-6)
+    assert_close(gradients(ours), gradients(theirs), rtol=1e-5, atol=1e-7)
+    assert clip_gradients_foreach([torch.zeros(3)], max_norm) == 0

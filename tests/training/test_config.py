@@ -19,6 +19,8 @@ from cs336_basics.training.config import (
     parse_command_line,
 )
 
+NAMES_COMPARED = ("tinystories", "speedrun")
+
 
 def write(path, text):
     path.write_text(text, encoding="utf-8")
@@ -94,6 +96,18 @@ def test_named_configurations_carry_the_hyperparameters_of_the_course(name):
     assert config.optimizer.max_grad_norm == 1.0
 
 
+def test_speedrun_is_tinystories_with_every_switch_on():
+    plain, fast = (parse_command_line(["--config", name]).config for name in NAMES_COMPARED)
+    assert fast.data == plain.data
+    assert (fast.max_steps, fast.batch_size) == (plain.max_steps, plain.batch_size)
+    switches = {"qk_norm": True, "tied_embeddings": True, "zero_init": True, "logit_soft_cap": 30.0}
+    assert fast.model == dataclasses.replace(plain.model, **switches)
+    assert all(not getattr(plain.model, name) for name in switches)
+    assert (plain.optimizer.kind, fast.optimizer.kind) == ("adamw", "muon")
+    assert (plain.schedule.shape, fast.schedule.shape) == ("cosine", "linear")
+    assert fast.schedule.min_learning_rate == 0
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -137,6 +151,13 @@ def test_what_is_wrong_in_a_file_is_named_on_one_line(tmp_path, text, named):
         (["--schedule.min-learning-rate", "1"], ["schedule.min_learning_rate"]),
         (["--schedule.warmup-fraction", "1"], ["schedule.warmup_fraction"]),
         (["--optimizer.betas", "[0.9, 1.0]"], ["optimizer.betas"]),
+        (["--optimizer.kind", "sgd"], ["optimizer.kind", "sgd"]),
+        (["--optimizer.momentum", "1"], ["optimizer.momentum", "1"]),
+        (["--optimizer.head-lr-scale", "-1"], ["optimizer.head_lr_scale", "-1"]),
+        (["--schedule.shape", "square"], ["schedule.shape", "square"]),
+        (["--schedule.decay-fraction", "1.5"], ["schedule.decay_fraction", "1.5"]),
+        (["--model.logit-soft-cap", "0"], ["logit_soft_cap", "0"]),
+        (["--model.qk-norm", "3"], ["model.qk_norm", "3"]),
         (["--num-workers", "0"], ["num_workers", "0"]),
         (["--sample-top-p", "0"], ["sample_top_p", "0"]),
         (["--data.valid-fraction", "1"], ["data.valid_fraction"]),
@@ -147,6 +168,7 @@ def test_what_is_wrong_in_a_file_is_named_on_one_line(tmp_path, text, named):
         (["--config"], ["--config"]),
         (["stray"], ["stray"]),
         (["--resume-from", "x.pt"], ["--resume"]),
+        (["--skip-damaged"], ["--resume"]),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_named_on_one_line(words, named):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.training import get_batch
+from cs336_basics.training.data import BatchLoader, release_pages
 
 
 @settings(deadline=None)
@@ -120,3 +126,105 @@ def test_cuda():
     for gpu, cpu in zip(on_gpu, on_cpu, strict=True):
         assert gpu.device.type == "cuda"
         assert torch.equal(gpu.cpu(), cpu)
+
+
+# Batches by step
+
+
+def loader(dataset, share=(0, 1), device="cpu"):
+    def generator_of(step):
+        return np.random.Generator(np.random.Philox(key=np.array([7, step], dtype=np.uint64)))
+
+    return BatchLoader(dataset, 6, 5, torch.device(device), generator_of, share)
+
+
+def test_a_step_has_its_batch_whatever_came_before():
+    dataset = np.arange(1000, dtype=np.uint16)
+    in_order = [loader(dataset).batch(step) for step in range(4)]
+    one = loader(dataset)
+    for step in (3, 0, 2, 2, 1):
+        for ours, theirs in zip(one.batch(step), in_order[step], strict=True):
+            assert torch.equal(ours, theirs)
+    generator = np.random.Generator(np.random.Philox(key=np.array([7, 2], dtype=np.uint64)))
+    assert torch.equal(get_batch(dataset, 6, 5, "cpu", generator)[0], in_order[2][0])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6])
+def test_the_shares_of_all_processes_are_the_batch(size):
+    dataset = np.arange(1000, dtype=np.uint16)
+    shares = [loader(dataset, (rank, size)).batch(4) for rank in range(size)]
+    whole = loader(dataset).batch(4)
+    for k in range(2):
+        assert torch.equal(torch.cat([share[k] for share in shares]), whole[k])
+
+
+def test_batches_drawn_ahead_are_the_same(monkeypatch):
+    dataset = np.arange(1000, dtype=np.uint16)
+    ahead = loader(dataset)
+    ahead._thread = ThreadPoolExecutor(1)  # as on a GPU
+    for step in (1, 2, 3, 7, 8, 2):
+        x, y = ahead.batch(step, ahead=True)
+        expected = loader(dataset).batch(step)
+        assert torch.equal(x, expected[0])
+        assert torch.equal(y, expected[1])
+
+
+MEASURE = """
+import sys
+import numpy as np, torch
+from cs336_basics.training.data import BatchLoader
+from cs336_basics.training.trainer import check_tokens, step_generator
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.model import ModelConfig
+tokens = np.load(sys.argv[1], mmap_mode="r")
+check_tokens("training", tokens, TrainConfig(model=ModelConfig(vocab_size=10_000)))
+batches = BatchLoader(tokens, 64, 256, torch.device("cpu"), lambda step: step_generator(0, step))
+for step in range(int(sys.argv[2])):
+    batches.batch(step)
+status = open("/proc/self/status").read()
+print(int(status.split("VmHWM:")[1].split()[0]) * 1024)
+"""
+
+
+def peak_memory_with(path, num_bytes, steps):
+    with open(path, "wb") as file:
+        header = {"descr": "<u2", "fortran_order": False, "shape": (num_bytes // 2,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.truncate(file.tell() + num_bytes)  # sparse: it takes no room on the disk
+    command = [sys.executable, "-c", MEASURE, str(path), str(steps)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+
+
+@needs_proc
+def test_memory_does_not_grow_with_the_dataset(tmp_path):
+    small = peak_memory_with(tmp_path / "small.npy", 10_000_000, 200)
+    large = peak_memory_with(tmp_path / "large.npy", 500_000_000, 200)
+    # The check of all tokens reads 32 MB at a time, of which the small file has 10.
+    assert large - small < 100_000_000
+
+
+@pytest.mark.slow
+@needs_proc
+def test_memory_does_not_grow_with_a_dataset_of_10_gb(tmp_path):
+    small = peak_memory_with(tmp_path / "small.npy", 10_000_000, 2000)
+    large = peak_memory_with(tmp_path / "large.npy", 10_000_000_000, 2000)
+    print(f"10 MB: {small / 1e6:.0f} MB, 10 GB: {large / 1e6:.0f} MB")
+    assert large - small < 200_000_000
+
+
+def test_pages_of_a_map_that_was_written_to_are_kept(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros(100_000, np.uint16))
+    private = np.load(tmp_path / "a.npy", mmap_mode="c")
+    private[:] = 7
+    release_pages(private)
+    assert (private == 7).all()
+    shared = np.load(tmp_path / "a.npy", mmap_mode="r")
+    release_pages(shared)
+    release_pages(shared[5:])
+    release_pages(np.zeros(3))
+    assert (shared == 0).all()

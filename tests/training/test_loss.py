@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
+import weakref
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training import cross_entropy
+from cs336_basics.training.loss import (
+    LanguageModelLoss,
+    checkpoint_activations,
+    chunked_cross_entropy,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +125,159 @@ def test_errors():
         cross_entropy(torch.randn(0, 7), torch.empty(0, dtype=torch.long))
     with pytest.raises(TypeError, match=r"torch\.float32"):
         cross_entropy(torch.randn(2, 7), torch.zeros(2))
+
+
+# The chunked twin
+
+
+def both(hidden, head, targets, num_chunks, soft_cap=None):
+    """Loss and gradients of the readable path and of the chunked one."""
+    results = []
+    for chunked in (False, True):
+        h = hidden.clone().requires_grad_()
+        w = head.clone().requires_grad_()
+        if chunked:
+            loss = chunked_cross_entropy(h, w, targets, num_chunks, soft_cap=soft_cap)
+        else:
+            logits = h @ w.T
+            if soft_cap is not None:
+                logits = soft_cap * torch.tanh(logits / soft_cap)
+            loss = cross_entropy(logits, targets)
+        (3 * loss).backward()
+        results.append((loss.detach(), h.grad, w.grad))
+    return results
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(1, 5), max_size=3),
+    st.integers(1, 9),
+    st.integers(1, 30),
+    st.sampled_from([None, 0.5, 30.0]),
+    st.sampled_from([0.01, 1.0, 30.0]),
+    st.integers(0, 2**32),
+)
+def test_chunks_change_nothing(shape, num_chunks, vocab_size, soft_cap, scale, seed):
+    generator = torch.Generator().manual_seed(seed)
+    hidden = torch.randn(*shape, 6, generator=generator, dtype=torch.float64) * scale
+    head = torch.randn(vocab_size, 6, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, vocab_size, shape, generator=generator)
+    readable, chunked = both(hidden, head, targets, num_chunks, soft_cap)
+    for one, other in zip(readable, chunked, strict=True):
+        assert_close(one, other, atol=1e-11, rtol=1e-9)
+
+
+def test_chunks_agree_to_1e_6_in_float32():
+    hidden, head = torch.randn(8, 32, 64), torch.randn(5000, 64) / 8
+    targets = torch.randint(0, 5000, (8, 32), dtype=torch.int32)
+    readable, chunked = both(hidden, head, targets, 8)
+    for one, other in zip(readable, chunked, strict=True):
+        assert_close(one, other, atol=1e-6, rtol=1e-6)
+
+
+def test_chunks_in_bfloat16_stay_near():
+    hidden, head = torch.randn(256, 64), torch.randn(1000, 64) / 8
+    targets = torch.randint(0, 1000, (256,))
+    exact = cross_entropy(hidden @ head.T, targets)
+    h = hidden.clone().requires_grad_()
+    rounded = chunked_cross_entropy(h, head, targets, 4, dtype=torch.bfloat16)
+    rounded.backward()
+    assert rounded.dtype == h.grad.dtype == torch.float32
+    assert_close(rounded, exact, atol=1e-2, rtol=0)
+
+
+def test_chunks_of_logits_of_any_size():
+    hidden = torch.tensor([[1e18], [-1e18], [0.0]], requires_grad=True)
+    head = torch.tensor([[1e18], [-1e18], [1.0]], requires_grad=True)
+    loss = chunked_cross_entropy(hidden, head, torch.tensor([0, 1, 2]), 2)
+    assert_close(loss.detach(), torch.tensor(math.log(3) / 3))
+    loss.backward()
+    assert hidden.grad.isfinite().all()
+
+
+class LargestTensors(TorchDispatchMode):
+    """Notes the most bytes that were alive at once, and those of the largest tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.alive = self.peak = self.largest = 0
+        self.seen = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (list, tuple)) else [result]:
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() in self.seen or storage.nbytes() == 0:
+                continue
+            self.seen.add(storage.data_ptr())
+            size = storage.nbytes()
+            self.alive += size
+            self.peak = max(self.peak, self.alive)
+            self.largest = max(self.largest, size)
+            weakref.finalize(storage, self.forget, storage.data_ptr(), size)
+        return result
+
+    def forget(self, pointer, size):
+        self.seen.discard(pointer)
+        self.alive -= size
+
+
+def test_chunks_need_a_quarter_of_the_memory_at_most():
+    hidden = torch.randn(1024, 16, requires_grad=True)
+    head = torch.randn(4000, 16, requires_grad=True)
+    targets = torch.randint(0, 4000, (1024,))
+    with LargestTensors() as readable:
+        cross_entropy(hidden @ head.T, targets).backward()
+    with LargestTensors() as chunked:
+        chunked_cross_entropy(hidden, head, targets, 8).backward()
+    assert readable.largest == 1024 * 4000 * 4
+    assert chunked.largest * 4 <= readable.largest
+    assert chunked.peak * 4 <= readable.peak
+
+
+def test_chunks_compile():
+    torch.compiler.reset()
+    hidden, head, targets = torch.randn(8, 4), torch.randn(5, 4), torch.randint(0, 5, (8,))
+    compiled = torch.compile(chunked_cross_entropy, backend="aot_eager", fullgraph=True)
+    hidden.requires_grad_()
+    loss = compiled(hidden, head, targets, 2)
+    assert_close(loss, cross_entropy(hidden @ head.T, targets))
+    (gradient,) = torch.autograd.grad(loss, hidden)
+    assert_close(gradient, torch.autograd.grad(cross_entropy(hidden @ head.T, targets), hidden)[0])
+
+
+def test_chunk_errors():
+    hidden, head = torch.randn(2, 3), torch.randn(7, 3)
+    with pytest.raises(ValueError, match=r"\(2, 3\), targets \(3,\)"):
+        chunked_cross_entropy(hidden, head, torch.tensor([0, 1, 2]), 1)
+    with pytest.raises(ValueError, match="no targets"):
+        chunked_cross_entropy(torch.randn(0, 3), head, torch.empty(0, dtype=torch.long), 1)
+    with pytest.raises(ValueError, match="num_chunks is 0"):
+        chunked_cross_entropy(hidden, head, torch.tensor([0, 1]), 0)
+    with pytest.raises(IndexError, match="7"):
+        chunked_cross_entropy(hidden, head, torch.tensor([0, 7]), 1)
+
+
+@pytest.mark.parametrize("num_chunks", [1, 3])
+def test_checkpointed_activations_change_nothing(num_chunks):
+    config = ModelConfig(20, 6, 8, num_layers=2, num_heads=2, d_ff=8)
+    ids = torch.randint(0, 20, (3, 7))
+    results = []
+    for checkpointed in (False, True):
+        torch.manual_seed(1)
+        model = TransformerLM(config)
+        names = list(model.state_dict())
+        if checkpointed:
+            checkpoint_activations(model)
+            assert list(model.state_dict()) == names
+        saved = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: (saved.append(t), t)[1], id):  # noqa: B023
+            loss = LanguageModelLoss(model, num_chunks)(ids[:, :-1], ids[:, 1:])
+        loss = LanguageModelLoss(model, num_chunks)(ids[:, :-1], ids[:, 1:])
+        loss.backward()
+        gradients = [parameter.grad for parameter in model.parameters()]
+        results.append((loss, *gradients, len(saved)))
+    assert all(torch.equal(a, b) for a, b in zip(results[0][:-1], results[1][:-1], strict=True))
+    assert results[1][-1] < results[0][-1] / 2

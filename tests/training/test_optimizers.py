@@ -1,4 +1,4 @@
-"""AdamW against torch's, SGD against its formula, and the manners of an Optimizer."""
+"""AdamW against torch's, SGD and Muon against their formulas, and the manners of an Optimizer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from cs336_basics.training import SGD, AdamW
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.training import SGD, AdamW, Muon, build_optimizer
+from cs336_basics.training.config import OptimizerConfig
+from cs336_basics.training.optimizers import orthogonalize
 
 
 def noisy_network(seed=0):
@@ -245,3 +250,227 @@ def test_sgd_state_dict_round_trip():
     restored = SGD(twin.parameters())
     restored.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     assert_close(train(twin, restored, 3), train(model, optimizer, 3), atol=0, rtol=0)
+
+
+# Muon
+
+
+def with_singular_values(rows, columns, values, seed=0):
+    """A float64 matrix U S V^T, with U and V^T."""
+    generator = torch.Generator().manual_seed(seed)
+    rank = len(values)
+    left = torch.linalg.qr(torch.randn(rows, rank, generator=generator, dtype=torch.float64)).Q
+    right = torch.linalg.qr(torch.randn(columns, rank, generator=generator, dtype=torch.float64)).Q
+    values = torch.tensor(values, dtype=torch.float64)
+    return left * values @ right.T, left, right.T
+
+
+def polynomial(s, steps=5):
+    """What five steps do to a singular value."""
+    for _ in range(steps):
+        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
+    return s
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(6, 6), (4, 9), (9, 4), (1, 5), (5, 1)])
+def test_orthogonalize_changes_singular_values_alone(rows, columns):
+    rank = min(rows, columns)
+    values = [0.7**i for i in range(rank)]
+    matrix, left, right = with_singular_values(rows, columns, values)
+    norm = math.sqrt(sum(value**2 for value in values))
+    scaled = torch.tensor([polynomial(value / norm) for value in values], dtype=torch.float64)
+    assert_close(orthogonalize(matrix), left * scaled @ right, atol=1e-5, rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=50)
+@given(rows=st.integers(1, 12), columns=st.integers(1, 12), seed=st.integers(0, 1000))
+def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    inside = values > matrix.norm() / 500  # smaller ones are not lifted to 1 within five steps
+    result = left.T @ orthogonalize(matrix) @ right.T  # diagonal, if the vectors are kept
+    lifted = torch.diagonal(result)
+    assert_close(result - torch.diag(lifted), torch.zeros_like(result), atol=1e-5, rtol=0)
+    assert ((lifted[inside] > 0.67) & (lifted[inside] < 1.14)).all()
+    # The size of the matrix does not matter, only its directions.
+    assert_close(orthogonalize(1000 * matrix), orthogonalize(matrix), atol=1e-4, rtol=1e-4)
+
+
+def test_orthogonalize_takes_stacks_zeros_and_bfloat16():
+    stack = torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(0))
+    together = orthogonalize(stack)
+    for matrix, result in zip(stack, together, strict=True):
+        assert_close(orthogonalize(matrix), result, atol=1e-5, rtol=1e-5)
+    assert torch.equal(orthogonalize(torch.zeros(3, 2)), torch.zeros(3, 2))
+    low = orthogonalize(stack.bfloat16())
+    assert low.dtype == torch.bfloat16
+    assert_close(low.float(), together, atol=0.1, rtol=0.1)
+
+
+def test_muon_follows_its_formula():
+    start, _, _ = with_singular_values(3, 5, [2.0, 1.0, 0.5])
+    weight = start.clone().requires_grad_()
+    optimizer = Muon(
+        [{"params": [weight], "muon": True, "lr_scale": 0.5}],
+        lr=0.2,
+        weight_decay=0.1,
+        momentum=0.9,
+    )
+    expected, average = start.clone(), torch.zeros(3, 5, dtype=torch.float64)
+    for step in range(4):
+        gradient, _, _ = with_singular_values(3, 5, [1.0, 0.3, 0.2], seed=step + 1)
+        weight.grad = gradient.clone()
+        optimizer.step()
+        average = 0.9 * average + 0.1 * gradient
+        ahead = 0.9 * average + 0.1 * gradient
+        expected = expected * (1 - 0.1 * 0.1)  # the learning rate is 0.2 * 0.5
+        expected = expected - 0.1 * 0.2 * math.sqrt(5) * orthogonalize(ahead)
+        assert torch.equal(weight.grad, gradient)  # the gradient is the caller's
+        assert_close(weight.detach(), expected, atol=1e-5, rtol=1e-5)
+    assert set(optimizer.state[weight]) == {"momentum_buffer"}
+
+
+def test_muon_updates_are_as_large_as_adamws():
+    weight = torch.zeros(64, 256, requires_grad=True)
+    weight.grad = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
+    Muon([weight], lr=1.0, weight_decay=0.0, muon=True).step()
+    assert 0.15 < float(weight.detach().square().mean().sqrt()) < 0.25
+
+
+def test_muons_other_groups_are_adamws():
+    ours, theirs = noisy_network(), noisy_network()
+    settings = {"lr": 1e-2, "betas": (0.8, 0.9), "weight_decay": 0.2}
+    result = train(ours, Muon(ours.parameters(), **settings), 20)
+    assert_close(result, train(theirs, AdamW(theirs.parameters(), **settings), 20))
+
+
+def tiny_model(seed=0, **options):
+    torch.manual_seed(seed)
+    return TransformerLM(
+        ModelConfig(
+            vocab_size=20,
+            context_length=8,
+            d_model=8,
+            num_layers=2,
+            num_heads=2,
+            d_ff=16,
+            **options,
+        )
+    )
+
+
+def train_model(model, optimizer, steps, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    losses = []
+    for _ in range(steps):
+        ids = torch.randint(0, 20, (4, 1), generator=generator) + torch.arange(8)
+        optimizer.zero_grad()
+        logits = model(ids[:, :-1] % 20)
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten() % 20)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("options", [{}, {"tied_embeddings": True, "qk_norm": True}], ids=str)
+def test_build_optimizer_sorts_the_parameters_of_a_model(options):
+    model = tiny_model(**options)
+    config = OptimizerConfig(kind="muon", embedding_lr_scale=3.0, head_lr_scale=0.5)
+    optimizer = build_optimizer(model, config, lr=0.02)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    groups = {
+        names[parameter]: group for group in optimizer.param_groups for parameter in group["params"]
+    }
+    assert set(groups) == set(names.values())
+    for name, group in groups.items():
+        assert group["lr"] == 0.02
+        is_matrix = name.startswith("layers") and "ln" not in name and "norm" not in name
+        assert group["muon"] == is_matrix
+        if name.startswith("token_embeddings"):
+            assert (group["lr_scale"], group["weight_decay"]) == (3.0, 0.0)
+        elif name.startswith("lm_head"):
+            assert (group["lr_scale"], group["weight_decay"]) == (0.5, config.weight_decay)
+        elif is_matrix:
+            assert (group["lr_scale"], group["weight_decay"]) == (1.0, config.weight_decay)
+        else:
+            assert (group["lr_scale"], group["weight_decay"]) == (1.0, 0.0)
+
+
+def test_build_optimizer_adamw_is_one_group_with_everything():
+    model = tiny_model()
+    config = OptimizerConfig(betas=(0.8, 0.9), eps=1e-6, weight_decay=0.3)
+    optimizer = build_optimizer(model, config, lr=0.02)
+    assert type(optimizer) is AdamW
+    (group,) = optimizer.param_groups
+    assert len(group["params"]) == len(list(model.parameters()))
+    assert (group["lr"], group["betas"], group["eps"]) == (0.02, (0.8, 0.9), 1e-6)
+    assert group["weight_decay"] == 0.3
+
+
+def test_build_optimizer_fused_computes_the_same():
+    results = []
+    for fused in (False, True):
+        model = tiny_model()
+        optimizer = build_optimizer(model, OptimizerConfig(), lr=0.02, fused=fused)
+        train_model(model, optimizer, 10)
+        results.append([parameter.detach() for parameter in model.parameters()])
+    assert_close(results[0], results[1], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_it_learns_and_goes_on_from_its_state(kind, precision):
+    model = tiny_model()
+    config = OptimizerConfig(kind=kind)
+    optimizer = build_optimizer(model, config, lr=0.02, precision=precision)
+    losses = train_model(model, optimizer, 60)
+    assert losses[-1] < 0.5 * losses[0]
+    buffer = io.BytesIO()
+    torch.save(optimizer.state_dict(), buffer)
+    buffer.seek(0)
+    twin = copy.deepcopy(model)
+    restored = build_optimizer(twin, config, lr=0.7, precision=precision)
+    restored.load_state_dict(torch.load(buffer, weights_only=True))
+    assert train_model(twin, restored, 5) == train_model(model, optimizer, 5)
+    for state in restored.state.values():
+        assert all(isinstance(value, (torch.Tensor, int)) for value in state.values())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"momentum": 1.0}, r"momentum must lie in \[0, 1\), not 1.0"),
+        ({"momentum": math.nan}, "momentum must lie in .*nan"),
+        ({"lr_scale": -1.0}, "lr_scale must be finite and at least 0, not -1.0"),
+        ({"precision": "float64"}, "precision must be float32 or bfloat16, not 'float64'"),
+        ({"lr": -1.0}, "lr must be finite and at least 0, not -1.0"),
+    ],
+)
+def test_muon_refuses_bad_settings(settings, message):
+    matrix = torch.zeros(2, 2, requires_grad=True)
+    with pytest.raises(ValueError, match=message):
+        Muon([matrix], **settings)
+    with pytest.raises(ValueError, match=message):
+        Muon([{"params": [matrix], "muon": True, **settings}])
+
+
+def test_muon_refuses_what_is_no_matrix():
+    matrix, vector = torch.zeros(2, 2, requires_grad=True), torch.zeros(3, requires_grad=True)
+    with pytest.raises(ValueError, match=r"matrices, not for a parameter of shape \(3,\)"):
+        Muon([{"params": [matrix, vector], "muon": True}])
+    optimizer = Muon([matrix], muon=True)
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
+        optimizer.add_param_group({"params": [vector]})
+    assert len(optimizer.param_groups) == 1
+
+
+def test_muon_skips_parameters_without_a_gradient():
+    used, unused = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2, requires_grad=True)
+    optimizer = Muon([used, unused], lr=0.1, muon=True)
+    used.grad = torch.eye(2)
+    optimizer.step()
+    assert not torch.equal(used, torch.ones(2, 2))
+    assert torch.equal(unused, torch.ones(2, 2))
+    assert unused not in optimizer.state

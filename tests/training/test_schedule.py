@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.training import cosine_schedule
+from cs336_basics.training import cosine_schedule, linear_schedule
+from cs336_basics.training.config import ScheduleConfig
+from cs336_basics.training.schedule import scheduled_learning_rate
 
 
 def test_by_hand():
@@ -63,3 +66,58 @@ def test_without_warmup_and_with_nothing_else():
 def test_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         cosine_schedule(*arguments)
+
+
+# plateau and straight line
+
+
+def test_linear_by_hand():
+    rates = [linear_schedule(it, 1.0, 0.2, 2, 4, 8) for it in range(10)]
+    assert rates == pytest.approx([0.0, 0.5, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2, 0.2])
+    to_zero = [linear_schedule(it, 1.0, 0.0, 1, 4, 5) for it in range(7)]
+    assert to_zero == [0.0, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+    assert [linear_schedule(it, 1.0, 0.1, 0, 0, 2) for it in range(4)] == [1.0, 1.0, 1.0, 0.1]
+
+
+@settings(deadline=None)
+@given(rates, rates, st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
+def test_linear_borders_are_exact_and_the_rest_lies_between(a, b, warmup, plateau, decay):
+    low, high = min(a, b), max(a, b)
+    cycle = warmup + plateau + decay
+    rate = [linear_schedule(it, high, low, warmup, decay, cycle) for it in range(cycle + 2)]
+    assert rate[0] == (0.0 if warmup > 0 else high)
+    assert set(rate[warmup : warmup + plateau + 1]) == {high}
+    assert rate[cycle + 1] == low
+    assert rate[cycle] == (low if decay > 0 else high)
+    assert rate[: warmup + 1] == sorted(rate[: warmup + 1])
+    falls = [before - now for before, now in itertools.pairwise(rate[warmup + plateau : cycle + 1])]
+    assert falls == pytest.approx([(high - low) / decay] * decay if decay else [], abs=1e-9 * high)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((-1, 1.0, 0.1, 2, 2, 10), "it must be at least 0, not -1"),
+        ((0, 1.0, 0.1, -2, 2, 10), "must be at least 0 and fit .*-2 and 2"),
+        ((0, 1.0, 0.1, 2, -3, 10), "2 and -3"),
+        ((0, 1.0, 0.1, 6, 5, 10), "6 and 5 with cycle_iters = 10"),
+        ((0, 0.1, 1.0, 2, 2, 10), "not 1.0 with max_learning_rate = 0.1"),
+    ],
+)
+def test_linear_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        linear_schedule(*arguments)
+
+
+def test_a_configuration_chooses_its_schedule():
+    cosine = ScheduleConfig(max_learning_rate=1.0, min_learning_rate=0.1, warmup_fraction=0.1)
+    for step in (0, 3, 10, 60, 100, 120):
+        assert scheduled_learning_rate(step, cosine, 100) == cosine_schedule(
+            step, 1.0, 0.1, 10, 100
+        )
+    linear = dataclasses.replace(cosine, shape="linear")
+    expected = [linear_schedule(step, 1.0, 0.1, 10, 90, 100) for step in range(120)]
+    assert [scheduled_learning_rate(step, linear, 100) for step in range(120)] == expected
+    plateau = dataclasses.replace(linear, decay_fraction=0.2, cycle_steps=50)
+    expected = [linear_schedule(step, 1.0, 0.1, 5, 10, 50) for step in range(120)]
+    assert [scheduled_learning_rate(step, plateau, 100) for step in range(120)] == expected

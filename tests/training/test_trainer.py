@@ -5,17 +5,20 @@ import functools
 import json
 import math
 import os
+import shutil
 import signal
 import threading
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
-import cs336_basics.training.trainer as trainer_module
+import cs336_basics.training.devices as devices
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.training import cosine_schedule, get_batch
+from cs336_basics.training import cosine_schedule, get_batch, save_checkpoint
+from cs336_basics.training.checkpoint_dir import load_checkpoint_directory
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from cs336_basics.training.run_dir import RunDirectory
 from cs336_basics.training.trainer import (
@@ -61,16 +64,23 @@ def changed(config=CONFIG, **values):
 
 
 def outcome(path):
-    """Everything that a run leaves behind, without times."""
+    """Everything that a run leaves behind and that must be the same again: names and bytes."""
     run = RunDirectory(path)
-    timing = ("seconds", "tokens_per_second")
-    rows = [
-        {key: value for key, value in row.items() if key not in timing}
-        for row in run.read_metrics()
-    ]
-    samples = {file.name: file.read_bytes() for file in sorted(run.samples.iterdir())}
-    best = torch.load(run.best_checkpoint, weights_only=True)
-    return rows, samples, torch.load(run.newest_checkpoint(), weights_only=True), best
+    kept = {}
+    for file in sorted(run.path.rglob("*")):
+        if file.is_file() and file not in (run.timings, run.loss_plot):
+            kept[str(file.relative_to(run.path))] = file.read_bytes()
+    return kept
+
+
+def weights_of(checkpoint, config=CONFIG):
+    model = TransformerLM(config.model)
+    load_checkpoint_directory(checkpoint, model, None)
+    return model.state_dict()
+
+
+def losses_of(path, key):
+    return [row[key] for row in RunDirectory(path).read_metrics() if key in row]
 
 
 def assert_same(left, right):
@@ -101,6 +111,11 @@ def uninterrupted(tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "run"
     make(path).fit()
     return outcome(path)
+
+
+def uninterrupted_losses(uninterrupted, key="train_loss"):
+    rows = map(json.loads, uninterrupted["metrics.jsonl"].splitlines())
+    return [row[key] for row in rows if key in row]
 
 
 class Crash(Exception):
@@ -193,6 +208,7 @@ def test_writes_metrics_samples_and_checkpoints(tmp_path):
     result = make(tmp_path).fit()
     run = RunDirectory(tmp_path)
     rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    timings = [json.loads(line) for line in run.timings.read_text().splitlines()]
     train = [row for row in rows if "train_loss" in row]
     valid = [row for row in rows if "val_loss" in row]
     assert [row["step"] for row in train] == [1, 3, 6, 9, 12, 15, 18, 20]
@@ -200,14 +216,18 @@ def test_writes_metrics_samples_and_checkpoints(tmp_path):
     for row in valid:
         assert row["val_perplexity"] == pytest.approx(math.exp(row["val_loss"]))
         assert row["val_bits_per_byte"] == pytest.approx(row["val_loss"] / math.log(2) / 1.5)
-    assert all(row["tokens_per_second"] > 0 for row in train)
-    seconds = [row["seconds"] for row in rows]
-    assert seconds == sorted(seconds)
+    # Times are kept apart, so that all the rest can be compared byte for byte.
+    assert not any("seconds" in row for row in rows)
+    assert [row["step"] for row in timings] == [row["step"] for row in rows]
+    assert all(row["tokens_per_second"] > 0 for row in timings if row["kind"] == "training")
+    seconds = [row["seconds"] for row in run.read_metrics()]
+    assert seconds == sorted(seconds) == [row["seconds"] for row in timings]
     # Steps 5, 8, 10, 15, 16 and 20 were saved; the newest three stay.
     assert run.steps_saved() == [15, 16, 20]
-    assert torch.load(run.checkpoint(16), weights_only=True)["iteration"] == 16
+    assert json.loads((run.checkpoint(16) / "state.json").read_text())["iteration"] == 16
     best = min(valid, key=lambda row: row["val_loss"])
-    assert torch.load(run.best_checkpoint, weights_only=True)["iteration"] == best["step"]
+    assert run.best_step() == best["step"]
+    assert json.loads(run.best.read_text())["val_loss"] == best["val_loss"]
     assert result.best_val_loss == best["val_loss"]
     assert sorted(file.name for file in run.samples.iterdir()) == [
         f"step_{step:08d}.txt" for step in (8, 16, 20)
@@ -226,7 +246,7 @@ def test_the_seed_decides_everything(tmp_path, uninterrupted):
     make(tmp_path / "same").fit()
     assert_same(outcome(tmp_path / "same"), uninterrupted)
     make(tmp_path / "other", changed(seed=1)).fit()
-    assert outcome(tmp_path / "other")[0] != uninterrupted[0]
+    assert outcome(tmp_path / "other")["metrics.jsonl"] != uninterrupted["metrics.jsonl"]
 
 
 def test_data_order_depends_on_seed_and_step_alone():
@@ -302,11 +322,12 @@ def test_a_half_written_line_and_temporary_files_are_cleared_away(tmp_path, unin
         trainer.fit()
     with open(trainer.run.metrics, "a") as file:
         file.write('{"step": 12, "tok')
-    left = trainer.run.checkpoints / ".step_00000015.pt.abc123.tmp"
+    left = trainer.run.checkpoints / ".step_00000015.tmp" / ".state.json.abc123.tmp"
+    left.parent.mkdir()
     left.write_bytes(b"half")
     again = make(tmp_path)
     again.resume()
-    assert not left.exists()
+    assert not left.parent.exists()
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)
 
@@ -366,39 +387,87 @@ class TestDamagedCheckpoint:
     @pytest.fixture
     def trainer(self, tmp_path):
         make(tmp_path).fit()
-        newest = RunDirectory(tmp_path).checkpoint(20)
-        content = newest.read_bytes()
-        newest.write_bytes(content[: len(content) // 2])
+        file = RunDirectory(tmp_path).checkpoint(20) / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:-4])
         return make(tmp_path)
 
     def test_is_named_and_not_passed_over_silently(self, trainer):
-        with pytest.raises(ValueError, match=r"step_00000020\.pt.*--resume-from .*step_00000016"):
+        with pytest.raises(
+            ValueError, match=r"step_00000020 .*model\.safetensors.*--resume-from .*step_00000016"
+        ):
             trainer.resume()
         assert trainer.run.steps_saved() == [15, 16, 20]
 
     def test_the_one_before_it_is_used_when_asked_for(self, trainer, uninterrupted):
         trainer.resume(trainer.run.checkpoint(16))
+        self.check(trainer, uninterrupted)
+
+    def test_damaged_ones_are_passed_over_when_asked_for(self, trainer, uninterrupted):
+        said = []
+        trainer.report = said.append
+        trainer.resume(skip_damaged=True)
+        assert "step_00000020" in said[0]
+        self.check(trainer, uninterrupted)
+
+    def check(self, trainer, uninterrupted):
         assert trainer.step == 16
         assert trainer.run.steps_saved() == [15, 16]
-        assert (trainer.run.checkpoints / "step_00000020.pt.unused").exists()
+        unused = trainer.run.checkpoints / "step_00000020.unused"
+        assert unused.exists()
         trainer.fit()
-        rows, samples, newest, _ = outcome(trainer.run.path)
-        assert_same([rows, samples, newest], list(uninterrupted[:3]))
+        shutil.rmtree(unused)
+        assert_same(outcome(trainer.run.path), uninterrupted)
+
+    def test_where_all_are_damaged_the_run_starts_again(self, trainer, uninterrupted):
+        for step in trainer.run.steps_saved():
+            (trainer.run.checkpoint(step) / "manifest.json").unlink()
+        trainer.resume(skip_damaged=True)
+        assert trainer.step == 0
+        trainer.fit()
+        for unused in trainer.run.checkpoints.glob("*.unused"):
+            shutil.rmtree(unused)
+        assert_same(outcome(trainer.run.path), uninterrupted)
 
 
-def test_resuming_from_a_file_outside_the_run_makes_it_the_runs_own(tmp_path):
+def test_the_best_checkpoint_stays_when_newer_ones_push_it_out(tmp_path, monkeypatch):
+    losses = iter([3.0, 4.0, 5.0])
+    trainer = make(tmp_path, changed(keep_checkpoints=1))
+    trainer.evaluate = lambda: next(losses)
+    assert trainer.fit().best_val_loss == 3.0
+    assert trainer.run.steps_saved() == [8, 20]
+    assert trainer.run.best_checkpoint == trainer.run.checkpoint(8)
+
+
+def test_a_damaged_note_of_the_best_is_named(tmp_path):
+    make(tmp_path).fit()
+    RunDirectory(tmp_path).best.write_text("{")
+    with pytest.raises(ValueError, match=r"best\.json is damaged"):
+        make(tmp_path).resume()
+
+
+def test_resuming_from_a_checkpoint_outside_the_run_makes_it_the_runs_own(tmp_path):
     make(tmp_path / "a").fit()
-    moved = tmp_path / "moved.pt"
+    moved = tmp_path / "moved"
     RunDirectory(tmp_path / "a").checkpoint(16).rename(moved)
     again = make(tmp_path / "a")
     again.resume(moved)
     assert again.run.steps_saved() == [15, 16]
 
 
+def test_resuming_from_a_file_of_save_checkpoint(tmp_path):
+    trainer = make(tmp_path, changed(max_steps=3))
+    trainer.fit()
+    save_checkpoint(trainer.model, trainer.optimizer, 3, tmp_path / "course.pt")
+    again = make(tmp_path, changed(max_steps=5))
+    again.resume(tmp_path / "course.pt")
+    assert_same(dict(again.model.state_dict()), dict(trainer.model.state_dict()))
+    assert again.fit().step == 5
+
+
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     make(tmp_path, changed(max_steps=2)).fit()
     wider = dataclasses.replace(CONFIG.model, d_ff=64)
-    with pytest.raises(ValueError, match=r"step_00000002\.pt cannot be used") as error:
+    with pytest.raises(ValueError, match=r"step_00000002 cannot be used") as error:
         make(tmp_path, changed(model=wider)).resume()
     assert "\n" not in str(error.value)
 
@@ -410,10 +479,10 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(tmp_path, ba
     trainer.loss_of = lambda x, y: original(x, y) * (bad if trainer.step == 6 else 1.0)
     with pytest.raises(NonFiniteLossError, match="step 7") as error:
         trainer.fit()
-    assert "step_00000005.pt" in str(error.value)
+    assert "step_00000005" in str(error.value)
     assert trainer.run.steps_saved() == [5]
-    saved = torch.load(trainer.run.checkpoint(5), weights_only=True)
-    assert all(value.isfinite().all() for value in saved["model"].values())
+    saved = weights_of(trainer.run.checkpoint(5))
+    assert all(value.isfinite().all() for value in saved.values())
 
 
 def test_infinite_gradients_of_a_finite_loss_stop_the_run_too(tmp_path):
@@ -429,7 +498,7 @@ def test_a_validation_loss_that_is_not_finite_is_named(tmp_path):
     trainer.evaluate = lambda: math.nan
     with pytest.raises(NonFiniteLossError, match="step 8: the validation loss is nan"):
         trainer.fit()
-    assert not trainer.run.best_checkpoint.exists()
+    assert trainer.run.best_checkpoint is None
     assert not any("val_loss" in row for row in trainer.run.read_metrics())
 
 
@@ -473,19 +542,70 @@ def test_a_device_that_is_not_there_is_named(tmp_path, device):
 # Faster arithmetic.
 
 
+@pytest.mark.parametrize(
+    "fast",
+    [
+        {"loss_chunks": 3},
+        {"fused_optimizer": True},
+        {"checkpoint_activations": True},
+        {"loss_chunks": 8, "fused_optimizer": True, "accumulation": 2},
+    ],
+)
+def test_the_fast_path_has_the_losses_of_the_readable_one(tmp_path, uninterrupted, fast):
+    make(tmp_path, changed(**fast)).fit()
+    for key in ("train_loss", "val_loss"):
+        expected = uninterrupted_losses(uninterrupted, key)
+        assert losses_of(tmp_path, key) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_fast_path_resumes_exactly_too(tmp_path):
+    config = changed(loss_chunks=3, fused_optimizer=True, accumulation=2)
+    make(tmp_path / "whole", config).fit()
+    trainer = make(tmp_path / "run", config)
+    raise_at(trainer, "_batch", lambda at: at == 12)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path / "run", config)
+    again.resume()
+    again.fit()
+    assert_same(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))
+
+
+def test_where_the_device_is_not_waited_for_no_bad_step_is_saved(tmp_path):
+    trainer = make(tmp_path, changed(checkpoint_every=4, log_every=100, eval_every=100))
+    trainer._may_wait_for_device = trainer._checkpoint_is_due  # as on a GPU
+    trainer.model.lm_head.weight.register_hook(
+        lambda gradient: gradient * (math.nan if trainer.step == 5 else 1.0)
+    )
+    with pytest.raises(NonFiniteLossError, match=r"step 6: .*gradient norm nan"):
+        trainer.fit()
+    assert trainer.run.steps_saved() == [4]
+
+
+def test_model_flop_utilization_is_written_where_the_peak_is_known(tmp_path, monkeypatch):
+    make(tmp_path / "unknown", changed(max_steps=2)).fit()
+    assert losses_of(tmp_path / "unknown", "mfu") == []
+    monkeypatch.setattr(devices, "PEAK_FLOPS", {"this CPU": {"float32": 1e12}})
+    make(tmp_path / "known", changed(max_steps=2)).fit()
+    for row in RunDirectory(tmp_path / "known").read_metrics():
+        if "mfu" in row:
+            flops = devices.flops_per_token(CONFIG.model)
+            assert row["mfu"] == pytest.approx(row["tokens_per_second"] * flops / 1e12)
+    assert len(losses_of(tmp_path / "known", "mfu")) == 2
+
+
 def test_bfloat16_is_refused_where_the_cpu_would_emulate_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer_module, "cpu_has_bfloat16", lambda: False)
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
     with pytest.raises(ValueError, match=r"avx512_bf16.*float32"):
         make(tmp_path, changed(precision="bfloat16"))
 
 
 def test_bfloat16_rounds_products_and_keeps_the_weights(tmp_path, monkeypatch, uninterrupted):
-    monkeypatch.setattr(trainer_module, "cpu_has_bfloat16", lambda: True)
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
     trainer = make(tmp_path, changed(precision="bfloat16"))
     trainer.fit()
     assert {weight.dtype for weight in trainer.model.parameters()} == {torch.float32}
-    rounded = [row["train_loss"] for row in outcome(tmp_path)[0] if "train_loss" in row]
-    exact = [row["train_loss"] for row in uninterrupted[0] if "train_loss" in row]
+    rounded, exact = losses_of(tmp_path, "train_loss"), uninterrupted_losses(uninterrupted)
     assert rounded != exact
     assert rounded == pytest.approx(exact, rel=0.05)
 
@@ -502,18 +622,32 @@ def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
     again = make(tmp_path)  # not compiled
     again.resume()
     again.fit()
-    rows, _, checkpoint, _ = outcome(tmp_path)
-    assert checkpoint["model"].keys() == uninterrupted[2]["model"].keys()
-    losses = [row["val_loss"] for row in rows if "val_loss" in row]
-    assert losses == pytest.approx(
-        [row["val_loss"] for row in uninterrupted[0] if "val_loss" in row], rel=1e-3
-    )
+    names = safe_open(RunDirectory(tmp_path).checkpoint(16) / "model.safetensors", "pt").keys()
+    assert set(names) == set(again.model.state_dict())
+    expected = uninterrupted_losses(uninterrupted, "val_loss")
+    assert losses_of(tmp_path, "val_loss") == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.slow
 def test_torch_compile_gives_the_same_losses(tmp_path, uninterrupted):
     make(tmp_path, changed(compile=True)).fit()
-    losses = [row["val_loss"] for row in outcome(tmp_path)[0] if "val_loss" in row]
-    assert losses == pytest.approx(
-        [row["val_loss"] for row in uninterrupted[0] if "val_loss" in row], rel=1e-3
+    expected = uninterrupted_losses(uninterrupted, "val_loss")
+    assert losses_of(tmp_path, "val_loss") == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_compiled_run_resumes_exactly(tmp_path, precision, monkeypatch):
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+    config = changed(
+        compile=True, loss_chunks=2, fused_optimizer=True, precision=precision, accumulation=2
     )
+    make(tmp_path / "whole", config).fit()
+    trainer = make(tmp_path / "run", config)
+    raise_at(trainer, "_batch", lambda at: at == 12)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path / "run", config)
+    again.resume()
+    again.fit()
+    assert_same(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))

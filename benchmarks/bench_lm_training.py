@@ -1,0 +1,240 @@
+"""Tokens per second of training: the readable path, the fast one, and transformers' Llama.
+
+pip install -r benchmarks/peers.txt
+python benchmarks/bench_lm_training.py                     # TinyStories shape, this machine's CPU
+python benchmarks/bench_lm_training.py --device cuda --batch-size 64 --shape gpt2
+
+All take the same batches from the same weights. Before anything is timed, the fast path and
+transformers must give the loss of the readable path; then the three take turns, so that whatever
+else the machine does hits all of them. The peer is LlamaForCausalLM with scaled dot-product
+attention, compiled, under bfloat16 autocast, with torch's AdamW; all clip their gradients.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `python -m cs336_basics.train` has it
+
+import numpy as np
+import pytest
+import torch
+from machine import machine_info
+
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.data import BatchLoader
+from cs336_basics.training.devices import (
+    choose_device,
+    choose_fast_path,
+    device_name,
+    flops_per_token,
+    peak_flops,
+)
+from cs336_basics.training.loss import LanguageModelLoss
+from cs336_basics.training.optimizers import AdamW
+from cs336_basics.training.trainer import step_generator
+
+SHAPES = {
+    "tinystories": ModelConfig(),
+    "gpt2": ModelConfig(
+        vocab_size=50_257, context_length=1024, d_model=768, num_layers=12, num_heads=12, d_ff=2048
+    ),
+    "tiny": ModelConfig(
+        vocab_size=500, context_length=32, d_model=32, num_layers=2, num_heads=2, d_ff=64
+    ),
+}
+
+
+class Ours:
+    """A step of our trainer, by the readable path or the one that `--fast auto` chooses."""
+
+    def __init__(self, shape, batch_size, device, fast):
+        model = TrainConfig(model=SHAPES[shape]).model
+        config = TrainConfig(model=model, batch_size=batch_size, max_steps=10**6)
+        if fast:
+            config, self.choices = choose_fast_path(config, device)
+        self.config = config
+        torch.manual_seed(0)
+        self.model = TransformerLM(config.model).to(device)
+        self.loss_of = LanguageModelLoss(self.model, config.loss_chunks, config.precision)
+        if config.compile:
+            self.loss_of = torch.compile(self.loss_of, dynamic=False)
+        self.clip = clip_gradients_foreach if fast else clip_gradients
+        if fast:
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
+        else:
+            self.optimizer = AdamW(self.model.parameters(), lr=1e-4)
+
+    def loss(self, x, y):
+        return self.loss_of(x, y)
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        self.loss(x, y).backward()
+        self.clip(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+
+class Peer:
+    """The same with transformers' LlamaForCausalLM, from our weights."""
+
+    def __init__(self, shape, device, bfloat16):
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        c = SHAPES[shape]
+        config = LlamaConfig(
+            vocab_size=c.vocab_size,
+            hidden_size=c.d_model,
+            intermediate_size=c.d_ff,
+            num_hidden_layers=c.num_layers,
+            num_attention_heads=c.num_heads,
+            num_key_value_heads=c.num_heads,
+            max_position_embeddings=c.context_length,
+            rms_norm_eps=c.norm_eps,
+            tie_word_embeddings=False,
+            attn_implementation="sdpa",
+        )
+        torch.manual_seed(0)
+        ours = TransformerLM(c)
+        self.model = LlamaForCausalLM(config)
+        self.model.load_state_dict(llama_state(ours))
+        self.model.to(device).train()
+        self.device, self.bfloat16 = device, bfloat16
+        self.compiled = torch.compile(self.model)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
+
+    def loss(self, x, y):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+            # Without shift_labels it would drop a position of each row, and copy the logits.
+            return self.compiled(input_ids=x, labels=y, shift_labels=y, use_cache=False).loss
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        self.loss(x, y).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+
+def llama_state(model):
+    """Our weights under Llama's names, which turns the halves of a head, where we turn pairs."""
+    names = {
+        "token_embeddings": "model.embed_tokens",
+        "ln_final": "model.norm",
+        "output_proj": "o_proj",
+        "attn.": "self_attn.",
+        "ffn.w1": "mlp.gate_proj",
+        "ffn.w2": "mlp.down_proj",
+        "ffn.w3": "mlp.up_proj",
+        "ln1": "input_layernorm",
+        "ln2": "post_attention_layernorm",
+        "layers.": "model.layers.",
+    }
+    state = {}
+    for name, value in model.state_dict().items():
+        if "q_proj" in name or "k_proj" in name:
+            heads, width = model.config.num_heads, model.config.d_model
+            pairs = value.view(heads, width // heads // 2, 2, width)
+            value = pairs.transpose(1, 2).reshape(width, width)
+        for ours, theirs in names.items():
+            name = name.replace(ours, theirs)
+        state[name] = value
+    return state
+
+
+def measure(shape, batch_size, device, rounds, steps, kinds):
+    """Return tokens per second of each round, by kind, after checking the losses."""
+    config = SHAPES[shape]
+    tokens = np.random.default_rng(0).integers(config.vocab_size, size=1_000_000, dtype=np.uint16)
+    batches = BatchLoader(
+        tokens, batch_size, config.context_length, device, lambda step: step_generator(0, step)
+    )
+    fast = Ours(shape, batch_size, device, fast=True)
+    bfloat16 = fast.config.precision == "bfloat16"
+    make = {
+        "readable": lambda: Ours(shape, batch_size, device, fast=False),
+        "fast": lambda: fast,
+        "transformers": lambda: Peer(shape, device, bfloat16),
+    }
+    runs = {kind: make[kind]() for kind in kinds}
+
+    x, y = batches.batch(0)
+    losses = {}
+    for kind, run in runs.items():
+        losses[kind] = run.loss(x, y).item()
+    expected = next(iter(losses.values()))
+    for kind, loss in losses.items():
+        assert abs(loss - expected) < (0.02 if bfloat16 else 1e-3), (kind, losses)
+
+    for run in runs.values():
+        for step in range(2):
+            run.step(*batches.batch(step))
+    speeds = {kind: [] for kind in runs}
+    step = 0
+    for _ in range(rounds):
+        for kind, run in runs.items():
+            number = max(1, steps // 4) if kind == "readable" else steps
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(number):
+                step += 1
+                run.step(*batches.batch(step, ahead=True))
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            seconds = time.perf_counter() - start
+            speeds[kind].append(number * batch_size * config.context_length / seconds)
+    return speeds, fast
+
+
+@pytest.mark.slow
+def test_fast_path(benchmark):
+    """A check that the benchmark itself works, on a shape that is too small to say anything."""
+    device = torch.device("cpu")
+    speeds = benchmark.pedantic(
+        lambda: measure("tiny", 4, device, 1, 2, ["readable", "fast"])[0], rounds=1
+    )
+    assert all(speed > 0 for kind in speeds for speed in speeds[kind])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shape", choices=SHAPES, default="tinystories")
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=4, help="steps of a round")
+    parser.add_argument("--without", action="append", default=[], help="a kind to leave out")
+    parser.add_argument("--json", help="also write the figures to this file")
+    options = parser.parse_args()
+    device = choose_device(options.device)
+    kinds = [k for k in ("readable", "fast", "transformers") if k not in options.without]
+    speeds, fast = measure(
+        options.shape, options.batch_size, device, options.rounds, options.steps, kinds
+    )
+    print(f"{options.shape}, batch {options.batch_size}, on {device_name(device)}")
+    for line in fast.choices:
+        print(f"  {line}")
+    flops = flops_per_token(fast.config.model)
+    print(f"{'':<14}{'tokens/s':>12}{'lowest':>10}{'highest':>10}{'fast is':>10}{'MFU':>8}")
+    for kind in kinds:
+        values = speeds[kind]
+        # Ratios within a round, since rounds differ in what else the machine did.
+        ratio = statistics.median(f / v for f, v in zip(speeds["fast"], values, strict=True))
+        precision = "float32" if kind == "readable" else fast.config.precision
+        peak = peak_flops(device_name(device), precision)
+        mfu = "" if peak is None else f"{statistics.median(values) * flops / peak:.1%}"
+        print(
+            f"{kind:<14}{statistics.median(values):>12,.0f}{min(values):>10,.0f}"
+            f"{max(values):>10,.0f}{ratio:>9.2f}x{mfu:>8}"
+        )
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"machine": machine_info(), "speeds": speeds, **vars(options)}, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Training recipes at an equal number of tokens: `python benchmarks/compare_recipes.py OUT ...`.
+
+Each `--recipe NAME:OPTIONS` is trained with each seed, OPTIONS being those of
+`python -m cs336_basics.train`, after the common ones of `--options`. Stopped, the same command goes
+on; the table and the figure hold what there is so far. Without `--recipe`: tinystories against
+speedrun, the two named configurations.
+"""
+
+import argparse
+import contextlib
+import shlex
+import statistics
+import sys
+from pathlib import Path
+
+from cs336_basics._files import atomic_writer
+from cs336_basics.experiments import plot_curves, prepare_shared_data, run_training
+from cs336_basics.training.config import find_config, load_config
+from cs336_basics.training.run_dir import RunDirectory
+
+DEFAULT_RECIPES = ["tinystories:--config tinystories", "speedrun:--config speedrun"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path, help="output directory")
+    parser.add_argument("--recipe", action="append", metavar="NAME:OPTIONS")
+    parser.add_argument("--options", default="", help="options of all recipes, in one string")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    arguments = parser.parse_args()
+
+    recipes = dict(recipe.split(":", 1) for recipe in arguments.recipe or DEFAULT_RECIPES)
+    common = shlex.split(arguments.options)
+    shared = None
+    for seed in arguments.seeds:
+        for name, text in recipes.items():
+            words = [*shlex.split(text), *common]
+            if shared is None:  # one tokenizer and one set of token files for all
+                shared = prepare_shared_data(config_of(words), arguments.out / "data", print)
+            command = [*words, *shared, "--seed", str(seed)]
+            print(f"{name}, seed {seed}", flush=True)
+            directory = arguments.out / "runs" / f"{name}-{seed}"
+            check_same_command(directory, command)
+            status = run_training(directory, directory.name, command)
+            if status != 0:
+                return status
+            write_comparison(arguments.out, list(recipes), arguments.seeds)
+    print((arguments.out / "comparison.md").read_text())
+    return 0
+
+
+def check_same_command(directory, command):
+    """Refuse to take a run of other options for this one."""
+    record = directory.parent / f"{directory.name}.command.txt"
+    text = shlex.join(command)
+    if record.exists() and record.read_text() != text:
+        sys.exit(f"{directory} was trained with other options: see {record}, or take another OUT")
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(text)
+
+
+def config_of(words):
+    """Return the configuration that a command line of training gives."""
+    words = list(words)
+    name = "sample"
+    with contextlib.suppress(ValueError):
+        at = words.index("--config")
+        name = words[at + 1]
+        del words[at : at + 2]
+    return load_config(find_config(name), words)
+
+
+def write_comparison(out, recipes, seeds):
+    """Write comparison.md, the mean validation loss over tokens, and comparison.png."""
+    curves = {}
+    for name in recipes:
+        runs = [RunDirectory(out / "runs" / f"{name}-{seed}").read_metrics() for seed in seeds]
+        runs = [rows for rows in runs if any("val_loss" in row for row in rows)]
+        if runs:
+            curves[name] = runs
+    lines = [f"| tokens | {' | '.join(curves)} |", "|---|" + "---|" * len(curves)]
+    losses = {name: losses_by_tokens(runs) for name, runs in curves.items()}
+    for tokens in sorted({tokens for found in losses.values() for tokens in found}):
+        cells = [show(found.get(tokens, [])) for found in losses.values()]
+        lines.append(f"| {tokens:,} | {' | '.join(cells)} |")
+    last = {name: [rows[-1] for rows in runs] for name, runs in curves.items()}
+    for key, digits in (("val_bits_per_byte", 4), ("seconds", 0)):
+        cells = [show([row[key] for row in rows if key in row], digits) for rows in last.values()]
+        lines.append(f"| {key.replace('_', ' ')}, at the end | {' | '.join(cells)} |")
+    with atomic_writer(out / "comparison.md", "w") as file:
+        file.write("\n".join(lines) + "\n")
+    lines = {
+        (name if len(runs) == 1 else f"{name}, run {i}"): rows
+        for name, runs in curves.items()
+        for i, rows in enumerate(runs, start=1)
+    }
+    plot_curves(out / "comparison.png", "Recipes", lines)
+
+
+def losses_by_tokens(runs):
+    """Return tokens -> the validation losses of the runs there."""
+    found = {}
+    for rows in runs:
+        for row in rows:
+            if "val_loss" in row:
+                found.setdefault(row["tokens"], []).append(row["val_loss"])
+    return found
+
+
+def show(values, digits=4):
+    """Return the mean, and the standard deviation where there are several values."""
+    if not values:
+        return ""
+    mean = f"{statistics.mean(values):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.{digits}f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""`python -m cs336_basics.plot`: the learning curves of one or several runs in one picture."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._files import atomic_writer
+from cs336_basics.training.run_dir import RunDirectory
+
+AXES = {
+    "step": "optimizer step",
+    "tokens": "tokens",
+    "seconds": "wall-clock time (seconds)",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status: 0, or 2 for what cannot be used."""
+    options = build_parser().parse_args(arguments)
+    try:
+        curves = {run: read_curves(run) for run in options.runs}
+        plot_runs(curves, options.x, options.output, options.ymax)
+    except (ValueError, OSError) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    print(f"{'run':<40}{'steps':>9}{'tokens':>15}{'seconds':>11}{'best val. loss':>16}")
+    for run, rows in curves.items():
+        best = min((row["val_loss"] for row in rows if "val_loss" in row), default=math.nan)
+        last = rows[-1]
+        print(
+            f"{run.name[-39:]:<40}{last['step']:>9,}{last['tokens']:>15,}"
+            f"{last.get('seconds', math.nan):>11,.0f}{best:>16.4f}"
+        )
+    print(f"drawn: {options.output}")
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cs336_basics.plot",
+        description="Draw the training and validation losses of runs over each other.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
+    add("--x", choices=[*AXES, "all"], default="all", help="what the horizontal axis counts")
+    add("--ymax", type=float, metavar="LOSS", help="upper end of the vertical axis; unset: all")
+    add("--output", type=Path, default=Path("runs.png"), metavar="FILE", help="picture to write")
+    return parser
+
+
+def read_curves(path: Path) -> list[dict[str, Any]]:
+    """Return the metrics of a run, with times where they are known.
+
+    Raises:
+        ValueError: it is not a run directory, or there is nothing in it yet.
+    """
+    run = RunDirectory(path)
+    if not run.metrics.is_file():
+        raise ValueError(f"{path} is not a run directory, or has no metrics yet: {run.metrics}")
+    rows = run.read_metrics()
+    if not rows:
+        raise ValueError(f"{run.metrics} has no rows yet")
+    return rows
+
+
+def plot_runs(
+    curves: dict[Path, list[dict[str, Any]]], x: str, output: Path, ymax: float | None = None
+) -> None:
+    """Draw the losses of runs into a picture; `x` is a key of AXES, or "all" for one panel each.
+
+    Training losses are thin, validation losses have markers; a run has one colour in all panels.
+    """
+    # Only drawing needs matplotlib, which takes half a second to import.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    keys = list(AXES) if x == "all" else [x]
+    figure = Figure(figsize=(7 * len(keys), 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(keys), squeeze=False)[0]
+    for key, panel in zip(keys, panels, strict=True):
+        for number, (run, rows) in enumerate(curves.items()):
+            for loss, style in (
+                ("train_loss", {"alpha": 0.35, "linewidth": 1}),
+                ("val_loss", {"marker": "o", "markersize": 3, "label": run.name}),
+            ):
+                points = [(row[key], row[loss]) for row in rows if key in row and loss in row]
+                if points:
+                    panel.plot(*zip(*points, strict=True), color=f"C{number}", **style)
+        panel.set_xlabel(AXES[key])
+        panel.set_ylabel("cross-entropy loss (nats per token)")
+        panel.grid(alpha=0.3)
+        if ymax is not None:
+            panel.set_ylim(top=ymax)
+        if panel.get_legend_handles_labels()[0]:
+            panel.legend()
+    with atomic_writer(output) as file:
+        figure.savefig(file, format=output.suffix.lstrip(".") or "png", dpi=120)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,374 @@
+"""Checkpoints as directories of safetensors and JSON: whole, or not there, and checked when read.
+
+step_00000500/
+    model.safetensors       the weights, under their plain names
+    optimizer.safetensors   the optimizer's tensors: layers.0.ffn.w1.weight.exp_avg, ...
+    state.json              the iteration, the optimizer's settings and numbers
+    manifest.json           size and SHA-256 of each of the others; written last
+
+A model that is sharded over several processes (FSDP) writes shard-*.safetensors instead of the
+first two, each process its own part; either kind can be loaded into either kind of model. Nothing
+in here can hold code: there is no pickle.
+
+No state of a random generator is kept, because there is none to keep: what is random in a step
+follows from the seed and the number of the step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import operator
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn import Module
+from torch.optim import Optimizer
+
+from cs336_basics._files import sha256_file, sync_directory, sync_file, write_json
+
+FORMAT = 1
+MODEL_FILE = "model.safetensors"
+OPTIMIZER_FILE = "optimizer.safetensors"
+STATE_FILE = "state.json"
+MANIFEST_FILE = "manifest.json"
+
+# Which of two implementations of the same update is used; the state is the same.
+_IMPLEMENTATION = ("fused", "foreach", "capturable", "differentiable")
+
+
+def plain_name(name: str) -> str:
+    """Return a parameter's name without what `torch.compile`, DDP and checkpointing put into it."""
+    for mark in ("_orig_mod.", "_checkpoint_wrapped_module."):
+        name = name.replace(mark, "")
+    return name.removeprefix("module.")
+
+
+def is_sharded(model: Module) -> bool:
+    """Return whether each process holds only a part of the parameters (FSDP)."""
+    return any(_is_dtensor(parameter) for parameter in model.parameters())
+
+
+def save_checkpoint_directory(
+    path: str | os.PathLike[str], model: Module, optimizer: Optimizer, iteration: int
+) -> None:
+    """Write a checkpoint directory, which appears under its name when it is whole and on the disk.
+
+    A sharded model is saved by all of its processes together, each of which must call this.
+
+    Raises:
+        FileExistsError: there is something of that name.
+        TypeError: the optimizer's state holds something that is neither tensor, number nor text.
+    """
+    path = Path(path)
+    sharded = is_sharded(model)
+    first = not sharded or dist.get_rank() == 0
+    if path.exists():
+        raise FileExistsError(f"{path} exists: a checkpoint is never overwritten")
+    weights = {plain_name(name): value for name, value in model.state_dict().items()}
+    tensors, settings = _optimizer_state(model, optimizer)
+    state = {"format": FORMAT, "iteration": operator.index(iteration), "optimizer": settings}
+
+    with _temporary_directory(path, first, sharded) as directory:
+        if sharded:
+            _save_shards(directory, {**weights, **tensors})
+        else:
+            _save_tensors(directory / MODEL_FILE, weights)
+            _save_tensors(directory / OPTIMIZER_FILE, tensors)
+        if first:
+            write_json(directory / STATE_FILE, state)
+            _write_manifest(directory)
+
+
+def load_checkpoint_directory(
+    path: str | os.PathLike[str], model: Module, optimizer: Optimizer | None
+) -> int:
+    """Restore model and optimizer in place from a directory; return its iteration.
+
+    The sizes and hashes of all files are checked first, so a damaged checkpoint changes nothing.
+    The model may be compiled or sharded or neither, whichever was saved, and the optimizer another
+    implementation of the same one. `optimizer` None: the weights alone.
+
+    Raises:
+        ValueError: the directory is half written or damaged, or the optimizer is another one.
+        RuntimeError: (from torch) its weights are not those of this model.
+    """
+    path = Path(path)
+    verify_checkpoint_directory(path)
+    state = _read_state(path)
+    # This model's own names, wrapped or not, for the plain ones of the file.
+    own_names = {plain_name(name): name for name in model.state_dict()}
+    sharded = is_sharded(model)
+    if sharded or not (path / MODEL_FILE).is_file():
+        tensors = _load_shards(path, model, with_optimizer=optimizer is not None)
+        weights = {name: tensors.pop(name) for name in own_names if name in tensors}
+    else:
+        weights = _load_tensors(path / MODEL_FILE)
+        tensors = {} if optimizer is None else _load_tensors(path / OPTIMIZER_FILE)
+    model.load_state_dict({own_names.get(name, name): value for name, value in weights.items()})
+    if optimizer is not None:
+        _restore_optimizer(model, optimizer, tensors, state["optimizer"], path)
+    iteration: int = state["iteration"]
+    return iteration
+
+
+def verify_checkpoint_directory(path: str | os.PathLike[str]) -> None:
+    """Check that a checkpoint directory is whole: every file there, with its size and its hash.
+
+    Raises:
+        ValueError: naming the file that is missing, too short or changed.
+    """
+    path = Path(path)
+    manifest = _read_json(path, MANIFEST_FILE)
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, dict) or STATE_FILE not in files:
+        raise ValueError(f"{path} is not a checkpoint, or it is damaged: {MANIFEST_FILE} is cut")
+    for name, expected in files.items():
+        file = path / name
+        if file.parent != path or not isinstance(expected, dict):
+            raise ValueError(f"{path} is damaged: {MANIFEST_FILE} has the entry {name!r}")
+        if not file.is_file():
+            raise ValueError(f"{path} is damaged: {name} is missing")
+        size = file.stat().st_size
+        if size != expected.get("bytes"):
+            raise ValueError(
+                f"{path} is damaged: {name} has {size:,} bytes, not {expected.get('bytes')}"
+            )
+        if sha256_file(file) != expected.get("sha256"):
+            raise ValueError(f"{path} is damaged: the content of {name} has changed since")
+
+
+# ------------------------------------------------------------------------ writing
+
+
+@contextlib.contextmanager
+def _temporary_directory(path: Path, first: bool, together: bool) -> Iterator[Path]:
+    """Give a directory to write into that becomes `path` at the end.
+
+    The leading dot and the `.tmp` mark it for `RunDirectory.remove_temporary_files`.
+    """
+    directory = path.parent / f".{path.name}.tmp"
+    if first:
+        shutil.rmtree(directory, ignore_errors=True)  # of a process that was killed
+        directory.mkdir(parents=True)
+    if together:
+        dist.barrier()
+    try:
+        yield directory
+        if first:
+            sync_directory(directory)
+            os.replace(directory, path)
+            sync_directory(path.parent)
+    except BaseException:
+        if first:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+    if together:
+        dist.barrier()
+
+
+def _write_manifest(directory: Path) -> None:
+    files = {
+        file.name: {"bytes": file.stat().st_size, "sha256": sha256_file(file)}
+        for file in sorted(directory.iterdir())
+    }
+    write_json(directory / MANIFEST_FILE, {"format": FORMAT, "files": files})
+
+
+def _save_tensors(file: Path, tensors: dict[str, Tensor]) -> None:
+    from safetensors.torch import save_file
+
+    seen: set[int] = set()
+    separate = {}
+    for name, tensor in tensors.items():
+        value = tensor.detach().contiguous()
+        # Tied weights are one tensor under two names, which the format cannot say: both are kept.
+        if value.numel() > 0 and value.data_ptr() in seen:
+            value = value.clone()
+        seen.add(value.data_ptr())
+        separate[name] = value
+    save_file(separate, file)
+    sync_file(file)
+
+
+def _save_shards(directory: Path, tensors: dict[str, Tensor]) -> None:
+    """Write this process's part of the tensors; all processes do it together."""
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    # safetensors again, not the pickled default.
+    writer = HuggingFaceStorageWriter(str(directory), save_distributed=True)
+    save(dict(tensors), storage_writer=writer)
+    if dist.get_rank() == 0:
+        for file in directory.iterdir():
+            sync_file(file)
+
+
+def _optimizer_state(
+    model: Module, optimizer: Optimizer
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the optimizer's tensors, by name, and all else of its state as plain JSON."""
+    names = _parameter_names(model, optimizer)
+    state = optimizer.state_dict()
+    tensors: dict[str, Tensor] = {}
+    numbers: dict[str, dict[str, Any]] = {}
+    for index, values in state["state"].items():
+        for key, value in values.items():
+            if key == "step" and isinstance(value, Tensor) and value.numel() == 1:
+                value = int(value)  # a tensor in torch's optimizers, a number in ours
+            if isinstance(value, Tensor):
+                tensors[f"{names[index]}.{key}"] = value
+            else:
+                numbers.setdefault(names[index], {})[key] = _plain_value(value, key)
+    groups = [
+        {
+            key: [names[i] for i in value] if key == "params" else _plain_value(value, key)
+            for key, value in group.items()
+        }
+        for group in state["param_groups"]
+    ]
+    return tensors, {"param_groups": groups, "numbers": numbers}
+
+
+def _plain_value(value: Any, key: str) -> Any:
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()  # a learning rate may be a tensor, for compiled optimizers
+    if isinstance(value, (list, tuple)):
+        return [_plain_value(item, key) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"the optimizer's {key} is a {type(value).__name__}, which JSON cannot hold")
+
+
+def _parameter_names(model: Module, optimizer: Optimizer) -> list[str]:
+    """Return the plain names of the optimizer's parameters, in the order of its state_dict."""
+    names = {id(value): plain_name(name) for name, value in model.named_parameters()}
+    found = []
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if id(parameter) not in names:
+                raise ValueError("the optimizer has a parameter that is not the model's")
+            found.append(names[id(parameter)])
+    return found
+
+
+# ------------------------------------------------------------------------ reading
+
+
+def _read_json(path: Path, name: str) -> Any:
+    try:
+        return json.loads((path / name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if not path.is_dir():
+            raise
+        raise ValueError(f"{path} is not a whole checkpoint: it has no {name}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {name} is not JSON") from error
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    state: dict[str, Any] = _read_json(path, STATE_FILE)
+    optimizer = state.get("optimizer") if isinstance(state, dict) else None
+    if (
+        not isinstance(optimizer, dict)
+        or not isinstance(optimizer.get("param_groups"), list)
+        or not isinstance(optimizer.get("numbers"), dict)
+        or not isinstance(state.get("iteration"), int)
+    ):
+        raise ValueError(f"{path} is not a checkpoint: {STATE_FILE} lacks what it should hold")
+    if state.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} has the format {state.get('format')!r}; this version reads {FORMAT}"
+        )
+    return state
+
+
+def _load_tensors(file: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        tensors: dict[str, Tensor] = load_file(file)
+    except SafetensorError as error:
+        raise ValueError(f"{file} is not a safetensors file: {error}") from error
+    return tensors
+
+
+def _load_shards(path: Path, model: Module, *, with_optimizer: bool) -> dict[str, Tensor]:
+    """Read what was written by any number of processes; each takes the parts that it needs."""
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    reader = HuggingFaceStorageReader(str(path))
+    wanted = {plain_name(name): torch.empty_like(v) for name, v in model.state_dict().items()}
+    if with_optimizer:
+        parameters = {plain_name(name): value for name, value in model.named_parameters()}
+        for name, saved in reader.read_metadata().state_dict_metadata.items():
+            parameter = parameters.get(name.rpartition(".")[0])
+            if name in wanted or parameter is None or not isinstance(saved, TensorStorageMetadata):
+                continue
+            # A moment is laid out over the processes as its parameter is.
+            if tuple(saved.size) == tuple(parameter.shape):
+                wanted[name] = torch.empty_like(parameter, dtype=saved.properties.dtype)
+            else:
+                wanted[name] = torch.empty(tuple(saved.size), dtype=saved.properties.dtype)
+    wanted = {name: value.detach() for name, value in wanted.items()}
+    with warnings.catch_warnings():
+        # It says that a single process loads, which is what is meant.
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        load(wanted, storage_reader=reader, no_dist=not dist.is_initialized())
+    return wanted
+
+
+def _restore_optimizer(
+    model: Module,
+    optimizer: Optimizer,
+    tensors: dict[str, Tensor],
+    settings: dict[str, Any],
+    path: Path,
+) -> None:
+    current = optimizer.state_dict()["param_groups"]
+    names = _parameter_names(model, optimizer)
+    saved = settings["param_groups"]
+    order = [[names[i] for i in group["params"]] for group in current]
+    if [group.get("params") for group in saved] != order:
+        raise ValueError(f"{path} was saved by an optimizer with other groups of parameters")
+    groups = []
+    for group, values in zip(current, saved, strict=True):
+        kept = {
+            key: _as_before(values[key], group[key])
+            for key in group
+            if key in values and key != "params" and key not in _IMPLEMENTATION
+        }
+        groups.append({**group, **kept})
+    state: dict[int, dict[str, Any]] = {}
+    index = {name: i for i, name in enumerate(names)}
+    for name, numbers in settings["numbers"].items():
+        state.setdefault(index[name], {}).update(numbers)
+    for name, tensor in tensors.items():
+        parameter, _, key = name.rpartition(".")
+        if parameter not in index:
+            raise ValueError(f"{path} was saved by an optimizer of other parameters: {name}")
+        state.setdefault(index[parameter], {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _as_before(value: Any, before: Any) -> Any:
+    return tuple(value) if isinstance(before, tuple) and isinstance(value, list) else value
+
+
+def _is_dtensor(parameter: Tensor) -> bool:
+    # torch imports this module when something is distributed, and takes its time over it.
+    if not dist.is_available() or not dist.is_initialized():
+        return False
+    from torch.distributed.tensor import DTensor
+
+    return isinstance(parameter, DTensor)

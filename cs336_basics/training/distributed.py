@@ -1,0 +1,139 @@
+"""Several processes that train one model: `torchrun --nproc-per-node N -m cs336_basics.train ...`.
+
+DDP: every process holds the whole model and computes its share of each batch; the gradients are
+averaged while they are computed (Li et al. 2020). FSDP: every process holds a part of the weights,
+gradients and moments, and gathers a block's weights when it needs them (Zhao et al. 2023), for
+models that do not fit otherwise. Either way the batch of a step is the same as with one process, so
+the losses are too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn import Module
+
+# How long a process waits for another that says nothing. One that dies is noticed at once.
+TIMEOUT = datetime.timedelta(minutes=30)
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes of a job, and which of them this is. The default is one process alone."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes the files and speaks to the user."""
+        return self.rank == 0
+
+    def mean(self, value: Tensor) -> Tensor:
+        """Return the mean of a tensor over the processes."""
+        if self.size == 1:
+            return value
+        value = value.clone()
+        dist.all_reduce(value)
+        return value / self.size
+
+    def sum(self, values: list[float], device: torch.device) -> list[float]:
+        """Return the sums of these numbers over the processes."""
+        if self.size == 1:
+            return values
+        total = torch.tensor(values, dtype=torch.float64, device=device)
+        dist.all_reduce(total)
+        return [float(value) for value in total]
+
+    def any(self, condition: bool, device: torch.device) -> bool:
+        """Return whether the condition holds in one process at least."""
+        return self.sum([float(condition)], device)[0] > 0 if self.size > 1 else condition
+
+    def wait(self) -> None:
+        """Wait until all processes are here."""
+        if self.size > 1:
+            dist.barrier()
+
+    def share(self, value: Any) -> Any:
+        """Return the first process's value in all of them."""
+        if self.size == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+
+def join_world(device: str) -> World:
+    """Join the job that torchrun started this process for, if it did.
+
+    Args:
+        device: the `device` of the configuration; on CPUs processes talk over gloo, on GPUs NCCL.
+    """
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        return World()
+    world = World(
+        rank=int(os.environ["RANK"]),
+        size=int(os.environ["WORLD_SIZE"]),
+        local_rank=int(os.environ.get("LOCAL_RANK", 0)),
+    )
+    on_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
+    if on_gpu:
+        torch.cuda.set_device(world.local_rank)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=TIMEOUT)
+    return world
+
+
+def leave_world() -> None:
+    """Leave the job, if this process joined one."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def shard(model: Module, world: World, device: torch.device, compiled: bool = False) -> None:
+    """Leave each process a part of the weights, in place (FSDP2): block by block, then the rest.
+
+    `compiled`: compile the blocks, each by itself, since between them weights are gathered.
+    """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    mesh = init_device_mesh(device.type, (world.size,))
+    for layer in model.layers:  # type: ignore[union-attr]
+        if compiled:
+            layer.compile(dynamic=False)
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    # The loss calls this one instead of `forward`, and its weights must be gathered for it too.
+    register_fsdp_forward_method(model, "hidden_states")
+
+
+def replicate(module: Module, device: torch.device) -> Module:
+    """Return the module with gradients that are averaged over the processes (DDP)."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    return DistributedDataParallel(
+        module,
+        device_ids=[device] if device.type == "cuda" else None,
+        gradient_as_bucket_view=True,
+    )
+
+
+@contextlib.contextmanager
+def gradients_stay_here(module: Module) -> Iterator[None]:
+    """Within this block gradients add up in each process: the last micro-batch exchanges them."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    if isinstance(module, DistributedDataParallel):
+        with module.no_sync():
+            yield
+    else:
+        yield

@@ -1,0 +1,118 @@
+"""Where metrics go on request, beside the run directory: TensorBoard, Weights & Biases, trackio.
+
+Each is an optional package, imported here when it is asked for. metrics.jsonl is what a run resumes
+from; these only show it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from cs336_basics.training.config import TrainConfig, config_to_dict
+from cs336_basics.training.run_dir import RunDirectory
+
+
+class Logger(Protocol):
+    """Takes rows of metrics."""
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Take one row: "step", and numbers by name."""
+
+    def close(self) -> None:
+        """Write what is left."""
+
+
+class TensorBoardLogger:
+    """Event files in RUN_DIR/tensorboard, for `tensorboard --logdir`."""
+
+    def __init__(self, config: TrainConfig, run: RunDirectory, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        # A resumed run writes the rows after `step` again; TensorBoard then hides the old ones.
+        self._writer: Any = SummaryWriter(
+            str(run.path / "tensorboard"), purge_step=step + 1 if step else None
+        )
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Take one row."""
+        for name, value in row.items():
+            if name != "step":
+                self._writer.add_scalar(name, value, row["step"])
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._writer.close()
+
+
+class WandbLogger:
+    """A Weights & Biases run, offline unless WANDB_MODE says otherwise, in RUN_DIR/wandb."""
+
+    def __init__(self, config: TrainConfig, run: RunDirectory, step: int) -> None:
+        import wandb
+
+        self._run: Any = wandb.init(
+            project="cs336_basics",
+            name=run.path.name,
+            dir=str(run.path),
+            config=config_to_dict(config),
+            mode=os.environ.get("WANDB_MODE", "offline"),
+        )
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Take one row."""
+        self._run.log({name: row[name] for name in row if name != "step"}, step=row["step"])
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._run.finish()
+
+
+class TrackioLogger:
+    """A trackio run, kept on this machine; `trackio show` draws it."""
+
+    def __init__(self, config: TrainConfig, run: RunDirectory, step: int) -> None:
+        import trackio
+
+        self._trackio: Any = trackio
+        trackio.init(
+            project="cs336_basics",
+            name=run.path.name,
+            config=config_to_dict(config),
+            resume="allow",
+        )
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Take one row."""
+        numbers = {name: row[name] for name in row if name != "step"}
+        self._trackio.log(numbers, step=row["step"])
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._trackio.finish()
+
+
+_KINDS: dict[str, Callable[[TrainConfig, RunDirectory, int], Logger]] = {
+    "tensorboard": TensorBoardLogger,
+    "wandb": WandbLogger,
+    "trackio": TrackioLogger,
+}
+
+
+def open_loggers(config: TrainConfig, run: RunDirectory, step: int) -> list[Logger]:
+    """Return the loggers that `log_to` names, for a run that goes on after `step`.
+
+    Raises:
+        ValueError: the package of one is not installed, with the command for it.
+    """
+    loggers: list[Logger] = []
+    for name in filter(None, config.log_to.split(",")):
+        try:
+            loggers.append(_KINDS[name](config, run, step))
+        except ImportError as error:
+            raise ValueError(
+                f"log_to asks for {name}, which is not installed ({error}): "
+                f"pip install 'cs336-basics[{name}]'"
+            ) from error
+    return loggers

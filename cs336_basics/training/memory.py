@@ -1,0 +1,143 @@
+"""How much memory a training step will take, counted on tensors without content.
+
+A step of the real model, loss and optimizer is run on PyTorch's fake tensors, which have shapes but
+no storage, while every one that comes to life and goes is counted. So the figure follows the code,
+whatever it does, and a model that does not fit can be asked about too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+import cs336_basics.model.attention as attention_module
+import cs336_basics.model.layers as layers_module
+import cs336_basics.training.loss as loss_module
+from cs336_basics.model import TransformerLM
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
+from cs336_basics.training.optimizers import build_optimizer
+
+
+@dataclass
+class StepMemory:
+    """Bytes of the tensors of a training step."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    """What the peak holds beyond the three above."""
+
+    @property
+    def total(self) -> int:
+        """Bytes at the peak."""
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within this block, counts the bytes of tensors that are alive, and the most there were."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.alive = self.peak = 0
+        self._known: dict[int, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_iter(result):
+            if isinstance(tensor, torch.Tensor):
+                self._note(tensor.untyped_storage())
+        return result
+
+    def _note(self, storage: torch.UntypedStorage) -> None:
+        key = storage._cdata
+        if key in self._known or storage.nbytes() == 0:
+            return
+        self._known[key] = storage.nbytes()
+        self.alive += storage.nbytes()
+        self.peak = max(self.peak, self.alive)
+        weakref.finalize(storage, self._forget, key)
+
+    def _forget(self, key: int) -> None:
+        self.alive -= self._known.pop(key, 0)
+
+
+def step_memory(config: TrainConfig) -> StepMemory:
+    """Return what a step of this configuration takes, as it runs without `torch.compile`.
+
+    The device's own libraries and the program itself come on top of it.
+    """
+    micro_batch = config.batch_size // config.accumulation
+    length = config.model.context_length
+    with FakeTensorMode(), _without_values(), LiveBytes() as live:
+        model = TransformerLM(config.model)
+        if config.checkpoint_activations:
+            checkpoint_activations(model)
+        weights = live.alive
+        optimizer = build_optimizer(
+            model, config.optimizer, precision=config.precision, fused=config.fused_optimizer
+        )
+        loss_of = LanguageModelLoss(model, config.loss_chunks, config.precision)
+
+        def micro_step() -> None:
+            ids = torch.zeros(micro_batch, length, dtype=torch.int64)
+            torch.autograd.backward(loss_of(ids, ids))
+
+        micro_step()
+        gradients = sum(_bytes(p.grad) for p in model.parameters())
+        before = live.alive
+        optimizer.step()
+        state = live.alive - before
+        # The second step is like all that follow: the moments are there, the gradients are not.
+        optimizer.zero_grad()
+        live.peak = live.alive
+        for _ in range(min(2, config.accumulation)):
+            micro_step()
+        optimizer.step()
+        return StepMemory(
+            weights=weights,
+            gradients=gradients,
+            optimizer=state,
+            activations=live.peak - weights - gradients - state,
+        )
+
+
+def _bytes(tensor: torch.Tensor | None) -> int:
+    return 0 if tensor is None else tensor.numel() * tensor.element_size()
+
+
+@contextlib.contextmanager
+def _without_values() -> Iterator[None]:
+    """Leave out the checks of token ids and the drawing of weights: here they have no values."""
+    names: list[tuple[Any, str]] = [
+        (layers_module, "check_ids"),
+        (attention_module, "check_ids"),
+        (loss_module, "check_ids"),
+        (torch.nn.init, "trunc_normal_"),
+    ]
+    before = [getattr(module, name) for module, name in names]
+    for module, name in names:
+        setattr(module, name, lambda *_, **__: None)
+    try:
+        yield
+    finally:
+        for (module, name), value in zip(names, before, strict=True):
+            setattr(module, name, value)
+
+
+def peak_memory_of_process() -> int | None:
+    """Return the peak resident memory of this process in bytes, where the system tells it."""
+    with contextlib.suppress(OSError), open("/proc/self/status") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return None

@@ -1,0 +1,126 @@
+"""The key-value cache: a text given in parts, padded or not, has the logits of the whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from cs336_basics.model import KVCache, ModelConfig, TransformerLM
+
+SMALL = ModelConfig(
+    vocab_size=50, context_length=12, d_model=16, num_layers=2, num_heads=2, d_ff=24
+)
+VARIANTS = [
+    dataclasses.replace(SMALL, norm=norm, position=position, attention=attention)
+    for norm, position, attention in itertools.product(
+        ("pre", "post", "none"), ("rope", "none"), ("sdpa", "reference")
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    return TransformerLM(SMALL)
+
+
+@pytest.mark.parametrize(
+    "config", VARIANTS, ids=lambda config: f"{config.norm}-{config.position}-{config.attention}"
+)
+def test_token_by_token_equals_the_whole(config):
+    model = TransformerLM(config)
+    ids = torch.randint(0, 50, (3, 12))
+    cache = KVCache(config, 3)
+    parts = [model(ids[:, i : i + 1], cache) for i in range(12)]
+    assert_close(torch.cat(parts, 1), model(ids), atol=1e-5, rtol=1e-5)
+    assert cache.lengths == [12, 12, 12]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    texts=st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=12), min_size=1, max_size=4),
+    data=st.data(),
+)
+def test_texts_of_different_lengths_given_in_padded_parts(model, texts, data):
+    cache = KVCache(SMALL, len(texts))
+    given_before = [0] * len(texts)
+    for _ in range(4):
+        room = 12 - max(given_before)  # for the longest text, its padding included
+        counts = [
+            data.draw(st.integers(0, min(room, len(text) - before)), label="count")
+            for text, before in zip(texts, given_before, strict=True)
+        ]
+        width = max(counts)
+        rows = [
+            text[before : before + count] + [49] * (width - count)
+            for text, before, count in zip(texts, given_before, counts, strict=True)
+        ]
+        logits = model(torch.tensor(rows, dtype=torch.long).reshape(len(texts), width), cache)
+        for row, (before, count) in enumerate(zip(given_before, counts, strict=True)):
+            if count == 0:
+                continue
+            whole = model(torch.tensor(texts[row][: before + count]))[before:]
+            assert_close(logits[row, :count], whole, atol=1e-5, rtol=1e-5)
+        given_before = [a + b for a, b in zip(given_before, counts, strict=True)]
+        cache.truncate(given_before)
+
+
+def test_rows_are_selected_and_replaced(model):
+    a, b, c = torch.randint(0, 50, (3, 5))
+    cache = KVCache(SMALL, 2)
+    model(torch.stack([a, b]), cache)
+    other = KVCache(SMALL, 1)
+    model(c[None, :3], other)
+    cache.replace([0], other)
+    assert cache.lengths == [3, 5]
+    cache.select([1, 0])
+    assert cache.lengths == [5, 3]
+    logits = model(torch.tensor([[7], [8]]), cache)
+    assert_close(logits[0, 0], model(torch.cat([b, torch.tensor([7])]))[-1], atol=1e-5, rtol=1e-5)
+    whole = model(torch.cat([c[:3], torch.tensor([8])]))
+    assert_close(logits[1, 0], whole[-1], atol=1e-5, rtol=1e-5)
+
+
+def test_the_model_keeps_nothing(model):
+    ids = torch.randint(0, 50, (1, 6))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    attributes = [set(vars(module)) for module in model.modules()]
+    plain = model(ids)
+    model(ids, KVCache(SMALL))
+    assert_close(model(ids), plain, atol=0, rtol=0)
+    assert [set(vars(module)) for module in model.modules()] == attributes
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_the_cache_has_the_dtype_that_it_is_given():
+    model = TransformerLM(SMALL, dtype=torch.bfloat16)
+    ids = torch.randint(0, 50, (1, 6))
+    cache = KVCache(SMALL, dtype=torch.bfloat16)
+    assert cache.layers[0].keys.dtype == torch.bfloat16
+    assert_close(model(ids, cache).float(), model(ids).float(), atol=0.1, rtol=0.1)
+    # Under autocast keys are bfloat16, whatever the cache: they are cast, both ways.
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model.float()(ids, KVCache(SMALL)).isfinite().all()
+
+
+def test_errors(model):
+    cache = KVCache(SMALL, 2)
+    with pytest.raises(ValueError, match=r"cache of 2 texts, token ids must be \(2, sequence\)"):
+        model(torch.zeros(3, 1, dtype=torch.long), cache)
+    with pytest.raises(ValueError, match=r"not \(2,\)"):
+        model(torch.zeros(2, dtype=torch.long), cache)
+    model(torch.zeros(2, 10, dtype=torch.long), cache)
+    with pytest.raises(ValueError, match=r"holds 10 tokens .* and 3 more would exceed .* 12"):
+        model(torch.zeros(2, 3, dtype=torch.long), cache)
+    assert cache.lengths == [10, 10]
+    for lengths in ([10], [11, 10], [-1, 10]):
+        with pytest.raises(ValueError, match="cannot be cut"):
+            cache.truncate(lengths)
+    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
+        KVCache(SMALL, 0)

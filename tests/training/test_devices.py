@@ -1,0 +1,102 @@
+"""What a machine can do, and what `--fast auto` makes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+import cs336_basics.training.devices as devices
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.training.config import TrainConfig, load_config
+from cs336_basics.training.config import find_config as find
+from cs336_basics.training.devices import (
+    can_compile,
+    choose_fast_path,
+    exact_arithmetic,
+    flops_per_token,
+    peak_flops,
+)
+
+CPU = torch.device("cpu")
+
+
+def test_fast_path_of_a_long_run_on_a_cpu_with_bfloat16(monkeypatch):
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+    monkeypatch.setattr(devices, "can_compile", lambda device: True)
+    config = dataclasses.replace(load_config(find("tinystories")), fast="auto")
+    chosen, lines = choose_fast_path(config, CPU)
+    assert chosen.fast == "off"
+    assert (chosen.precision, chosen.compile, chosen.loss_chunks) == (
+        "bfloat16",
+        True,
+        8,
+    )  # 64 x 256 / 2048
+    assert chosen.fused_optimizer
+    assert chosen.model.attention == "reference"
+    for word in ("precision bfloat16", "compile true", "loss_chunks 8", "fused_optimizer true"):
+        assert any(line.startswith(word) for line in lines)
+    # Nothing else was touched.
+    same = {"precision", "compile", "loss_chunks", "fused_optimizer", "fast", "model"}
+    for field in dataclasses.fields(TrainConfig):
+        if field.name not in same:
+            assert getattr(chosen, field.name) == getattr(config, field.name)
+
+
+def test_fast_path_keeps_to_what_there_is(monkeypatch):
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("PATH", "")
+    assert not can_compile(CPU)
+    chosen, lines = choose_fast_path(load_config(find("tinystories")), CPU)
+    assert (chosen.precision, chosen.compile, chosen.model.attention) == ("float32", False, "sdpa")
+    assert any("no C++ compiler" in line for line in lines)
+
+
+def test_a_short_run_is_not_compiled(monkeypatch):
+    monkeypatch.setattr(devices, "can_compile", lambda device: True)
+    chosen, lines = choose_fast_path(load_config(find("sample")), CPU)
+    assert not chosen.compile
+    assert any("too short" in line for line in lines)
+
+
+def test_flops_are_six_for_each_weight_of_a_product_and_the_attention():
+    config = ModelConfig(
+        vocab_size=50, context_length=7, d_model=12, num_layers=3, num_heads=2, d_ff=20
+    )
+    matrices = sum(
+        weight.numel()
+        for name, weight in TransformerLM(config).named_parameters()
+        if weight.ndim == 2 and not name.startswith("token_embeddings")
+    )
+    assert flops_per_token(config) == 6 * matrices + 12 * 3 * 12 * 7
+    gate = 6 * 3 * 12 * 20
+    assert flops_per_token(config) - gate == flops_per_token(
+        dataclasses.replace(config, ffn="silu")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "peak"),
+    [
+        ("NVIDIA H100 80GB HBM3", "bfloat16", 989e12),
+        ("NVIDIA H100 PCIe", "bfloat16", 756e12),
+        ("NVIDIA H200", "float32", 67e12),
+        ("NVIDIA A100-SXM4-40GB", "bfloat16", 312e12),
+        ("NVIDIA L40S", "bfloat16", 362e12),
+        ("this CPU, AMD EPYC", "bfloat16", None),
+        ("NVIDIA Imaginary 9000", "bfloat16", None),
+    ],
+)
+def test_peaks_are_known_by_name_or_not_at_all(name, precision, peak):
+    assert peak_flops(name, precision) == peak
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_exact_arithmetic_leaves_no_trace(device, deterministic):
+    before = torch.are_deterministic_algorithms_enabled()
+    with exact_arithmetic(torch.device(device), deterministic):
+        assert torch.are_deterministic_algorithms_enabled() == (device == "cpu" or deterministic)
+    assert torch.are_deterministic_algorithms_enabled() == before

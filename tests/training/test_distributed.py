@@ -1,0 +1,170 @@
+"""Two processes on the CPU (gloo) train what one trains, from each other's checkpoints too."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+from safetensors import safe_open
+
+from cs336_basics.training.checkpoint_dir import verify_checkpoint_directory
+from cs336_basics.training.run_dir import RunDirectory
+from tests.training.distributed_scenarios import HALF, LAYOUTS, STEPS, VARIANTS, WHOLE, train
+
+ROOT = Path(__file__).parents[2]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+pytestmark = pytest.mark.skipif(
+    not (dist.is_available() and dist.is_gloo_available()), reason="torch was built without gloo"
+)
+
+
+def environment():
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The directory of all scenarios, trained by two processes, and the same by one."""
+    directory = tmp_path_factory.mktemp("runs")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    train(directory / "single", WHOLE)
+    train(directory / "half", HALF)
+    for layout in LAYOUTS:
+        shutil.copytree(directory / "half", directory / f"single-to-{layout}")
+    command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory)]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=300, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    yield directory
+    torch.set_num_threads(threads)
+
+
+def losses(run, key="train_loss"):
+    return [row[key] for row in RunDirectory(run).read_metrics() if key in row]
+
+
+def assert_like_single(runs, name):
+    for key, count in (("train_loss", STEPS), ("val_loss", 2), ("grad_norm", STEPS)):
+        expected = losses(runs / "single", key)
+        assert len(expected) == count
+        assert losses(runs / name, key) == pytest.approx(expected, abs=1e-5, rel=1e-5), key
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_two_processes_have_the_losses_of_one(runs, layout, variant):
+    assert_like_single(runs, f"{layout}-{variant}")
+    run = RunDirectory(runs / f"{layout}-{variant}")
+    assert run.steps_saved() == [6, 12]
+    assert run.best_step() == RunDirectory(runs / "single").best_step()
+    assert len(list(run.samples.iterdir())) == 2
+    assert not list(run.path.rglob(".*.tmp"))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_checkpoint_of_one_process_resumes_in_two(runs, layout):
+    assert_like_single(runs, f"single-to-{layout}")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_checkpoint_of_two_processes_resumes_in_one(runs, layout):
+    train(runs / f"{layout}-to-single", WHOLE)
+    assert_like_single(runs, f"{layout}-to-single")
+
+
+def test_sharded_checkpoints_are_safetensors_with_a_manifest_too(runs):
+    checkpoint = RunDirectory(runs / "fsdp-plain").checkpoint(12)
+    verify_checkpoint_directory(checkpoint)
+    names = {file.name for file in checkpoint.iterdir()}
+    assert {"state.json", "manifest.json"} < names
+    shards = [file for file in checkpoint.iterdir() if file.suffix == ".safetensors"]
+    assert len(shards) == 2
+    assert all(file.suffix in (".safetensors", ".json") for file in checkpoint.iterdir())
+    for shard in shards:
+        with safe_open(shard, "pt") as file:
+            assert "lm_head.weight.exp_avg" in file.keys()  # noqa: SIM118 -- not a dict
+            assert file.get_tensor("lm_head.weight").shape[0] in (128, 129)
+
+
+def test_a_batch_that_cannot_be_shared_is_refused(tmp_path):
+    from cs336_basics.training.distributed import World
+
+    with pytest.raises(ValueError, match="multiple of 3 processes"):
+        train(tmp_path, dataclasses.replace(WHOLE), World(rank=0, size=3))
+
+
+CONFIG_FILE = """
+name: tiny
+max_steps: 100000
+batch_size: 4
+device: cpu
+num_workers: 1
+log_every: 2
+eval_every: 1000
+checkpoint_every: 20
+sample_tokens: 0
+data: {sample_bytes: 60000, trainer: heap}
+model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_heads: 2, d_ff: 32}
+"""
+
+
+@contextlib.contextmanager
+def two_processes(tmp_path):
+    """A job that has saved its first checkpoint, its two workers and its run."""
+    (tmp_path / "tiny.yaml").write_text(CONFIG_FILE)
+    run = RunDirectory(tmp_path / "run")
+    command = [*TORCHRUN, "-m", "cs336_basics.train", "--config", str(tmp_path / "tiny.yaml")]
+    with subprocess.Popen(
+        [*command, "--run-dir", str(run.path)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as job:
+        try:
+            deadline = time.monotonic() + 120
+            while not run.steps_saved() and job.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            workers = sorted(psutil.Process(job.pid).children(), key=lambda process: process.pid)
+            assert len(workers) == 2
+            yield job, workers, run
+        finally:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGKILL)
+    for step in run.steps_saved():
+        verify_checkpoint_directory(run.checkpoint(step))
+
+
+def test_a_killed_process_ends_the_job_with_a_message(tmp_path):
+    with two_processes(tmp_path) as (job, workers, run):
+        workers[1].send_signal(signal.SIGKILL)
+        output, _ = job.communicate(timeout=60)
+        assert job.returncode != 0
+        assert "Signal 9 (SIGKILL)" in output
+        again = f"torchrun --nproc-per-node 2 -m cs336_basics.train --resume {run.path}"
+        assert f"to go on from the last checkpoint: {again}" in output
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_saves_and_stops_all(tmp_path):
+    with two_processes(tmp_path) as (job, workers, run):
+        workers[1].send_signal(signal.SIGTERM)
+        output, _ = job.communicate(timeout=60)
+        assert job.returncode != 0
+        assert f"stopped by SIGTERM after step {run.steps_saved()[-1]}; to go on" in output

@@ -467,18 +467,18 @@ class WordCache {
         budget_.give(table_.size() * sizeof(Entry));
     }
 
-    static WordKey key(const uint8_t* word, size_t length, const uint8_t* readable_end) {
-        uint8_t padded[2 * WORD_PADDING] = {};
-        if (length <= MAX_SHORT_WORD && readable_end - word < ptrdiff_t(WORD_PADDING)) {
-            std::memcpy(padded, word, length);
-            word = padded;
+    // Bytes from `readable_end` on are not read.
+    static CS336_INLINE WordKey key(const uint8_t* word, size_t length,
+                                    const uint8_t* readable_end) {
+        if (length <= MAX_SHORT_WORD && readable_end - word >= ptrdiff_t(WORD_PADDING)) {
+            return make_key(word, length);
         }
-        WordKey key = make_key(word, length);
-        if (key.is_long()) key.low = key.hash;
-        return key;
+        return rare_key(word, length);
     }
 
     bool empty() const { return size_ == 0; }
+    // Too large for the caches of the processor: its entries are worth asking for early.
+    bool is_large() const { return table_.size() > (size_t{1} << 16); }
     void prefetch(const WordKey& key) const { CS336_PREFETCH(&table_[key.hash >> shift_]); }
     const Entry& at(const WordKey& key) const { return table_[key.hash >> shift_]; }
 
@@ -527,6 +527,18 @@ class WordCache {
     }
 
   private:
+    // A long word; or a short one at the end of the text, where 16 bytes cannot be read at once.
+    static WordKey rare_key(const uint8_t* word, size_t length) {
+        if (length > MAX_SHORT_WORD) {
+            WordKey key = make_key(word, length);
+            key.low = key.hash;
+            return key;
+        }
+        uint8_t padded[WORD_PADDING] = {};
+        std::memcpy(padded, word, length);
+        return make_key(padded, length);
+    }
+
     static constexpr int FIRST_BITS = 12;
     static constexpr size_t FIRST_CHUNK = size_t{1} << 14, LAST_CHUNK = size_t{1} << 20;
 
@@ -746,11 +758,11 @@ class TypedEncoder final : public EncoderBase {
                 const size_t group = std::min(GROUP, num_words - done);
                 const uint32_t group_start = start;
                 // (An empty cache has no entries to look at.)
-                const bool cached = !cache_.empty();
+                const bool cached = !cache_.empty(), large = cache_.is_large();
                 for (size_t i = 0; i < group; ++i) {
                     const uint32_t end = ends[done + i];
                     keys[i] = Cache::key(first + start, end - start, readable_end_);
-                    if (cached) cache_.prefetch(keys[i]);
+                    if (large) cache_.prefetch(keys[i]);
                     start = end;
                 }
                 uint32_t word = group_start;

@@ -90,7 +90,7 @@ def test_everything_is_reported(finished):
             assert len(cells) == 8
             if "diverged" not in row:
                 rows = RunDirectory(finished / "runs" / run.name).read_metrics()
-                assert float(cells[3]) == pytest.approx(rows[-1]["val_loss"], abs=1e-4)
+                assert float(cells[3].split()[0]) == pytest.approx(rows[-1]["val_loss"], abs=1e-4)
     diverging = next(
         line for line in report.splitlines() if line.startswith("| learning rate 1e+06")
     )

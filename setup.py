@@ -45,7 +45,11 @@ DIRECTIVES = {
 
 
 class BuildExtensions(build_ext):
-    """build_ext that says in one sentence what is missing."""
+    """build_ext that uses all cores, and says in one sentence what is missing."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, extension):
         try:

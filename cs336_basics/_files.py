@@ -6,10 +6,14 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+
+with contextlib.suppress(ImportError):  # Windows has none: there leftovers stay
+    import fcntl
 
 _BLOCK = 1 << 20
 
@@ -19,7 +23,8 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
     """Open a temporary file that becomes `path` when the block ends without an exception.
 
     The data is on the disk before the name changes, so a crash at any moment leaves the old file
-    or the new one, never a part. On an exception the temporary file is removed.
+    or the new one, never a part. On an exception the temporary file is removed; after a crash the
+    next writer of the same name removes it.
 
     Args:
         path: the final name; its directory is created if it is missing.
@@ -32,11 +37,9 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a directory: name a file to write to")
     target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(target)
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
-    # The leading dot and the random part keep two writers of one name apart.
-    handle, temporary = tempfile.mkstemp(
-        prefix=f".{target.name}.", suffix=".tmp", dir=target.parent
-    )
+    handle, temporary, lock = _make_temporary(target)
     try:
         with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
             yield file
@@ -48,14 +51,60 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    _sync_directory(target.parent)
+    finally:
+        if lock is not None:
+            os.close(lock)
+    sync_directory(target.parent)
+
+
+def _make_temporary(target: Path) -> tuple[int, str, int | None]:
+    """Return the handle and the name of a new file, and a handle that keeps it locked.
+
+    The lock says that the writer lives: it ends with the process, however that ends, and unlike a
+    process number it means the same in every container that shares the directory.
+    """
+    while True:
+        # The leading dot and the random part keep two writers of one name apart.
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        if os.name == "nt":
+            return handle, name, None
+        # File systems without locks let nobody lock, so that nothing is taken for a leftover.
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.exists(name):
+            # The lock is that of the open file, which lives until both handles are closed.
+            return handle, name, os.dup(handle)
+        os.close(handle)  # another writer took it for a leftover before it was locked
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the temporary files that dead writers of a name left."""
+    if os.name == "nt":
+        return
+    temporary = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.tmp")
+    for name in os.listdir(target.parent):
+        if not temporary.fullmatch(name):
+            continue
+        path = target.parent / name
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+            finally:
+                os.close(handle)
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """Write `content` as indented UTF-8 JSON, atomically."""
     with atomic_writer(path, "w") as file:
-        json.dump(content, file, ensure_ascii=False, indent=2)
-        file.write("\n")
+        dump_json(content, file)
+
+
+def dump_json(content: Any, file: IO[str]) -> None:
+    """Write `content` as indented JSON to an open file."""
+    json.dump(content, file, ensure_ascii=False, indent=2)
+    file.write("\n")
 
 
 def printable_path(path: str | os.PathLike[str]) -> str:
@@ -83,8 +132,9 @@ def _read_umask() -> int:
 _UMASK = _read_umask()
 
 
-def _sync_directory(directory: Path) -> None:
-    # The rename itself lives in the directory; Windows cannot open one, and needs no sync.
+def sync_directory(directory: Path) -> None:
+    """Put the names of a directory on the disk: a rename or a removal lives there."""
+    # Windows cannot open a directory, and needs no sync.
     if os.name == "nt":
         return
     handle = os.open(directory, os.O_RDONLY)

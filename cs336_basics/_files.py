@@ -32,6 +32,7 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
 
     Raises:
         IsADirectoryError: `path` is a directory.
+        OSError: it cannot be written (the disk is full).
     """
     target = Path(path)
     if target.is_dir():
@@ -41,10 +42,15 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     handle, temporary, lock = _make_temporary(target)
     try:
-        with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
+        file = os.fdopen(handle, mode, encoding=encoding, newline=newline)
+        try:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            with naming(target):
+                sync_file(file)
+        finally:
+            # After an error, what cannot be written any more must not hide it.
+            with contextlib.suppress(OSError):
+                file.close()
         os.chmod(temporary, 0o666 & ~_UMASK)
         os.replace(temporary, target)
     except BaseException:
@@ -55,6 +61,24 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
         if lock is not None:
             os.close(lock)
     sync_directory(target.parent)
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let an error of writing to an open file, such as a full disk, name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        reason = f"{os.strerror(error.errno)}, so that it was not written"
+        raise OSError(error.errno, reason, os.fspath(path)) from error
+
+
+def sync_file(file: IO[Any]) -> None:
+    """Put what was written to an open file on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _make_temporary(target: Path) -> tuple[int, str, int | None]:

@@ -30,7 +30,14 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 import cs336_basics
-from cs336_basics._files import atomic_writer, dump_json, printable_path, sync_directory
+from cs336_basics._files import (
+    atomic_writer,
+    dump_json,
+    naming,
+    printable_path,
+    sync_directory,
+    sync_file,
+)
 from cs336_basics.pretokenization.chunking import check_chunk_size
 from cs336_basics.pretokenization.inputs import (
     TextPart,
@@ -157,74 +164,47 @@ def encode_file(
     dtype = token_dtype(tokenizer.vocab_size)
     num_workers = resolve_num_workers(num_workers)
 
-    metadata_path, starts_path = _beside(destination)
-    old_starts = _has_starts(metadata_path) and not document_starts
     num_bytes = 0
-    committing = False
-    try:
-        # Left from the last to the first: the metadata, without which nothing is loaded, come last.
-        with contextlib.ExitStack() as stack:
-            metadata_file = stack.enter_context(atomic_writer(metadata_path, "w"))
-            starts = None
-            if document_starts:
-                starts_file = stack.enter_context(atomic_writer(starts_path, "w+b"))
-                starts = _ArrayFile(starts_file, starts_path, np.dtype("<i8"))
-            tokens_file = stack.enter_context(atomic_writer(destination, "w+b"))
-            tokens = _TokenWriter(
-                _ArrayFile(tokens_file, destination, dtype), starts, options.end_id
-            )
-            with (
-                tqdm(
-                    total=sum(sizes),
-                    unit="B",
-                    unit_scale=True,
-                    desc=f"encoding {files[0].name if len(files) == 1 else f'{len(files)} files'}",
-                    disable=None if progress else True,
-                ) as bar,
-                contextlib.closing(
-                    _encode_files(tokenizer, files, sizes, options, num_workers)
-                ) as parts,
-            ):
-                for part in parts:
-                    tokens.write(part)
-                    num_bytes += part.num_bytes
-                    bar.update(part.position - bar.n)
-            tokens.finish()
-            num_tokens = tokens.ids.length
-            if num_tokens == 0:
-                names = ", ".join(map(str, files[:3]))
-                raise ValueError(f"{names} gave no tokens: the pattern matches nothing in it")
-            metadata = {
-                "tokenizer_hash": tokenizer.hash(),
-                "vocab_size": tokenizer.vocab_size,
-                "dtype": dtype.name,
-                "num_tokens": num_tokens,
-                "num_bytes": num_bytes,
-                "bytes_per_token": num_bytes / num_tokens,
-                "source": _names(files),
-                "library_version": cs336_basics.__version__,
-            }
-            if starts is not None:
-                metadata["num_documents"] = starts.length
-                metadata["document_separator"] = separator
-            if end_of_document is not None:
-                metadata["end_of_document"] = end_of_document
-            with _naming(metadata_path):
-                dump_json(metadata, metadata_file)
-                metadata_file.flush()
-                os.fsync(metadata_file.fileno())
-            # Until the new FILE.json is there, the new ids must not stand beside the old one.
-            committing = True
-            if metadata_path.exists():
-                metadata_path.unlink()
-                sync_directory(metadata_path.parent)
-            if old_starts:
-                starts_path.unlink(missing_ok=True)
-    except BaseException:
-        if committing:
-            for path in (destination, *([starts_path] if document_starts else [])):
-                path.unlink(missing_ok=True)
-        raise
+    with _new_token_file(destination, dtype, document_starts, options.end_id) as (
+        writer,
+        metadata_file,
+    ):
+        with (
+            tqdm(
+                total=sum(sizes),
+                unit="B",
+                unit_scale=True,
+                desc=f"encoding {files[0].name if len(files) == 1 else f'{len(files):,} files'}",
+                disable=None if progress else True,
+            ) as bar,
+            contextlib.closing(
+                _encode_files(tokenizer, files, sizes, options, num_workers)
+            ) as parts,
+        ):
+            for part in parts:
+                writer.write(part)
+                num_bytes += part.num_bytes
+                bar.update(part.position - bar.n)
+        num_tokens, num_documents = writer.finish()
+        if num_tokens == 0:
+            names = ", ".join(map(str, files[:3]))
+            raise ValueError(f"{names} gave no tokens: the pattern matches nothing in it")
+        metadata = {
+            "tokenizer_hash": tokenizer.hash(),
+            "vocab_size": tokenizer.vocab_size,
+            "dtype": dtype.name,
+            "num_tokens": num_tokens,
+            "num_bytes": num_bytes,
+            "bytes_per_token": num_bytes / num_tokens,
+            "source": _names(files),
+            "library_version": cs336_basics.__version__,
+        }
+        if document_starts:
+            metadata["num_documents"] = num_documents
+            metadata["document_separator"] = separator
+        if end_of_document is not None:
+            metadata["end_of_document"] = end_of_document
+        dump_json(metadata, metadata_file)
     return metadata
 
 
@@ -639,6 +619,45 @@ def _absent_byte_error(
 # --------------------------------------------------------------------- writing
 
 
+@contextlib.contextmanager
+def _new_token_file(
+    destination: Path, dtype: np.dtype[Any], document_starts: bool, end_id: int | None
+) -> Iterator[tuple[_TokenWriter, IO[str]]]:
+    """Open a token file for writing: its ids and document starts, and its metadata.
+
+    All appear under their names when the block ends without an exception.
+    """
+    metadata_path, starts_path = _beside(destination)
+    had_starts = _has_starts(metadata_path)
+    committing = False
+    try:
+        # Left from the last to the first: the metadata, without which nothing is loaded, come last.
+        with contextlib.ExitStack() as stack:
+            metadata_file = stack.enter_context(atomic_writer(metadata_path, "w"))
+            starts = None
+            if document_starts:
+                file = stack.enter_context(atomic_writer(starts_path, "w+b"))
+                starts = _ArrayFile(file, starts_path, np.dtype("<i8"))
+            file = stack.enter_context(atomic_writer(destination, "w+b"))
+            ids = _ArrayFile(file, destination, dtype)
+            yield _TokenWriter(ids, starts, end_id), metadata_file
+            with naming(metadata_path):
+                sync_file(metadata_file)
+            # All is on the disk; only names change from here on. Until the new FILE.json is there,
+            # the new ids must not stand beside the old one.
+            if metadata_path.exists():
+                metadata_path.unlink()
+                sync_directory(metadata_path.parent)
+            committing = True
+            if had_starts and not document_starts:
+                starts_path.unlink(missing_ok=True)
+    except BaseException:
+        if committing:
+            for path in (metadata_path, destination, *([starts_path] if document_starts else [])):
+                path.unlink(missing_ok=True)
+        raise
+
+
 class _ArrayFile:
     """A .npy file of one dimension to which arrays are appended.
 
@@ -653,24 +672,23 @@ class _ArrayFile:
         self.dtype = dtype
         self.length = 0
         self._sent = 0  # bytes
-        with _naming(path):
+        with naming(path):
             self._header_size = self._write_header()
 
     def append(self, array: npt.NDArray[Any]) -> None:
-        with _naming(self._path):
+        with naming(self._path):
             self._file.write(array.data)
         self.length += len(array)
         self._start_write_back()
 
     def finish(self) -> None:
         """Write the length, now that it is known, and put all on the disk."""
-        with _naming(self._path):
+        with naming(self._path):
             self._file.seek(0)
             # The header is padded, so that it does not grow.
             if self._write_header() != self._header_size:
                 raise RuntimeError(f"the header of {self._path} changed its size")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            sync_file(self._file)
 
     def _start_write_back(self) -> None:
         """Let the disk write while the next text is encoded: the fsync at the end is short then."""
@@ -696,7 +714,7 @@ class _TokenWriter:
     """Writes ids, the ends of documents where they are missing, and where documents begin."""
 
     def __init__(self, ids: _ArrayFile, starts: _ArrayFile | None, end_id: int | None) -> None:
-        self.ids = ids
+        self._ids = ids
         self._starts = starts
         self._end_id = end_id
         self._last: int | None = None  # the last id of this file or row, None if it has none
@@ -707,16 +725,19 @@ class _TokenWriter:
             self._end_document()
         self._write_ids(part.ids, part.places)
 
-    def finish(self) -> None:
+    def finish(self) -> tuple[int, int]:
+        """Put all on the disk; return the number of ids and that of document starts."""
         self._end_document()
-        self.ids.finish()
-        if self._starts is not None:
-            self._starts.finish()
+        self._ids.finish()
+        if self._starts is None:
+            return self._ids.length, 0
+        self._starts.finish()
+        return self._ids.length, self._starts.length
 
     def _end_document(self) -> None:
         """The end of a file or row."""
         if self._end_id is not None and self._last not in (None, self._end_id):
-            self._write_ids(np.array([self._end_id], self.ids.dtype), np.empty(0, np.int64))
+            self._write_ids(np.array([self._end_id], self._ids.dtype), np.empty(0, np.int64))
         self._last = None
         self._ended = True
 
@@ -726,22 +747,10 @@ class _TokenWriter:
         if self._starts is not None:
             first = [0] if self._ended else []
             inside = places[places < len(ids)]
-            self._starts.append(self.ids.length + np.concatenate([first, inside]).astype("<i8"))
+            self._starts.append(self._ids.length + np.concatenate([first, inside]).astype("<i8"))
             self._ended = len(inside) < len(places)
-        self.ids.append(ids)
+        self._ids.append(ids)
         self._last = int(ids[-1])
-
-
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let an error of writing, such as a full disk, name the file."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None or error.filename is not None:
-            raise
-        reason = f"{os.strerror(error.errno)}; nothing was kept of it"
-        raise OSError(error.errno, reason, str(path)) from error
 
 
 # --------------------------------------------------------------------- names and checks

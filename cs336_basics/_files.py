@@ -6,10 +6,14 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+
+with contextlib.suppress(ImportError):  # Windows has none: there leftovers stay
+    import fcntl
 
 _BLOCK = 1 << 20
 
@@ -19,7 +23,8 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
     """Open a temporary file that becomes `path` when the block ends without an exception.
 
     The data is on the disk before the name changes, so a crash at any moment leaves the old file
-    or the new one, never a part. On an exception the temporary file is removed.
+    or the new one, never a part. On an exception the temporary file is removed; after a crash the
+    next writer of the same name removes it.
 
     Args:
         path: the final name; its directory is created if it is missing.
@@ -27,35 +32,103 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
 
     Raises:
         IsADirectoryError: `path` is a directory.
+        OSError: it cannot be written (the disk is full).
     """
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a directory: name a file to write to")
     target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(target)
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
-    # The leading dot and the random part keep two writers of one name apart.
-    handle, temporary = tempfile.mkstemp(
-        prefix=f".{target.name}.", suffix=".tmp", dir=target.parent
-    )
+    handle, temporary, lock = _make_temporary(target)
     try:
-        with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
+        file = os.fdopen(handle, mode, encoding=encoding, newline=newline)
+        try:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            with naming(target):
+                sync_open_file(file)
+        finally:
+            # After an error, what cannot be written any more must not hide it.
+            with contextlib.suppress(OSError):
+                file.close()
         os.chmod(temporary, 0o666 & ~_UMASK)
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+    finally:
+        if lock is not None:
+            os.close(lock)
     sync_directory(target.parent)
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let an error of writing to an open file, such as a full disk, name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        reason = f"{os.strerror(error.errno)}, so that it was not written"
+        raise OSError(error.errno, reason, os.fspath(path)) from error
+
+
+def sync_open_file(file: IO[Any]) -> None:
+    """Put what was written to an open file on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _make_temporary(target: Path) -> tuple[int, str, int | None]:
+    """Return the handle and the name of a new file, and a handle that keeps it locked.
+
+    The lock says that the writer lives: it ends with the process, however that ends, and unlike a
+    process number it means the same in every container that shares the directory.
+    """
+    while True:
+        # The leading dot and the random part keep two writers of one name apart.
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        if os.name == "nt":
+            return handle, name, None
+        # File systems without locks let nobody lock, so that nothing is taken for a leftover.
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.exists(name):
+            # The lock is that of the open file, which lives until both handles are closed.
+            return handle, name, os.dup(handle)
+        os.close(handle)  # another writer took it for a leftover before it was locked
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the temporary files that dead writers of a name left."""
+    if os.name == "nt":
+        return
+    temporary = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.tmp")
+    for name in os.listdir(target.parent):
+        if not temporary.fullmatch(name):
+            continue
+        path = target.parent / name
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+            finally:
+                os.close(handle)
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """Write `content` as indented UTF-8 JSON, atomically."""
     with atomic_writer(path, "w") as file:
-        json.dump(content, file, ensure_ascii=False, indent=2)
-        file.write("\n")
+        dump_json(content, file)
+
+
+def dump_json(content: Any, file: IO[str]) -> None:
+    """Write `content` as indented JSON to an open file."""
+    json.dump(content, file, ensure_ascii=False, indent=2)
+    file.write("\n")
 
 
 def printable_path(path: str | os.PathLike[str]) -> str:

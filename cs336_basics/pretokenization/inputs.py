@@ -48,6 +48,26 @@ _WHOLE = -1
 
 
 @dataclass(frozen=True)
+class TextPart:
+    """A document, or a part of one that can be split into pre-tokens by itself.
+
+    Attributes:
+        text: of a file of text its bytes, which need not be UTF-8; of a row what the file holds.
+        begins: a document begins here; else the text goes on with the document before it.
+        where: names the file and, of a row, the row: for messages.
+        offset: of a file of text, the place of `text` in it (uncompressed), in bytes; None for
+            a row.
+        position: the bytes of the file on the disk that are read by now, about: for progress.
+    """
+
+    text: str | bytes
+    begins: bool
+    where: str
+    offset: int | None
+    position: int
+
+
+@dataclass(frozen=True)
 class Piece:
     """A part of the input that can be counted by itself.
 
@@ -133,20 +153,72 @@ def count_piece(
     """
     special_tokens = list(special_tokens)
     counter = text_counter(special_tokens, pattern, errors)
-    if piece.kind == "parquet":
-        assert column is not None
-        documents = _parquet_rows(piece, column)
-    elif piece.kind == "jsonl":
-        assert field is not None
-        documents = _json_rows(piece, field, errors)
-    else:
-        documents = _text_blocks(piece, SafeCuts(special_tokens, pattern))
-    for place, text in documents:
+    cuts = SafeCuts(special_tokens, pattern)
+    for place, text, _ in _texts_of(piece, cuts, errors, field, column):
         try:
             counter.count(to_utf8(text, errors))
         except ValueError as error:
-            raise ValueError(f"{piece.path}, {place}: {error}") from None
+            where = f"the text from byte {place:,} on" if isinstance(place, int) else place
+            raise ValueError(f"{piece.path}, {where}: {error}") from None
     return counter.counts(), piece.num_bytes
+
+
+def read_texts(
+    path: str | os.PathLike[str],
+    special_tokens: Iterable[str],
+    pattern: str,
+    errors: str,
+    *,
+    field: str | None = None,
+    column: str | None = None,
+    block_size: int = _BLOCK,
+) -> Iterator[TextPart]:
+    """Yield the texts of a file of any kind, in order; see the table above.
+
+    Every row is a document. A file of text is one, in parts of about `block_size` bytes.
+
+    Raises:
+        ValueError, FileNotFoundError, ImportError, OSError: as `cut_into_pieces` and `count_piece`.
+    """
+    path = os.fspath(path)
+    cuts = SafeCuts(special_tokens, pattern)
+    size = os.stat(path).st_size
+    pieces = cut_into_pieces([path], field=field, column=column, piece_size=max(size, 1))
+    total = max(1, sum(piece.num_bytes for piece in pieces))
+    done = 0
+    for piece in pieces:
+        for place, text, position in _texts_of(piece, cuts, errors, field, column, block_size):
+            # (What a Parquet file says of its row groups is their size before compression.)
+            yield TextPart(
+                text,
+                begins=not isinstance(place, int) or place == 0,
+                where=path if isinstance(place, int) else f"{path}, {place}",
+                offset=place if isinstance(place, int) else None,
+                position=(done + position) * size // total,
+            )
+        done += piece.num_bytes
+
+
+def _texts_of(
+    piece: Piece,
+    cuts: SafeCuts,
+    errors: str,
+    field: str | None,
+    column: str | None,
+    block_size: int = _BLOCK,
+) -> Iterator[tuple[int | str, str | bytes, int]]:
+    """Yield (place, text, position) of a piece.
+
+    The place is the offset of a part of a text, or names a row. The position is how much of
+    `piece.num_bytes` has been read.
+    """
+    if piece.kind == "parquet":
+        assert column is not None
+        return _parquet_rows(piece, column)
+    if piece.kind == "jsonl":
+        assert field is not None
+        return _json_rows(piece, field, errors)
+    return _text_blocks(piece, cuts, block_size)
 
 
 def count_texts(
@@ -266,27 +338,29 @@ class _PythonCounter:
 # --- text ----------------------------------------------------------------------------------------
 
 
-def _text_blocks(piece: Piece, cuts: SafeCuts) -> Iterator[tuple[str, bytes]]:
-    """Yield (place, text) of a piece of text, in blocks that can be split one by one."""
+def _text_blocks(piece: Piece, cuts: SafeCuts, block_size: int) -> Iterator[tuple[int, bytes, int]]:
+    """Yield a piece of text in blocks that can be split one by one."""
     with _open(piece.path) as file:
         if piece.end == _WHOLE:
-            blocks = _decompressed(file, piece.path)
+            start = 0
+            blocks = _decompressed(file, piece.path, block_size)
         else:
             start, end = (
                 place if place == 0 else next_cut(file, place, cuts)
                 for place in (piece.start, piece.end)
             )
-            blocks = _range(file, piece.path, start, end)
-        place = 0 if piece.end == _WHOLE else start
+            blocks = _range(file, piece.path, start, end, block_size)
+        place = start
         for block in safe_blocks(blocks, cuts):
-            yield f"the text from byte {place:,} on", block
+            read = file.tell() if piece.end == _WHOLE else place + len(block) - start
+            yield place, block, min(read, piece.num_bytes)
             place += len(block)
 
 
-def _range(file: IO[bytes], path: str, start: int, end: int) -> Iterator[bytes]:
+def _range(file: IO[bytes], path: str, start: int, end: int, block_size: int) -> Iterator[bytes]:
     file.seek(start)
     while start < end:
-        block = file.read(min(_BLOCK, end - start))
+        block = file.read(min(block_size, end - start))
         if not block:
             raise became_shorter(path, start, end)
         start += len(block)
@@ -296,11 +370,11 @@ def _range(file: IO[bytes], path: str, start: int, end: int) -> Iterator[bytes]:
 # --- JSON lines ----------------------------------------------------------------------------------
 
 
-def _json_rows(piece: Piece, field: str, errors: str) -> Iterator[tuple[str, str | bytes]]:
-    """Yield (place, text) of every line that begins within a piece."""
+def _json_rows(piece: Piece, field: str, errors: str) -> Iterator[tuple[str, str, int]]:
+    """Yield every line that begins within a piece."""
     with _open(piece.path) as file:
         if piece.end == _WHOLE:
-            lines = _lines(_decompressed(file, piece.path), 0)
+            lines = _lines(_decompressed(file, piece.path, _BLOCK), 0)
         else:
             start = _next_line(file, piece.start, piece.end)
             if start == piece.end:
@@ -312,7 +386,9 @@ def _json_rows(piece: Piece, field: str, errors: str) -> Iterator[tuple[str, str
                 return
             where = f"the line at byte {place:,}"
             if line.strip():
-                yield where, _field_of(line, field, errors, f"{piece.path}, {where}")
+                text = _field_of(line, field, errors, f"{piece.path}, {where}")
+                read = file.tell() if piece.end == _WHOLE else place + len(line) - piece.start
+                yield where, text, min(read, piece.num_bytes)
         size = file.seek(0, os.SEEK_END) if piece.end != _WHOLE else 0
         if size < piece.end:
             raise became_shorter(piece.path, size, piece.end)
@@ -394,18 +470,20 @@ def _row_groups(path: str, column: str | None) -> Iterator[Piece]:
             yield Piece(path, "parquet", group, group + 1, size)
 
 
-def _parquet_rows(piece: Piece, column: str) -> Iterator[tuple[str, str | bytes]]:
+def _parquet_rows(piece: Piece, column: str) -> Iterator[tuple[str, str | bytes, int]]:
     import pyarrow
 
     with _open(piece.path) as file:
         parquet = _parquet_file(file, piece.path)
         groups = list(range(piece.start, piece.end))
+        num_rows = max(1, sum(parquet.metadata.row_group(group).num_rows for group in groups))
         row = 0
         try:
             for batch in parquet.iter_batches(1024, row_groups=groups, columns=[column]):
                 for text in batch.column(0).to_pylist():
                     if text is not None:
-                        yield f"row {row:,} of row group {piece.start}", text
+                        where = f"row {row:,} of row group {piece.start}"
+                        yield where, text, piece.num_bytes * (row + 1) // num_rows
                     row += 1
         except (pyarrow.ArrowException, OSError) as error:
             raise ValueError(
@@ -447,7 +525,7 @@ def _size_of(path: str) -> int:
         return file.seek(0, os.SEEK_END)
 
 
-def _decompressed(file: IO[bytes], path: str) -> Iterator[bytes]:
+def _decompressed(file: IO[bytes], path: str, block_size: int) -> Iterator[bytes]:
     """Yield the decompressed bytes of an open .gz or .zst file, in blocks.
 
     Raises:
@@ -467,7 +545,7 @@ def _decompressed(file: IO[bytes], path: str) -> Iterator[bytes]:
     with stream:
         while True:
             try:
-                block: bytes = stream.read(_BLOCK)
+                block: bytes = stream.read(block_size)
             except damaged as error:
                 raise ValueError(
                     f"{path} is damaged or truncated after {done:,} decompressed bytes: {error}"

@@ -386,9 +386,12 @@ def count_words_native(
 
 
 def input_files(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], what: str = "input_path"
 ) -> list[Path]:
     """Return the files that `paths` names: a path, a pattern with `*`, `?` or `[`, or several.
+
+    Args:
+        what: the name of the argument, for messages.
 
     Raises:
         FileNotFoundError: there is no such file, or a pattern matches none.
@@ -406,14 +409,14 @@ def input_files(
             continue
         if os.path.isdir(name):
             raise ValueError(
-                f"input_path {name!r} is a directory: name a text file, or a pattern such as "
+                f"{what} {name!r} is a directory: name a text file, or a pattern such as "
                 f"{os.path.join(name, '*.txt')!r}"
             )
         if not os.path.exists(name):
-            raise FileNotFoundError(f"input_path {name!r} does not exist")
+            raise FileNotFoundError(f"{what} {name!r} does not exist")
         if not os.path.isfile(name):
             raise ValueError(
-                f"input_path {name!r} is a pipe or a device, which cannot be read in parts: write "
+                f"{what} {name!r} is a pipe or a device, which cannot be read in parts: write "
                 "it to a file first"
             )
         files.append(Path(name))

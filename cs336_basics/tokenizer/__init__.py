@@ -1,6 +1,16 @@
 """Merges to ids: the tokenizer, its files, and files of tokens."""
 
-from cs336_basics.tokenizer.token_files import encode_file, load_token_file
+from cs336_basics.tokenizer.token_files import (
+    encode_file,
+    load_document_starts,
+    load_token_file,
+)
 from cs336_basics.tokenizer.tokenizer import StreamingDecoder, Tokenizer
 
-__all__ = ["StreamingDecoder", "Tokenizer", "encode_file", "load_token_file"]
+__all__ = [
+    "StreamingDecoder",
+    "Tokenizer",
+    "encode_file",
+    "load_document_starts",
+    "load_token_file",
+]

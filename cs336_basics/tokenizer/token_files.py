@@ -1,34 +1,60 @@
-"""Token files: a text file as one long array of ids that is mapped into memory, not read.
+"""Token files: text as one long array of ids that is mapped into memory, not read.
 
 FILE.npy is a plain NumPy array, one dimension, uint16 or uint32. FILE.json beside it says which
 tokenizer made it and how much there is. Both are checked when the file is opened: ids of another
-tokenizer look like any other numbers, and a model would learn noise from them.
+tokenizer look like any other numbers, and a model would learn noise from them. FILE.starts.npy, if
+it was asked for, is an int64 array of the places where documents begin.
+
+Plain text is encoded by threads that read blocks of it themselves. Everything else (compressed
+text, JSON lines, Parquet) is read here and encoded by threads in batches; so is plain text where
+the compiled encoder cannot do it all, then by worker processes. The ids are the same.
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import functools
+import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
 import cs336_basics
-from cs336_basics._files import atomic_writer, printable_path, write_json
-from cs336_basics.pretokenization import chunk_ranges, read_range
+from cs336_basics._files import (
+    atomic_writer,
+    dump_json,
+    naming,
+    printable_path,
+    sync_directory,
+    sync_open_file,
+)
 from cs336_basics.pretokenization.chunking import check_chunk_size
-from cs336_basics.pretokenization.inputs import is_plain_text
+from cs336_basics.pretokenization.inputs import (
+    TextPart,
+    cut_into_pieces,
+    is_plain_text,
+    read_texts,
+    to_utf8,
+)
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
-from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.pretokenization.word_counts import input_files
+from cs336_basics.tokenizer.tokenizer import Tokenizer, _checked_utf8, token_dtype
 
-DEFAULT_CHUNK_SIZE = 1 << 20
+DEFAULT_CHUNK_SIZE = 2 << 20
 """Bytes of text encoded at a time: enough to hide the cost of handing them out."""
+
+END_OF_TEXT = "<|endoftext|>"
+"""Ends a document within a text, unless `encode_file` is given another `end_of_document`."""
 
 _METADATA_KEYS = (
     "tokenizer_hash",
@@ -41,12 +67,20 @@ _METADATA_KEYS = (
     "library_version",
 )
 
+# A batch this large is encoded where Ctrl-C is seen: a thread of Python's cannot be interrupted.
+_LARGE_BATCH = 16 << 20
+
+_WRITE_BACK_SIZE = 8 << 20
+
 TokenArray = npt.NDArray[np.unsignedinteger[Any]]
+Places = npt.NDArray[np.int64]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def encode_file(
     tokenizer: Tokenizer,
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     destination: str | os.PathLike[str],
     *,
     num_workers: int | None = None,
@@ -54,85 +88,123 @@ def encode_file(
     overwrite: bool = False,
     errors: str = "replace",
     chunk_size: int = DEFAULT_CHUNK_SIZE,
+    field: str | None = None,
+    column: str | None = None,
+    document_starts: bool = False,
+    end_of_document: str | None = None,
 ) -> dict[str, Any]:
-    """Encode a text file to a token file, in constant memory whatever their size.
+    """Encode files of text to a token file, in constant memory whatever their size.
 
     The ids are those of the whole text, the same for every number of workers and every chunk size.
-    The files appear under their names when they are complete; after an error there is neither.
+    Files and rows do not join: no token spans two of them. The files appear under their names when
+    they are complete; after an error there is neither, and what they would replace is kept.
 
     Args:
         tokenizer: encodes the text.
-        source: a file of UTF-8 text, read as bytes: line ends and a byte order mark are text.
+        source: a file, a pattern such as `"data/*.txt"`, or several of both, in the order in which
+            they are encoded (those of a pattern sorted). UTF-8 text, JSON lines (`.jsonl`), either
+            of them compressed (`.gz`, `.zst`), or Parquet; see `pretokenization/inputs.py`. Text is
+            read as bytes: line ends and a byte order mark are text.
         destination: FILE.npy; FILE.json is written beside it.
-        num_workers: worker processes, None = one for each core. No more are started than there
-            are chunks.
+        num_workers: threads, or worker processes where the compiled encoder cannot do it all; None
+            = one for each core. No more are started than there are chunks.
         progress: show a progress bar on a terminal.
         overwrite: replace files that exist.
         errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD; `"strict"` refuses them.
         chunk_size: bytes of text encoded at a time.
+        field: of JSON lines, the field that has the text.
+        column: of Parquet, the column that has the text.
+        document_starts: also write FILE.starts.npy, for `load_document_starts`. A document begins
+            with every file of text, with every row, and after every `end_of_document` in the text
+            (`<|endoftext|>`, if there is none and the tokenizer has it). One without a token is
+            none.
+        end_of_document: a special token to put after every row and every file of text that has
+            tokens and does not end with it already.
 
     Returns:
         what FILE.json holds: tokenizer_hash, vocab_size, dtype (uint16, or uint32 where ids reach
-        65,536), num_tokens, num_bytes (of the source), bytes_per_token, source, library_version.
+        65,536), num_tokens, num_bytes (of the text, as it is uncompressed), bytes_per_token,
+        source (a path, or a list of several), library_version; with `document_starts` also
+        num_documents and document_separator (a special token or None), with `end_of_document` that.
 
     Raises:
         FileNotFoundError: there is no such source.
         FileExistsError: a destination exists, and `overwrite` is false.
-        ValueError: the source is empty, a directory, or (`"strict"`) not UTF-8, with the place; the
-            destination does not end in .npy; the vocabulary lacks a byte of the text.
+        ValueError: the source is empty, a directory, damaged, became shorter, lacks the field or
+            column, or is (`"strict"`) not UTF-8, with the place; the destination does not end in
+            .npy, or is a source; `end_of_document` is not a special token; the vocabulary lacks a
+            byte of the text.
+        OSError: a source cannot be read, or the destination not be written (the disk is full).
+        ImportError: a library for the format is missing, named with the command that installs it.
         RuntimeError: a worker process died.
     """
-    source, destination = Path(source), Path(destination)
-    size = _check_source(source)
-    metadata_path = _check_destination(destination, source, overwrite)
+    files = input_files(source, "source")
+    sizes = [file.stat().st_size for file in files]
+    if sum(sizes) == 0:
+        names = ", ".join(map(str, files[:3])) or "source"
+        raise ValueError(f"{names} is empty: there is nothing to encode")
+    destination = Path(destination)
+    _check_destination(destination, files, overwrite, document_starts)
     if errors not in ("replace", "strict"):
         raise ValueError(f"errors is {errors!r}: it must be 'replace' or 'strict'")
     check_chunk_size(chunk_size)
-    dtype = _token_dtype(tokenizer.vocab_size)
-    num_workers = min(resolve_num_workers(num_workers), -(-size // chunk_size))
-    ranges = chunk_ranges(source, chunk_size, tokenizer.special_tokens, tokenizer.pattern)
+    # (For its errors: what can fail should fail before the work, not after it.)
+    cut_into_pieces((file for file in files if not is_plain_text(file)), field=field, column=column)
+    separator = end_of_document
+    if separator is None and END_OF_TEXT in tokenizer.special_tokens:
+        separator = END_OF_TEXT
+    options = _Options(
+        errors,
+        chunk_size,
+        field,
+        column,
+        end_id=_special_id(tokenizer, end_of_document),
+        separator_id=_special_id(tokenizer, separator if document_starts else None),
+    )
+    dtype = token_dtype(tokenizer.vocab_size)
+    num_workers = resolve_num_workers(num_workers)
 
-    num_tokens = num_bytes = 0
-    with (
-        tqdm(
-            total=size,
-            unit="B",
-            unit_scale=True,
-            desc=f"encoding {source.name}",
-            disable=None if progress else True,
-        ) as bar,
-        atomic_writer(destination, "w+b") as file,
+    num_bytes = 0
+    with _new_token_file(destination, dtype, document_starts, options.end_id) as (
+        writer,
+        metadata_file,
     ):
-        header_size = _write_header(file, dtype, 0)
-        for ids, length in _encode_ranges(tokenizer, source, ranges, num_workers, dtype, errors):
-            file.write(ids)
-            num_tokens += len(ids)
-            num_bytes += length
-            bar.update(length)
+        with (
+            tqdm(
+                total=sum(sizes),
+                unit="B",
+                unit_scale=True,
+                desc=f"encoding {files[0].name if len(files) == 1 else f'{len(files):,} files'}",
+                disable=None if progress else True,
+            ) as bar,
+            contextlib.closing(
+                _encode_files(tokenizer, files, sizes, options, num_workers)
+            ) as parts,
+        ):
+            for part in parts:
+                writer.write(part)
+                num_bytes += part.num_bytes
+                bar.update(part.position - bar.n)
+        num_tokens, num_documents = writer.finish()
         if num_tokens == 0:
-            raise ValueError(f"{source} gave no tokens: the pattern matches nothing in it")
-        # Now the length is known. The header is padded, so that it does not grow.
-        file.seek(0)
-        if _write_header(file, dtype, num_tokens) != header_size:
-            raise RuntimeError("the header of the token file changed its size")
-        # Until the new FILE.json is there, the new ids must not stand beside the old one.
-        metadata_path.unlink(missing_ok=True)
-
-    metadata = {
-        "tokenizer_hash": tokenizer.hash(),
-        "vocab_size": tokenizer.vocab_size,
-        "dtype": dtype.name,
-        "num_tokens": num_tokens,
-        "num_bytes": num_bytes,
-        "bytes_per_token": num_bytes / num_tokens,
-        "source": printable_path(source),
-        "library_version": cs336_basics.__version__,
-    }
-    try:
-        write_json(metadata_path, metadata)
-    except BaseException:
-        destination.unlink(missing_ok=True)
-        raise
+            names = ", ".join(map(str, files[:3]))
+            raise ValueError(f"{names} gave no tokens: the pattern matches nothing in it")
+        metadata = {
+            "tokenizer_hash": tokenizer.hash(),
+            "vocab_size": tokenizer.vocab_size,
+            "dtype": dtype.name,
+            "num_tokens": num_tokens,
+            "num_bytes": num_bytes,
+            "bytes_per_token": num_bytes / num_tokens,
+            "source": _names(files),
+            "library_version": cs336_basics.__version__,
+        }
+        if document_starts:
+            metadata["num_documents"] = num_documents
+            metadata["document_separator"] = separator
+        if end_of_document is not None:
+            metadata["end_of_document"] = end_of_document
+        dump_json(metadata, metadata_file)
     return metadata
 
 
@@ -167,11 +239,8 @@ def load_token_file(
                 f"DIR --input FILE --output {path}`"
             )
     metadata = _load_metadata(metadata_path)
-    try:
-        tokens: TokenArray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a whole .npy file: {error}. Encode it again") from error
-    if not isinstance(tokens, np.ndarray) or tokens.ndim != 1 or tokens.dtype.kind != "u":
+    tokens: TokenArray = _load_array(path)
+    if tokens.dtype.kind != "u":
         raise ValueError(f"{path} does not hold one row of unsigned ids: encode it again")
     found = {"dtype": tokens.dtype.name, "num_tokens": len(tokens)}
     for key, value in found.items():
@@ -183,7 +252,7 @@ def load_token_file(
     if tokenizer_hash is not None and metadata["tokenizer_hash"] != tokenizer_hash:
         raise ValueError(
             f"{path} was made by the tokenizer {metadata['tokenizer_hash']}, not by "
-            f"{tokenizer_hash}: load that tokenizer, or encode {metadata['source']} again with this"
+            f"{tokenizer_hash}: load that tokenizer, or encode {_name_of(metadata)} again with this"
         )
     if vocab_size is not None and metadata["vocab_size"] > vocab_size:
         raise ValueError(
@@ -194,33 +263,196 @@ def load_token_file(
     return tokens
 
 
-# --------------------------------------------------------------------- encoding ranges
+def load_document_starts(path: str | os.PathLike[str]) -> Places:
+    """Open the document starts of a token file as a read-only memory map.
+
+    Args:
+        path: FILE.npy, which `encode_file` wrote with `document_starts=True`.
+
+    Returns:
+        places in FILE.npy, of shape (num_documents,), dtype int64, ascending: document i is
+        `tokens[starts[i] : starts[i + 1]]`, the last one goes to the end.
+
+    Raises:
+        FileNotFoundError: FILE.npy, FILE.json or FILE.starts.npy is missing.
+        ValueError: one of them is malformed, they do not belong together, or the file was made
+            without document starts.
+    """
+    path = Path(path)
+    tokens = load_token_file(path)
+    metadata_path, starts_path = _beside(path)
+    num_documents = _load_metadata(metadata_path).get("num_documents")
+    if num_documents is None:
+        raise ValueError(
+            f"{path} was encoded without document starts: encode the text again with "
+            "document_starts=True (--document-starts)"
+        )
+    if not starts_path.is_file():
+        raise FileNotFoundError(f"{starts_path} does not exist: encode the text again")
+    starts: Places = _load_array(starts_path)
+    if starts.dtype != np.int64 or len(starts) != num_documents:
+        raise ValueError(
+            f"{starts_path} holds {len(starts)} places of {starts.dtype}, but {metadata_path.name} "
+            f"says {num_documents} documents: they do not belong together. Encode the text again"
+        )
+    if len(starts) and not (starts[0] == 0 and starts[-1] < len(tokens)):
+        raise ValueError(f"{starts_path} does not fit {path.name}: encode the text again")
+    return starts
 
 
-def _encode_ranges(
+# --------------------------------------------------------------------- encoding
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What `encode_file` was asked for; ids of special tokens are None for none."""
+
+    errors: str
+    chunk_size: int
+    field: str | None
+    column: str | None
+    end_id: int | None
+    separator_id: int | None
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Some texts of the source, and the bytes of it on the disk that are read by then."""
+
+    texts: list[TextPart]
+    position: int
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """The ids of a part of the source.
+
+    Attributes:
+        ids: of shape (n,).
+        begins: a file or row begins with the first of them.
+        places: where in 1..n a document ends, so that another may begin, ascending.
+        num_bytes: of the text.
+        position: the bytes of the source on the disk that are read by then.
+    """
+
+    ids: TokenArray
+    begins: bool
+    places: Places
+    num_bytes: int
+    position: int
+
+
+def _encode_files(
     tokenizer: Tokenizer,
-    source: Path,
-    ranges: Iterator[tuple[int, int]],
+    files: Sequence[Path],
+    sizes: Sequence[int],
+    options: _Options,
     num_workers: int,
-    dtype: np.dtype[Any],
-    errors: str,
-) -> Iterator[tuple[TokenArray, int]]:
-    """Yield the ids of each byte range and its length in bytes, in order."""
-    if num_workers == 1:
-        for start, end in ranges:
-            yield _encode_range(tokenizer, source, start, end, dtype, errors)
+) -> Generator[_Encoded, None, None]:
+    """Yield the ids of all files in order. Closing the generator ends what is under way."""
+    if not tokenizer._is_scanned():
+        num_workers = min(num_workers, -(-sum(sizes) // options.chunk_size))
+        batches = _read_batches(tokenizer, files, sizes, 0, options)
+        yield from _encode_in_processes(tokenizer, batches, options, num_workers)
         return
-    # A tokenizer is too large to send with every range: each worker reads it once.
+    position = 0
+    for is_plain, group in itertools.groupby(
+        zip(files, sizes, strict=True), key=lambda file: is_plain_text(file[0])
+    ):
+        group_files, group_sizes = zip(*group, strict=True)
+        if is_plain:
+            yield from _encode_plain_text(
+                tokenizer, group_files, group_sizes, position, options, num_workers
+            )
+        else:
+            yield from _map_in_threads(
+                lambda batch: _encode_batch(tokenizer, batch, options),
+                _read_batches(tokenizer, group_files, group_sizes, position, options),
+                num_workers,
+                here=lambda batch: sum(len(part.text) for part in batch.texts) > _LARGE_BATCH,
+            )
+        position += sum(group_sizes)
+
+
+def _encode_plain_text(
+    tokenizer: Tokenizer,
+    files: Sequence[Path],
+    sizes: Sequence[int],
+    position: int,
+    options: _Options,
+    num_workers: int,
+) -> Iterator[_Encoded]:
+    """Yield the ids of files of text, which the threads that encode them read, too."""
+    from cs336_basics.tokenizer import _encoder
+
+    size = options.chunk_size
+    special = tokenizer._special_set(tokenizer.special_tokens)
+    blocks = _encoder.FileBlocks(files, sizes, special, tokenizer.pattern, size)
+    first_blocks = set(itertools.accumulate((-(-length // size) for length in sizes), initial=0))
+
+    def encode(block: int) -> tuple[TokenArray, Places, int]:
+        encoded: tuple[TokenArray, Places, int] = tokenizer._native.encode_block(
+            blocks, block, options.errors == "strict", options.separator_id
+        )
+        return encoded
+
+    num_workers = max(1, min(num_workers, len(blocks)))
+    mapped = _map_in_threads(encode, range(len(blocks)), num_workers, cancel=blocks.cancel)
+    try:
+        with contextlib.closing(mapped):
+            for block, (ids, places, num_bytes) in enumerate(mapped):
+                position += num_bytes
+                yield _Encoded(ids, block in first_blocks, places, num_bytes, position)
+    except _encoder.AbsentByteError as error:
+        raise _absent_byte_in_file(files[error.item], error.offset, error.byte) from None
+
+
+def _read_batches(
+    tokenizer: Tokenizer,
+    files: Iterable[Path],
+    sizes: Iterable[int],
+    position: int,
+    options: _Options,
+) -> Iterator[_Batch]:
+    """Yield the texts of files of any kind, about `chunk_size` bytes together."""
+    texts: list[TextPart] = []
+    num_bytes = 0
+    for file, size in zip(files, sizes, strict=True):
+        for part in read_texts(
+            file,
+            tokenizer.special_tokens,
+            tokenizer.pattern,
+            options.errors,
+            field=options.field,
+            column=options.column,
+            block_size=options.chunk_size,
+        ):
+            texts.append(part)
+            num_bytes += len(part.text)
+            if num_bytes >= options.chunk_size:
+                yield _Batch(texts, position + part.position)
+                texts, num_bytes = [], 0
+        position += size
+    if texts:
+        yield _Batch(texts, position)
+
+
+def _encode_in_processes(
+    tokenizer: Tokenizer, batches: Iterable[_Batch], options: _Options, num_workers: int
+) -> Iterator[_Encoded]:
+    if num_workers == 1:
+        for batch in batches:
+            yield _encode_batch(tokenizer, batch, options)
+        return
+    # A tokenizer is too large to send with every batch: each worker reads it once.
     with tempfile.TemporaryDirectory() as directory:
         tokenizer.save(directory)
-        arguments = ((directory, source, start, end, dtype, errors) for start, end in ranges)
-        yield from map_ordered(_encode_range_in_worker, arguments, num_workers)
+        arguments = ((directory, batch, options) for batch in batches)
+        yield from map_ordered(_encode_batch_in_worker, arguments, num_workers)
 
 
-def _encode_range_in_worker(
-    directory: str, source: Path, start: int, end: int, dtype: np.dtype[Any], errors: str
-) -> tuple[TokenArray, int]:
-    return _encode_range(_load_once(directory), source, start, end, dtype, errors)
+def _encode_batch_in_worker(directory: str, batch: _Batch, options: _Options) -> _Encoded:
+    return _encode_batch(_load_once(directory), batch, options)
 
 
 @functools.lru_cache(maxsize=1)
@@ -228,85 +460,360 @@ def _load_once(directory: str) -> Tokenizer:
     return Tokenizer.from_directory(directory)
 
 
-def _encode_range(
-    tokenizer: Tokenizer, source: Path, start: int, end: int, dtype: np.dtype[Any], errors: str
-) -> tuple[TokenArray, int]:
-    """Return the ids of the bytes [start, end) of a file, and the number of those bytes."""
-    data = read_range(source, start, end)
+def _encode_batch(tokenizer: Tokenizer, batch: _Batch, options: _Options) -> _Encoded:
+    """Return the ids of some texts, with the ends of documents where they are known here."""
+    texts = [_valid_utf8(part, options.errors) for part in batch.texts]
+    ids, lengths = _encode_texts(tokenizer, batch.texts, texts)
+    # Where a file or row begins, the one before has ended. Only one that ended before this batch is
+    # not known here: _TokenWriter looks after it.
+    begins = np.array([part.begins for part in batch.texts], bool)
+    places = np.unique((np.cumsum(lengths) - lengths)[begins])
+    places = places[places > 0]
+    if options.end_id is not None:
+        lacking = places[ids[places - 1] != options.end_id]
+        ids = np.insert(ids, lacking, options.end_id)
+        places = places + np.searchsorted(lacking, places, side="right")
+    if options.separator_id is not None:
+        places = np.union1d(places, np.flatnonzero(ids == options.separator_id) + 1)
+    # Bytes that are not UTF-8 count as they are in the file.
+    num_bytes = sum(
+        len(part.text if isinstance(part.text, bytes) else text)
+        for part, text in zip(batch.texts, texts, strict=True)
+    )
+    return _Encoded(ids, batch.texts[0].begins, places, num_bytes, batch.position)
+
+
+def _encode_texts(
+    tokenizer: Tokenizer, parts: list[TextPart], texts: list[bytes]
+) -> tuple[TokenArray, Places]:
+    """Return the ids of texts one after the other, and the number of each."""
+    if tokenizer._is_scanned():
+        from cs336_basics.tokenizer import _encoder
+
+        special = tokenizer._special_set(tokenizer.special_tokens)
+        try:
+            found: tuple[TokenArray, Places]
+            found = tokenizer._native.encode_documents(texts, special, 1)
+            return found
+        except _encoder.AbsentByteError as error:
+            raise _absent_byte_in_text(parts[error.item], texts[error.item], error.offset) from None
+    lists = []
+    for part, text in zip(parts, texts, strict=True):
+        try:
+            lists.append(tokenizer.encode(text.decode()))
+        except ValueError as error:
+            raise ValueError(f"{_where(part)}: {error}") from None
+    ids = np.fromiter(itertools.chain.from_iterable(lists), token_dtype(tokenizer.vocab_size))
+    return ids, np.array([len(one) for one in lists], np.int64)
+
+
+def _valid_utf8(part: TextPart, errors: str) -> bytes:
+    """Return a text as valid UTF-8."""
     try:
-        text = data.decode("utf-8", errors)
+        data = to_utf8(part.text, errors)
+        if isinstance(part.text, str):
+            return data
+        if part.offset is None or errors == "replace":
+            return _checked_utf8(data, errors)
+    except ValueError as error:
+        raise ValueError(f"{part.where}: {error}") from None
+    try:
+        data.decode()
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{source}: byte {data[error.start]:#04x} at offset {start + error.start:,} is not "
-            "valid UTF-8; errors='replace' would read it as U+FFFD"
+            f"{part.where}: byte {data[error.start]:#04x} at offset "
+            f"{part.offset + error.start:,} is not valid UTF-8; errors='replace' would read it as "
+            "U+FFFD"
         ) from None
+    return data
+
+
+def _map_in_threads(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    num_workers: int,
+    *,
+    cancel: Callable[[], object] = lambda: None,
+    here: Callable[[Item], bool] = lambda _: False,
+) -> Generator[Result, None, None]:
+    """Yield `function(item)` for each of `items`, in their order, computed by threads.
+
+    Like `map_ordered`, it reads `items` only a few ahead of the results. Even one worker is a
+    thread: this one waits for Ctrl-C, and whoever takes the results writes them meanwhile.
+
+    Args:
+        function: must give the GIL away, or threads are of no use.
+        cancel: called at the end, also after an error: makes the threads end soon.
+        here: tells which items this thread computes itself.
+    """
+    executor = ThreadPoolExecutor(num_workers)
+    pending: collections.deque[Future[Result]] = collections.deque()
     try:
-        ids = tokenizer.encode(text)
-    except ValueError as error:
-        raise ValueError(f"{source}, the text that begins at byte {start:,}: {error}") from None
-    return np.array(ids, dtype=dtype), end - start
+        for item in items:
+            pending.append(_done(function, item) if here(item) else executor.submit(function, item))
+            if len(pending) > 2 * num_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        cancel()
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
-# --------------------------------------------------------------------- checks and the header
+def _done(function: Callable[[Item], Result], item: Item) -> Future[Result]:
+    future: Future[Result] = Future()
+    try:
+        future.set_result(function(item))
+    except Exception as error:  # it is raised when its turn comes
+        future.set_exception(error)
+    return future
 
 
-def _check_source(source: Path) -> int:
-    """Return the size of a file that holds something."""
-    if not source.exists():
-        raise FileNotFoundError(f"{source} does not exist: name a text file to encode")
-    if not source.is_file() and not source.is_dir():
-        raise ValueError(
-            f"{source} is a pipe or a device, which cannot be read in parts: write it to a file "
-            "first"
-        )
-    if source.is_dir():
-        raise ValueError(f"{source} is a directory: name a text file to encode")
-    if not is_plain_text(source):
-        raise ValueError(
-            f"{source} is not plain text, by its name: unpack it to UTF-8 text, then encode that"
-        )
-    size = source.stat().st_size
-    if size == 0:
-        raise ValueError(f"{source} is empty: there is nothing to encode")
-    return size
+def _where(part: TextPart) -> str:
+    return part.where + (
+        "" if part.offset is None else f", the text that begins at byte {part.offset:,}"
+    )
 
 
-def _check_destination(destination: Path, source: Path, overwrite: bool) -> Path:
-    """Return the path of FILE.json for FILE.npy, after checking that both may be written."""
+def _absent_byte_in_file(path: Path, offset: int, byte: int) -> ValueError:
+    """Return the error for a byte, which is at `offset` of a file, or behind it among others."""
+    with open(path, "rb") as file:
+        start = max(0, offset - 3)
+        file.seek(start)
+        around = file.read(7)
+    where = str(path)
+    if around[offset - start : offset - start + 1] != bytes([byte]):
+        # What stands at the place of bytes that are not UTF-8 is not in the file.
+        return _absent_byte_error(f"{where}, the text that begins at byte {offset:,}", byte)
+    return _absent_byte_error(where, byte, around, offset - start, offset)
+
+
+def _absent_byte_in_text(part: TextPart, text: bytes, offset: int) -> ValueError:
+    """Return the error for the byte at `offset` of what a part was made to be UTF-8."""
+    if part.offset is not None and part.text != text:
+        return _absent_byte_error(_where(part), text[offset])
+    start = max(0, offset - 3)
+    around = text[start : offset + 4]
+    return _absent_byte_error(
+        part.where, text[offset], around, offset - start, offset + (part.offset or 0)
+    )
+
+
+def _absent_byte_error(
+    where: str, byte: int, around: bytes = b"", index: int = 0, place: int | None = None
+) -> ValueError:
+    """Return the error for `around[index]`, which is at byte `place` of a text."""
+    found = ""
+    if place is not None:
+        start = index
+        while start > 0 and around[start] & 0xC0 == 0x80:
+            start -= 1
+        character = around[start : start + 4].decode(errors="replace")[:1]
+        found = f" of {character!r} at byte {place:,}"
+    return ValueError(
+        f"{where}: the vocabulary has no token for the byte {byte:#04x}{found}: add it to the "
+        "vocabulary, or remove the character"
+    )
+
+
+# --------------------------------------------------------------------- writing
+
+
+@contextlib.contextmanager
+def _new_token_file(
+    destination: Path, dtype: np.dtype[Any], document_starts: bool, end_id: int | None
+) -> Iterator[tuple[_TokenWriter, IO[str]]]:
+    """Open a token file for writing: its ids and document starts, and its metadata.
+
+    All appear under their names when the block ends without an exception.
+    """
+    metadata_path, starts_path = _beside(destination)
+    had_starts = _has_starts(metadata_path)
+    committing = False
+    try:
+        # Left from the last to the first: the metadata, without which nothing is loaded, come last.
+        with contextlib.ExitStack() as stack:
+            metadata_file = stack.enter_context(atomic_writer(metadata_path, "w"))
+            starts = None
+            if document_starts:
+                file = stack.enter_context(atomic_writer(starts_path, "w+b"))
+                starts = _ArrayFile(file, starts_path, np.dtype("<i8"))
+            file = stack.enter_context(atomic_writer(destination, "w+b"))
+            ids = _ArrayFile(file, destination, dtype)
+            yield _TokenWriter(ids, starts, end_id), metadata_file
+            with naming(metadata_path):
+                sync_open_file(metadata_file)
+            # All is on the disk; only names change from here on. Until the new FILE.json is there,
+            # the new ids must not stand beside the old one.
+            if metadata_path.exists():
+                metadata_path.unlink()
+                sync_directory(metadata_path.parent)
+            committing = True
+            if had_starts and not document_starts:
+                starts_path.unlink(missing_ok=True)
+    except BaseException:
+        if committing:
+            for path in (metadata_path, destination, *([starts_path] if document_starts else [])):
+                path.unlink(missing_ok=True)
+        raise
+
+
+class _ArrayFile:
+    """A .npy file of one dimension to which arrays are appended.
+
+    Attributes:
+        dtype: of the elements.
+        length: their number so far.
+    """
+
+    def __init__(self, file: IO[bytes], path: Path, dtype: np.dtype[Any]) -> None:
+        self._file = file
+        self._path = path
+        self.dtype = dtype
+        self.length = 0
+        self._sent = 0  # bytes
+        with naming(path):
+            self._header_size = self._write_header()
+
+    def append(self, array: npt.NDArray[Any]) -> None:
+        with naming(self._path):
+            self._file.write(array.data)
+        self.length += len(array)
+        self._start_write_back()
+
+    def finish(self) -> None:
+        """Write the length, now that it is known, and put all on the disk."""
+        with naming(self._path):
+            self._file.seek(0)
+            # The header is padded, so that it does not grow.
+            if self._write_header() != self._header_size:
+                raise RuntimeError(f"the header of {self._path} changed its size")
+            sync_open_file(self._file)
+
+    def _start_write_back(self) -> None:
+        """Let the disk write while the next text is encoded: the fsync at the end is short then."""
+        # Of all that Linux does for this advice only one thing happens to pages that are not on the
+        # disk yet: they are sent there. (Other systems do nothing, or something like it.)
+        pending = self.length * self.dtype.itemsize - self._sent
+        if pending >= _WRITE_BACK_SIZE and hasattr(os, "posix_fadvise"):
+            place = self._file.tell() - pending
+            os.posix_fadvise(self._file.fileno(), place, pending, os.POSIX_FADV_DONTNEED)
+            self._sent += pending
+
+    def _write_header(self) -> int:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": (self.length,),
+        }
+        np.lib.format.write_array_header_1_0(self._file, header)
+        return self._file.tell()
+
+
+class _TokenWriter:
+    """Writes ids, the ends of documents where they are missing, and where documents begin."""
+
+    def __init__(self, ids: _ArrayFile, starts: _ArrayFile | None, end_id: int | None) -> None:
+        self._ids = ids
+        self._starts = starts
+        self._end_id = end_id
+        self._last: int | None = None  # the last id of this file or row, None if it has none
+        self._ended = True  # the next id begins a document
+
+    def write(self, part: _Encoded) -> None:
+        if part.begins:
+            self._end_document()
+        self._write_ids(part.ids, part.places)
+
+    def finish(self) -> tuple[int, int]:
+        """Put all on the disk; return the number of ids and that of document starts."""
+        self._end_document()
+        self._ids.finish()
+        if self._starts is None:
+            return self._ids.length, 0
+        self._starts.finish()
+        return self._ids.length, self._starts.length
+
+    def _end_document(self) -> None:
+        """The end of a file or row."""
+        if self._end_id is not None and self._last not in (None, self._end_id):
+            self._write_ids(np.array([self._end_id], self._ids.dtype), np.empty(0, np.int64))
+        self._last = None
+        self._ended = True
+
+    def _write_ids(self, ids: TokenArray, places: Places) -> None:
+        if not len(ids):
+            return
+        if self._starts is not None:
+            first = [0] if self._ended else []
+            inside = places[places < len(ids)]
+            self._starts.append(self._ids.length + np.concatenate([first, inside]).astype("<i8"))
+            self._ended = len(inside) < len(places)
+        self._ids.append(ids)
+        self._last = int(ids[-1])
+
+
+# --------------------------------------------------------------------- names and checks
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Return the names of FILE.json and FILE.starts.npy for FILE.npy."""
+    return path.with_suffix(".json"), path.with_suffix(".starts.npy")
+
+
+def _check_destination(
+    destination: Path, sources: Iterable[Path], overwrite: bool, document_starts: bool
+) -> None:
+    """Check that FILE.npy and what is written beside it may be written."""
     if destination.suffix != ".npy":
         raise ValueError(f"{destination} does not end in .npy: a token file is a NumPy array")
-    metadata_path = destination.with_suffix(".json")
-    for path in (destination, metadata_path):
+    metadata_path, starts_path = _beside(destination)
+    read = {(file.stat().st_dev, file.stat().st_ino) for file in sources}
+    for path in (destination, metadata_path, *([starts_path] if document_starts else [])):
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a directory: choose another name")
-        if path.exists() and path.samefile(source):
+        if not path.exists():
+            continue
+        if (path.stat().st_dev, path.stat().st_ino) in read:
             raise ValueError(f"{path} would replace the text that is encoded: choose another name")
-        if path.exists() and not overwrite:
+        if not overwrite:
             raise FileExistsError(
                 f"{path} exists: choose another name, or replace it with overwrite=True "
                 "(--overwrite)"
             )
-    return metadata_path
 
 
-def _token_dtype(vocab_size: int) -> np.dtype[Any]:
-    """Return the smallest of uint16 and uint32 that holds every id; little-endian everywhere."""
-    if vocab_size <= 1 << 16:
-        return np.dtype("<u2")
-    if vocab_size <= 1 << 32:
-        return np.dtype("<u4")
-    raise ValueError(f"the greatest id is {vocab_size - 1}: token files hold at most 32 bits")
+def _has_starts(metadata_path: Path) -> bool:
+    """Tell whether the token file that is there now has document starts."""
+    try:
+        return "num_documents" in _load_metadata(metadata_path)
+    except (OSError, ValueError):
+        return False
 
 
-def _write_header(file: IO[bytes], dtype: np.dtype[Any], num_tokens: int) -> int:
-    """Write the header of a .npy file where `file` stands; return where the data begin."""
-    header = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": (num_tokens,),
-    }
-    np.lib.format.write_array_header_1_0(file, header)
-    return file.tell()
+def _special_id(tokenizer: Tokenizer, token: str | None) -> int | None:
+    return None if token is None else tokenizer.special_token_id(token)
+
+
+def _names(files: list[Path]) -> str | list[str]:
+    names = [printable_path(file) for file in files]
+    return names[0] if len(names) == 1 else names
+
+
+def _name_of(metadata: dict[str, Any]) -> str:
+    source = metadata["source"]
+    return str(source) if not isinstance(source, list) else f"its {len(source):,} sources"
+
+
+def _load_array(path: Path) -> npt.NDArray[Any]:
+    """Map a .npy file of one dimension into memory."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a whole .npy file: {error}. Encode it again") from error
+    if not isinstance(array, np.ndarray) or array.ndim != 1:
+        raise ValueError(f"{path} does not hold one row of numbers: encode it again")
+    return array
 
 
 def _load_metadata(path: Path) -> dict[str, Any]:

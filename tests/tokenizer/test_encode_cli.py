@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 
 from cs336_basics.encode import main
-from cs336_basics.tokenizer import load_token_file
-from tests.tokenizer.examples import TRAINING_TEXT, small_tokenizer
+from cs336_basics.tokenizer import load_document_starts, load_token_file
+from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
 
 
 @pytest.fixture
@@ -45,6 +46,38 @@ def test_a_file_is_encoded_and_described(files):
     assert lines["written to"] == str(files / "text.npy")
 
 
+def test_files_of_several_kinds(files, capsys):
+    rows = ["the cat", "", "ate"]
+    (files / "rows.jsonl").write_text("".join(json.dumps({"body": row}) + "\n" for row in rows))
+    command = arguments(files, input=files / "te*.txt")
+    command[command.index("--output") : 0] = [str(files / "rows.jsonl")]
+    more = ["--field", "body", "--document-starts", "--end-of-document", END]
+    assert main([*command, *more]) == 0
+    tokens = load_token_file(files / "text.npy")
+    encode = small_tokenizer().encode
+    assert tokens.tolist() == encode(TRAINING_TEXT + END + "the cat" + END + "ate" + END)
+    starts = load_document_starts(files / "text.npy")
+    assert starts.tolist() == [
+        0,
+        len(encode(TRAINING_TEXT)) + 1,
+        len(tokens)
+        - 2
+        - (len(encode("the cat")) + len(encode("ate")))
+        + len(encode("the cat"))
+        + 1,
+    ]
+    assert "documents        3\n" in capsys.readouterr().out
+
+
+def test_a_row_without_the_field_is_one_line(files, capsys):
+    (files / "rows.jsonl").write_text('{"text": "a"}\n{}\n')
+    assert main([*arguments(files, input=files / "rows.jsonl"), "--field", "text"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "rows.jsonl, the line at byte 14: no field 'text'" in printed
+    assert sorted(path.name for path in files.iterdir()) == ["rows.jsonl", "text.txt", "tokenizer"]
+
+
 def test_overwrite_must_be_said(files, capsys):
     assert main(arguments(files)) == 0
     assert main(arguments(files)) == 1
@@ -56,9 +89,11 @@ def test_overwrite_must_be_said(files, capsys):
     ("changes", "message"),
     [
         ({"tokenizer": "nowhere"}, "nowhere does not exist"),
-        ({"input": "nowhere.txt"}, "nowhere.txt does not exist"),
+        ({"input": "nowhere.txt"}, "'nowhere.txt' does not exist"),
         ({"output": "a.bin"}, "a.bin does not end in .npy"),
         ({"num-workers": 0}, "num_workers is 0"),
+        ({"input": "no*.txt"}, "no file matches the pattern 'no*.txt'"),
+        ({"end-of-document": "<s>"}, "'<s>' is not a special token"),
     ],
 )
 def test_a_mistake_is_answered_in_one_line(files, capsys, changes, message):

@@ -1,0 +1,149 @@
+"""Files that are whole or not there, and what dead writers leave."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import cs336_basics._files as files
+from cs336_basics._files import atomic_writer, write_json
+
+ROOT = Path(__file__).parents[1]
+posix_only = pytest.mark.skipif(os.name != "posix", reason="there leftovers stay")
+
+WRITER = """
+import sys, time
+from cs336_basics._files import atomic_writer
+with atomic_writer(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print("begun", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def start_writer(path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert process.stdout.readline() == b"begun\n"
+    return process
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path):
+    path = tmp_path / "new" / "a.txt"
+    with atomic_writer(path, "w") as file:
+        file.write("é\n")
+        assert not path.exists()
+    assert path.read_bytes() == "é\n".encode()
+    assert os.listdir(path.parent) == ["a.txt"]
+    with pytest.raises(TypeError), atomic_writer(path) as file:
+        file.write("text in a binary file")
+    assert path.read_bytes() == "é\n".encode()
+    assert os.listdir(path.parent) == ["a.txt"]
+
+
+@posix_only
+def test_the_leftovers_of_dead_writers_are_removed(tmp_path):
+    path = tmp_path / "a.[x].npy"
+    with start_writer(path) as process:
+        process.send_signal(signal.SIGKILL)
+    (leftover,) = os.listdir(tmp_path)
+    kept = {".a.[x].npy.tmp", ".a.[x].npy.12345678.tmp.txt", ".b.npy.abcdefgh.tmp", "a.[x].npy.tmp"}
+    for name in kept:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / ".a.[x].npy.zzzzzzzz.tmp").mkdir()  # what cannot be opened is left alone
+    with atomic_writer(path) as file:
+        assert leftover not in os.listdir(tmp_path)
+        file.write(b"whole")
+    assert path.read_bytes() == b"whole"
+    assert set(os.listdir(tmp_path)) == {path.name, *kept, ".a.[x].npy.zzzzzzzz.tmp"}
+
+
+@posix_only
+def test_the_temporary_file_of_a_living_writer_is_kept(tmp_path):
+    path = tmp_path / "a.npy"
+    with start_writer(path) as process:
+        with atomic_writer(path) as file:
+            file.write(b"first")
+        assert path.read_bytes() == b"first"
+        process.communicate(b"\n")
+        assert process.returncode == 0
+    assert path.read_bytes() == b"half"
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
+@posix_only
+def test_many_writers_of_one_name(tmp_path):
+    path = tmp_path / "a.json"
+    failures = []
+
+    def write(number):
+        try:
+            for _ in range(50):
+                write_json(path, [number] * 100)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(set(json.loads(path.read_text()))) == 1
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@posix_only
+def test_a_file_that_is_taken_for_a_leftover_before_it_is_locked(tmp_path, monkeypatch):
+    made = []
+
+    def make(**options):
+        handle, name = mkstemp(**options)
+        made.append(name)
+        if len(made) == 1:
+            os.unlink(name)  # as another writer does in this moment
+        return handle, name
+
+    mkstemp = files.tempfile.mkstemp
+    monkeypatch.setattr(files.tempfile, "mkstemp", make)
+    write_json(tmp_path / "a.json", 1)
+    assert len(made) == 2
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("failing", ["write", "fsync"])
+def test_a_full_disk_is_named(tmp_path, monkeypatch, failing):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "a.json"
+    write_json(path, "old")
+    if failing == "fsync":
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match=r"not written: '.*a\.json'$"):
+            write_json(path, "new")
+    else:
+        resource = pytest.importorskip("resource")
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            # It comes to light when the buffer is written, and again when the file is closed.
+            with pytest.raises(OSError, match=r"not written: '.*a\.json'$"):
+                write_json(path, "new" * 1000)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert json.loads(path.read_text()) == "old"
+    assert os.listdir(tmp_path) == ["a.json"]

@@ -319,17 +319,18 @@ class WordMerger {
         }
         places_.clear();
         ranks_ = {};
-        for (uint32_t i = 0; i < length; ++i) {
-            symbols_[i] = Id(merges_.byte_id(word[i]));
-            if (i) note(i - 1, merges_.byte_rank(word[i - 1], word[i]));
-        }
-        // (A pass that is interrupted by an exception would leave lists behind.)
+        // (What is interrupted by an exception would leave lists behind.)
         struct Cleaner {
             WordMerger& merger;
             ~Cleaner() { merger.forget_lists(); }
         } cleaner{*this};
+        for (uint32_t i = 0; i < length; ++i) {
+            stop_if_cancelled(i);
+            symbols_[i] = Id(merges_.byte_id(word[i]));
+            if (i) note(i - 1, merges_.byte_rank(word[i - 1], word[i]));
+        }
         while (!ranks_.empty()) {
-            if (cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
+            stop_if_cancelled(0);
             const uint32_t rank = ranks_.top();
             ranks_.pop();
             merge_everywhere(rank, length);
@@ -340,14 +341,18 @@ class WordMerger {
 
     void merge_everywhere(uint32_t rank, uint32_t length) {
         pass_.clear();
-        for (uint32_t i = heads_[rank]; i != END; i = places_[i].next) {
+        const uint32_t head = heads_[rank];
+        heads_[rank] = tails_[rank] = END;  // before anything is thrown
+        for (uint32_t i = head; i != END; i = places_[i].next) {
             pass_.push_back(places_[i].place);
+            stop_if_cancelled(pass_.size());
         }
-        heads_[rank] = tails_[rank] = END;
         // Places of different passes may stand in any order.
         if (!std::is_sorted(pass_.begin(), pass_.end())) std::sort(pass_.begin(), pass_.end());
         const Id merged = merges_.merged(rank);
+        size_t done = 0;
         for (const uint32_t place : pass_) {
+            stop_if_cancelled(++done);
             // One of the two symbols may have been merged with another since.
             if (!begins_[place]) continue;
             const uint32_t second = place + span_[place];
@@ -363,6 +368,11 @@ class WordMerger {
             }
             if (third < length) note(place, merges_.rank(merged, symbols_[third]));
         }
+    }
+
+    // Looks at it now and then: a pass over a word of 100 MB takes seconds.
+    void stop_if_cancelled(size_t step) const {
+        if (step % (1 << 16) == 0 && cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
     }
 
     void note(uint32_t place, uint32_t rank) {

@@ -88,10 +88,6 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
         const uint8_t* data
         size_t size
 
-    cdef cppclass EncodedText:
-        size_t num_ids
-        vector[int64_t] ends
-
     Failure encode_to(EncodingWorker&, TextSpan, const SpecialIds&, void*, uint32_t,
                       vector[int64_t]*, size_t&) except +
     Failure encode_word_to(EncodingWorker&, TextSpan, void*, size_t&) except +
@@ -117,19 +113,14 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
         size_t num_blocks()
 
     Failure encode_block(const BlockReader&, size_t, ReadingPlace&, EncodingWorker&, size_t,
-                         const SpecialIds&, cbool, uint32_t, EncodedText&, uint64_t&) except +
+                         const SpecialIds&, cbool, uint32_t, size_t&, vector[int64_t]&,
+                         uint64_t&) except +
 
     cdef cppclass TokenTable:
         TokenTable(const uint8_t*, const int64_t*, size_t) except +
         size_t size()
         size_t check[Id](const Id* ids, size_t count, size_t& num_bytes)
         uint8_t* write[Id](const Id* ids, size_t count, uint8_t* out)
-
-cdef extern from * nogil:
-    """
-    static inline const void* encoded_ids(const cs336::EncodedText& text) { return text.ids.get(); }
-    """
-    const void* encoded_ids(const EncodedText& text)
 
 cdef extern from "<cstring>" namespace "std" nogil:
     void* memcpy(void*, const void*, size_t)
@@ -559,13 +550,13 @@ cdef class Encoder:
         """
         cdef _Worker worker = self.acquire()
         cdef _Place place = blocks.idle.pop() if blocks.idle else _Place()
-        cdef EncodedText result
+        cdef vector[int64_t] found_ends
+        cdef size_t num_ids = 0
         cdef Failure failure
         cdef uint64_t num_bytes = 0
         cdef uint32_t c_separator = ABSENT_ID if separator is None else separator
         cdef uint8_t[::1] out
         cdef int64_t[::1] c_ends
-        cdef size_t i
         blocks.busy.append(worker)
         try:
             if blocks.cancelled:
@@ -574,22 +565,23 @@ cdef class Encoder:
                 with nogil:
                     failure = encode_block(
                         blocks.reader.get()[0], index, place.place, worker.worker.get()[0],
-                        self.id_size, blocks.special.special, strict, c_separator, result,
-                        num_bytes)
+                        self.id_size, blocks.special.special, strict, c_separator, num_ids,
+                        found_ends, num_bytes)
             except RuntimeError:
                 if blocks.cancelled:  # cs336::Cancelled, which has no other name in Python
                     raise KeyboardInterrupt from None
                 raise
             if failure.kind != NONE:
                 raise_failure(failure, blocks.paths)
-            ids = np.empty(result.num_ids, self.dtype)
-            ends = np.empty(result.ends.size(), np.int64)
-            if result.num_ids:
+            ids = np.empty(num_ids, self.dtype)
+            ends = np.empty(found_ends.size(), np.int64)
+            if num_ids:
                 out = ids.view(np.uint8)
-                memcpy(&out[0], encoded_ids(result), result.num_ids * self.id_size)
-            if result.ends.size():
+                with nogil:
+                    memcpy(&out[0], worker.worker.get().output.data(), num_ids * self.id_size)
+            if found_ends.size():
                 c_ends = ends
-                memcpy(&c_ends[0], result.ends.data(), result.ends.size() * sizeof(int64_t))
+                memcpy(&c_ends[0], found_ends.data(), found_ends.size() * sizeof(int64_t))
             return ids, ends, num_bytes
         finally:
             blocks.busy.remove(worker)

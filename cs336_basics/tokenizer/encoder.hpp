@@ -951,11 +951,12 @@ inline std::vector<TextSpan> cut_text(const uint8_t* text, size_t size, size_t b
     return spans;
 }
 
-// Encode a block of a file. Bytes that are not valid UTF-8 are read as U+FFFD, or refused.
+// Encode a block of a file; the ids stand in `worker.output`. Bytes that are not valid UTF-8 are read
+// as U+FFFD, or refused.
 inline Failure encode_block(const BlockReader& reader, size_t block, BlockReader::Place& place,
                             EncodingWorker& worker, size_t id_size, const SpecialIds& special,
-                            bool strict, uint32_t separator, EncodedText& result,
-                            uint64_t& num_bytes) {
+                            bool strict, uint32_t separator, size_t& num_ids,
+                            std::vector<int64_t>& ends, uint64_t& num_bytes) {
     BlockReader::Text text;
     Failure failure = reader.read(block, place, worker.cancelled, text);
     if (failure.kind) return failure;
@@ -970,7 +971,8 @@ inline Failure encode_block(const BlockReader& reader, size_t block, BlockReader
         replace_invalid_utf8(text.data, text.size, replaced);
         valid = {replaced.data(), replaced.size()};
     }
-    failure = encode_text(worker, id_size, valid, special, separator, result);
+    worker.output.reserve((valid.size + OUTPUT_SLACK) * id_size, 0);
+    failure = encode_to(worker, valid, special, worker.output.data(), separator, &ends, num_ids);
     if (failure.kind) {
         failure.file = text.file;
         // Among replaced bytes the place in the file is not known exactly: that of the text is.

@@ -120,6 +120,7 @@ class Tokenizer:
     def _make_encoders(self) -> None:
         """Make the compiled encoder, or where there is none the one in plain Python."""
         self._special_sets: dict[frozenset[str], Any] = {}
+        self._hash: str | None = None
         self._native: Any = None  # an Encoder
         self._python = PythonEncoder(
             self._byte_ids, self._pair_ranks, self._merged_ids, self.cache_size
@@ -194,9 +195,11 @@ class Tokenizer:
 
     def hash(self) -> str:
         """Return a SHA-256 (64 hexadecimal digits) of all that decides which ids a text gets."""
-        return vocab_files.tokenizer_hash(
-            self.vocab, self.merges, self.special_tokens, self.pattern
-        )
+        if self._hash is None:
+            self._hash = vocab_files.tokenizer_hash(
+                self.vocab, self.merges, self.special_tokens, self.pattern
+            )
+        return self._hash
 
     def special_token_id(self, token: str) -> int:
         """Return the id of a special token.
@@ -621,7 +624,7 @@ class Tokenizer:
     # ----------------------------------------------------------------- pickling
 
     def __getstate__(self) -> dict[str, Any]:
-        made_anew = ("_native", "_python", "_special_sets")
+        made_anew = ("_native", "_python", "_special_sets", "_hash")
         return {name: value for name, value in self.__dict__.items() if name not in made_anew}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -262,15 +262,13 @@ def tokenizer_hash(
     The order in which `vocab` and the special tokens are given does not matter, nor whether the
     pattern is given by its name.
     """
-    digest = hashlib.sha256()
-    digest.update(f"pattern {resolve_pattern(pattern)!r}\n".encode())
-    for token_id in sorted(vocab):
-        digest.update(f"token {token_id} {vocab[token_id].hex()}\n".encode())
-    for left, right in merges:
-        digest.update(f"merge {left.hex()} {right.hex()}\n".encode())
-    for token in sorted(token.encode() for token in special_tokens):
-        digest.update(f"special {token.hex()}\n".encode())
-    return digest.hexdigest()
+    # One long text: a call of `update` for every line would take longer than hashing it.
+    lines = [f"pattern {resolve_pattern(pattern)!r}\n"]
+    lines += [f"token {token_id} {vocab[token_id].hex()}\n" for token_id in sorted(vocab)]
+    lines += [f"merge {left.hex()} {right.hex()}\n" for left, right in merges]
+    special = sorted(token.encode() for token in special_tokens)
+    lines += [f"special {token.hex()}\n" for token in special]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def save_tokenizer(

@@ -115,6 +115,7 @@ class Tokenizer:
                 next_id += 1
             self._special_ids[special_token] = token_ids[token]
         self._byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+        self._hash: str | None = None
         self._make_encoders()
 
     def _make_encoders(self) -> None:
@@ -194,9 +195,11 @@ class Tokenizer:
 
     def hash(self) -> str:
         """Return a SHA-256 (64 hexadecimal digits) of all that decides which ids a text gets."""
-        return vocab_files.tokenizer_hash(
-            self.vocab, self.merges, self.special_tokens, self.pattern
-        )
+        if self._hash is None:
+            self._hash = vocab_files.tokenizer_hash(
+                self.vocab, self.merges, self.special_tokens, self.pattern
+            )
+        return self._hash
 
     def special_token_id(self, token: str) -> int:
         """Return the id of a special token.

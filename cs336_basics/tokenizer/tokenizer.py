@@ -115,6 +115,7 @@ class Tokenizer:
                 next_id += 1
             self._special_ids[special_token] = token_ids[token]
         self._byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+        self._hash: str | None = None
         self._make_encoders()
 
     def _make_encoders(self) -> None:

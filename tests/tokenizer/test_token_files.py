@@ -423,6 +423,22 @@ def test_strict_names_the_place_in_files_of_every_kind(tmp_path, out, encoder, c
     assert os.listdir(out) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="there it is left to the system")
+def test_what_is_written_is_sent_to_the_disk_once(source, out, monkeypatch):
+    ranges = []
+    monkeypatch.setattr(token_files, "_WRITE_BACK_SIZE", 100)
+    monkeypatch.setattr(
+        os, "posix_fadvise", lambda _, start, size, __: ranges.append((start, size))
+    )
+    encode_file(small_tokenizer(), source, out / "a.npy", num_workers=1, chunk_size=50)
+    assert len(ranges) > 3
+    assert min(size for _, size in ranges) >= 100
+    ends = [start + size for start, size in ranges]
+    header = (out / "a.npy").stat().st_size - load_token_file(out / "a.npy").nbytes
+    assert [start for start, _ in ranges] == [header, *ends[:-1]]
+    assert ends[-1] <= (out / "a.npy").stat().st_size
+
+
 def test_a_large_document_is_encoded_like_any_other(tmp_path, out, monkeypatch):
     # In this thread, where Ctrl-C is seen.
     monkeypatch.setattr(token_files, "_LARGE_BATCH", 50)

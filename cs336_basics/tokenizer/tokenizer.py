@@ -106,7 +106,7 @@ class Tokenizer:
         token_ids = _index_vocab(self.vocab)
         self._pair_ranks, self._merged_ids = _index_merges(self.merges, token_ids)
         self._special_ids: dict[str, int] = {}
-        next_id = self.vocab_size
+        next_id = max(self.vocab, default=-1) + 1
         for special_token in self.special_tokens:
             token = special_token.encode()
             if token not in token_ids:
@@ -114,8 +114,8 @@ class Tokenizer:
                 self.vocab[next_id] = token
                 next_id += 1
             self._special_ids[special_token] = token_ids[token]
+        self._vocab_size = max(self.vocab, default=-1) + 1
         self._byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
-        self._hash: str | None = None
         self._make_encoders()
 
     def _make_encoders(self) -> None:
@@ -192,7 +192,7 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         """The greatest id plus one: the number of rows that a model's embedding needs."""
-        return max(self.vocab, default=-1) + 1
+        return self._vocab_size
 
     def hash(self) -> str:
         """Return a SHA-256 (64 hexadecimal digits) of all that decides which ids a text gets."""

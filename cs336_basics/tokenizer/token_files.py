@@ -385,7 +385,7 @@ def _encode_plain_text(
     """Yield the ids of files of text, which the threads that encode them read, too."""
     from cs336_basics.tokenizer import _encoder
 
-    size = options.chunk_size
+    size = min(options.chunk_size, max(1, *sizes))  # (C++ cannot count to any number)
     special = tokenizer._special_set(tokenizer.special_tokens)
     blocks = _encoder.FileBlocks(files, sizes, special, tokenizer.pattern, size)
     first_blocks = set(itertools.accumulate((-(-length // size) for length in sizes), initial=0))

@@ -98,7 +98,7 @@ def test_the_bytes_are_the_same_for_every_chunk_size(source, out, special_tokens
     tokenizer = small_tokenizer(special_tokens, pattern)
     encode_file(tokenizer, source, out / "a.npy", num_workers=1)
     expected = (out / "a.npy").read_bytes()
-    for chunk_size in [1, 2, 3, 7, 64, 1000, len(TEXT) - 1, len(TEXT), len(TEXT) + 1]:
+    for chunk_size in [1, 2, 3, 7, 64, 1000, len(TEXT) - 1, len(TEXT), len(TEXT) + 1, 2**64 - 1]:
         encode_file(
             tokenizer, source, out / "a.npy", num_workers=1, chunk_size=chunk_size, overwrite=True
         )

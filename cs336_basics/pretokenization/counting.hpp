@@ -532,6 +532,11 @@ class InputFile {
         return int64_t(done);
     }
 
+    uint64_t size() const {
+        struct stat status;
+        return fstat(descriptor_, &status) ? UINT64_MAX : uint64_t(status.st_size);
+    }
+
     void close() {
         if (descriptor_ >= 0) ::close(descriptor_);
         descriptor_ = -1;
@@ -646,7 +651,9 @@ class BlockReader {
         if (got < 0) return {Failure::SYSTEM, file, from, 0, int(-got), ""};
         view.size += size_t(got);
         if (from + uint64_t(got) < to) {
-            return {Failure::SHORTER, file, from + uint64_t(got), sizes_[file], 0, ""};
+            // The file may end even before what was asked for.
+            const uint64_t end = std::min(from + uint64_t(got), place.file.size());
+            return {Failure::SHORTER, file, end, sizes_[file], 0, ""};
         }
         return {};
     }

@@ -10,6 +10,8 @@ reference before it is timed. Whole processes, threads, and files: `encoder_peer
 """
 
 import json
+import random
+import string
 from functools import cache
 
 import pytest
@@ -173,4 +175,39 @@ def test_decode(benchmark, corpus, encoder):
     decode = tokenizer.decode if encoder == "compiled" else peer.decode
     benchmark.group = f"decode ten million ids, {corpus}"
     text = benchmark.pedantic(decode, args=(ids,), rounds=3)
+    record(benchmark, len(text.encode()), len(ids))
+
+
+LONG_WORDS = {
+    "a": "a", "ab": "ab", "blanks": " ", "line ends": "\n", "an emoji": "\N{PARTY POPPER}",
+    "letters at random": None,
+}  # fmt: skip
+
+
+@cache
+def hostile_vocabulary():
+    """A vocabulary whose merges join all of these."""
+    counts = {(unit * 500).encode(): 10 for unit in LONG_WORDS.values() if unit}
+    letters = random.Random(2)
+    for _ in range(500):
+        counts["".join(letters.choices(string.ascii_lowercase, k=200)).encode()] = 1
+    return TRAINERS["native"]().train_from_counts(counts, 5_000)
+
+
+@pytest.mark.parametrize("size", [1_000_000, 10_000_000])
+@pytest.mark.parametrize("word", LONG_WORDS)
+def test_long_word(benchmark, word, size):
+    """One pre-token of a megabyte, and of ten: the time should grow tenfold, not a hundredfold."""
+    tokenizer = Tokenizer(*hostile_vocabulary(), cache_size=0)
+    unit = LONG_WORDS[word]
+    if unit is None:
+        text = "".join(random.Random(1).choices(string.ascii_lowercase, k=size))
+    else:
+        text = unit * (size // len(unit.encode()))
+    part = text[:2_000]
+    assert tokenizer.encode(part) == encode_text(part, tokenizer.vocab, tokenizer.merges)
+    same = tokenizer.decode_bytes(tokenizer.encode_array(text)) == text.encode()
+    assert same
+    benchmark.group = f"encode one word, {word}"
+    ids = benchmark.pedantic(tokenizer.encode_array, args=(text,), rounds=3)
     record(benchmark, len(text.encode()), len(ids))

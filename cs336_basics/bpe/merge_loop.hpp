@@ -40,9 +40,8 @@
 #include <utility>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "../pretokenization/huge_pages.hpp"
+
 
 #if defined(__GNUC__) || defined(__clang__)
 #define CS336_PREFETCH_FOR_WRITE(address) __builtin_prefetch((address), 1)
@@ -55,19 +54,6 @@ namespace cs336 {
 inline double seconds_now() {
     using namespace std::chrono;
     return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
-// Ask for huge pages for memory that is not touched yet: small ones cost a fault for every 4 KiB.
-inline void ask_for_huge_pages(void* memory, size_t num_bytes) {
-#if defined(__linux__)
-    constexpr uintptr_t HUGE_PAGE = uintptr_t{2} << 20;
-    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
-    const uintptr_t first = (start + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    const uintptr_t last = (start + num_bytes) / HUGE_PAGE * HUGE_PAGE;
-    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-#else
-    (void)memory, (void)num_bytes;
-#endif
 }
 
 struct MergeOptions {

@@ -25,10 +25,12 @@
 #include <memory>
 #include <queue>
 #include <stdexcept>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "../pretokenization/counting.hpp"
+#include "../pretokenization/huge_pages.hpp"
 #include "../pretokenization/scanner.hpp"
 #include "../pretokenization/utf8.hpp"
 #include "../pretokenization/word_table.hpp"
@@ -74,6 +76,7 @@ class Merges {
             merged_[rank] = Id(merges[3 * rank + 2]);
         }
         in_order_ = ranks_grow(merges, num_merges);
+        find_joins(byte_ids, merges, num_merges);
         byte_ranks_.resize(1 << 16);
         for (int left = 0; left < 256; ++left) {
             for (int right = 0; right < 256; ++right) {
@@ -99,6 +102,11 @@ class Merges {
     uint32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }
     uint32_t byte_rank(uint8_t left, uint8_t right) const {
         return byte_ranks_[size_t(left) << 8 | right];
+    }
+    // Whether any merge joins a token that ends with `left` and one that begins with `right`: if
+    // none does, what stands on both sides merges without the other.
+    bool joins(uint8_t left, uint8_t right) const {
+        return joins_[left][right >> 6] >> (right & 63) & 1;
     }
     bool has_all_bytes() const { return has_all_bytes_; }
     size_t size() const { return merged_.size(); }
@@ -146,7 +154,28 @@ class Merges {
         return true;
     }
 
+    void find_joins(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges) {
+        // id -> first and last byte. Merges in any order may need several rounds; one that is never
+        // reached joins nothing.
+        std::unordered_map<uint32_t, std::pair<uint8_t, uint8_t>> ends;
+        for (int byte = 0; byte < 256; ++byte) {
+            if (byte_ids[byte] != ABSENT_ID) ends[byte_ids[byte]] = {uint8_t(byte), uint8_t(byte)};
+        }
+        for (bool found = true; found;) {
+            found = false;
+            for (size_t rank = 0; rank < num_merges; ++rank) {
+                const auto left = ends.find(merges[3 * rank]), right = ends.find(merges[3 * rank + 1]);
+                if (left == ends.end() || right == ends.end()) continue;
+                const uint8_t last = left->second.second, first = right->second.first;
+                joins_[last][first >> 6] |= uint64_t{1} << (first & 63);
+                const auto joined = std::make_pair(left->second.first, right->second.second);
+                found |= ends.emplace(merges[3 * rank + 2], joined).second && !in_order_;
+            }
+        }
+    }
+
     uint32_t byte_ids_[256];
+    uint64_t joins_[256][4] = {};
     bool has_all_bytes_;
     int bits_;
     std::vector<Slot> slots_;
@@ -172,6 +201,19 @@ class WordMerger {
                 if (merges_.byte_id(word[i]) == ABSENT_ID) throw AbsentByte{word + i};
             }
         }
+        if (length <= 16) return merge_part(word, length, out);
+        // A long word mostly falls into parts that no merge can join.
+        size_t start = 0;
+        for (size_t i = 1; i < length; ++i) {
+            if (merges_.joins(word[i - 1], word[i])) continue;
+            out = merge_part(word + start, i - start, out);
+            start = i;
+        }
+        return merge_part(word + start, length - start, out);
+    }
+
+  private:
+    Id* merge_part(const uint8_t* word, size_t length, Id* out) {
         // The places of a short word are packed with a rank into 31 bits.
         if (length <= 64 && merges_.in_order() && merges_.size() < size_t{1} << 23) {
             if (length == 1) {
@@ -193,7 +235,6 @@ class WordMerger {
         return merge_long(word, uint32_t(length), out);
     }
 
-  private:
     static constexpr uint32_t END = UINT32_MAX;
     static constexpr int32_t CLOSED = INT32_MAX;
 
@@ -310,14 +351,16 @@ class WordMerger {
     // and adds at most two pairs, so that all passes together visit at most three places a byte.
     // Right for merges in any order: new pairs wait for the end of the pass.
     Id* merge_long(const uint8_t* word, uint32_t length, Id* out) {
-        symbols_.resize(length);
-        span_.assign(length, 1);
-        begins_.assign(length, 1);
+        set_size(symbols_, length, Id(0));
+        set_size(span_, length, uint32_t(1));
+        set_size(begins_, length, uint8_t(1));
         if (heads_.empty()) {
             heads_.assign(merges_.size(), END);
             tails_.assign(merges_.size(), END);
         }
         places_.clear();
+        places_.reserve(length);  // most bytes begin a pair
+        ask_for_huge_pages(places_.data(), places_.capacity() * sizeof(Place));
         ranks_ = {};
         // (What is interrupted by an exception would leave lists behind.)
         struct Cleaner {
@@ -368,6 +411,16 @@ class WordMerger {
             }
             if (third < length) note(place, merges_.rank(merged, symbols_[third]));
         }
+    }
+
+    // Fill an array, for which large pages are asked before it is touched: with small ones a word
+    // of 10 MB took twelve times as long as one of 1 MB.
+    template <class T>
+    static void set_size(std::vector<T>& array, uint32_t size, T value) {
+        array.clear();
+        array.reserve(size);
+        ask_for_huge_pages(array.data(), size_t(size) * sizeof(T));
+        array.assign(size, value);
     }
 
     // Looks at it now and then: a pass over a word of 100 MB takes seconds.

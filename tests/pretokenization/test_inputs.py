@@ -1,5 +1,6 @@
 """Compressed text, JSON lines, Parquet and texts in memory: the counts of the documents, always."""
 
+import functools
 import gzip
 import json
 import os
@@ -260,6 +261,8 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
         text=True,
         start_new_session=True,
         cwd=ROOT,
+        # What runs the tests may ignore SIGINT, as a shell does for what it puts in the background.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout.readline() == "begun\n"
         time.sleep(1.5)

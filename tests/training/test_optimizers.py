@@ -292,7 +292,8 @@ def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
     result = left.T @ orthogonalize(matrix) @ right.T  # diagonal, if the vectors are kept
     lifted = torch.diagonal(result)
     assert_close(result - torch.diag(lifted), torch.zeros_like(result), atol=1e-5, rtol=0)
-    assert ((lifted[inside] > 0.67) & (lifted[inside] < 1.14)).all()
+    # Five steps of the polynomial take 1 / 500 ... 1 to 0.682 ... 1.202.
+    assert ((lifted[inside] > 0.68) & (lifted[inside] < 1.21)).all()
     # The size of the matrix does not matter, only its directions.
     assert_close(orthogonalize(1000 * matrix), orthogonalize(matrix), atol=1e-4, rtol=1e-4)
 

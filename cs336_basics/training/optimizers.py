@@ -239,7 +239,7 @@ def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
     U S V^T becomes about U V^T, the nearest matrix with orthonormal rows or columns, by matrix
     products alone: each step applies the polynomial a s + b s^3 + c s^5 to all singular values.
     Jordan's coefficients trade exactness for speed: after five steps, singular values that were
-    above about 1/500 of the matrix's Frobenius norm lie between 0.68 and 1.14, which trains as
+    above about 1/500 of the matrix's Frobenius norm lie between 0.68 and 1.21, which trains as
     well as 1. A matrix of zeros stays what it is.
     """
     a, b, c = 3.4445, -4.7750, 2.0315

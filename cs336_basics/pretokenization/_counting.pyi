@@ -16,6 +16,7 @@ def count_files(
     block_size: int,
     progress_callback: Callable[[int], object] | None = None,
     method: str | None = None,
+    most_own_words: int = ...,
 ) -> Arrays: ...
 
 class TextCounter:

@@ -51,7 +51,7 @@ cdef extern from "counting.hpp" namespace "cs336" nogil:
     int MEMORY "cs336::Failure::MEMORY"
 
     cdef cppclass FileCounting:
-        FileCounting(vector[string], vector[uint64_t], Splitting, int, size_t) except +
+        FileCounting(vector[string], vector[uint64_t], Splitting, int, size_t, size_t) except +
         void start_counting() except +
         void start_merging() except +
         void finish_merging() except +
@@ -77,6 +77,9 @@ cdef extern from "counting.hpp" namespace "cs336" nogil:
 # How often a waiting main thread looks for Ctrl-C and reports progress.
 cdef int STEP_MILLISECONDS = 50
 
+# A table of so many words takes 32 MB.
+MOST_OWN_WORDS = 700_000
+
 
 cdef Splitting make_splitting(special_tokens, pattern, errors, method) except *:
     cdef Splitting splitting
@@ -100,13 +103,15 @@ cdef Splitting make_splitting(special_tokens, pattern, errors, method) except *:
 
 
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
-                progress_callback=None, method=None):
+                progress_callback=None, method=None, most_own_words=MOST_OWN_WORDS):
     """Count the pre-tokens of files with threads; see `word_counts.count_words_native`.
 
     Args:
         paths: files.
         sizes: their sizes in bytes; what a file holds beyond is not read.
         progress_callback: called every now and then with the number of bytes that are done.
+        most_own_words: distinct words that a thread counts in a table of its own, about; then they
+            are added to a table that all threads share.
 
     Returns:
         `(data, offsets, counts)`, the arrays of a WordCounts.
@@ -124,7 +129,8 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         c_paths.push_back(<string>os.fsencode(name))
         c_sizes.push_back(size)
     num_workers, block_size = min(num_workers, 1 << 16), min(block_size, 1 << 48)
-    job.reset(new FileCounting(c_paths, c_sizes, splitting, num_workers, block_size))
+    job.reset(new FileCounting(
+        c_paths, c_sizes, splitting, num_workers, block_size, most_own_words))
     try:
         job.get().start_counting()
         finish_phase(job.get(), names, progress_callback)

@@ -669,8 +669,9 @@ class BlockReader {
 class FileCounting {
   public:
     FileCounting(std::vector<std::string> paths, std::vector<uint64_t> sizes, Splitting splitting,
-                 int num_threads, size_t block_size)
-        : splitting_(std::move(splitting)),
+                 int num_threads, size_t block_size, size_t most_own_words)
+        : most_own_words_(most_own_words),
+          splitting_(std::move(splitting)),
           reader_(splitting_.tokens, !splitting_.cl100k, std::move(paths), std::move(sizes),
                   block_size) {
         num_threads_ = int(std::max<size_t>(1, std::min(size_t(num_threads), reader_.num_blocks())));
@@ -687,7 +688,13 @@ class FileCounting {
     void start_merging() {
         crew_.join();
         std::vector<WordTable*> tables;
+        if (shared_.size()) tables.push_back(&shared_);
         for (auto& worker : workers_) {
+            // Where there is a shared table, most words of the others are in it, too.
+            if (shared_.size()) {
+                worker->table.add_to(shared_);
+                worker->table = WordTable();
+            }
             tables.push_back(&worker->table);
             worker->place.buffer = Buffer();  // a text without a cut would still be held whole
         }
@@ -701,6 +708,7 @@ class FileCounting {
     // Between merging and writing: the sizes of the arrays.
     void finish_merging() {
         crew_.join();
+        shared_.clear_entries();
         for (auto& worker : workers_) worker->table.clear_entries();
         words_.place_parts();
     }
@@ -741,15 +749,25 @@ class FileCounting {
         if (invalid < text.size) {
             return {Failure::NOT_UTF8, text.file, text.offset + invalid, 0, text.data[invalid], ""};
         }
+        // Tables of the threads' own hold mostly the same words. They stay small, so that memory
+        // follows the number of distinct words, whatever the share of the text that each has seen.
+        if (worker.table.size() > most_own_words_) {
+            std::lock_guard<std::mutex> lock(shared_mutex_);
+            worker.table.add_to(shared_);
+            worker.table.clear();
+        }
         bytes_done_.fetch_add(text.num_bytes, std::memory_order_relaxed);
         return {};
     }
 
+    const size_t most_own_words_;
     const Splitting splitting_;
     const BlockReader reader_;
     int num_threads_;
     std::atomic<uint64_t> bytes_done_{0};
     std::vector<std::unique_ptr<Worker>> workers_;
+    WordTable shared_;
+    std::mutex shared_mutex_;
     FlatWords words_;
     Crew crew_;  // the last member: its threads end before anything goes that they use
 };

@@ -254,6 +254,28 @@ class WordTable {
         }
     }
 
+    // Add all words to another table, in the order of their hashes, which is the order of its places.
+    void add_to(WordTable& other) const {
+        constexpr size_t AHEAD = 16;
+        // Words that come in the order of their places would fill the first part of a table that is
+        // too small, long before the whole is full enough to grow.
+        other.reserve(other.size_ + size_);
+        for (size_t i = 0; i < entries_.size(); ++i) {
+            if (i + AHEAD < entries_.size() && entries_[i + AHEAD].count) {
+                CS336_PREFETCH(&other.entries_[entries_[i + AHEAD].hash >> other.shift_]);
+            }
+            const WordEntry& entry = entries_[i];
+            if (entry.count) other.add({entry.low, entry.high, entry.hash}, entry.count);
+        }
+    }
+
+    // Forget all words; the table keeps its size.
+    void clear() {
+        for (size_t i = 0; i < entries_.size(); ++i) entries_[i].count = 0;
+        size_ = 0;
+        arena_ = Arena();
+    }
+
     // Append the entries of range `part` of 2^part_bits equal ranges of hashes, sorted by hash, then
     // by bytes.
     void collect(uint64_t part, int part_bits, std::vector<WordEntry>& out) const;
@@ -312,8 +334,17 @@ class WordTable {
         if (++size_ > 3 * (size_t{1} << (bits_ - 2))) grow();
     }
 
-    void grow() {
-        for (int bits = bits_ + 1;; ++bits) {
+    // Make room for that many words.
+    void reserve(size_t words) {
+        int bits = bits_;
+        while (words > 3 * (size_t{1} << (bits - 2))) ++bits;
+        if (bits > bits_) grow_to(bits);
+    }
+
+    void grow() { grow_to(bits_ + 1); }
+
+    void grow_to(int least_bits) {
+        for (int bits = least_bits;; ++bits) {
             EntryArray<WordEntry> larger(slots(bits));
             if (move_to(larger, bits)) {
                 entries_ = std::move(larger);

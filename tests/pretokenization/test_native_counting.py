@@ -1,5 +1,6 @@
 """Counting in threads: the counts of the reference for every cut, thread and kind of input."""
 
+import itertools
 import pickle
 import random
 import signal
@@ -200,6 +201,30 @@ def test_empty_files_count_nothing(tmp_path):
     counts = count_words_native(path)
     assert counts == {}
     assert len(counts) == counts.total == 0
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
+@pytest.mark.parametrize("most_own_words", [0, 1, 7, 100])
+def test_a_shared_table_changes_nothing(tmp_path, num_workers, most_own_words):
+    paths = []
+    for number in range(3):
+        path = tmp_path / f"{number}.txt"
+        # Short words and long ones, in all files and in one only.
+        letters = ["".join(pair) for pair in itertools.product("abcdefghijklmn", repeat=2)]
+        words = [f" word{pair}" for pair in letters]
+        words += [f" {'long' * 9}{'xyz'[number]}{pair}" for pair in letters]
+        path.write_bytes("".join(words * 3).encode() + HOSTILE)
+        paths.append(path)
+    sizes = [path.stat().st_size for path in paths]
+    request = (paths, sizes, [], "gpt2", num_workers, "replace", 256)
+    data, offsets, counts = _counting.count_files(*request, most_own_words=most_own_words)
+    found = {
+        data[start:end].tobytes(): count
+        for start, end, count in zip(offsets, offsets[1:], counts.tolist(), strict=False)
+    }
+    assert found == dict(count_words_native(paths, num_workers=1))
+    assert found[b" wordac"] == 9
+    assert found[b" " + b"long" * 9 + b"zen"] == 3
 
 
 @pytest.fixture

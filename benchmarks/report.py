@@ -3,8 +3,9 @@
     pytest benchmarks --benchmark-only --benchmark-json=benchmarks/results/latest.json
     python benchmarks/report.py benchmarks/results/latest.json
 
-The tables replace what stands between `<!-- benchmarks:begin -->` and `<!-- benchmarks:end -->` in
-README.md; the plot is benchmarks/results/trainers.svg.
+All tables go to benchmarks/results/tables.md. Those of the most real of the corpora that say most
+replace what stands between `<!-- benchmarks:begin -->` and `<!-- benchmarks:end -->` in README.md.
+The plot is benchmarks/results/trainers.svg.
 """
 
 import argparse
@@ -16,6 +17,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 PLOT = HERE / "results" / "trainers.svg"
+TABLES = HERE / "results" / "tables.md"
+# What the README shows: beginnings of group names, for the first of the corpora that was measured.
+SHOWN = ("end to end", "count", "encode, ", "encode a document of 1,000 ", "decode")
+CORPORA = ("owt", "tinystories", "sample")
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 
 
@@ -39,10 +44,17 @@ def main():
         "```",
         "",
     ]
+    corpus = next((c for c in CORPORA if any(f" {c}-" in group for group in groups)), "")
+    PLOT.parent.mkdir(exist_ok=True)
+    everything = list(lines)
     for group, benchmarks in groups.items():
-        lines += table(group, benchmarks)
+        everything += table(group, benchmarks)
+        if group.startswith(SHOWN) and f" {corpus}-" in group:
+            lines += table(group, benchmarks)
+    TABLES.write_text("# Benchmark results\n\n" + "\n".join(everything), encoding="utf-8")
     plot({g: b for g, b in groups.items() if g.startswith("merge loop")})
     lines += [f"![Merge loop of each trainer]({PLOT.relative_to(README.parent)})", ""]
+    lines += [f"All tables: [{TABLES.name}]({TABLES.relative_to(README.parent)}).", ""]
 
     text = README.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
@@ -50,7 +62,7 @@ def main():
     head, rest = text.split(BEGIN, 1)
     tail = rest.split(END, 1)[1]
     README.write_text(head + BEGIN + "\n" + "\n".join(lines) + END + tail, encoding="utf-8")
-    print(f"{len(groups)} tables written to {README}, plot to {PLOT}")
+    print(f"{len(groups)} tables written to {TABLES}, some to {README}, plot to {PLOT}")
 
 
 def table(group, benchmarks):

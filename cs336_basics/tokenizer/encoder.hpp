@@ -1041,21 +1041,24 @@ class TokenTable {
   public:
     // Token i is data[offsets[i], offsets[i + 1]); an empty one is an id without a token.
     TokenTable(const uint8_t* data, const int64_t* offsets, size_t num_ids)
-        : data_(data, data + offsets[num_ids]), offsets_(offsets, offsets + num_ids + 1) {
+        : data_(data, data + offsets[num_ids]) {
+        if (data_.size() > UINT32_MAX) throw std::length_error("the tokens take more than 4 GiB");
         data_.resize(data_.size() + 16);
+        spans_.reserve(num_ids);
+        for (size_t id = 0; id < num_ids; ++id) {
+            spans_.push_back({uint32_t(offsets[id]), uint32_t(offsets[id + 1] - offsets[id])});
+        }
     }
 
-    size_t size() const { return offsets_.size() - 1; }
-    size_t length(size_t id) const { return size_t(offsets_[id + 1] - offsets_[id]); }
-    const uint8_t* token(size_t id) const { return data_.data() + offsets_[id]; }
+    size_t size() const { return spans_.size(); }
 
     // The place of the first id that has no token; `count` if all have one. Adds up their bytes.
     template <class Id>
     size_t check(const Id* ids, size_t count, size_t& num_bytes) const {
         size_t sum = 0;
         for (size_t i = 0; i < count; ++i) {
-            if (size_t(ids[i]) >= size() || length(ids[i]) == 0) return i;
-            sum += length(ids[i]);
+            if (size_t(ids[i]) >= size() || spans_[ids[i]].length == 0) return i;
+            sum += spans_[ids[i]].length;
         }
         num_bytes += sum;
         return count;
@@ -1065,18 +1068,22 @@ class TokenTable {
     template <class Id>
     uint8_t* write(const Id* ids, size_t count, uint8_t* out) const {
         for (size_t i = 0; i < count; ++i) {
-            const uint8_t* bytes = token(ids[i]);
-            const size_t size = length(ids[i]);
+            const Span span = spans_[ids[i]];
+            const uint8_t* bytes = data_.data() + span.offset;
             std::memcpy(out, bytes, 16);
-            if (size > 16) std::memcpy(out + 16, bytes + 16, size - 16);
-            out += size;
+            if (span.length > 16) std::memcpy(out + 16, bytes + 16, span.length - 16);
+            out += span.length;
         }
         return out;
     }
 
   private:
+    struct Span {
+        uint32_t offset, length;
+    };
+
     std::vector<uint8_t> data_;
-    std::vector<int64_t> offsets_;
+    std::vector<Span> spans_;
 };
 
 }  // namespace cs336

@@ -22,6 +22,7 @@ from cs336_basics.tokenizer.reference import encode_text, merge_pretoken
 from tests.tokenizer.examples import (
     BYTES,
     END,
+    FRAGMENTS,
     SPECIALS,
     TRAINING_TEXT,
     data_file,
@@ -448,3 +449,27 @@ def test_real_text_gets_the_ids_of_the_reference(trained, vocab_size, pattern, n
     assert tokenizer.encode(text) == expected
     assert tokenizer.encode_array(text, num_workers=2).tolist() == expected
     assert tokenizer.decode(expected) == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("trained", "vocab_size", "pattern"),
+    [
+        ("tinystories_train.txt", 10_000, "gpt2"),
+        ("multi_zh_wiki.txt", 32_000, "gpt2"),
+        ("code_python.txt", 32_000, "cl100k"),
+    ],
+)
+def test_many_random_texts_get_the_ids_of_the_reference(trained, vocab_size, pattern):
+    tokenizer = trained_on(trained, vocab_size, pattern)
+    reference_encoder = RememberedReference(tokenizer)
+    chooser = random.Random(vocab_size)
+    fragments = [*FRAGMENTS, " the", "ing", "def ", "中国", "的", "1234", "    "]
+    for _ in range(200_000):
+        text = "".join(chooser.choice(fragments) for _ in range(chooser.randint(1, 20)))
+        if chooser.random() < 0.2:
+            place = chooser.randrange(len(text) + 1)
+            code = chooser.randrange(0x110000 - 0x800)
+            code += 0x800 * (code >= 0xD800)
+            text = text[:place] + chr(code) + text[place:]
+        assert tokenizer.encode(text) == reference_encoder.encode(text)

@@ -3,7 +3,7 @@
     pytest benchmarks --benchmark-only --benchmark-json=benchmarks/results/latest.json
     python benchmarks/report.py benchmarks/results/latest.json
 
-All tables go to benchmarks/results/tables.md. Those of the most real of the corpora that say most
+All tables go to benchmarks/results/tables.md. Those that say most, for the most usual of the corpora,
 replace what stands between `<!-- benchmarks:begin -->` and `<!-- benchmarks:end -->` in README.md.
 The plot is benchmarks/results/trainers.svg.
 """
@@ -20,7 +20,7 @@ PLOT = HERE / "results" / "trainers.svg"
 TABLES = HERE / "results" / "tables.md"
 # What the README shows: beginnings of group names, for the first of the corpora that was measured.
 SHOWN = ("end to end", "count", "encode, ", "encode a document of 1,000 ", "decode")
-CORPORA = ("owt", "tinystories", "sample")
+CORPORA = ("tinystories", "owt", "sample")
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 
 

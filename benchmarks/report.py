@@ -3,9 +3,9 @@
     pytest benchmarks --benchmark-only --benchmark-json=benchmarks/results/latest.json
     python benchmarks/report.py benchmarks/results/latest.json
 
-All tables go to benchmarks/results/tables.md. Those that say most, for the most usual of the corpora,
-replace what stands between `<!-- benchmarks:begin -->` and `<!-- benchmarks:end -->` in README.md.
-The plot is benchmarks/results/trainers.svg.
+All tables go to benchmarks/results/tables.md. Those that say most, for one of the corpora, replace
+what stands between `<!-- benchmarks:begin -->` and `<!-- benchmarks:end -->` in README.md. The plot
+is benchmarks/results/trainers.svg.
 """
 
 import argparse

@@ -23,6 +23,8 @@
 #include <sys/mman.h>
 #endif
 
+#include "huge_pages.hpp"
+
 #if defined(__GNUC__)
 #define CS336_PREFETCH(address) __builtin_prefetch(address, 1)
 #else
@@ -136,7 +138,7 @@ class EntryArray {
             const uintptr_t aligned =
                 (reinterpret_cast<uintptr_t>(memory) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
             entries_ = reinterpret_cast<Entry*>(aligned);
-            madvise(entries_, num_bytes, MADV_HUGEPAGE);
+            ask_for_huge_pages(entries_, num_bytes);
             return;
         }
 #endif

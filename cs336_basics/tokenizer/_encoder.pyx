@@ -19,7 +19,6 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
-from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization._scanner import default_method, scanned_pattern
@@ -338,10 +337,6 @@ cdef class Encoder:
         worker.worker.get().output.trim(KEPT_OUTPUT)
         worker.worker.get().cancelled = False
         self.idle.append(worker)
-
-    def forget_words(self):
-        """Free what is remembered of words."""
-        self.idle.clear()
 
     # ------------------------------------------------------------------ lists of ids
 

@@ -885,11 +885,10 @@ inline std::unique_ptr<EncoderBase> make_encoder(
 
 // --- many texts ----------------------------------------------------------------------------------
 
-// The ids of one text, and what the separators among them say of documents.
+// The ids of one text.
 struct EncodedText {
     std::unique_ptr<uint8_t[]> ids;
     size_t num_ids = 0;
-    std::vector<int64_t> ends;
 };
 
 struct TextSpan {
@@ -923,10 +922,10 @@ inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, 
 
 // Encode a text (valid UTF-8) into memory of its own.
 inline Failure encode_text(EncodingWorker& worker, size_t id_size, TextSpan text,
-                           const SpecialIds& special, uint32_t separator, EncodedText& result) {
+                           const SpecialIds& special, EncodedText& result) {
     worker.output.reserve((text.size + OUTPUT_SLACK) * id_size, 0);
-    const Failure failure = encode_to(worker, text, special, worker.output.data(), separator,
-                                      &result.ends, result.num_ids);
+    const Failure failure = encode_to(worker, text, special, worker.output.data(), ABSENT_ID,
+                                      nullptr, result.num_ids);
     if (failure.kind) return failure;
     result.ids.reset(new uint8_t[result.num_ids * id_size + 1]);
     std::memcpy(result.ids.get(), worker.output.data(), result.num_ids * id_size);
@@ -946,8 +945,8 @@ class BatchEncoding {
 
     void start() {
         crew_.start(int(workers_.size()), texts_.size(), [this](int thread, size_t i) {
-            Failure failure = encode_text(*workers_[thread], id_size_, texts_[i], special_, ABSENT_ID,
-                                          results_[i]);
+            Failure failure =
+                encode_text(*workers_[thread], id_size_, texts_[i], special_, results_[i]);
             failure.file = i;
             return failure;
         });

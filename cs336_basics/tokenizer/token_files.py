@@ -48,7 +48,7 @@ from cs336_basics.pretokenization.inputs import (
 )
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.word_counts import input_files
-from cs336_basics.tokenizer.tokenizer import Tokenizer, _checked_utf8, token_dtype
+from cs336_basics.tokenizer.tokenizer import TokenArray, Tokenizer, checked_utf8, token_dtype
 
 DEFAULT_CHUNK_SIZE = 2 << 20
 """Bytes of text encoded at a time: enough to hide the cost of handing them out."""
@@ -72,7 +72,6 @@ _LARGE_BATCH = 16 << 20
 
 _WRITE_BACK_SIZE = 8 << 20
 
-TokenArray = npt.NDArray[np.unsignedinteger[Any]]
 Places = npt.NDArray[np.int64]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -514,7 +513,7 @@ def _valid_utf8(part: TextPart, errors: str) -> bytes:
         if isinstance(part.text, str):
             return data
         if part.offset is None or errors == "replace":
-            return _checked_utf8(data, errors)
+            return checked_utf8(data, errors)
     except ValueError as error:
         raise ValueError(f"{part.where}: {error}") from None
     try:

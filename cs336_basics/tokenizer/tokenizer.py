@@ -284,7 +284,7 @@ class Tokenizer:
         dtype = token_dtype(self.vocab_size)
         num_workers = resolve_num_workers(num_workers)
         if isinstance(text, bytes):
-            text = _checked_utf8(text, errors)
+            text = checked_utf8(text, errors)
         else:
             _check_type(text)
         if not self._is_scanned() or disallowed_special:
@@ -737,7 +737,7 @@ def _type_message(text: object) -> str:
     return f"text is a {type(text).__name__}, not a str{hint}"
 
 
-def _checked_utf8(data: bytes, errors: str) -> bytes:
+def checked_utf8(data: bytes, errors: str) -> bytes:
     """Return bytes that are valid UTF-8."""
     if errors not in ("replace", "strict"):
         raise ValueError(f"errors is {errors!r}: it must be 'replace' or 'strict'")

@@ -14,6 +14,10 @@ from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
+from cs336_basics.pretokenization.failures cimport (
+    MEMORY, NONE, NOT_UTF8, SYSTEM, Failure, raise_reading_failure,
+)
+
 from cs336_basics.pretokenization._scanner import default_method, scanned_pattern
 from cs336_basics.pretokenization.splitting import check_special_tokens
 
@@ -35,20 +39,6 @@ cdef extern from "counting.hpp" namespace "cs336" nogil:
         cbool cl100k
         cbool strict
         Method method
-
-    cdef cppclass Failure:
-        int kind
-        size_t file
-        uint64_t offset
-        uint64_t expected
-        int code
-        string message
-
-    int NONE "cs336::Failure::NONE"
-    int SYSTEM "cs336::Failure::SYSTEM"
-    int SHORTER "cs336::Failure::SHORTER"
-    int NOT_UTF8 "cs336::Failure::NOT_UTF8"
-    int MEMORY "cs336::Failure::MEMORY"
 
     cdef cppclass FileCounting:
         FileCounting(vector[string], vector[uint64_t], Splitting, int, size_t, size_t) except +
@@ -173,14 +163,7 @@ cdef int raise_failure(const Failure& failure, list names) except -1:
         raise MemoryError("there is not enough memory for the distinct words")
     if kind == SYSTEM and path is None:
         raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
-    if kind == SYSTEM:
-        where = f" at byte {failure.offset:,}" if failure.offset else ""
-        raise OSError(failure.code, os.strerror(failure.code) + where, path)
-    if kind == SHORTER:
-        raise ValueError(
-            f"{path} ended at byte {failure.offset:,} where bytes up to {failure.expected:,} "
-            "were expected: the file became shorter while it was read"
-        )
+    raise_reading_failure(failure, path)
     if kind == NOT_UTF8:
         raise ValueError(
             f"{path}: byte {failure.code:#04x} at offset {failure.offset:,} is not valid UTF-8; "

@@ -21,6 +21,10 @@ from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
+from cs336_basics.pretokenization.failures cimport (
+    ABSENT_BYTE, MEMORY, NONE, NOT_UTF8, SYSTEM, Failure, raise_reading_failure,
+)
+
 from cs336_basics.pretokenization._scanner import default_method, scanned_pattern
 from cs336_basics.tokenizer.python_encoder import AbsentByteError as _AbsentByteError
 
@@ -41,21 +45,6 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
     void ask_for_huge_pages(void* memory, size_t num_bytes)
     size_t first_invalid_utf8(const uint8_t* text, size_t size)
     size_t KEPT_OUTPUT
-
-    cdef cppclass Failure:
-        int kind
-        size_t file
-        uint64_t offset
-        uint64_t expected
-        int code
-        string message
-
-    int NONE "cs336::Failure::NONE"
-    int SYSTEM "cs336::Failure::SYSTEM"
-    int SHORTER "cs336::Failure::SHORTER"
-    int NOT_UTF8 "cs336::Failure::NOT_UTF8"
-    int MEMORY "cs336::Failure::MEMORY"
-    int ABSENT_BYTE "cs336::Failure::ABSENT_BYTE"
 
     cdef cppclass SpecialTokens:
         SpecialTokens() except +
@@ -740,14 +729,7 @@ cdef int check(const Failure& failure) except -1:
 
 cdef int raise_failure(const Failure& failure, list paths) except -1:
     path = paths[failure.file]
-    if failure.kind == SYSTEM:
-        where = f" at byte {failure.offset:,}" if failure.offset else ""
-        raise OSError(failure.code, os.strerror(failure.code) + where, path)
-    if failure.kind == SHORTER:
-        raise ValueError(
-            f"{path} ended at byte {failure.offset:,} where bytes up to {failure.expected:,} "
-            "were expected: the file became shorter while it was read"
-        )
+    raise_reading_failure(failure, path)
     if failure.kind == NOT_UTF8:
         raise ValueError(
             f"{path}: byte {failure.code:#04x} at offset {failure.offset:,} is not "

@@ -1,0 +1,37 @@
+"""What goes wrong in the threads of counting.hpp, and the exceptions it becomes in Python."""
+
+from libc.stdint cimport uint64_t
+from libcpp.string cimport string
+
+
+# (From `counting.hpp`, which who imports this includes by a path of its own.)
+cdef extern from * namespace "cs336" nogil:
+    cdef cppclass Failure:
+        int kind
+        size_t file
+        uint64_t offset
+        uint64_t expected
+        int code
+        string message
+
+    int NONE "cs336::Failure::NONE"
+    int SYSTEM "cs336::Failure::SYSTEM"
+    int SHORTER "cs336::Failure::SHORTER"
+    int NOT_UTF8 "cs336::Failure::NOT_UTF8"
+    int MEMORY "cs336::Failure::MEMORY"
+    int ABSENT_BYTE "cs336::Failure::ABSENT_BYTE"
+
+
+cdef inline int raise_reading_failure(const Failure& failure, path) except -1:
+    """Raise what went wrong in reading a file; return 0 if it was something else."""
+    import os
+
+    if failure.kind == SYSTEM:
+        where = f" at byte {failure.offset:,}" if failure.offset else ""
+        raise OSError(failure.code, os.strerror(failure.code) + where, path)
+    if failure.kind == SHORTER:
+        raise ValueError(
+            f"{path} ended at byte {failure.offset:,} where bytes up to {failure.expected:,} "
+            "were expected: the file became shorter while it was read"
+        )
+    return 0

@@ -26,13 +26,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     Raises ValueError where the shapes do not fit or there is no target, TypeError where targets
     are not int32 or int64, and, on the CPU, IndexError for a target outside the vocabulary.
     """
-    if logits.shape[:-1] != targets.shape:
-        raise ValueError(
-            f"targets must have the shape of logits without its last dimension: logits are "
-            f"{tuple(logits.shape)}, targets {tuple(targets.shape)}"
-        )
-    if targets.numel() == 0:
-        raise ValueError(f"no targets to average over: their shape is {tuple(targets.shape)}")
+    _check_targets(targets, logits, "logits")
     check_ids(targets, logits.shape[-1], "targets")
 
     # -log(e^x_t / sum e^x) = log(sum e^x) - x_t. Taking the maximum away from all x first changes
@@ -70,13 +64,7 @@ def chunked_cross_entropy(
 
     Raises as `cross_entropy` does, and ValueError where `num_chunks` is below 1.
     """
-    if hidden_states.shape[:-1] != targets.shape:
-        raise ValueError(
-            f"targets must have the shape of hidden_states without its last dimension: "
-            f"hidden_states are {tuple(hidden_states.shape)}, targets {tuple(targets.shape)}"
-        )
-    if targets.numel() == 0:
-        raise ValueError(f"no targets to average over: their shape is {tuple(targets.shape)}")
+    _check_targets(targets, hidden_states, "hidden_states")
     if num_chunks < 1:
         raise ValueError(f"num_chunks is {num_chunks}: it must be at least 1")
     check_ids(targets, head.shape[0], "targets")
@@ -209,3 +197,14 @@ class _Checkpointed:
         return checkpoint(
             self._forward, *arguments, use_reentrant=False, preserve_rng_state=False, **options
         )
+
+
+def _check_targets(targets: Tensor, scored: Tensor, name: str) -> None:
+    """Raise ValueError unless there is a target, and one for each row of `scored`."""
+    if scored.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"targets must have the shape of {name} without its last dimension: {name} are "
+            f"{tuple(scored.shape)}, targets {tuple(targets.shape)}"
+        )
+    if targets.numel() == 0:
+        raise ValueError(f"no targets to average over: their shape is {tuple(targets.shape)}")

@@ -18,6 +18,13 @@ from cs336_basics.tokenizer import Tokenizer
 
 END = "<|endoftext|>"
 
+# Files of real text, .txt.
+CORPORA = [
+    "tinystories_valid", "owt_sample", "rfc", "code_python", "code_c_js", "docs_linux_rst",
+    "tinystories_ru", "multi_zh_wiki", "multi_ja_aozora", "multi_ar_openiti", "multi_es_wiki",
+    "multi_emoji", "multi_misc", "blogs", "enwiki", "c4_sample", "fairytales",
+]  # fmt: skip
+
 # The example of the course.
 COURSE_VOCAB = {
     0: b" ", 1: b"a", 2: b"c", 3: b"e", 4: b"h", 5: b"t",

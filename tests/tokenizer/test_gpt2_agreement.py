@@ -21,18 +21,12 @@ from hypothesis import strategies as st
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.vocab_files import load_vocab
-from tests.tokenizer.examples import END, FRAGMENTS, data_file
+from tests.tokenizer.examples import CORPORA, END, FRAGMENTS, data_file
 
 tiktoken = pytest.importorskip("tiktoken")
 tokenizers = pytest.importorskip("tokenizers")
 
 ALL_CHARACTERS = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
-
-CORPORA = [
-    "tinystories_valid", "owt_sample", "rfc", "code_python", "code_c_js", "docs_linux_rst",
-    "tinystories_ru", "multi_zh_wiki", "multi_ja_aozora", "multi_ar_openiti", "multi_es_wiki",
-    "multi_emoji", "multi_misc", "blogs", "enwiki", "c4_sample", "fairytales",
-]  # fmt: skip
 
 
 def matched_by_tiktoken(pattern: str) -> set[str]:

@@ -21,6 +21,7 @@ from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken
 from tests.tokenizer.examples import (
     BYTES,
+    CORPORA,
     END,
     FRAGMENTS,
     SPECIALS,
@@ -424,15 +425,7 @@ class RememberedReference:
         return ids
 
 
-CORPORA = [
-    "tinystories_valid", "owt_sample", "rfc", "code_python", "code_c_js", "docs_linux_rst",
-    "tinystories_ru", "multi_zh_wiki", "multi_ja_aozora", "multi_ar_openiti", "multi_es_wiki",
-    "multi_emoji", "multi_misc", "blogs", "enwiki", "c4_sample", "fairytales",
-]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
+with_three_vocabularies = pytest.mark.parametrize(
     ("trained", "vocab_size", "pattern"),
     [
         ("tinystories_train.txt", 10_000, "gpt2"),
@@ -440,6 +433,10 @@ CORPORA = [
         ("code_python.txt", 32_000, "cl100k"),
     ],
 )
+
+
+@pytest.mark.slow
+@with_three_vocabularies
 @pytest.mark.parametrize("name", CORPORA)
 def test_real_text_gets_the_ids_of_the_reference(trained, vocab_size, pattern, name):
     tokenizer = trained_on(trained, vocab_size, pattern)
@@ -452,14 +449,7 @@ def test_real_text_gets_the_ids_of_the_reference(trained, vocab_size, pattern, n
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("trained", "vocab_size", "pattern"),
-    [
-        ("tinystories_train.txt", 10_000, "gpt2"),
-        ("multi_zh_wiki.txt", 32_000, "gpt2"),
-        ("code_python.txt", 32_000, "cl100k"),
-    ],
-)
+@with_three_vocabularies
 def test_many_random_texts_get_the_ids_of_the_reference(trained, vocab_size, pattern):
     tokenizer = trained_on(trained, vocab_size, pattern)
     reference_encoder = RememberedReference(tokenizer)

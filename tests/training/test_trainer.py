@@ -558,8 +558,7 @@ def test_the_fast_path_has_the_losses_of_the_readable_one(tmp_path, uninterrupte
         assert losses_of(tmp_path, key) == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_fast_path_resumes_exactly_too(tmp_path):
-    config = changed(loss_chunks=3, fused_optimizer=True, accumulation=2)
+def assert_a_crashed_run_resumes_exactly(tmp_path, config):
     make(tmp_path / "whole", config).fit()
     trainer = make(tmp_path / "run", config)
     raise_at(trainer, "_batch", lambda at: at == 12)
@@ -569,6 +568,11 @@ def test_the_fast_path_resumes_exactly_too(tmp_path):
     again.resume()
     again.fit()
     assert_same(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))
+
+
+def test_the_fast_path_resumes_exactly_too(tmp_path):
+    config = changed(loss_chunks=3, fused_optimizer=True, accumulation=2)
+    assert_a_crashed_run_resumes_exactly(tmp_path, config)
 
 
 def test_where_the_device_is_not_waited_for_no_bad_step_is_saved(tmp_path):
@@ -642,12 +646,4 @@ def test_a_compiled_run_resumes_exactly(tmp_path, precision, monkeypatch):
     config = changed(
         compile=True, loss_chunks=2, fused_optimizer=True, precision=precision, accumulation=2
     )
-    make(tmp_path / "whole", config).fit()
-    trainer = make(tmp_path / "run", config)
-    raise_at(trainer, "_batch", lambda at: at == 12)
-    with pytest.raises(Crash):
-        trainer.fit()
-    again = make(tmp_path / "run", config)
-    again.resume()
-    again.fit()
-    assert_same(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))
+    assert_a_crashed_run_resumes_exactly(tmp_path, config)

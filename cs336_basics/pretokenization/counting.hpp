@@ -424,8 +424,9 @@ class Crew {
         join();
     }
 
-    // Start threads that call `work(thread, item)` for every item; it returns a Failure.
-    void start(int num_threads, size_t num_items,
+    // Start threads that call `work(thread, item)` for every item; it returns a Failure. Returns
+    // whether there is any thread.
+    bool start(int num_threads, size_t num_items,
                std::function<Failure(int, size_t)> work) {
         work_ = std::move(work);
         num_items_ = num_items;
@@ -443,6 +444,7 @@ class Crew {
                 break;
             }
         }
+        return !threads_.empty();
     }
 
     // Wait for the end, but not longer than that; returns whether all is done.

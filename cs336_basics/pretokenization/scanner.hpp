@@ -43,9 +43,11 @@
 
 #if defined(__GNUC__)
 #define CS336_INLINE inline __attribute__((always_inline))
+#define CS336_NOINLINE __attribute__((noinline))
 #else
 #include <intrin.h>
 #define CS336_INLINE __forceinline
+#define CS336_NOINLINE __declspec(noinline)
 #endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

@@ -23,20 +23,6 @@ class SpecialSet:
     def __init__(self, tokens_and_ids: Iterable[tuple[str, int]]) -> None: ...
 
 class _Worker: ...
-class _Place: ...
-
-class FileBlocks:
-    cancelled: bool
-    def __init__(
-        self,
-        paths: Iterable[str | os.PathLike[str]],
-        sizes: Iterable[int],
-        special: SpecialSet,
-        pattern: str,
-        block_size: int,
-    ) -> None: ...
-    def __len__(self) -> int: ...
-    def cancel(self) -> None: ...
 
 class Encoder:
     scanned: bool
@@ -64,7 +50,20 @@ class Encoder:
     def encode_documents(
         self, texts: list[Any], special: SpecialSet, num_workers: int
     ) -> tuple[_Ids, npt.NDArray[np.int64]]: ...
-    def encode_block(
-        self, blocks: FileBlocks, index: int, strict: bool, separator: int | None
-    ) -> tuple[_Ids, npt.NDArray[np.int64], int]: ...
     def decode(self, ids: Any, as_text: bool) -> Any: ...
+
+class FileEncoding:
+    def __init__(
+        self,
+        encoder: Encoder,
+        paths: Iterable[str | os.PathLike[str]],
+        sizes: Iterable[int],
+        special: SpecialSet,
+        block_size: int,
+        num_workers: int,
+        strict: bool,
+        separator: int | None,
+    ) -> None: ...
+    def __iter__(self) -> FileEncoding: ...
+    def __next__(self) -> tuple[_Ids, npt.NDArray[np.int64], int]: ...
+    def close(self) -> None: ...

@@ -12,7 +12,9 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
+from cpython.buffer cimport PyBUF_READ
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_INCREF, PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -92,16 +94,25 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
         const void* ids(size_t i)
         void gather(uint8_t* out) except +
 
-    cdef cppclass ReadingPlace "cs336::BlockReader::Place":
-        ReadingPlace() except +
-
     cdef cppclass BlockReader:
         BlockReader(const SpecialTokens&, cbool, vector[string], vector[uint64_t], size_t) except +
         size_t num_blocks()
 
-    Failure encode_block(const BlockReader&, size_t, ReadingPlace&, EncodingWorker&, size_t,
-                         const SpecialIds&, cbool, uint32_t, size_t&, vector[int64_t]&,
-                         uint64_t&) except +
+    cdef cppclass EncodedBlock:
+        Buffer ids
+        size_t num_ids
+        vector[int64_t] ends
+        uint64_t num_bytes
+
+    cdef cppclass CppFileEncoding "cs336::FileEncoding":
+        CppFileEncoding(const BlockReader&, const vector[EncodingWorker*]&, size_t,
+                        const SpecialIds&, cbool, uint32_t) except +
+        void start() except +
+        cbool wait(int milliseconds)
+        EncodedBlock* block()
+        void next()
+        void close()
+        const Failure& failure()
 
     cdef cppclass TokenTable:
         TokenTable(const uint8_t*, const int64_t*, size_t) except +
@@ -204,52 +215,6 @@ cdef class _Worker:
     """An EncodingWorker, which remembers words from one call to the next."""
 
     cdef unique_ptr[EncodingWorker] worker
-
-
-@cython.final
-cdef class _Place:
-    cdef ReadingPlace place
-
-
-cdef class FileBlocks:
-    """Files that are cut into blocks; see `Encoder.encode_block`.
-
-    Args:
-        paths, sizes: files and their sizes in bytes; what a file holds beyond is not read.
-        special: a SpecialSet: no block cuts one of its tokens.
-        pattern: a pattern that has a scanner.
-        block_size: bytes.
-    """
-
-    cdef unique_ptr[BlockReader] reader
-    cdef SpecialSet special
-    cdef list paths
-    cdef list idle
-    cdef list busy
-    cdef readonly bint cancelled
-
-    def __init__(self, paths, sizes, SpecialSet special not None, pattern, size_t block_size):
-        cdef vector[string] c_paths
-        cdef vector[uint64_t] c_sizes
-        self.paths = [os.fspath(path) for path in paths]
-        for path, size in zip(self.paths, sizes, strict=True):
-            c_paths.push_back(<string>os.fsencode(path))
-            c_sizes.push_back(size)
-        self.special = special
-        self.idle = []
-        self.busy = []
-        self.reader.reset(new BlockReader(
-            special.special.tokens, scanned_pattern(pattern) == "gpt2", c_paths, c_sizes, block_size
-        ))
-
-    def __len__(self):
-        return self.reader.get().num_blocks()
-
-    def cancel(self):
-        """Let every `encode_block` that is under way in another thread end soon."""
-        self.cancelled = True
-        for worker in list(self.busy):
-            (<_Worker>worker).worker.get().cancelled = True
 
 
 cdef class Encoder:
@@ -539,63 +504,6 @@ cdef class Encoder:
         check(job.get().failure())
         return 0
 
-    # ------------------------------------------------------------------ files
-
-    def encode_block(self, FileBlocks blocks not None, size_t index, bint strict, separator):
-        """Encode one block of files; threads may do this at the same time.
-
-        Args:
-            separator: id of a special token at which documents end, or None.
-
-        Returns:
-            `(ids, ends, num_bytes)`: an array of `dtype`; the number of ids in this block up to and
-            with each separator, int64; and the size of the block for progress.
-
-        Raises:
-            OSError, ValueError: the file cannot be read, became shorter, is not UTF-8.
-            AbsentByteError: its `item` is the number of the file.
-            KeyboardInterrupt: `cancel` was called.
-        """
-        cdef _Worker worker = self.acquire()
-        cdef _Place place = blocks.idle.pop() if blocks.idle else _Place()
-        cdef vector[int64_t] found_ends
-        cdef size_t num_ids = 0
-        cdef Failure failure
-        cdef uint64_t num_bytes = 0
-        cdef uint32_t c_separator = ABSENT_ID if separator is None else separator
-        cdef uint8_t[::1] out
-        cdef int64_t[::1] c_ends
-        blocks.busy.append(worker)
-        try:
-            if blocks.cancelled:
-                raise KeyboardInterrupt
-            try:
-                with nogil:
-                    failure = encode_block(
-                        blocks.reader.get()[0], index, place.place, worker.worker.get()[0],
-                        self.id_size, blocks.special.special, strict, c_separator, num_ids,
-                        found_ends, num_bytes)
-            except RuntimeError:
-                if blocks.cancelled:  # cs336::Cancelled, which has no other name in Python
-                    raise KeyboardInterrupt from None
-                raise
-            if failure.kind != NONE:
-                raise_failure(failure, blocks.paths)
-            ids = np.empty(num_ids, self.dtype)
-            ends = np.empty(found_ends.size(), np.int64)
-            if num_ids:
-                out = ids.view(np.uint8)
-                with nogil:
-                    memcpy(&out[0], worker.worker.get().output.data(), num_ids * self.id_size)
-            if found_ends.size():
-                c_ends = ends
-                memcpy(&c_ends[0], found_ends.data(), found_ends.size() * sizeof(int64_t))
-            return ids, ends, num_bytes
-        finally:
-            blocks.busy.remove(worker)
-            blocks.idle.append(place)
-            self.release(worker)
-
     # ------------------------------------------------------------------ ids to text
 
     def decode(self, ids, bint as_text):
@@ -688,6 +596,109 @@ cdef class Encoder:
             return PyBytes_FromStringAndSize(out, num_bytes)
         finally:
             PyMem_RawFree(out)
+
+
+@cython.final
+cdef class FileEncoding:
+    """Encodes files with threads of its own; iterating over it gives their blocks in order.
+
+    A block is `(ids, ends, num_bytes)`: an array of the encoder's dtype, which holds until the next
+    block is asked for; the number of ids in this block up to and with each separator, int64; and the
+    size of the block for progress. `close` ends what is under way.
+
+    Args:
+        encoder: encodes the text.
+        paths, sizes: files and their sizes in bytes; what a file holds beyond is not read.
+        special: a SpecialSet: no block cuts one of its tokens.
+        block_size: bytes.
+        num_workers: the number of threads.
+        strict: bytes that are not UTF-8 are refused.
+        separator: id of a special token at which documents end, or None.
+
+    Raises, where the failing block would come:
+        OSError, ValueError: a file cannot be read, became shorter, is not UTF-8.
+        AbsentByteError: its `item` is the number of the file.
+    """
+
+    cdef Encoder encoder
+    cdef SpecialSet special
+    cdef list paths, workers
+    cdef vector[EncodingWorker*] pointers
+    cdef unique_ptr[BlockReader] reader
+    cdef unique_ptr[CppFileEncoding] job
+    cdef bint begun
+
+    def __init__(self, Encoder encoder not None, paths, sizes, SpecialSet special not None,
+                 size_t block_size, int num_workers, bint strict, separator):
+        cdef vector[string] c_paths
+        cdef vector[uint64_t] c_sizes
+        cdef size_t number
+        self.encoder = encoder
+        self.special = special
+        self.paths = [os.fspath(path) for path in paths]
+        self.workers = []
+        for path, size in zip(self.paths, sizes, strict=True):
+            c_paths.push_back(<string>os.fsencode(path))
+            c_sizes.push_back(size)
+        self.reader.reset(new BlockReader(
+            special.special.tokens, encoder.gpt2, c_paths, c_sizes, block_size))
+        number = min(<size_t>max(num_workers, 1), max(self.reader.get().num_blocks(), <size_t>1))
+        while <size_t>len(self.workers) < number:
+            self.workers.append(encoder.acquire())
+            self.pointers.push_back(
+                (<_Worker>self.workers[len(self.workers) - 1]).worker.get())
+        self.job.reset(new CppFileEncoding(
+            self.reader.get()[0], self.pointers, encoder.id_size, special.special, strict,
+            ABSENT_ID if separator is None else separator))
+        self.job.get().start()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef CppFileEncoding* job = self.job.get()
+        cdef const EncodedBlock* block
+        cdef cbool ready = False
+        cdef int64_t[::1] c_ends
+        if job == NULL:
+            raise StopIteration
+        if self.begun:
+            job.next()
+        self.begun = False
+        while not ready:
+            with nogil:
+                ready = job.wait(STEP_MILLISECONDS)
+            PyErr_CheckSignals()
+        block = job.block()
+        if block == NULL:
+            with nogil:
+                job.close()
+            if job.failure().kind != NONE:
+                raise_failure(job.failure(), self.paths)
+            raise StopIteration
+        self.begun = True
+        ids = np.frombuffer(
+            PyMemoryView_FromMemory(
+                <char*>(<EncodedBlock*>block).ids.data(), block.num_ids * self.encoder.id_size,
+                PyBUF_READ),
+            self.encoder.dtype)
+        ends = np.empty(block.ends.size(), np.int64)
+        if block.ends.size():
+            c_ends = ends
+            memcpy(&c_ends[0], block.ends.data(), block.ends.size() * sizeof(int64_t))
+        return ids, ends, block.num_bytes
+
+    def close(self):
+        """End what is under way. Nothing comes after it."""
+        if self.job.get() != NULL:
+            with nogil:
+                self.job.reset()
+        while self.workers:
+            self.encoder.release(self.workers.pop())
+
+    def __dealloc__(self):
+        with nogil:
+            self.job.reset()
 
 
 cdef list view_texts(list texts, vector[TextSpan]& spans):

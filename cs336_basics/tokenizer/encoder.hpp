@@ -518,6 +518,10 @@ class WordCache {
             } far;
         };
         Id count() const { return lanes[MAX_INLINE]; }
+        // Whether this is the entry of a key, with its ids in it. (The highest bit of FAR is set.)
+        bool is_near(const WordKey& key) const {
+            return ((low ^ key.low) | (high ^ key.high) | (count() >> (8 * sizeof(Id) - 1))) == 0;
+        }
     };
     static_assert(sizeof(Entry) == 32, "two entries to a cache line");
 
@@ -539,11 +543,20 @@ class WordCache {
         return rare_key(word, length);
     }
 
-    bool empty() const { return size_ == 0; }
     // Too large for the caches of the processor: its entries are worth asking for early.
     bool is_large() const { return table_.size() > (size_t{1} << 16); }
-    void prefetch(const WordKey& key) const { CS336_PREFETCH(&table_[key.hash >> shift_]); }
-    const Entry& at(const WordKey& key) const { return table_[key.hash >> shift_]; }
+
+    // Where words stand if no other is in their place, in values that a loop keeps in registers. It
+    // holds until the next word is remembered.
+    struct View {
+        const Entry* entries;
+        int shift;
+        const Entry& at(const WordKey& key) const { return entries[key.hash >> shift]; }
+    };
+    View view() const {
+        static const Entry NOTHING[2] = {};  // of no word: every one has its length
+        return table_.size() ? View{&table_[0], shift_} : View{NOTHING, 63};
+    }
 
     // The entry of a word, or null.
     const Entry* find(const WordKey& key, const uint8_t* word) const {
@@ -819,37 +832,34 @@ class TypedEncoder final : public EncoderBase {
             uint32_t start = 0;
             for (size_t done = 0; done < num_words; done += GROUP) {
                 const size_t group = std::min(GROUP, num_words - done);
+                const uint32_t* const group_ends = ends + done;
                 const uint32_t group_start = start;
-                // (An empty cache has no entries to look at.)
-                const bool cached = !cache_.empty(), large = cache_.is_large();
+                typename Cache::View view = cache_.view();
                 for (size_t i = 0; i < group; ++i) {
-                    const uint32_t end = ends[done + i];
+                    const uint32_t end = group_ends[i];
                     keys[i] = Cache::key(first + start, end - start, readable_end_);
-                    if (large) cache_.prefetch(keys[i]);
                     start = end;
                 }
-                uint32_t word = group_start;
+                if (cache_.is_large()) {
+                    for (size_t i = 0; i < group; ++i) CS336_PREFETCH(&view.at(keys[i]));
+                }
                 for (size_t i = 0; i < group; ++i) {
-                    const uint32_t end = ends[done + i];
-                    if (cached) {
-                        // Nearly always a short word of few ids that stands where it belongs.
-                        const typename Cache::Entry& entry = cache_.at(keys[i]);
-                        if (entry.low == keys[i].low && entry.high == keys[i].high &&
-                            entry.count() != Cache::FAR) {
-                            std::memcpy(out, entry.lanes, 16);
-                            out += entry.count();
-                            word = end;
-                            continue;
-                        }
+                    // Nearly always a short word of few ids that stands where it belongs.
+                    const typename Cache::Entry& entry = view.at(keys[i]);
+                    if (entry.is_near(keys[i])) {
+                        std::memcpy(out, entry.lanes, 16);
+                        out += entry.count();
+                        continue;
                     }
-                    out = look_up(keys[i], first + word, end - word, out);
-                    word = end;
+                    const uint32_t word = i ? group_ends[i - 1] : group_start;
+                    out = look_up(keys[i], first + word, group_ends[i] - word, out);
+                    view = cache_.view();
                 }
             }
             return out;
         }
 
-        Id* look_up(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
+        CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
             if (const typename Cache::Entry* entry = cache_.find(key, word)) {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
@@ -1003,16 +1013,23 @@ inline std::vector<TextSpan> cut_text(const uint8_t* text, size_t size, size_t b
     return spans;
 }
 
-// Encode a block of a file; the ids stand in `worker.output`. Bytes that are not valid UTF-8 are read
-// as U+FFFD, or refused.
+// The ids of one block of a file.
+struct EncodedBlock {
+    Buffer ids;
+    size_t num_ids = 0;
+    std::vector<int64_t> ends;  // the number of ids up to and with each separator
+    uint64_t num_bytes = 0;     // of the block, for progress
+};
+
+// Encode a block of a file. Bytes that are not valid UTF-8 are read as U+FFFD, or refused.
 inline Failure encode_block(const BlockReader& reader, size_t block, BlockReader::Place& place,
                             EncodingWorker& worker, size_t id_size, const SpecialIds& special,
-                            bool strict, uint32_t separator, size_t& num_ids,
-                            std::vector<int64_t>& ends, uint64_t& num_bytes) {
+                            bool strict, uint32_t separator, EncodedBlock& result) {
     BlockReader::Text text;
     Failure failure = reader.read(block, place, worker.cancelled, text);
     if (failure.kind) return failure;
-    num_bytes = text.num_bytes;
+    result.num_bytes = text.num_bytes;
+    result.ends.clear();
     TextSpan valid = {text.data, text.size};
     std::vector<uint8_t> replaced;
     const size_t invalid = first_invalid_utf8(text.data, text.size);
@@ -1023,8 +1040,9 @@ inline Failure encode_block(const BlockReader& reader, size_t block, BlockReader
         replace_invalid_utf8(text.data, text.size, replaced);
         valid = {replaced.data(), replaced.size()};
     }
-    worker.output.reserve((valid.size + OUTPUT_SLACK) * id_size, 0);
-    failure = encode_to(worker, valid, special, worker.output.data(), separator, &ends, num_ids);
+    result.ids.reserve((valid.size + OUTPUT_SLACK) * id_size, 0);
+    failure = encode_to(worker, valid, special, result.ids.data(), separator, &result.ends,
+                        result.num_ids);
     if (failure.kind) {
         failure.file = text.file;
         // Among replaced bytes the place in the file is not known exactly: that of the text is.
@@ -1032,6 +1050,116 @@ inline Failure encode_block(const BlockReader& reader, size_t block, BlockReader
     }
     return failure;
 }
+
+// Encodes files with threads and hands out their blocks in order: `start`, `wait` until it says true,
+// take the `block`, go on with `next` and so on until it is null; then `close`, and `failure` tells
+// what went wrong.
+class FileEncoding {
+  public:
+    // All arguments must outlive this object.
+    FileEncoding(const BlockReader& reader, const std::vector<EncodingWorker*>& workers,
+                 size_t id_size, const SpecialIds& special, bool strict, uint32_t separator)
+        : reader_(reader),
+          workers_(workers),
+          id_size_(id_size),
+          special_(special),
+          strict_(strict),
+          separator_(separator),
+          places_(workers.size()),
+          slots_(2 * workers.size() + 2) {}
+    ~FileEncoding() { close(); }
+
+    void start() {
+        const bool started =
+            crew_.start(int(workers_.size()), reader_.num_blocks(),
+                        [this](int thread, size_t block) { return encode(thread, block); });
+        if (!started) taken_ = reader_.num_blocks();
+    }
+
+    // Wait for the next block, but not longer than that; returns whether `block` knows it.
+    bool wait(int milliseconds) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        return ready_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] {
+            return taken_ == reader_.num_blocks() || slot(taken_).state != Slot::OPEN;
+        });
+    }
+
+    // The next block; null behind the last one, and where one failed.
+    const EncodedBlock* block() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (taken_ == reader_.num_blocks() || slot(taken_).state != Slot::DONE) return nullptr;
+        return &slot(taken_).block;
+    }
+
+    // The block is not needed any more.
+    void next() {
+        slot(taken_).block.ids.trim(KEPT_OUTPUT);
+        std::lock_guard<std::mutex> lock(mutex_);
+        slot(taken_).state = Slot::OPEN;
+        ++taken_;
+        room_.notify_all();
+    }
+
+    // End what is under way.
+    void close() {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            crew_.cancelled = true;
+            for (EncodingWorker* worker : workers_) worker->cancelled = true;
+            room_.notify_all();
+        }
+        crew_.join();
+        for (EncodingWorker* worker : workers_) worker->cancelled = false;
+    }
+    const Failure& failure() const { return crew_.failure(); }
+
+  private:
+    struct Slot {
+        enum State { OPEN, DONE, FAILED };
+        State state = OPEN;
+        EncodedBlock block;
+    };
+
+    Slot& slot(size_t block) { return slots_[block % slots_.size()]; }
+
+    Failure encode(int thread, size_t block) {
+        {
+            // The ids of a few blocks are kept; whoever is further ahead waits.
+            std::unique_lock<std::mutex> lock(mutex_);
+            room_.wait(lock, [&] { return crew_.cancelled || block < taken_ + slots_.size(); });
+            if (crew_.cancelled) throw Cancelled();
+        }
+        Failure failure;
+        try {
+            failure = encode_block(reader_, block, places_[thread], *workers_[thread], id_size_,
+                                   special_, strict_, separator_, slot(block).block);
+        } catch (...) {
+            finish(block, Slot::FAILED);
+            throw;
+        }
+        finish(block, failure.kind ? Slot::FAILED : Slot::DONE);
+        return failure;
+    }
+
+    void finish(size_t block, typename Slot::State state) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        slot(block).state = state;
+        if (block == taken_) ready_.notify_one();
+    }
+
+    const BlockReader& reader_;
+    const std::vector<EncodingWorker*>& workers_;
+    const size_t id_size_;
+    const SpecialIds& special_;
+    const bool strict_;
+    const uint32_t separator_;
+    std::vector<BlockReader::Place> places_;
+    std::mutex mutex_;  // of what follows but the blocks: one of them belongs to one thread at a time
+    std::condition_variable ready_, room_;
+    std::vector<Slot> slots_;
+    size_t taken_ = 0;
+    Crew crew_;  // the last member: its threads end before anything goes that they use
+};
 
 // --- ids to bytes --------------------------------------------------------------------------------
 

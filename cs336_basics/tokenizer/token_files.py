@@ -327,7 +327,7 @@ class _Encoded:
     """The ids of a part of the source.
 
     Attributes:
-        ids: of shape (n,).
+        ids: of shape (n,); it holds until the next part is asked for.
         begins: a file or row begins with the first of them.
         places: where in 1..n a document ends, so that another may begin, ascending.
         num_bytes: of the text.
@@ -385,25 +385,24 @@ def _encode_plain_text(
     from cs336_basics.tokenizer import _encoder
 
     size = min(options.chunk_size, max(1, *sizes))  # (C++ cannot count to any number)
-    special = tokenizer._special_set(tokenizer.special_tokens)
-    blocks = _encoder.FileBlocks(files, sizes, special, tokenizer.pattern, size)
     first_blocks = set(itertools.accumulate((-(-length // size) for length in sizes), initial=0))
-
-    def encode(block: int) -> tuple[TokenArray, Places, int]:
-        encoded: tuple[TokenArray, Places, int] = tokenizer._native.encode_block(
-            blocks, block, options.errors == "strict", options.separator_id
-        )
-        return encoded
-
-    num_workers = max(1, min(num_workers, len(blocks)))
-    mapped = _map_in_threads(encode, range(len(blocks)), num_workers, cancel=blocks.cancel)
-    try:
-        with contextlib.closing(mapped):
-            for block, (ids, places, num_bytes) in enumerate(mapped):
+    encoding = _encoder.FileEncoding(
+        tokenizer._native,
+        files,
+        sizes,
+        tokenizer._special_set(tokenizer.special_tokens),
+        size,
+        num_workers,
+        options.errors == "strict",
+        options.separator_id,
+    )
+    with contextlib.closing(encoding):
+        try:
+            for block, (ids, places, num_bytes) in enumerate(encoding):
                 position += num_bytes
                 yield _Encoded(ids, block in first_blocks, places, num_bytes, position)
-    except _encoder.AbsentByteError as error:
-        raise _absent_byte_in_file(files[error.item], error.offset, error.byte) from None
+        except _encoder.AbsentByteError as error:
+            raise _absent_byte_in_file(files[error.item], error.offset, error.byte) from None
 
 
 def _read_batches(
@@ -532,7 +531,6 @@ def _map_in_threads(
     items: Iterable[Item],
     num_workers: int,
     *,
-    cancel: Callable[[], object] = lambda: None,
     here: Callable[[Item], bool] = lambda _: False,
 ) -> Generator[Result, None, None]:
     """Yield `function(item)` for each of `items`, in their order, computed by threads.
@@ -542,7 +540,6 @@ def _map_in_threads(
 
     Args:
         function: must give the GIL away, or threads are of no use.
-        cancel: called at the end, also after an error: makes the threads end soon.
         here: tells which items this thread computes itself.
     """
     executor = ThreadPoolExecutor(num_workers)
@@ -555,7 +552,6 @@ def _map_in_threads(
         while pending:
             yield pending.popleft().result()
     finally:
-        cancel()
         executor.shutdown(wait=True, cancel_futures=True)
 
 

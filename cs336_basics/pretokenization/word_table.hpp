@@ -107,15 +107,18 @@ inline WordKey make_long_key(const uint8_t* word, size_t length) {
     return {reinterpret_cast<uintptr_t>(word), uint64_t{0xFF} << 56 | length, hash};
 }
 
-// The key of the word [word, word + length); WORD_PADDING bytes behind it must be readable.
-inline WordKey make_key(const uint8_t* word, size_t length) {
-    if (length > MAX_SHORT_WORD) return make_long_key(word, length);
+inline WordKey make_short_key(const uint8_t* word, size_t length) {
     uint64_t low, high;
     std::memcpy(&low, word, 8);
     std::memcpy(&high, word + 8, 8);
     low &= SHORT_MASKS.of_length[length][0];
     high = (high & SHORT_MASKS.of_length[length][1]) | uint64_t(length) << 56;
     return {low, high, hash_two(low, high)};
+}
+
+// The key of the word [word, word + length); WORD_PADDING bytes behind it must be readable.
+inline WordKey make_key(const uint8_t* word, size_t length) {
+    return length > MAX_SHORT_WORD ? make_long_key(word, length) : make_short_key(word, length);
 }
 
 // Memory for entries of 32 bytes: all zero, and on huge pages where the system has them. They must be asked for

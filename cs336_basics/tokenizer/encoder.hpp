@@ -543,6 +543,18 @@ class WordCache {
         return rare_key(word, length);
     }
 
+    // A long word; or a short one at the end of the text, where 16 bytes cannot be read at once.
+    static CS336_NOINLINE WordKey rare_key(const uint8_t* word, size_t length) {
+        if (length > MAX_SHORT_WORD) {
+            WordKey key = make_key(word, length);
+            key.low = key.hash;
+            return key;
+        }
+        uint8_t padded[WORD_PADDING] = {};
+        std::memcpy(padded, word, length);
+        return make_key(padded, length);
+    }
+
     // Too large for the caches of the processor: its entries are worth asking for early.
     bool is_large() const { return table_.size() > (size_t{1} << 16); }
 
@@ -603,18 +615,6 @@ class WordCache {
     }
 
   private:
-    // A long word; or a short one at the end of the text, where 16 bytes cannot be read at once.
-    static WordKey rare_key(const uint8_t* word, size_t length) {
-        if (length > MAX_SHORT_WORD) {
-            WordKey key = make_key(word, length);
-            key.low = key.hash;
-            return key;
-        }
-        uint8_t padded[WORD_PADDING] = {};
-        std::memcpy(padded, word, length);
-        return make_key(padded, length);
-    }
-
     static constexpr int FIRST_BITS = 12;
     static constexpr size_t FIRST_CHUNK = size_t{1} << 14, LAST_CHUNK = size_t{1} << 20;
 
@@ -636,8 +636,14 @@ class WordCache {
 
     // Make room for one more word; false if there can be none.
     bool make_room() {
-        // At most three quarters full.
-        if (4 * (size_ + 1) <= 3 * table_.size()) return true;
+        // At most half full, or too many words are not where they belong; three quarters where there
+        // is no memory for more.
+        if (2 * (size_ + 1) <= table_.size() || grow()) return true;
+        if (4 * (size_ + 1) > 3 * table_.size()) clear();
+        return table_.size() > 0;
+    }
+
+    bool grow() {
         // Fourfold at first: a new process fills the table, and every growth moves it.
         int bits = table_.size() ? bits_ + (bits_ < 20 ? 2 : 1) : FIRST_BITS;
         for (; bits > (table_.size() ? bits_ : 3); --bits) {
@@ -660,8 +666,7 @@ class WordCache {
             shift_ = 64 - bits;
             return true;
         }
-        clear();
-        return table_.size() > 0;
+        return false;
     }
 
     static uint64_t hash_of(const Entry& entry) {
@@ -835,13 +840,22 @@ class TypedEncoder final : public EncoderBase {
                 const uint32_t* const group_ends = ends + done;
                 const uint32_t group_start = start;
                 typename Cache::View view = cache_.view();
-                for (size_t i = 0; i < group; ++i) {
-                    const uint32_t end = group_ends[i];
-                    keys[i] = Cache::key(first + start, end - start, readable_end_);
-                    start = end;
-                }
-                if (cache_.is_large()) {
-                    for (size_t i = 0; i < group; ++i) CS336_PREFETCH(&view.at(keys[i]));
+                if (readable_end_ - first >= ptrdiff_t(group_ends[group - 1] + WORD_PADDING)) {
+                    const bool large = cache_.is_large();
+                    for (size_t i = 0; i < group; ++i) {
+                        const uint32_t end = group_ends[i];
+                        const uint32_t length = end - start;
+                        keys[i] = length <= MAX_SHORT_WORD ? make_short_key(first + start, length)
+                                                         : Cache::rare_key(first + start, length);
+                        if (large) CS336_PREFETCH(&view.at(keys[i]));
+                        start = end;
+                    }
+                } else {
+                    for (size_t i = 0; i < group; ++i) {
+                        const uint32_t end = group_ends[i];
+                        keys[i] = Cache::key(first + start, end - start, readable_end_);
+                        start = end;
+                    }
                 }
                 for (size_t i = 0; i < group; ++i) {
                     // Nearly always a short word of few ids that stands where it belongs.

@@ -113,6 +113,7 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
         void next()
         void close()
         const Failure& failure()
+        size_t num_encoded()
 
     cdef cppclass TokenTable:
         TokenTable(const uint8_t*, const int64_t*, size_t) except +
@@ -599,6 +600,7 @@ cdef class Encoder:
 
 
 @cython.final
+@cython.no_gc_clear  # what `job` points at must outlive it
 cdef class FileEncoding:
     """Encodes files with threads of its own; iterating over it gives their blocks in order.
 
@@ -626,7 +628,7 @@ cdef class FileEncoding:
     cdef vector[EncodingWorker*] pointers
     cdef unique_ptr[BlockReader] reader
     cdef unique_ptr[CppFileEncoding] job
-    cdef bint begun
+    cdef bint begun, closed
 
     def __init__(self, Encoder encoder not None, paths, sizes, SpecialSet special not None,
                  size_t block_size, int num_workers, bint strict, separator):
@@ -660,7 +662,7 @@ cdef class FileEncoding:
         cdef const EncodedBlock* block
         cdef cbool ready = False
         cdef int64_t[::1] c_ends
-        if job == NULL:
+        if self.closed:
             raise StopIteration
         if self.begun:
             job.next()
@@ -688,18 +690,22 @@ cdef class FileEncoding:
             memcpy(&c_ends[0], block.ends.data(), block.ends.size() * sizeof(int64_t))
         return ids, ends, block.num_bytes
 
+    @property
+    def num_encoded(self):
+        """The number of blocks that were encoded to their end so far."""
+        return self.job.get().num_encoded()
+
     def close(self):
         """End what is under way. Nothing comes after it."""
-        if self.job.get() != NULL:
-            with nogil:
-                self.job.reset()
+        with nogil:
+            self.job.get().close()
+        self.closed = True
         while self.workers:
             self.encoder.release(self.workers.pop())
 
     def __dealloc__(self):
         with nogil:
             self.job.reset()
-
 
 cdef list view_texts(list texts, vector[TextSpan]& spans):
     """Point at the UTF-8 of texts; they live as long as what is returned."""

@@ -1114,8 +1114,10 @@ class FileEncoding {
         room_.notify_all();
     }
 
-    // End what is under way.
+    // End what is under way. From then on the workers are not touched.
     void close() {
+        if (closed_) return;
+        closed_ = true;
         {
             std::lock_guard<std::mutex> lock(mutex_);
             crew_.cancelled = true;
@@ -1126,6 +1128,12 @@ class FileEncoding {
         for (EncodingWorker* worker : workers_) worker->cancelled = false;
     }
     const Failure& failure() const { return crew_.failure(); }
+
+    // Blocks that were encoded to their end so far.
+    size_t num_encoded() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return num_encoded_;
+    }
 
   private:
     struct Slot {
@@ -1155,9 +1163,10 @@ class FileEncoding {
         return failure;
     }
 
-    void finish(size_t block, typename Slot::State state) {
+    void finish(size_t block, Slot::State state) {
         std::lock_guard<std::mutex> lock(mutex_);
         slot(block).state = state;
+        num_encoded_ += state == Slot::DONE;
         if (block == taken_) ready_.notify_one();
     }
 
@@ -1167,11 +1176,12 @@ class FileEncoding {
     const SpecialIds& special_;
     const bool strict_;
     const uint32_t separator_;
+    bool closed_ = false;
     std::vector<BlockReader::Place> places_;
     std::mutex mutex_;  // of what follows but the blocks: one of them belongs to one thread at a time
     std::condition_variable ready_, room_;
     std::vector<Slot> slots_;
-    size_t taken_ = 0;
+    size_t taken_ = 0, num_encoded_ = 0;
     Crew crew_;  // the last member: its threads end before anything goes that they use
 };
 

@@ -70,7 +70,7 @@ _METADATA_KEYS = (
 # A batch this large is encoded where Ctrl-C is seen: a thread of Python's cannot be interrupted.
 _LARGE_BATCH = 16 << 20
 
-_WRITE_BACK_SIZE = 8 << 20
+_WRITE_BACK_SIZE = 2 << 20
 
 Places = npt.NDArray[np.int64]
 Item = TypeVar("Item")

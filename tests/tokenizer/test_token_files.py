@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import itertools
@@ -525,17 +526,53 @@ def test_damaged_document_starts_are_refused(source, out):
 # ------------------------------------------------------------------ interrupted, killed, disk full
 
 
+@contextlib.contextmanager
+def alarm_raises_keyboard_interrupt():
+    """Let SIGALRM do what Ctrl-C does."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def huge_word():
+    """Return 60 MB without a place to cut, which would take seconds."""
+    return bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
-def test_ctrl_c_ends_the_encoding_of_a_huge_word(tmp_path, out, monkeypatch, name):
+def test_ctrl_c_ends_the_encoding_of_a_huge_word_in_text(tmp_path, out, monkeypatch):
+    native = pytest.importorskip("cs336_basics.tokenizer._encoder")
+    (tmp_path / "a.txt").write_bytes(huge_word())
+    encodings = []
+    file_encoding = native.FileEncoding
+
+    def watch(*arguments):
+        encodings.append(file_encoding(*arguments))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        return encodings[-1]
+
+    monkeypatch.setattr(native, "FileEncoding", watch)
+    with alarm_raises_keyboard_interrupt(), pytest.raises(KeyboardInterrupt):
+        encode_file(small_tokenizer(), tmp_path / "a.txt", out / "a.npy", num_workers=1)
+    # The first block, to which all belongs, was ended, not waited for.
+    assert encodings[0].num_encoded == 0
+    assert os.listdir(out) == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+def test_ctrl_c_ends_the_encoding_of_a_huge_word_in_a_row(tmp_path, out, monkeypatch):
     if tokenizer_module._encoder is None:
         pytest.skip("the compiled encoder is not built")
 
     outcomes = []
     map_in_threads = token_files._map_in_threads
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
 
     def watch(function, *rest, **options):
         def watched(item):
@@ -551,18 +588,11 @@ def test_ctrl_c_ends_the_encoding_of_a_huge_word(tmp_path, out, monkeypatch, nam
         return map_in_threads(watched, *rest, **options)
 
     monkeypatch.setattr(token_files, "_map_in_threads", watch)
-    # 60 MB without a place to cut, which would take seconds.
-    data = bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60
-    (tmp_path / name).write_bytes(data if name == "a.txt" else b'{"text": "%s"}' % data)
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            encode_file(
-                small_tokenizer(), tmp_path / name, out / "a.npy", field="text", num_workers=2
-            )
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "%s"}' % huge_word())
+    with alarm_raises_keyboard_interrupt(), pytest.raises(KeyboardInterrupt):
+        encode_file(
+            small_tokenizer(), tmp_path / "a.jsonl", out / "a.npy", field="text", num_workers=2
+        )
     assert outcomes.count(KeyboardInterrupt) == 1  # the encoding was ended, not waited for
     assert os.listdir(out) == []
 

@@ -17,6 +17,9 @@ class AbsentByteError(_AbsentByteError):
     def __init__(self, item: int, offset: int, byte: int) -> None: ...
 
 def is_valid_utf8(data: bytes) -> bool: ...
+def hash_lines(
+    ids: list[int], tokens: list[bytes], merges: list[tuple[bytes, bytes]]
+) -> bytes: ...
 
 class SpecialSet:
     tokens: list[str]

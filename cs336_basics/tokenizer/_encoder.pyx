@@ -20,7 +20,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
-from libcpp.string cimport string
+from libcpp.string cimport string, to_string
 from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization.failures cimport (
@@ -189,6 +189,38 @@ def is_valid_utf8(bytes data not None):
     with nogil:
         place = first_invalid_utf8(start, size)
     return place == size
+
+
+def hash_lines(list ids, list tokens, list merges):
+    """As `vocab_files.hash_lines`."""
+    cdef string lines
+    cdef Py_ssize_t i
+    for i in range(len(tokens)):
+        lines.append(b"token ")
+        if 0 <= ids[i] < 1 << 62:
+            lines.append(to_string(<int64_t>ids[i]))
+        else:
+            lines.append(<string>str(ids[i]).encode())
+        lines.push_back(32)
+        add_hex(lines, tokens[i])
+        lines.push_back(10)
+    for left, right in merges:
+        lines.append(b"merge ")
+        add_hex(lines, left)
+        lines.push_back(32)
+        add_hex(lines, right)
+        lines.push_back(10)
+    return <bytes>lines
+
+
+cdef int add_hex(string& text, bytes token) except -1:
+    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(token)
+    cdef const char* digits = b"0123456789abcdef"
+    cdef Py_ssize_t i
+    for i in range(PyBytes_GET_SIZE(token)):
+        text.push_back(digits[start[i] >> 4])
+        text.push_back(digits[start[i] & 15])
+    return 0
 
 
 cdef class SpecialSet:

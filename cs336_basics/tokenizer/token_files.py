@@ -50,7 +50,7 @@ from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_worke
 from cs336_basics.pretokenization.word_counts import input_files
 from cs336_basics.tokenizer.tokenizer import TokenArray, Tokenizer, checked_utf8, token_dtype
 
-DEFAULT_CHUNK_SIZE = 2 << 20
+DEFAULT_CHUNK_SIZE = 1 << 19
 """Bytes of text encoded at a time: enough to hide the cost of handing them out."""
 
 END_OF_TEXT = "<|endoftext|>"

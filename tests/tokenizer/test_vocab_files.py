@@ -18,6 +18,7 @@ from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.vocab_files import (
     byte_to_character,
+    hash_lines,
     load_merges,
     load_tokenizer,
     load_vocab,
@@ -36,6 +37,23 @@ from tests.tokenizer.examples import (
     data_file,
     small_tokenizer,
 )
+
+# ------------------------------------------------------------------ the hash
+
+TOKENS = st.binary(max_size=6)
+
+
+@given(st.dictionaries(st.integers(-3, 2**70), TOKENS), st.lists(st.tuples(TOKENS, TOKENS)))
+def test_the_compiled_lines_of_the_hash_are_those_of_python(vocab, merges):
+    native = pytest.importorskip("cs336_basics.tokenizer._encoder")
+    arguments = (list(vocab), list(vocab.values()), merges)
+    assert native.hash_lines(*arguments) == hash_lines(*arguments)
+
+
+def test_the_lines_of_the_hash():
+    lines = hash_lines([0, 256], [b"\n", b"ab"], [(b"a", b"b"), (b"", b"\xff")])
+    assert lines == b"token 0 0a\ntoken 256 6162\nmerge 61 62\nmerge  ff\n"
+
 
 # ------------------------------------------------------------------ bytes as characters
 

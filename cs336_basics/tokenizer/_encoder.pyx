@@ -154,10 +154,13 @@ cdef extern from *:
 cdef int STEP_MILLISECONDS = 50
 
 # Text that is encoded at a time, in bytes: between two blocks Ctrl-C is seen, and threads take them.
-cdef size_t BLOCK_SIZE = 1 << 20
+cdef size_t BLOCK_SIZE = 1 << 19
 
 # A text of more bytes is not written straight into an array that has room for as many ids.
 cdef size_t MOST_DIRECT = 1 << 30
+
+# So many bytes or ids are worked off where Ctrl-C is not seen: some hundredths of a second.
+cdef size_t MOST_UNWATCHED = 1 << 24
 
 # Ids below this are kept as Python objects: a list of ids then only counts references.
 cdef size_t MOST_KEPT_IDS = 1 << 20
@@ -333,11 +336,15 @@ cdef class Encoder:
         Raises:
             AbsentByteError, UnicodeEncodeError (a lone surrogate).
         """
-        cdef _Worker worker = self.acquire() if own is None else own
         cdef TextSpan span
         cdef size_t num_ids = 0
         cdef Failure failure
+        cdef const uint8_t[::1] found
         kept = view_text(text, &span)
+        if span.size >= MOST_UNWATCHED:
+            found = self.encode_array(kept, special, 1).view(np.uint8)
+            return self.to_list(&found[0], found.shape[0] // self.id_size, own is None)
+        cdef _Worker worker = self.acquire() if own is None else own
         try:
             worker.worker.get().output.reserve((span.size + OUTPUT_SLACK) * self.id_size, 0)
             # For a few words it takes longer to give the GIL away than to encode them.
@@ -424,11 +431,15 @@ cdef class Encoder:
         kept = self.kept_ids
         if self.narrow:
             for i in range(count):
+                if i % MOST_UNWATCHED == 0:
+                    PyErr_CheckSignals()
                 number = PyList_GET_ITEM(kept, narrow[i])
                 Py_INCREF(<object>number)
                 PyList_SET_ITEM(result, i, <object>number)
         else:
             for i in range(count):
+                if i % MOST_UNWATCHED == 0:
+                    PyErr_CheckSignals()
                 number = PyList_GET_ITEM(kept, wide[i])
                 Py_INCREF(<object>number)
                 PyList_SET_ITEM(result, i, <object>number)
@@ -440,11 +451,15 @@ cdef class Encoder:
         """Return the ids of a text (as `encode` takes it) as an array of `dtype`."""
         cdef TextSpan span
         cdef vector[TextSpan] spans
-        cdef size_t number = max(num_workers, 1)
+        cdef size_t longest = 0, i
         kept = view_text(text, &span)
         with nogil:
             spans = cut_text(span.data, span.size, BLOCK_SIZE, special.special, self.gpt2)
-        if (number == 1 or spans.size() == 1) and span.size < MOST_DIRECT:
+        for i in range(spans.size()):
+            longest = max(longest, spans[i].size)
+        # (This thread does not see Ctrl-C while it encodes a span.)
+        if (num_workers <= 1 or spans.size() == 1) and (
+                span.size < MOST_DIRECT and longest < MOST_UNWATCHED):
             return self.encode_spans(span, spans, special)
         return self.encode_in_threads(spans, special, num_workers, span.data)[0]
 

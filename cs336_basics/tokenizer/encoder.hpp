@@ -205,6 +205,7 @@ class WordMerger {
         // A long word mostly falls into parts that no merge can join.
         size_t start = 0;
         for (size_t i = 1; i < length; ++i) {
+            stop_if_cancelled(i);
             if (merges_.joins(word[i - 1], word[i])) continue;
             out = merge_part(word + start, i - start, out);
             start = i;
@@ -359,8 +360,6 @@ class WordMerger {
             tails_.assign(merges_.size(), END);
         }
         places_.clear();
-        places_.reserve(length);  // most bytes begin a pair
-        ask_for_huge_pages(places_.data(), places_.capacity() * sizeof(Place));
         ranks_ = {};
         // (What is interrupted by an exception would leave lists behind.)
         struct Cleaner {
@@ -416,11 +415,14 @@ class WordMerger {
     // Fill an array, for which large pages are asked before it is touched: with small ones a word
     // of 10 MB took twelve times as long as one of 1 MB.
     template <class T>
-    static void set_size(std::vector<T>& array, uint32_t size, T value) {
+    void set_size(std::vector<T>& array, uint32_t size, T value) const {
         array.clear();
         array.reserve(size);
         ask_for_huge_pages(array.data(), size_t(size) * sizeof(T));
-        array.assign(size, value);
+        while (array.size() < size) {
+            stop_if_cancelled(0);
+            array.resize(std::min<size_t>(size, array.size() + (size_t{1} << 20)), value);
+        }
     }
 
     // Looks at it now and then: a pass over a word of 100 MB takes seconds.
@@ -432,7 +434,7 @@ class WordMerger {
         if (rank == Merges<Id>::NO_RANK) return;
         if (places_.size() >= END) throw std::length_error("a pre-token is too long");
         const uint32_t added = uint32_t(places_.size());
-        places_.push_back({place, END});
+        places_.add({place, END});
         if (tails_[rank] == END) {
             heads_[rank] = added;
             ranks_.push(rank);
@@ -451,7 +453,7 @@ class WordMerger {
             symbols_ = {};
             span_ = {};
             begins_ = {};
-            places_ = {};
+            places_.clear();
             pass_ = {};
         }
     }
@@ -463,13 +465,39 @@ class WordMerger {
         uint32_t place, next;
     };
 
+    // An array that grows without moving what it holds, for which Ctrl-C would have to wait.
+    class Places {
+      public:
+        size_t size() const { return size_; }
+        Place& operator[](size_t i) { return blocks_[i >> BLOCK_BITS][i & (BLOCK - 1)]; }
+        void add(Place place) {
+            if (size_ == blocks_.size() << BLOCK_BITS) {
+                blocks_.emplace_back(new Place[BLOCK]);
+                // (The first is hardly touched by most words.)
+                if (size_) ask_for_huge_pages(blocks_.back().get(), BLOCK * sizeof(Place));
+            }
+            (*this)[size_++] = place;
+        }
+        // Keeps a block for the next word.
+        void clear() {
+            if (blocks_.size() > 1) blocks_.resize(1);
+            size_ = 0;
+        }
+
+      private:
+        static constexpr int BLOCK_BITS = 20;
+        static constexpr size_t BLOCK = size_t{1} << BLOCK_BITS;
+        std::vector<std::unique_ptr<Place[]>> blocks_;
+        size_t size_ = 0;
+    };
+
     const Merges<Id>& merges_;
     const bool vectors_;
     const std::atomic<bool>& cancelled_;
     std::vector<Id> symbols_;
     std::vector<uint32_t> span_;
     std::vector<uint8_t> begins_;  // whether a symbol begins at this byte
-    std::vector<Place> places_;
+    Places places_;
     std::vector<uint32_t> pass_, heads_, tails_;
     std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ranks_;
 };

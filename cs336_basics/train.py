@@ -199,7 +199,6 @@ def _prepare(command: CommandLine, run: RunDirectory, world: World) -> Trainer:
         data.valid_tokens,
         run,
         tokenizer=data.tokenizer,
-        valid_bytes_per_token=data.valid_bytes_per_token,
         world=world,
         report=say,
     )

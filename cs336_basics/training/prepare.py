@@ -41,7 +41,6 @@ class PreparedData:
     tokenizer: Tokenizer
     train_tokens: npt.NDArray[np.integer[Any]]
     valid_tokens: npt.NDArray[np.integer[Any]]
-    valid_bytes_per_token: float
 
 
 def prepare_data(
@@ -71,12 +70,11 @@ def prepare_data(
         for file in files
     ]
     metadata = json.loads(files[1].with_suffix(".json").read_text(encoding="utf-8"))
-    bytes_per_token = metadata["bytes_per_token"]
     report(
         f"{tokenizer.vocab_size:,} tokens in the vocabulary, {len(tokens[0]):,} to train on, "
-        f"{len(tokens[1]):,} to validate on, {bytes_per_token:.2f} bytes each"
+        f"{len(tokens[1]):,} to validate on, {metadata['bytes_per_token']:.2f} bytes each"
     )
-    return PreparedData(tokenizer, tokens[0], tokens[1], bytes_per_token)
+    return PreparedData(tokenizer, tokens[0], tokens[1])
 
 
 def check_sources(config: TrainConfig) -> None:

@@ -55,7 +55,7 @@ VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)
 def make(path, config=CONFIG, train=TRAIN, valid=VALID, **options):
     run = RunDirectory(path)
     run.path.mkdir(parents=True, exist_ok=True)
-    options = {"tokenizer": TOKENIZER, "valid_bytes_per_token": 1.5, **options}
+    options = {"tokenizer": TOKENIZER, **options}
     return Trainer(config, train, valid, run, report=lambda line: None, **options)
 
 
@@ -193,9 +193,42 @@ def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(tmp_path, eval_
         ids = torch.tensor(VALID[window * 16 : window * 16 + 17].astype(np.int64))
         with torch.no_grad():
             losses.append(torch.nn.functional.cross_entropy(trainer.model(ids[:-1]), ids[1:]))
-    assert trainer.evaluate() == pytest.approx(float(torch.stack(losses).mean()), rel=1e-5)
+    assert trainer.evaluate()[0] == pytest.approx(float(torch.stack(losses).mean()), rel=1e-5)
     assert trainer.evaluate() == trainer.evaluate()
     assert trainer.model.training
+
+
+@pytest.mark.parametrize("eval_batches", [0, 1, 2])
+def test_bits_per_byte_are_those_of_the_bytes_that_were_predicted(tmp_path, eval_batches):
+    # "abababab" becomes one token, so that eight of nine windows hold a byte per token, and the
+    # ninth, which a small evaluation begins with, eight bytes per token or more.
+    halves = [(b"a", b"b"), (b"ab", b"ab"), (b"abab", b"abab")]
+    vocab = {**TOKENIZER.vocab, **{257 + n: x + y for n, (x, y) in enumerate(halves)}}
+    tokenizer = Tokenizer(vocab, halves, ["<|endoftext|>"])
+    dense, thin = "abababab" * 11 + "<|endoftext|>" + "abababab" * 4, "xyz " * 4
+    text = (dense + thin * 8) * 10 + "."
+    valid = np.array(tokenizer.encode(text), dtype=np.uint16)
+    assert len(valid) == 9 * 10 * 16 + 1
+    config = changed(
+        eval_batches=eval_batches,
+        model=dataclasses.replace(CONFIG.model, vocab_size=260),
+    )
+    trainer = make(tmp_path, config, valid=valid, tokenizer=tokenizer)
+    windows = len(valid) // 16
+    chosen = min(windows, eval_batches * 4) or windows
+    nats = num_bytes = 0.0
+    for number in range(chosen):
+        start = number * windows // chosen * 16
+        ids = torch.tensor(valid[start : start + 17].astype(np.int64))
+        with torch.no_grad():
+            logits = trainer.model(ids[:-1])
+        nats += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum"))
+        num_bytes += len(tokenizer.decode(ids[1:].tolist()).encode())
+    _, found = trainer.evaluate()
+    assert found == pytest.approx(nats / math.log(2) / num_bytes, rel=1e-5)
+    # (The ratio of the whole text would be another figure, unless all of it is evaluated.)
+    predicted = len(text) - len(tokenizer.decode([int(valid[0])]))
+    assert (num_bytes == predicted) == (chosen == windows)
 
 
 def test_draws_the_curves(tmp_path, monkeypatch):
@@ -215,7 +248,7 @@ def test_writes_metrics_samples_and_checkpoints(tmp_path):
     assert [row["step"] for row in valid] == [8, 16, 20]
     for row in valid:
         assert row["val_perplexity"] == pytest.approx(math.exp(row["val_loss"]))
-        assert row["val_bits_per_byte"] == pytest.approx(row["val_loss"] / math.log(2) / 1.5)
+        assert row["val_bits_per_byte"] > row["val_loss"] / math.log(2) / len("<|endoftext|>")
     # Times are kept apart, so that all the rest can be compared byte for byte.
     assert not any("seconds" in row for row in rows)
     assert [row["step"] for row in timings] == [row["step"] for row in rows]
@@ -235,9 +268,8 @@ def test_writes_metrics_samples_and_checkpoints(tmp_path):
     assert result.sample == run.sample(20).read_text(encoding="utf-8")
 
 
-def test_runs_without_tokenizer_and_bytes_per_token(tmp_path):
-    config = changed(max_steps=2)
-    result = make(tmp_path, config, tokenizer=None, valid_bytes_per_token=None).fit()
+def test_runs_without_tokenizer(tmp_path):
+    result = make(tmp_path, changed(max_steps=2), tokenizer=None).fit()
     assert result.sample is None
     assert result.val_bits_per_byte is None
 

@@ -20,7 +20,16 @@ from safetensors import safe_open
 
 from cs336_basics.training.checkpoint_dir import verify_checkpoint_directory
 from cs336_basics.training.run_dir import RunDirectory
-from tests.training.distributed_scenarios import HALF, LAYOUTS, STEPS, VARIANTS, WHOLE, train
+from tests.training.distributed_scenarios import (
+    HALF,
+    HALF_MUON,
+    LAYOUTS,
+    MUON,
+    STEPS,
+    VARIANTS,
+    WHOLE,
+    train,
+)
 
 ROOT = Path(__file__).parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -41,10 +50,11 @@ def runs(tmp_path_factory):
     directory = tmp_path_factory.mktemp("runs")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    train(directory / "single", WHOLE)
-    train(directory / "half", HALF)
-    for layout in LAYOUTS:
-        shutil.copytree(directory / "half", directory / f"single-to-{layout}")
+    for name, whole, half in (("", WHOLE, HALF), ("-muon", MUON, HALF_MUON)):
+        train(directory / f"single{name}", whole)
+        train(directory / f"half{name}", half)
+        for layout in LAYOUTS:
+            shutil.copytree(directory / f"half{name}", directory / f"single-to-{layout}{name}")
     command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory)]
     done = subprocess.run(
         command, env=environment(), capture_output=True, text=True, timeout=300, cwd=ROOT
@@ -58,9 +68,10 @@ def losses(run, key="train_loss"):
     return [row[key] for row in RunDirectory(run).read_metrics() if key in row]
 
 
-def assert_like_single(runs, name):
-    for key, count in (("train_loss", STEPS), ("val_loss", 2), ("grad_norm", STEPS)):
-        expected = losses(runs / "single", key)
+def assert_like_single(runs, name, single="single"):
+    keys = {"train_loss": STEPS, "grad_norm": STEPS, "val_loss": 2, "val_bits_per_byte": 2}
+    for key, count in keys.items():
+        expected = losses(runs / single, key)
         assert len(expected) == count
         assert losses(runs / name, key) == pytest.approx(expected, abs=1e-5, rel=1e-5), key
 
@@ -77,14 +88,21 @@ def test_two_processes_have_the_losses_of_one(runs, layout, variant):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_checkpoint_of_one_process_resumes_in_two(runs, layout):
-    assert_like_single(runs, f"single-to-{layout}")
+def test_muon_and_the_switches_of_speedrun_give_the_losses_of_one_process(runs, layout):
+    assert_like_single(runs, f"{layout}-muon", "single-muon")
 
 
+@pytest.mark.parametrize("name", ["", "-muon"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_checkpoint_of_two_processes_resumes_in_one(runs, layout):
-    train(runs / f"{layout}-to-single", WHOLE)
-    assert_like_single(runs, f"{layout}-to-single")
+def test_a_checkpoint_of_one_process_resumes_in_two(runs, layout, name):
+    assert_like_single(runs, f"single-to-{layout}{name}", f"single{name}")
+
+
+@pytest.mark.parametrize("name", ["", "-muon"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_checkpoint_of_two_processes_resumes_in_one(runs, layout, name):
+    train(runs / f"{layout}-to-single{name}", MUON if name else WHOLE)
+    assert_like_single(runs, f"{layout}-to-single{name}", f"single{name}")
 
 
 def test_sharded_checkpoints_are_safetensors_with_a_manifest_too(runs):

@@ -4,7 +4,8 @@ config.yaml     the resolved configuration
 data/           text, token files, and what they were made from
 tokenizer/      vocab.json, merges.txt, metadata.json
 metrics.jsonl   one JSON object per line: what a repeated run repeats, byte for byte
-timings.jsonl   how long it took, a line for each of metrics.jsonl: never the same twice
+timings.jsonl   how long it took, a line for each of metrics.jsonl and each checkpoint: never the
+                same twice
 loss.png        the curves in metrics.jsonl
 checkpoints/    step_00000500/, ..., and best.json, which names one of them
 samples/        step_00000500.txt, ...
@@ -167,6 +168,14 @@ class RunDirectory:
         kind = "evaluation" if "val_loss" in row else "training"
         _append_line(self.timings, {"step": row["step"], "kind": kind, **timing})
         _append_line(self.metrics, row)
+
+    def append_checkpoint_time(self, step: int, seconds: float) -> None:
+        """Note in timings.jsonl when, on the run's own clock, a checkpoint was there."""
+        _append_line(self.timings, {"step": step, "kind": "checkpoint", "seconds": seconds})
+
+    def seconds(self) -> float:
+        """Return the wall-clock time up to the last line of timings.jsonl; pauses do not count."""
+        return max((line.get("seconds", 0.0) for line in _read_lines(self.timings)), default=0.0)
 
     def sync_metrics(self) -> None:
         """Wait until metrics.jsonl and timings.jsonl are on the disk."""

@@ -249,6 +249,8 @@ class Trainer:
                 stopping = self.world.any(stop.signal_number is not None, self.device)
                 if self._checkpoint_is_due(step) or stopping:
                     self._save(step)
+                    if self.world.is_first:  # a resumed run's clock goes on from here
+                        self.run.append_checkpoint_time(step, clock.seconds())
                 if stopping:
                     raise TrainingInterrupted(stop.signal_number or signal.SIGTERM, step)
                 if self._evaluation_is_due(step):
@@ -485,7 +487,7 @@ class Trainer:
         losses = [row["val_loss"] for row in rows if "val_loss" in row]
         if self.run.best_step() is not None:
             self.best_val_loss = min(losses, default=math.inf)
-        self.seconds_before = max((row.get("seconds", 0.0) for row in rows), default=0.0)
+        self.seconds_before = self.run.seconds()
         self.world.wait()
 
     def _newest_checkpoint(self, skip_damaged: bool) -> Path | None:

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import torch
 from safetensors import safe_open
 
 import cs336_basics.training.devices as devices
+import cs336_basics.training.trainer as trainer_module
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import cosine_schedule, get_batch, save_checkpoint
@@ -251,10 +253,16 @@ def test_writes_metrics_samples_and_checkpoints(tmp_path):
         assert row["val_bits_per_byte"] > row["val_loss"] / math.log(2) / len("<|endoftext|>")
     # Times are kept apart, so that all the rest can be compared byte for byte.
     assert not any("seconds" in row for row in rows)
-    assert [row["step"] for row in timings] == [row["step"] for row in rows]
+    times = {kind: [] for kind in ("training", "evaluation", "checkpoint")}
+    for row in timings:
+        times[row["kind"]].append(row["step"])
+    assert times["training"] == [row["step"] for row in train]
+    assert times["evaluation"] == [row["step"] for row in valid]
+    assert times["checkpoint"] == [5, 8, 10, 15, 16, 20]
     assert all(row["tokens_per_second"] > 0 for row in timings if row["kind"] == "training")
     seconds = [row["seconds"] for row in run.read_metrics()]
-    assert seconds == sorted(seconds) == [row["seconds"] for row in timings]
+    assert seconds == sorted(seconds)
+    assert set(seconds) <= {row["seconds"] for row in timings}
     # Steps 5, 8, 10, 15, 16 and 20 were saved; the newest three stay.
     assert run.steps_saved() == [15, 16, 20]
     assert json.loads((run.checkpoint(16) / "state.json").read_text())["iteration"] == 16
@@ -364,6 +372,41 @@ def test_a_half_written_line_and_temporary_files_are_cleared_away(tmp_path, unin
     assert_same(outcome(tmp_path), uninterrupted)
 
 
+def test_the_clock_of_a_run_counts_its_sessions_and_not_the_pause(tmp_path, monkeypatch):
+    now = 1000.0
+    fake = types.SimpleNamespace(perf_counter=lambda: now)
+    monkeypatch.setattr(trainer_module, "time", fake)
+    # No row and no evaluation falls between the first step and where the run is stopped.
+    config = changed(log_every=20, eval_every=20, checkpoint_every=20)
+
+    def session(stop_at=None):
+        trainer = make(tmp_path, config)
+        trainer.resume()
+        original = trainer._batch
+
+        def batch(step):
+            nonlocal now
+            now += 3.0  # what a step takes
+            if step == stop_at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return original(step)
+
+        trainer._batch = batch
+        if stop_at is None:
+            return trainer.fit()
+        with pytest.raises(TrainingInterrupted):
+            trainer.fit()
+        return None
+
+    session(stop_at=7)
+    now += 5000.0
+    session(stop_at=15)
+    now += 5000.0
+    assert session().seconds == pytest.approx(20 * 3.0)
+    rows = RunDirectory(tmp_path).read_metrics()
+    assert [row["seconds"] for row in rows] == pytest.approx([3.0, 60.0, 60.0])
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterrupted, number):
     before = signal.getsignal(number)
@@ -464,7 +507,7 @@ class TestDamagedCheckpoint:
 def test_the_best_checkpoint_stays_when_newer_ones_push_it_out(tmp_path, monkeypatch):
     losses = iter([3.0, 4.0, 5.0])
     trainer = make(tmp_path, changed(keep_checkpoints=1))
-    trainer.evaluate = lambda: next(losses)
+    trainer.evaluate = lambda: (next(losses), None)
     assert trainer.fit().best_val_loss == 3.0
     assert trainer.run.steps_saved() == [8, 20]
     assert trainer.run.best_checkpoint == trainer.run.checkpoint(8)
@@ -527,7 +570,7 @@ def test_infinite_gradients_of_a_finite_loss_stop_the_run_too(tmp_path):
 
 def test_a_validation_loss_that_is_not_finite_is_named(tmp_path):
     trainer = make(tmp_path)
-    trainer.evaluate = lambda: math.nan
+    trainer.evaluate = lambda: (math.nan, None)
     with pytest.raises(NonFiniteLossError, match="step 8: the validation loss is nan"):
         trainer.fit()
     assert trainer.run.best_checkpoint is None

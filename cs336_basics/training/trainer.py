@@ -423,16 +423,21 @@ class Trainer:
         eos_id = self.tokenizer.special_token_id(END_OF_TEXT)
         prompt_ids = self.tokenizer.encode(config.sample_prompt) or [eos_id]
         seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
-        new_ids = generate(
-            self.model,
-            prompt_ids,
-            config.sample_tokens,
-            temperature=config.sample_temperature,
-            top_p=config.sample_top_p,
-            eos_id=eos_id,
-            generator=torch.Generator().manual_seed(int(seed[0])),
-        )
-        return config.sample_prompt + self.tokenizer.decode(list(new_ids))
+        # The blocks of a sharded model are compiled, and would be again for each length of the cache.
+        stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
+        with stance("force_eager"):
+            new_ids = list(
+                generate(
+                    self.model,
+                    prompt_ids,
+                    config.sample_tokens,
+                    temperature=config.sample_temperature,
+                    top_p=config.sample_top_p,
+                    eos_id=eos_id,
+                    generator=torch.Generator().manual_seed(int(seed[0])),
+                )
+            )
+        return config.sample_prompt + self.tokenizer.decode(new_ids)
 
     # Checkpoints.
 

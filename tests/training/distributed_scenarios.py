@@ -67,6 +67,7 @@ def main(directory: Path) -> None:
     RunDirectory.plot_losses = lambda run: None
     # Its own tracing and graph, without the minute that code generation takes.
     torch.compile = functools.partial(torch.compile, backend="eager")
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # by a shape that always changes
     world = join_world("cpu")
     for layout in LAYOUTS:
         for variant, values in VARIANTS.items():

@@ -249,14 +249,11 @@ def _directions(matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
     directions: list[Tensor] = []
     for matrix in matrices:
         assert isinstance(matrix, DTensor)
-        mesh = matrix.device_mesh
-        whole = DTensor.from_local(
-            orthogonalize(matrix.to(dtype).full_tensor()),
-            mesh,
-            [Replicate()] * mesh.ndim,
-            run_check=False,
-        )
-        directions.append(whole.redistribute(mesh, matrix.placements))
+        mesh, reduced = matrix.device_mesh, matrix.to(dtype)
+        assert isinstance(reduced, DTensor)
+        direction = orthogonalize(reduced.full_tensor())
+        replicas = DTensor.from_local(direction, mesh, [Replicate()] * mesh.ndim, run_check=False)
+        directions.append(replicas.redistribute(mesh, matrix.placements))
     return directions
 
 

@@ -246,7 +246,7 @@ class Trainer:
 
                 # The checkpoint comes before the evaluation, so that nothing that goes wrong in
                 # an evaluation costs the steps before it.
-                stopping = self.world.any(stop.signal_number is not None, self.device)
+                stopping = self.world.any(stop.signal_number is not None)
                 if self._checkpoint_is_due(step) or stopping:
                     self._save(step)
                     if self.world.is_first:  # a resumed run's clock goes on from here
@@ -375,7 +375,7 @@ class Trainer:
                 if self.token_bytes is not None:
                     num_bytes += int(self.token_bytes[targets[: len(mine)]].sum())
         self.model.train(was_training)
-        total, count, num_bytes = world.sum([total, count, num_bytes], self.device)
+        total, count, num_bytes = world.sum([total, count, num_bytes])
         return total / count, total / math.log(2) / num_bytes if num_bytes else None
 
     def _evaluate_and_record(self, step: int) -> None:
@@ -423,7 +423,7 @@ class Trainer:
         eos_id = self.tokenizer.special_token_id(END_OF_TEXT)
         prompt_ids = self.tokenizer.encode(config.sample_prompt) or [eos_id]
         seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
-        # The blocks of a sharded model are compiled, and would be again for each length of the cache.
+        # A sharded model's blocks are compiled, and would be again for each length of the cache.
         stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
         with stance("force_eager"):
             new_ids = list(

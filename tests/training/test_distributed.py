@@ -19,6 +19,7 @@ import torch.distributed as dist
 from safetensors import safe_open
 
 from cs336_basics.training.checkpoint_dir import verify_checkpoint_directory
+from cs336_basics.training.distributed import World, join_world
 from cs336_basics.training.run_dir import RunDirectory
 from tests.training.distributed_scenarios import (
     HALF,
@@ -120,10 +121,16 @@ def test_sharded_checkpoints_are_safetensors_with_a_manifest_too(runs):
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(tmp_path):
-    from cs336_basics.training.distributed import World
-
     with pytest.raises(ValueError, match="multiple of 3 processes"):
         train(tmp_path, dataclasses.replace(WHOLE), World(rank=0, size=3))
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ValueError, match="process 2 on this machine finds 1 GPUs"):
+        join_world("cuda")
 
 
 CONFIG_FILE = """

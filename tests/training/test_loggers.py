@@ -93,7 +93,9 @@ def test_what_fails_on_the_way_is_said_once_and_ends_no_run(tmp_path, monkeypatc
     for row in ROWS:
         logger.log(row)
     logger.close()
-    expected = "warning: trackio gets no more metrics: OSError: [Errno 28] No space left on device\n"
+    expected = (
+        "warning: trackio gets no more metrics: OSError: [Errno 28] No space left on device\n"
+    )
     assert capsys.readouterr().err == expected
 
 

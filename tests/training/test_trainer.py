@@ -172,6 +172,20 @@ def test_learns_a_text_that_repeats(tmp_path):
     assert result.tokens == 150 * 4 * 16
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("values", [{}, {"fused_optimizer": True, "loss_chunks": 2}])
+def test_a_gpu_resumes_exactly_where_it_is_asked_to(tmp_path, values):
+    config = changed(device="cuda", deterministic=True, **values)
+    make(tmp_path, config).fit()
+    expected = outcome(tmp_path)
+    again = make(tmp_path, config)
+    again.resume(RunDirectory(tmp_path).checkpoint(15))
+    shutil.rmtree(tmp_path / "checkpoints" / "step_00000016.unused")
+    shutil.rmtree(tmp_path / "checkpoints" / "step_00000020.unused")
+    again.fit()
+    assert_same(outcome(tmp_path), expected)
+
+
 @pytest.mark.parametrize("accumulation", [2, 4])
 def test_accumulation_changes_nothing_but_rounding(tmp_path, accumulation):
     losses = []

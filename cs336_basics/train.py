@@ -116,7 +116,7 @@ def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
         print(f"stopped while preparing; to go on: {again}", file=sys.stderr)
         return 128 + signal.SIGINT
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
-        return _fail(_explain_memory(error, command.config, again), 2)
+        return _fail(_explain_memory(error, "the model and its data must fit: make it smaller"), 2)
 
     try:
         result = trainer.fit()
@@ -132,7 +132,12 @@ def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
     except OSError as error:  # a full disk; what was saved before is whole
         return _fail(OSError(f"{error}; to go on from the last checkpoint: {again}"), 1)
     except (RuntimeError, MemoryError) as error:
-        explained = _explain_memory(error, command.config, again)
+        accumulation, batch_size = trainer.config.accumulation, trainer.config.batch_size
+        explained = _explain_memory(
+            error,
+            f"a larger --accumulation (now {accumulation}; a divisor of batch_size {batch_size}) "
+            f"needs less and computes the same: {again} --accumulation N",
+        )
         if explained is not error:
             return _fail(explained, 1)
         if world.size == 1:
@@ -148,17 +153,15 @@ def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
     return 0
 
 
-def _explain_memory(error: Exception, config: TrainConfig, again: str) -> Exception:
+def _explain_memory(error: Exception, advice: str) -> Exception:
     """Return the error, or where memory ran out a MemoryError that says what to do."""
     ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError))
     if not ran_out and "DefaultCPUAllocator" not in str(error):  # torch's, which is a RuntimeError
         return error
     reason = (str(error) or "no more is known").splitlines()[0]
     return MemoryError(
-        f"out of memory ({reason}): more accumulation "
-        f"(now {config.accumulation}), a divisor of batch_size {config.batch_size}, needs less and "
-        f"computes the same: {again} --accumulation N; or make a smaller model. "
-        "`python -m cs336_basics.estimate` tells beforehand"
+        f"out of memory ({reason}): {advice}. `python -m cs336_basics.estimate` tells beforehand "
+        "what a run takes"
     )
 
 

@@ -89,8 +89,12 @@ def check_sources(config: TrainConfig) -> None:
         path = getattr(data, key)
         if path is None:
             continue
+        if Path(path).is_dir():
+            raise ValueError(f"data.{key} is {path!r}: that is a directory; name a file")
         if not Path(path).is_file():
             raise FileNotFoundError(f"data.{key} is {path!r}: there is no such file")
+        if Path(path).stat().st_size == 0:
+            raise ValueError(f"data.{key} is {path!r}: the file is empty")
         if Path(path).suffix != ".npy" and not is_plain_text(path):
             raise ValueError(
                 f"data.{key} is {path!r}: training reads plain text and .npy token files; "
@@ -131,6 +135,9 @@ class Stages:
     Args:
         path: the JSON file.
         report: is given a line per stage.
+
+    Raises:
+        ValueError: the file is damaged.
     """
 
     def __init__(self, path: Path, report: Callable[[str], None]) -> None:
@@ -138,7 +145,12 @@ class Stages:
         self._report = report
         self._records: dict[str, Any] = {}
         if path.exists():
-            self._records = json.loads(path.read_text(encoding="utf-8"))
+            try:
+                self._records = dict(json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, TypeError):
+                raise ValueError(
+                    f"{path} is damaged: remove it, and what it remembers is made again"
+                ) from None
 
     def run(
         self,

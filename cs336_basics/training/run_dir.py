@@ -49,6 +49,8 @@ class RunDirectory:
         Raises:
             FileExistsError: it exists and is not empty, or it is a file.
         """
+        if self.path.is_file():
+            raise FileExistsError(f"{self.path} is a file: name a directory with --run-dir")
         if self.path.is_dir() and any(self.path.iterdir()):
             raise FileExistsError(
                 f"{self.path} is not empty: to continue the run in it, --resume {self.path}; "
@@ -261,8 +263,12 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
     lines = file.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, start=1):
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except json.JSONDecodeError:
             if number < len(lines):
-                raise ValueError(f"{file}, line {number} is not JSON") from None
+                raise ValueError(f"{file}, line {number} is not JSON: remove it") from None
+            break
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+            raise ValueError(f"{file}, line {number} is of no step: remove it")
+        rows.append(row)
     return rows

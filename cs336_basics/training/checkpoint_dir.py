@@ -213,10 +213,15 @@ def _save_shards(directory: Path, tensors: dict[str, Tensor]) -> None:
     try:
         save(dict(tensors), storage_writer=writer)
     except CheckpointException as error:  # which is no Exception
-        raise OSError(f"{directory} was not written: {error}") from error
+        raise OSError(f"{directory} was not written: {_reasons(error)}") from error
     if dist.get_rank() == 0:
         for file in directory.iterdir():
             sync_file(file)
+
+
+def _reasons(error: Any) -> str:
+    """Return what failed in each process, without the tracebacks."""
+    return "; ".join(f"process {rank}: {failure[0]}" for rank, failure in error.failures.items())
 
 
 def _optimizer_state(
@@ -336,7 +341,7 @@ def _load_shards(path: Path, model: Module, *, with_optimizer: bool) -> dict[str
         try:
             load(wanted, storage_reader=reader, no_dist=not dist.is_initialized())
         except CheckpointException as error:  # which is no Exception
-            raise ValueError(f"{path} does not fit this model: {error}") from error
+            raise ValueError(f"{path} does not fit this model: {_reasons(error)}") from error
     return wanted
 
 

@@ -131,7 +131,7 @@ def test_the_estimate_is_within_a_tenth_of_the_measured_peak(tmp_path, values):
     config = TrainConfig(
         device="cpu",
         max_steps=4,
-        batch_size=4,
+        batch_size=2,
         eval_every=2,
         eval_batches=2,
         sample_tokens=0,

@@ -43,6 +43,16 @@ SHAPES = {
     "gpt2": ModelConfig(
         vocab_size=50_257, context_length=1024, d_model=768, num_layers=12, num_heads=12, d_ff=2048
     ),
+    # With one table for both ends it has 124 M parameters, as GPT-2 small does.
+    "124m": ModelConfig(
+        vocab_size=50_257,
+        context_length=1024,
+        d_model=768,
+        num_layers=12,
+        num_heads=12,
+        d_ff=2048,
+        tied_embeddings=True,
+    ),
     "tiny": ModelConfig(
         vocab_size=500, context_length=32, d_model=32, num_layers=2, num_heads=2, d_ff=64
     ),
@@ -212,16 +222,25 @@ def main():
     options = parser.parse_args()
     device = choose_device(options.device)
     kinds = [k for k in ("readable", "fast", "transformers") if k not in options.without]
+    if SHAPES[options.shape].tied_embeddings and "transformers" in kinds:
+        parser.error("Llama's tied table is not scaled as ours is: add --without transformers")
     speeds, fast = measure(
         options.shape, options.batch_size, device, options.rounds, options.steps, kinds
     )
-    print(f"{options.shape}, batch {options.batch_size}, on {device_name(device)}")
+    report(options.shape, options.batch_size, device, speeds, fast)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"machine": machine_info(), "speeds": speeds, **vars(options)}, file)
+
+
+def report(shape, batch_size, device, speeds, fast):
+    """Print what `measure` found, with the part of the device's peak where that is known."""
+    print(f"{shape}, batch {batch_size}, on {device_name(device)}")
     for line in fast.choices:
         print(f"  {line}")
     flops = flops_per_token(fast.config.model)
     print(f"{'':<14}{'tokens/s':>12}{'lowest':>10}{'highest':>10}{'fast is':>10}{'MFU':>8}")
-    for kind in kinds:
-        values = speeds[kind]
+    for kind, values in speeds.items():
         # Ratios within a round, since rounds differ in what else the machine did.
         ratio = statistics.median(f / v for f, v in zip(speeds["fast"], values, strict=True))
         precision = "float32" if kind == "readable" else fast.config.precision
@@ -231,9 +250,6 @@ def main():
             f"{kind:<14}{statistics.median(values):>12,.0f}{min(values):>10,.0f}"
             f"{max(values):>10,.0f}{ratio:>9.2f}x{mfu:>8}"
         )
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"machine": machine_info(), "speeds": speeds, **vars(options)}, file)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ import os
 # OpenMP reads this when torch loads it. Threads that wait for each other then sleep: spinning, the
 # default, gains little where the cores are free and costs a lot where other programs use them too.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# cuBLAS reads this when it starts; `--deterministic` needs it.
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import dataclasses
 import datetime
@@ -26,6 +24,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import torch
 
 from cs336_basics._files import atomic_writer
 from cs336_basics.training.config import (
@@ -115,8 +115,8 @@ def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
     except KeyboardInterrupt:
         print(f"stopped while preparing; to go on: {again}", file=sys.stderr)
         return 128 + signal.SIGINT
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
-        return _fail(error, 2)
+    except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
+        return _fail(_explain_memory(error, "the model and its data must fit: make it smaller"), 2)
 
     try:
         result = trainer.fit()
@@ -131,7 +131,15 @@ def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
         return _fail(error, 1)
     except OSError as error:  # a full disk; what was saved before is whole
         return _fail(OSError(f"{error}; to go on from the last checkpoint: {again}"), 1)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
+        accumulation, batch_size = trainer.config.accumulation, trainer.config.batch_size
+        explained = _explain_memory(
+            error,
+            f"a larger --accumulation (now {accumulation}; a divisor of batch_size {batch_size}) "
+            f"needs less and computes the same: {again} --accumulation N",
+        )
+        if explained is not error:
+            return _fail(explained, 1)
         if world.size == 1:
             raise
         # What a collective operation raises when another process is gone.
@@ -143,6 +151,18 @@ def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
     if world.is_first:
         _print_summary(result, run)
     return 0
+
+
+def _explain_memory(error: Exception, advice: str) -> Exception:
+    """Return the error, or where memory ran out a MemoryError that says what to do."""
+    ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    if not ran_out and "DefaultCPUAllocator" not in str(error):  # torch's, which is a RuntimeError
+        return error
+    reason = (str(error) or "no more is known").splitlines()[0]
+    return MemoryError(
+        f"out of memory ({reason}): {advice}. `python -m cs336_basics.estimate` tells beforehand "
+        "what a run takes"
+    )
 
 
 def _open_run(command: CommandLine) -> RunDirectory:
@@ -199,7 +219,6 @@ def _prepare(command: CommandLine, run: RunDirectory, world: World) -> Trainer:
         data.valid_tokens,
         run,
         tokenizer=data.tokenizer,
-        valid_bytes_per_token=data.valid_bytes_per_token,
         world=world,
         report=say,
     )

@@ -23,6 +23,7 @@ from cs336_basics.datasets import write_sample
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.train import main
 from cs336_basics.training.run_dir import RunDirectory
+from cs336_basics.training.trainer import Trainer
 
 TINY = """
 name: tiny
@@ -152,9 +153,14 @@ def test_a_missing_corpus_is_answered_with_the_command_that_fetches_it(tiny, cap
         (["--model.vocab-size", "100"], "100"),
         (["--model.context-length", "1000000"], "1,000,000"),
         (["--device", "cuda:77"], "cuda:77"),
+        (["--data.train-path", "."], "that is a directory"),
+        (["--data.train-path", "empty.txt"], "the file is empty"),
+        (["--run-dir", "empty.txt"], "empty.txt is a file"),
+        (["--model.d-ff", "100000000000000"], "out of memory"),
     ],
 )
 def test_what_cannot_be_used_is_named_on_one_line(tiny, capsys, words, named):
+    Path("empty.txt").touch()
     assert main(["--config", tiny, "--run-dir", "run", *words]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
@@ -175,6 +181,39 @@ def test_a_wrong_option_ends_the_process_with_2_and_no_traceback(tmp_path):
     assert done.stderr.count("\n") == 1
     assert "learning_rat" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_where_memory_runs_out_the_way_on_is_said(tiny, monkeypatch, capsys):
+    def fit(self):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 ...")
+
+    monkeypatch.setattr(Trainer, "fit", fit)
+    assert main(["--config", tiny, "--run-dir", "run"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "(CUDA out of memory. Tried to allocate 2.00 GiB.)" in error
+    assert "a larger --accumulation (now 1; a divisor of batch_size 4)" in error
+    assert "python -m cs336_basics.train --resume run --accumulation N" in error
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "named"),
+    [
+        ("metrics.jsonl", lambda text: text.replace('"step"', '"stp"', 1), "line 1 is of no step"),
+        ("timings.jsonl", lambda text: "[]\n" + text, "line 1 is of no step"),
+        ("metrics.jsonl", lambda text: text.replace("{", "", 1), "line 1 is not JSON"),
+        ("data/stages.json", lambda text: text[:-4], "stages.json is damaged: remove it"),
+        ("data/stages.json", lambda text: "3", "stages.json is damaged: remove it"),
+    ],
+)
+def test_a_damaged_file_of_the_run_is_named(tiny, capsys, file, damage, named):
+    assert main(["--config", tiny, "--run-dir", "run", "--max-steps", "2"]) == 0
+    path = Path("run") / file
+    path.write_text(damage(path.read_text()))
+    assert main(["--resume", "run", "--max-steps", "3"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert named in error
 
 
 def test_the_fast_path_says_what_it_chose_and_the_run_keeps_to_it(tiny, capsys):

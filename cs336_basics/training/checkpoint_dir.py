@@ -183,6 +183,7 @@ def _write_manifest(directory: Path) -> None:
 
 
 def _save_tensors(file: Path, tensors: dict[str, Tensor]) -> None:
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     seen: set[int] = set()
@@ -194,21 +195,33 @@ def _save_tensors(file: Path, tensors: dict[str, Tensor]) -> None:
             value = value.clone()
         seen.add(value.data_ptr())
         separate[name] = value
-    save_file(separate, file)
+    try:
+        save_file(separate, file)
+    except SafetensorError as error:  # what it makes of a full disk
+        raise OSError(f"{file} was not written: {error}") from error
     sync_file(file)
 
 
 def _save_shards(directory: Path, tensors: dict[str, Tensor]) -> None:
     """Write this process's part of the tensors; all processes do it together."""
+    from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
     # safetensors again, not the pickled default.
     writer = HuggingFaceStorageWriter(str(directory), save_distributed=True)
-    save(dict(tensors), storage_writer=writer)
+    try:
+        save(dict(tensors), storage_writer=writer)
+    except CheckpointException as error:  # which is no Exception
+        raise OSError(f"{directory} was not written: {_reasons(error)}") from error
     if dist.get_rank() == 0:
         for file in directory.iterdir():
             sync_file(file)
+
+
+def _reasons(error: Any) -> str:
+    """Return what failed in each process, without the tracebacks."""
+    return "; ".join(f"process {rank}: {failure[0]}" for rank, failure in error.failures.items())
 
 
 def _optimizer_state(
@@ -303,6 +316,7 @@ def _load_tensors(file: Path) -> dict[str, Tensor]:
 
 def _load_shards(path: Path, model: Module, *, with_optimizer: bool) -> dict[str, Tensor]:
     """Read what was written by any number of processes; each takes the parts that it needs."""
+    from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
     from torch.distributed.checkpoint.state_dict_loader import load
@@ -324,7 +338,10 @@ def _load_shards(path: Path, model: Module, *, with_optimizer: bool) -> dict[str
     with warnings.catch_warnings():
         # It says that a single process loads, which is what is meant.
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        load(wanted, storage_reader=reader, no_dist=not dist.is_initialized())
+        try:
+            load(wanted, storage_reader=reader, no_dist=not dist.is_initialized())
+        except CheckpointException as error:  # which is no Exception
+            raise ValueError(f"{path} does not fit this model: {_reasons(error)}") from error
     return wanted
 
 

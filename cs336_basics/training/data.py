@@ -148,5 +148,6 @@ class BatchLoader:
         tokens = read_windows(self._dataset, mine, self._context_length + 1)
         x, y = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
         if self._device.type == "cuda":
-            x, y = x.pin_memory(), y.pin_memory()
+            with torch.cuda.device(self._device):  # a thread of its own begins with the first GPU
+                x, y = x.pin_memory(), y.pin_memory()
         return x, y

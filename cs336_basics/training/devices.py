@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,19 +19,24 @@ from cs336_basics.training.config import TrainConfig
 # Dense peak of the matrix units in FLOP/s, by a part of the name that CUDA gives to the device:
 # bfloat16 and float32 (without TF32). From the makers' data sheets; the first that fits counts.
 PEAK_FLOPS: dict[str, dict[str, float]] = {
+    "H200 NVL": {"bfloat16": 835e12, "float32": 60e12},
     "H200": {"bfloat16": 989e12, "float32": 67e12},
     "H100 PCIe": {"bfloat16": 756e12, "float32": 51e12},
     "H100 NVL": {"bfloat16": 835e12, "float32": 60e12},
     "H100": {"bfloat16": 989e12, "float32": 67e12},
     "GH200": {"bfloat16": 989e12, "float32": 67e12},
+    "GB200": {"bfloat16": 2500e12, "float32": 80e12},
     "B200": {"bfloat16": 2250e12, "float32": 80e12},
     "A100": {"bfloat16": 312e12, "float32": 19.5e12},
     "A10G": {"bfloat16": 70e12, "float32": 31.5e12},
     "L40S": {"bfloat16": 362e12, "float32": 91.6e12},
+    "L40": {"bfloat16": 181e12, "float32": 90.5e12},
     "L4": {"bfloat16": 121e12, "float32": 30.3e12},
     "RTX 4090": {"bfloat16": 165e12, "float32": 82.6e12},
     "RTX 3090": {"bfloat16": 71e12, "float32": 35.6e12},
 }
+# Words that make another device of one in the table: a slice of it, or a chip of its own.
+_NOT_THE_SAME = re.compile(r"\b(MIG|Laptop|Max-Q|Ti|SUPER|D)\b")
 
 # Code generation takes a minute or so; a run must be this long, in FLOPs, to earn it back.
 _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
@@ -199,8 +205,10 @@ def training_flops(config: TrainConfig) -> int:
 
 def peak_flops(name: str, precision: str) -> float | None:
     """Return the FLOP/s that a GPU of this name can reach, or None where it is not known."""
+    if _NOT_THE_SAME.search(name):
+        return None
     for part, peaks in PEAK_FLOPS.items():
-        if part in name:
+        if re.search(rf"\b{part}\b", name):  # whole words: an L40 is no L4
             return peaks[precision]
     return None
 
@@ -210,16 +218,26 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     """Make sums independent of how threads race: on a CPU always, on a GPU on request.
 
     The gradient of the embedding adds up the rows of repeated tokens; by default threads do it in
-    whatever order they come.
+    whatever order they come. Compiled code for a GPU is chosen by timing, which each process would
+    do anew; here it is not.
     """
     settings: Any = torch.utils.deterministic
+    compiler: Any = contextlib.nullcontext()
     before = torch.are_deterministic_algorithms_enabled(), settings.fill_uninitialized_memory
     if device.type == "cpu" or deterministic:
         torch.use_deterministic_algorithms(True)
         # That would also fill fresh memory with NaN, to find bugs, at a cost in every operation.
         settings.fill_uninitialized_memory = False
+    if deterministic:
+        # cuBLAS reads this when it multiplies for the first time.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        import torch._inductor.config as inductor_config
+
+        if hasattr(inductor_config, "deterministic"):
+            compiler = inductor_config.patch(deterministic=True)
     try:
-        yield
+        with compiler:
+            yield
     finally:
         torch.use_deterministic_algorithms(before[0])
         settings.fill_uninitialized_memory = before[1]

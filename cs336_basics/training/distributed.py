@@ -46,17 +46,19 @@ class World:
         dist.all_reduce(value)
         return value / self.size
 
-    def sum(self, values: list[float], device: torch.device) -> list[float]:
+    def sum(self, values: list[float]) -> list[float]:
         """Return the sums of these numbers over the processes."""
         if self.size == 1:
             return values
-        total = torch.tensor(values, dtype=torch.float64, device=device)
+        # On the CPU, over gloo, also where the model is on a GPU: that has steps queued, and to
+        # take part it would have to finish them first.
+        total = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(total)
-        return [float(value) for value in total]
+        return total.tolist()
 
-    def any(self, condition: bool, device: torch.device) -> bool:
+    def any(self, condition: bool) -> bool:
         """Return whether the condition holds in one process at least."""
-        return self.sum([float(condition)], device)[0] > 0 if self.size > 1 else condition
+        return self.sum([float(condition)])[0] > 0 if self.size > 1 else condition
 
     def wait(self) -> None:
         """Wait until all processes are here."""
@@ -77,6 +79,9 @@ def join_world(device: str) -> World:
 
     Args:
         device: the `device` of the configuration; on CPUs processes talk over gloo, on GPUs NCCL.
+
+    Raises:
+        ValueError: there are more processes on this machine than GPUs.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         return World()
@@ -87,6 +92,11 @@ def join_world(device: str) -> World:
     )
     on_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     if on_gpu:
+        if world.local_rank >= torch.cuda.device_count():
+            raise ValueError(
+                f"process {world.local_rank + 1} on this machine finds {torch.cuda.device_count()} "
+                "GPUs: each needs one of its own; a smaller --nproc-per-node, or --device cpu"
+            )
         torch.cuda.set_device(world.local_rank)
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=TIMEOUT)
     return world

@@ -1,12 +1,13 @@
 """Where metrics go on request, beside the run directory: TensorBoard, Weights & Biases, trackio.
 
 Each is an optional package, imported here when it is asked for. metrics.jsonl is what a run resumes
-from; these only show it.
+from; these only show it, so what goes wrong in them on the way is said and ends no run.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -80,7 +81,8 @@ class TrackioLogger:
             project="cs336_basics",
             name=run.path.name,
             config=config_to_dict(config),
-            resume="allow",
+            # A new run does not go on with an older one of the same name in another place.
+            resume="allow" if step else "never",
         )
 
     def log(self, row: dict[str, Any]) -> None:
@@ -91,6 +93,33 @@ class TrackioLogger:
     def close(self) -> None:
         """Write what is left."""
         self._trackio.finish()
+
+
+class GuardedLogger:
+    """A logger that falls silent, with a message, where it fails: on a full disk, without a net."""
+
+    def __init__(self, name: str, logger: Logger) -> None:
+        self._name = name
+        self._logger: Logger | None = logger
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Take one row."""
+        self._attempt(lambda logger: logger.log(row))
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._attempt(lambda logger: logger.close())
+
+    def _attempt(self, action: Callable[[Logger], None]) -> None:
+        if self._logger is None:
+            return
+        try:
+            action(self._logger)
+        except Exception as error:
+            self._logger = None
+            print(
+                f"warning: {self._name} gets no more metrics: {_describe(error)}", file=sys.stderr
+            )
 
 
 _KINDS: dict[str, Callable[[TrainConfig, RunDirectory, int], Logger]] = {
@@ -104,15 +133,26 @@ def open_loggers(config: TrainConfig, run: RunDirectory, step: int) -> list[Logg
     """Return the loggers that `log_to` names, for a run that goes on after `step`.
 
     Raises:
-        ValueError: the package of one is not installed, with the command for it.
+        ValueError: the package of one is not installed, with the command for it; or it could not
+            be started.
     """
     loggers: list[Logger] = []
     for name in filter(None, config.log_to.split(",")):
         try:
-            loggers.append(_KINDS[name](config, run, step))
+            loggers.append(GuardedLogger(name, _KINDS[name](config, run, step)))
         except ImportError as error:
             raise ValueError(
                 f"log_to asks for {name}, which is not installed ({error}): "
                 f"pip install 'cs336-basics[{name}]'"
             ) from error
+        except Exception as error:  # each package has errors of its own
+            for logger in loggers:
+                logger.close()
+            raise ValueError(
+                f"log_to asks for {name}, which could not be started: {_describe(error)}"
+            ) from error
     return loggers
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -151,6 +151,9 @@ class Muon(AdamW):
     groups, and their proportions stay. `precision` "bfloat16" is that of the orthogonalization's
     matrix products.
 
+    Parameters may be sharded over processes (FSDP): the direction of a matrix follows from all of
+    it, so each is gathered for that, one at a time.
+
     State per parameter: `momentum_buffer` (M), a tensor like the parameter; else AdamW's.
 
     Raises ValueError for a setting out of range and for a Muon group with a parameter that is no
@@ -226,11 +229,32 @@ class Muon(AdamW):
                 assert matrix.grad is not None
                 average = state["momentum_buffer"].lerp_(matrix.grad, 1 - momentum)
                 ahead.append(torch.lerp(matrix.grad, average, momentum))
-            directions = orthogonalize(torch.stack(ahead).to(dtype))  # (matrices, rows, columns)
+            directions = _directions(ahead, dtype)
             size = 0.2 * math.sqrt(max(shape))
             for matrix, direction in zip(matrices, directions, strict=True):
                 matrix.mul_(1 - lr * group["weight_decay"])
                 matrix.add_(direction.to(matrix.dtype), alpha=-lr * size)
+
+
+def _directions(matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """Return `orthogonalize` of matrices of one shape, computed in `dtype`.
+
+    Those that are sharded over processes are gathered one by one, for the memory that sharding is
+    to save; all processes compute the same, and each keeps its part.
+    """
+    if not hasattr(matrices[0], "full_tensor"):
+        return list(orthogonalize(torch.stack(matrices).to(dtype)))
+    from torch.distributed.tensor import DTensor, Replicate
+
+    directions: list[Tensor] = []
+    for matrix in matrices:
+        assert isinstance(matrix, DTensor)
+        mesh, reduced = matrix.device_mesh, matrix.to(dtype)
+        assert isinstance(reduced, DTensor)
+        direction = orthogonalize(reduced.full_tensor())
+        replicas = DTensor.from_local(direction, mesh, [Replicate()] * mesh.ndim, run_check=False)
+        directions.append(replicas.redistribute(mesh, matrix.placements))
+    return directions
 
 
 def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:

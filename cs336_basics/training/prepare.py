@@ -41,7 +41,6 @@ class PreparedData:
     tokenizer: Tokenizer
     train_tokens: npt.NDArray[np.integer[Any]]
     valid_tokens: npt.NDArray[np.integer[Any]]
-    valid_bytes_per_token: float
 
 
 def prepare_data(
@@ -71,12 +70,11 @@ def prepare_data(
         for file in files
     ]
     metadata = json.loads(files[1].with_suffix(".json").read_text(encoding="utf-8"))
-    bytes_per_token = metadata["bytes_per_token"]
     report(
         f"{tokenizer.vocab_size:,} tokens in the vocabulary, {len(tokens[0]):,} to train on, "
-        f"{len(tokens[1]):,} to validate on, {bytes_per_token:.2f} bytes each"
+        f"{len(tokens[1]):,} to validate on, {metadata['bytes_per_token']:.2f} bytes each"
     )
-    return PreparedData(tokenizer, tokens[0], tokens[1], bytes_per_token)
+    return PreparedData(tokenizer, tokens[0], tokens[1])
 
 
 def check_sources(config: TrainConfig) -> None:
@@ -91,8 +89,12 @@ def check_sources(config: TrainConfig) -> None:
         path = getattr(data, key)
         if path is None:
             continue
+        if Path(path).is_dir():
+            raise ValueError(f"data.{key} is {path!r}: that is a directory; name a file")
         if not Path(path).is_file():
             raise FileNotFoundError(f"data.{key} is {path!r}: there is no such file")
+        if Path(path).stat().st_size == 0:
+            raise ValueError(f"data.{key} is {path!r}: the file is empty")
         if Path(path).suffix != ".npy" and not is_plain_text(path):
             raise ValueError(
                 f"data.{key} is {path!r}: training reads plain text and .npy token files; "
@@ -133,6 +135,9 @@ class Stages:
     Args:
         path: the JSON file.
         report: is given a line per stage.
+
+    Raises:
+        ValueError: the file is damaged.
     """
 
     def __init__(self, path: Path, report: Callable[[str], None]) -> None:
@@ -140,7 +145,12 @@ class Stages:
         self._report = report
         self._records: dict[str, Any] = {}
         if path.exists():
-            self._records = json.loads(path.read_text(encoding="utf-8"))
+            try:
+                self._records = dict(json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, TypeError):
+                raise ValueError(
+                    f"{path} is damaged: remove it, and what it remembers is made again"
+                ) from None
 
     def run(
         self,

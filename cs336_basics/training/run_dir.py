@@ -4,7 +4,8 @@ config.yaml     the resolved configuration
 data/           text, token files, and what they were made from
 tokenizer/      vocab.json, merges.txt, metadata.json
 metrics.jsonl   one JSON object per line: what a repeated run repeats, byte for byte
-timings.jsonl   how long it took, a line for each of metrics.jsonl: never the same twice
+timings.jsonl   how long it took, a line for each of metrics.jsonl and each checkpoint: never the
+                same twice
 loss.png        the curves in metrics.jsonl
 checkpoints/    step_00000500/, ..., and best.json, which names one of them
 samples/        step_00000500.txt, ...
@@ -48,6 +49,8 @@ class RunDirectory:
         Raises:
             FileExistsError: it exists and is not empty, or it is a file.
         """
+        if self.path.is_file():
+            raise FileExistsError(f"{self.path} is a file: name a directory with --run-dir")
         if self.path.is_dir() and any(self.path.iterdir()):
             raise FileExistsError(
                 f"{self.path} is not empty: to continue the run in it, --resume {self.path}; "
@@ -168,6 +171,14 @@ class RunDirectory:
         _append_line(self.timings, {"step": row["step"], "kind": kind, **timing})
         _append_line(self.metrics, row)
 
+    def append_checkpoint_time(self, step: int, seconds: float) -> None:
+        """Note in timings.jsonl when, on the run's own clock, a checkpoint was there."""
+        _append_line(self.timings, {"step": step, "kind": "checkpoint", "seconds": seconds})
+
+    def seconds(self) -> float:
+        """Return the wall-clock time up to the last line of timings.jsonl; pauses do not count."""
+        return max((line.get("seconds", 0.0) for line in _read_lines(self.timings)), default=0.0)
+
     def sync_metrics(self) -> None:
         """Wait until metrics.jsonl and timings.jsonl are on the disk."""
         for file in (self.metrics, self.timings):
@@ -252,8 +263,12 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
     lines = file.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, start=1):
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except json.JSONDecodeError:
             if number < len(lines):
-                raise ValueError(f"{file}, line {number} is not JSON") from None
+                raise ValueError(f"{file}, line {number} is not JSON: remove it") from None
+            break
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+            raise ValueError(f"{file}, line {number} is of no step: remove it")
+        rows.append(row)
     return rows

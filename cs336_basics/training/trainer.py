@@ -103,9 +103,8 @@ class Trainer:
         train_tokens: token ids, one-dimensional, an array or a memory map.
         valid_tokens: token ids to evaluate on.
         run: where metrics, checkpoints, samples and the plot go.
-        tokenizer: turns samples into text; None takes no samples.
-        valid_bytes_per_token: size of the validation text over its number of tokens, for
-            bits per byte; None leaves them out.
+        tokenizer: turns samples into text, and knows of how many bytes of text each token is, for
+            bits per byte; None: neither samples nor bits per byte.
         world: the processes that train this model together; each has a Trainer of its own.
         loggers: are given each row of metrics as well.
         report: is given lines to show.
@@ -122,7 +121,6 @@ class Trainer:
         run: RunDirectory,
         *,
         tokenizer: Tokenizer | None = None,
-        valid_bytes_per_token: float | None = None,
         world: World | None = None,
         loggers: Sequence[Logger] = (),
         report: Callable[[str], None] = print,
@@ -134,7 +132,7 @@ class Trainer:
         self.valid_tokens = valid_tokens
         self.run = run
         self.tokenizer = tokenizer
-        self.valid_bytes_per_token = valid_bytes_per_token
+        self.token_bytes = None if tokenizer is None else bytes_of_tokens(tokenizer, config)
         self.world = world = world or World()
         self.loggers = loggers
         self.report = report
@@ -248,9 +246,11 @@ class Trainer:
 
                 # The checkpoint comes before the evaluation, so that nothing that goes wrong in
                 # an evaluation costs the steps before it.
-                stopping = self.world.any(stop.signal_number is not None, self.device)
+                stopping = self.world.any(stop.signal_number is not None)
                 if self._checkpoint_is_due(step) or stopping:
                     self._save(step)
+                    if self.world.is_first:  # a resumed run's clock goes on from here
+                        self.run.append_checkpoint_time(step, clock.seconds())
                 if stopping:
                     raise TrainingInterrupted(stop.signal_number or signal.SIGTERM, step)
                 if self._evaluation_is_due(step):
@@ -338,12 +338,16 @@ class Trainer:
         done = any("val_loss" in row and row["step"] == self.step for row in rows)
         return self.step > 0 and self._evaluation_is_due(self.step) and not done
 
-    def evaluate(self) -> float:
-        """Return the mean validation loss in nats per token.
+    def evaluate(self) -> tuple[float, float | None]:
+        """Return the mean validation loss in nats per token, and bits per byte of the text.
 
         The windows are the same every time: stretches of context_length tokens that do not
         overlap, all of them or `eval_batches` batches spread evenly over the data. What is left
         at the end, shorter than a window, is not counted.
+
+        Bits per byte do not depend on the tokenizer, so models with different ones can be compared
+        by them: what all predicted tokens cost together, over the bytes of text that just these
+        tokens stand for (a special token: those of its name). None where there is no tokenizer.
         """
         config, world = self.config, self.world
         length = config.model.context_length
@@ -351,7 +355,7 @@ class Trainer:
         chosen = min(windows, config.eval_batches * config.batch_size) or windows
         starts = np.arange(chosen) * windows // chosen * length
         size = config.batch_size // config.accumulation // world.size
-        total = count = 0.0
+        total = count = num_bytes = 0.0
         was_training = self.model.training
         self.model.eval()
         with torch.no_grad():
@@ -364,17 +368,19 @@ class Trainer:
                 batch = read_windows(
                     self.valid_tokens, mine if len(mine) else starts[:1], length + 1
                 )
-                batch = batch.to(self.device)
-                loss = self.loss_of(batch[:, :-1].contiguous(), batch[:, 1:].contiguous())
-                total += float(loss) * len(mine)
-                count += len(mine)
+                inputs, targets = batch[:, :-1].contiguous(), batch[:, 1:].contiguous()
+                loss = self.loss_of(inputs.to(self.device), targets.to(self.device))
+                total += float(loss) * len(mine) * length
+                count += len(mine) * length
+                if self.token_bytes is not None:
+                    num_bytes += int(self.token_bytes[targets[: len(mine)]].sum())
         self.model.train(was_training)
-        total, count = world.sum([total, count], self.device)
-        return total / count
+        total, count, num_bytes = world.sum([total, count, num_bytes])
+        return total / count, total / math.log(2) / num_bytes if num_bytes else None
 
     def _evaluate_and_record(self, step: int) -> None:
         """Evaluate, sample, remember the best checkpoint, and write it all down."""
-        val_loss = self.evaluate()
+        val_loss, bits_per_byte = self.evaluate()
         if not math.isfinite(val_loss):
             raise NonFiniteLossError(
                 f"step {step}: the validation loss is {val_loss}, so the weights of this step are "
@@ -389,9 +395,9 @@ class Trainer:
         message = (
             f"step {step}: validation loss {val_loss:.4f}, perplexity {row['val_perplexity']:.2f}"
         )
-        if self.valid_bytes_per_token is not None:
-            row["val_bits_per_byte"] = val_loss / math.log(2) / self.valid_bytes_per_token
-            message += f", {row['val_bits_per_byte']:.4f} bits per byte"
+        if bits_per_byte is not None:
+            row["val_bits_per_byte"] = bits_per_byte
+            message += f", {bits_per_byte:.4f} bits per byte"
         self._say(message)
         improved = val_loss < self.best_val_loss
         self.best_val_loss = min(val_loss, self.best_val_loss)
@@ -417,16 +423,21 @@ class Trainer:
         eos_id = self.tokenizer.special_token_id(END_OF_TEXT)
         prompt_ids = self.tokenizer.encode(config.sample_prompt) or [eos_id]
         seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
-        new_ids = generate(
-            self.model,
-            prompt_ids,
-            config.sample_tokens,
-            temperature=config.sample_temperature,
-            top_p=config.sample_top_p,
-            eos_id=eos_id,
-            generator=torch.Generator().manual_seed(int(seed[0])),
-        )
-        return config.sample_prompt + self.tokenizer.decode(list(new_ids))
+        # A sharded model's blocks are compiled, and would be again for each length of the cache.
+        stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
+        with stance("force_eager"):
+            new_ids = list(
+                generate(
+                    self.model,
+                    prompt_ids,
+                    config.sample_tokens,
+                    temperature=config.sample_temperature,
+                    top_p=config.sample_top_p,
+                    eos_id=eos_id,
+                    generator=torch.Generator().manual_seed(int(seed[0])),
+                )
+            )
+        return config.sample_prompt + self.tokenizer.decode(new_ids)
 
     # Checkpoints.
 
@@ -481,7 +492,7 @@ class Trainer:
         losses = [row["val_loss"] for row in rows if "val_loss" in row]
         if self.run.best_step() is not None:
             self.best_val_loss = min(losses, default=math.inf)
-        self.seconds_before = max((row.get("seconds", 0.0) for row in rows), default=0.0)
+        self.seconds_before = self.run.seconds()
         self.world.wait()
 
     def _newest_checkpoint(self, skip_damaged: bool) -> Path | None:
@@ -555,6 +566,15 @@ def step_generator(seed: int, step: int) -> np.random.Generator:
     Numbers: As Easy as 1, 2, 3").
     """
     return np.random.Generator(np.random.Philox(key=np.array([seed, step], dtype=np.uint64)))
+
+
+def bytes_of_tokens(tokenizer: Tokenizer, config: TrainConfig) -> Tensor:
+    """Return how many bytes of text each id of the model's vocabulary stands for: (vocab_size,).
+
+    An id that the tokenizer does not have stands for none.
+    """
+    tokens = (tokenizer.vocab.get(token_id, b"") for token_id in range(config.model.vocab_size))
+    return torch.tensor([len(token) for token in tokens])
 
 
 def check_tokens(name: str, tokens: TokenArray, config: TrainConfig) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from cs336_basics.training.config import ScheduleConfig
+from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
@@ -28,6 +28,20 @@ WHOLE = dataclasses.replace(
     schedule=ScheduleConfig(max_learning_rate=1e-2, warmup_fraction=0.2, cycle_steps=STEPS),
 )
 HALF = dataclasses.replace(WHOLE, max_steps=STEPS // 2)
+# All that `speedrun` switches on; 33 rows do not divide into two equal shards.
+MUON = dataclasses.replace(
+    WHOLE,
+    optimizer=OptimizerConfig(kind="muon"),
+    model=dataclasses.replace(
+        WHOLE.model,
+        d_ff=33,
+        qk_norm=True,
+        tied_embeddings=True,
+        zero_init=True,
+        logit_soft_cap=15.0,
+    ),
+)
+HALF_MUON = dataclasses.replace(MUON, max_steps=STEPS // 2)
 LAYOUTS = ("ddp", "fsdp")
 VARIANTS = {
     "plain": {},
@@ -53,14 +67,18 @@ def main(directory: Path) -> None:
     RunDirectory.plot_losses = lambda run: None
     # Its own tracing and graph, without the minute that code generation takes.
     torch.compile = functools.partial(torch.compile, backend="eager")
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # by a shape that always changes
     world = join_world("cpu")
     for layout in LAYOUTS:
         for variant, values in VARIANTS.items():
             config = dataclasses.replace(WHOLE, parallel=layout, **values)
             train(directory / f"{layout}-{variant}", config, world)
+        train(directory / f"{layout}-muon", dataclasses.replace(MUON, parallel=layout), world)
         # From one process to two, and the first half of the way from two to one.
-        train(directory / f"single-to-{layout}", dataclasses.replace(WHOLE, parallel=layout), world)
-        train(directory / f"{layout}-to-single", dataclasses.replace(HALF, parallel=layout), world)
+        for name, whole, half in (("", WHOLE, HALF), ("-muon", MUON, HALF_MUON)):
+            there, back = f"single-to-{layout}{name}", f"{layout}-to-single{name}"
+            train(directory / there, dataclasses.replace(whole, parallel=layout), world)
+            train(directory / back, dataclasses.replace(half, parallel=layout), world)
     leave_world()
 
 

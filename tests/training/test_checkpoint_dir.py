@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import sys
 
 import pytest
 import torch
@@ -52,6 +53,41 @@ def saved(tmp_path):
     train(*run, 3, seed=0)
     save_checkpoint_directory(tmp_path / "step_3", *run, 3)
     return run, tmp_path / "step_3"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limits to set")
+def test_a_full_disk_is_an_os_error_and_leaves_nothing(saved):
+    import resource
+
+    run, path = saved
+    before = bytes_of(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))  # bytes of a file
+    try:
+        with pytest.raises(OSError, match=r"model\.safetensors was not written"):
+            save_checkpoint_directory(path.parent / "step_4", *run, 4)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(path.parent) == ["step_3"]
+    assert bytes_of(path) == before
+
+
+def test_what_torch_raises_for_shards_can_be_caught(saved, monkeypatch):
+    from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    def fail(*arguments, **options):
+        raise CheckpointException("", {1: (RuntimeError("no space left"), None)})
+
+    (model, _), path = saved
+    monkeypatch.setattr(state_dict_saver, "save", fail)
+    with pytest.raises(OSError, match=r"step_3 was not written: process 1: no space left$"):
+        module._save_shards(path, model.state_dict())
+    monkeypatch.setattr(state_dict_loader, "load", fail)
+    with pytest.raises(
+        ValueError, match=r"step_3 does not fit this model: process 1: no space left$"
+    ):
+        module._load_shards(path, model, with_optimizer=False)
 
 
 def test_holds_safetensors_and_json_only(saved):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import pytest
 import torch
@@ -85,6 +86,16 @@ def test_flops_are_six_for_each_weight_of_a_product_and_the_attention():
         ("NVIDIA H200", "float32", 67e12),
         ("NVIDIA A100-SXM4-40GB", "bfloat16", 312e12),
         ("NVIDIA L40S", "bfloat16", 362e12),
+        ("NVIDIA L40", "bfloat16", 181e12),
+        ("NVIDIA L4", "bfloat16", 121e12),
+        ("NVIDIA GH200 480GB", "bfloat16", 989e12),
+        ("NVIDIA GB200", "bfloat16", 2500e12),
+        ("NVIDIA H200 NVL", "bfloat16", 835e12),
+        ("NVIDIA GeForce RTX 4090", "bfloat16", 165e12),
+        ("NVIDIA GeForce RTX 4090 D", "bfloat16", None),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "bfloat16", None),
+        ("NVIDIA GeForce RTX 3090 Ti", "bfloat16", None),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "bfloat16", None),
         ("this CPU, AMD EPYC", "bfloat16", None),
         ("NVIDIA Imaginary 9000", "bfloat16", None),
     ],
@@ -100,3 +111,17 @@ def test_exact_arithmetic_leaves_no_trace(device, deterministic):
     with exact_arithmetic(torch.device(device), deterministic):
         assert torch.are_deterministic_algorithms_enabled() == (device == "cpu" or deterministic)
     assert torch.are_deterministic_algorithms_enabled() == before
+
+
+def test_what_must_be_exact_is_not_compiled_by_timing(monkeypatch):
+    import torch._inductor.config as inductor_config
+
+    if not hasattr(inductor_config, "deterministic"):
+        pytest.skip("this torch has no such switch")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    with exact_arithmetic(torch.device("cuda"), True):
+        assert inductor_config.deterministic
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert not inductor_config.deterministic
+    with exact_arithmetic(torch.device("cuda"), False):
+        assert not inductor_config.deterministic

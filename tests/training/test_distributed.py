@@ -19,8 +19,18 @@ import torch.distributed as dist
 from safetensors import safe_open
 
 from cs336_basics.training.checkpoint_dir import verify_checkpoint_directory
+from cs336_basics.training.distributed import World, join_world
 from cs336_basics.training.run_dir import RunDirectory
-from tests.training.distributed_scenarios import HALF, LAYOUTS, STEPS, VARIANTS, WHOLE, train
+from tests.training.distributed_scenarios import (
+    HALF,
+    HALF_MUON,
+    LAYOUTS,
+    MUON,
+    STEPS,
+    VARIANTS,
+    WHOLE,
+    train,
+)
 
 ROOT = Path(__file__).parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -41,10 +51,11 @@ def runs(tmp_path_factory):
     directory = tmp_path_factory.mktemp("runs")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    train(directory / "single", WHOLE)
-    train(directory / "half", HALF)
-    for layout in LAYOUTS:
-        shutil.copytree(directory / "half", directory / f"single-to-{layout}")
+    for name, whole, half in (("", WHOLE, HALF), ("-muon", MUON, HALF_MUON)):
+        train(directory / f"single{name}", whole)
+        train(directory / f"half{name}", half)
+        for layout in LAYOUTS:
+            shutil.copytree(directory / f"half{name}", directory / f"single-to-{layout}{name}")
     command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory)]
     done = subprocess.run(
         command, env=environment(), capture_output=True, text=True, timeout=300, cwd=ROOT
@@ -58,9 +69,10 @@ def losses(run, key="train_loss"):
     return [row[key] for row in RunDirectory(run).read_metrics() if key in row]
 
 
-def assert_like_single(runs, name):
-    for key, count in (("train_loss", STEPS), ("val_loss", 2), ("grad_norm", STEPS)):
-        expected = losses(runs / "single", key)
+def assert_like_single(runs, name, single="single"):
+    keys = {"train_loss": STEPS, "grad_norm": STEPS, "val_loss": 2, "val_bits_per_byte": 2}
+    for key, count in keys.items():
+        expected = losses(runs / single, key)
         assert len(expected) == count
         assert losses(runs / name, key) == pytest.approx(expected, abs=1e-5, rel=1e-5), key
 
@@ -77,14 +89,21 @@ def test_two_processes_have_the_losses_of_one(runs, layout, variant):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_checkpoint_of_one_process_resumes_in_two(runs, layout):
-    assert_like_single(runs, f"single-to-{layout}")
+def test_muon_and_the_switches_of_speedrun_give_the_losses_of_one_process(runs, layout):
+    assert_like_single(runs, f"{layout}-muon", "single-muon")
 
 
+@pytest.mark.parametrize("name", ["", "-muon"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_checkpoint_of_two_processes_resumes_in_one(runs, layout):
-    train(runs / f"{layout}-to-single", WHOLE)
-    assert_like_single(runs, f"{layout}-to-single")
+def test_a_checkpoint_of_one_process_resumes_in_two(runs, layout, name):
+    assert_like_single(runs, f"single-to-{layout}{name}", f"single{name}")
+
+
+@pytest.mark.parametrize("name", ["", "-muon"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_checkpoint_of_two_processes_resumes_in_one(runs, layout, name):
+    train(runs / f"{layout}-to-single{name}", MUON if name else WHOLE)
+    assert_like_single(runs, f"{layout}-to-single{name}", f"single{name}")
 
 
 def test_sharded_checkpoints_are_safetensors_with_a_manifest_too(runs):
@@ -102,10 +121,16 @@ def test_sharded_checkpoints_are_safetensors_with_a_manifest_too(runs):
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(tmp_path):
-    from cs336_basics.training.distributed import World
-
     with pytest.raises(ValueError, match="multiple of 3 processes"):
         train(tmp_path, dataclasses.replace(WHOLE), World(rank=0, size=3))
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ValueError, match="process 2 on this machine finds 1 GPUs"):
+        join_world("cuda")
 
 
 CONFIG_FILE = """

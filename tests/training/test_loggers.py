@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib.util
+import json
+import os
+import sqlite3
+import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +70,80 @@ def test_rows_are_handed_on(tmp_path, monkeypatch, name):
         ("log", ({"tokens": 128, "val_loss": 5.25, "seconds": 0.2},), {"step": 2}),
     ]
     assert finish[0] == "finish"
+
+
+@pytest.mark.parametrize(("step", "resume"), [(0, "never"), (8, "allow")])
+def test_a_new_trackio_run_does_not_go_on_with_an_old_one(tmp_path, monkeypatch, step, resume):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "trackio", recorder.module("trackio", ["init"]))
+    open_loggers(config("trackio"), RunDirectory(tmp_path), step)
+    assert recorder.calls[0][2]["resume"] == resume
+
+
+def test_what_fails_on_the_way_is_said_once_and_ends_no_run(tmp_path, monkeypatch, capsys):
+    module = types.ModuleType("trackio")
+    module.init = lambda **options: None
+
+    def log(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    module.log = module.finish = log
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    (logger,) = open_loggers(config("trackio"), RunDirectory(tmp_path), 0)
+    for row in ROWS:
+        logger.log(row)
+    logger.close()
+    expected = (
+        "warning: trackio gets no more metrics: OSError: [Errno 28] No space left on device\n"
+    )
+    assert capsys.readouterr().err == expected
+
+
+def test_what_cannot_be_started_is_named_and_the_others_are_closed(tmp_path, monkeypatch):
+    recorder, broken = Recorder(), types.ModuleType("wandb")
+
+    def init(**options):
+        raise RuntimeError("no API key configured")
+
+    broken.init = init
+    monkeypatch.setitem(sys.modules, "wandb", broken)
+    trackio = recorder.module("trackio", ["init", "finish"])
+    monkeypatch.setitem(sys.modules, "trackio", trackio)
+    message = "asks for wandb, which could not be started: RuntimeError: no API key"
+    with pytest.raises(ValueError, match=message):
+        open_loggers(config("trackio,wandb"), RunDirectory(tmp_path), 0)
+    assert [call[0] for call in recorder.calls] == ["init", "finish"]
+
+
+USE_TRACKIO = """
+import sys
+from pathlib import Path
+from tests.training.test_loggers import ROWS, config
+from cs336_basics.training.loggers import open_loggers
+from cs336_basics.training.run_dir import RunDirectory
+
+for step in (0, 2):
+    (logger,) = open_loggers(config("trackio"), RunDirectory(Path(sys.argv[1])), step)
+    for row in ROWS:
+        logger.log({**row, "step": row["step"] + step})
+    logger.close()
+"""
+
+
+def test_trackio_keeps_the_rows_of_all_sessions_in_its_local_store(tmp_path):
+    if importlib.util.find_spec("trackio") is None:
+        pytest.skip("trackio is not installed")
+    root = Path(__file__).parents[2]
+    # It looks for its folder when it is imported.
+    environment = {**os.environ, "PYTHONPATH": str(root), "TRACKIO_DIR": str(tmp_path / "store")}
+    command = [sys.executable, "-c", USE_TRACKIO, str(tmp_path / "run-1")]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+    with contextlib.closing(sqlite3.connect(tmp_path / "store" / "cs336_basics.db")) as store:
+        found = store.execute("SELECT run_name, step, metrics FROM metrics ORDER BY id").fetchall()
+    assert [(name, step) for name, step, _ in found] == [("run-1", n) for n in (1, 2, 3, 4)]
+    assert [json.loads(text) for _, _, text in found[:2]] == [
+        {name: row[name] for name in row if name != "step"} for row in ROWS
+    ]
 
 
 def test_tensorboard_writes_event_files(tmp_path):

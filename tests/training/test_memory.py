@@ -95,7 +95,7 @@ def test_what_saves_memory_is_seen_to():
 
 
 def test_a_model_that_fits_nowhere_can_be_asked_about():
-    huge = ModelConfig(d_model=16384, num_heads=128, d_ff=53248, num_layers=126, vocab_size=128_000)
+    huge = ModelConfig(d_model=16384, num_heads=128, d_ff=53248, num_layers=32, vocab_size=128_000)
     memory = step_memory(dataclasses.replace(SMALL, model=huge))
     assert memory.gradients == 4 * huge.num_parameters()
 
@@ -129,7 +129,13 @@ print(peak_memory_of_process())
 def test_the_estimate_is_within_a_tenth_of_the_measured_peak(tmp_path, values):
     """Of a whole run, with evaluations and checkpoints."""
     config = TrainConfig(
-        device="cpu", max_steps=9, batch_size=4, eval_every=3, sample_tokens=0, **values
+        device="cpu",
+        max_steps=4,
+        batch_size=2,
+        eval_every=2,
+        eval_batches=2,
+        sample_tokens=0,
+        **values,
     )
     (tmp_path / "config.yaml").write_text(config_to_yaml(config))
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import torch
 from safetensors import safe_open
 
 import cs336_basics.training.devices as devices
+import cs336_basics.training.trainer as trainer_module
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import cosine_schedule, get_batch, save_checkpoint
@@ -55,7 +57,7 @@ VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)
 def make(path, config=CONFIG, train=TRAIN, valid=VALID, **options):
     run = RunDirectory(path)
     run.path.mkdir(parents=True, exist_ok=True)
-    options = {"tokenizer": TOKENIZER, "valid_bytes_per_token": 1.5, **options}
+    options = {"tokenizer": TOKENIZER, **options}
     return Trainer(config, train, valid, run, report=lambda line: None, **options)
 
 
@@ -170,6 +172,20 @@ def test_learns_a_text_that_repeats(tmp_path):
     assert result.tokens == 150 * 4 * 16
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("values", [{}, {"fused_optimizer": True, "loss_chunks": 2}])
+def test_a_gpu_resumes_exactly_where_it_is_asked_to(tmp_path, values):
+    config = changed(device="cuda", deterministic=True, **values)
+    make(tmp_path, config).fit()
+    expected = outcome(tmp_path)
+    again = make(tmp_path, config)
+    again.resume(RunDirectory(tmp_path).checkpoint(15))
+    shutil.rmtree(tmp_path / "checkpoints" / "step_00000016.unused")
+    shutil.rmtree(tmp_path / "checkpoints" / "step_00000020.unused")
+    again.fit()
+    assert_same(outcome(tmp_path), expected)
+
+
 @pytest.mark.parametrize("accumulation", [2, 4])
 def test_accumulation_changes_nothing_but_rounding(tmp_path, accumulation):
     losses = []
@@ -193,9 +209,42 @@ def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(tmp_path, eval_
         ids = torch.tensor(VALID[window * 16 : window * 16 + 17].astype(np.int64))
         with torch.no_grad():
             losses.append(torch.nn.functional.cross_entropy(trainer.model(ids[:-1]), ids[1:]))
-    assert trainer.evaluate() == pytest.approx(float(torch.stack(losses).mean()), rel=1e-5)
+    assert trainer.evaluate()[0] == pytest.approx(float(torch.stack(losses).mean()), rel=1e-5)
     assert trainer.evaluate() == trainer.evaluate()
     assert trainer.model.training
+
+
+@pytest.mark.parametrize("eval_batches", [0, 1, 2])
+def test_bits_per_byte_are_those_of_the_bytes_that_were_predicted(tmp_path, eval_batches):
+    # "abababab" becomes one token, so that eight of nine windows hold a byte per token, and the
+    # ninth, which a small evaluation begins with, eight bytes per token or more.
+    halves = [(b"a", b"b"), (b"ab", b"ab"), (b"abab", b"abab")]
+    vocab = {**TOKENIZER.vocab, **{257 + n: x + y for n, (x, y) in enumerate(halves)}}
+    tokenizer = Tokenizer(vocab, halves, ["<|endoftext|>"])
+    dense, thin = "abababab" * 11 + "<|endoftext|>" + "abababab" * 4, "xyz " * 4
+    text = (dense + thin * 8) * 10 + "."
+    valid = np.array(tokenizer.encode(text), dtype=np.uint16)
+    assert len(valid) == 9 * 10 * 16 + 1
+    config = changed(
+        eval_batches=eval_batches,
+        model=dataclasses.replace(CONFIG.model, vocab_size=260),
+    )
+    trainer = make(tmp_path, config, valid=valid, tokenizer=tokenizer)
+    windows = len(valid) // 16
+    chosen = min(windows, eval_batches * 4) or windows
+    nats = num_bytes = 0.0
+    for number in range(chosen):
+        start = number * windows // chosen * 16
+        ids = torch.tensor(valid[start : start + 17].astype(np.int64))
+        with torch.no_grad():
+            logits = trainer.model(ids[:-1])
+        nats += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum"))
+        num_bytes += len(tokenizer.decode(ids[1:].tolist()).encode())
+    _, found = trainer.evaluate()
+    assert found == pytest.approx(nats / math.log(2) / num_bytes, rel=1e-5)
+    # (The ratio of the whole text would be another figure, unless all of it is evaluated.)
+    predicted = len(text) - len(tokenizer.decode([int(valid[0])]))
+    assert (num_bytes == predicted) == (chosen == windows)
 
 
 def test_draws_the_curves(tmp_path, monkeypatch):
@@ -215,13 +264,19 @@ def test_writes_metrics_samples_and_checkpoints(tmp_path):
     assert [row["step"] for row in valid] == [8, 16, 20]
     for row in valid:
         assert row["val_perplexity"] == pytest.approx(math.exp(row["val_loss"]))
-        assert row["val_bits_per_byte"] == pytest.approx(row["val_loss"] / math.log(2) / 1.5)
+        assert row["val_bits_per_byte"] > row["val_loss"] / math.log(2) / len("<|endoftext|>")
     # Times are kept apart, so that all the rest can be compared byte for byte.
     assert not any("seconds" in row for row in rows)
-    assert [row["step"] for row in timings] == [row["step"] for row in rows]
+    times = {kind: [] for kind in ("training", "evaluation", "checkpoint")}
+    for row in timings:
+        times[row["kind"]].append(row["step"])
+    assert times["training"] == [row["step"] for row in train]
+    assert times["evaluation"] == [row["step"] for row in valid]
+    assert times["checkpoint"] == [5, 8, 10, 15, 16, 20]
     assert all(row["tokens_per_second"] > 0 for row in timings if row["kind"] == "training")
     seconds = [row["seconds"] for row in run.read_metrics()]
-    assert seconds == sorted(seconds) == [row["seconds"] for row in timings]
+    assert seconds == sorted(seconds)
+    assert set(seconds) <= {row["seconds"] for row in timings}
     # Steps 5, 8, 10, 15, 16 and 20 were saved; the newest three stay.
     assert run.steps_saved() == [15, 16, 20]
     assert json.loads((run.checkpoint(16) / "state.json").read_text())["iteration"] == 16
@@ -235,9 +290,8 @@ def test_writes_metrics_samples_and_checkpoints(tmp_path):
     assert result.sample == run.sample(20).read_text(encoding="utf-8")
 
 
-def test_runs_without_tokenizer_and_bytes_per_token(tmp_path):
-    config = changed(max_steps=2)
-    result = make(tmp_path, config, tokenizer=None, valid_bytes_per_token=None).fit()
+def test_runs_without_tokenizer(tmp_path):
+    result = make(tmp_path, changed(max_steps=2), tokenizer=None).fit()
     assert result.sample is None
     assert result.val_bits_per_byte is None
 
@@ -330,6 +384,41 @@ def test_a_half_written_line_and_temporary_files_are_cleared_away(tmp_path, unin
     assert not left.parent.exists()
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_the_clock_of_a_run_counts_its_sessions_and_not_the_pause(tmp_path, monkeypatch):
+    now = 1000.0
+    fake = types.SimpleNamespace(perf_counter=lambda: now)
+    monkeypatch.setattr(trainer_module, "time", fake)
+    # No row and no evaluation falls between the first step and where the run is stopped.
+    config = changed(log_every=20, eval_every=20, checkpoint_every=20)
+
+    def session(stop_at=None):
+        trainer = make(tmp_path, config)
+        trainer.resume()
+        original = trainer._batch
+
+        def batch(step):
+            nonlocal now
+            now += 3.0  # what a step takes
+            if step == stop_at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return original(step)
+
+        trainer._batch = batch
+        if stop_at is None:
+            return trainer.fit()
+        with pytest.raises(TrainingInterrupted):
+            trainer.fit()
+        return None
+
+    session(stop_at=7)
+    now += 5000.0
+    session(stop_at=15)
+    now += 5000.0
+    assert session().seconds == pytest.approx(20 * 3.0)
+    rows = RunDirectory(tmp_path).read_metrics()
+    assert [row["seconds"] for row in rows] == pytest.approx([3.0, 60.0, 60.0])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -432,7 +521,7 @@ class TestDamagedCheckpoint:
 def test_the_best_checkpoint_stays_when_newer_ones_push_it_out(tmp_path, monkeypatch):
     losses = iter([3.0, 4.0, 5.0])
     trainer = make(tmp_path, changed(keep_checkpoints=1))
-    trainer.evaluate = lambda: next(losses)
+    trainer.evaluate = lambda: (next(losses), None)
     assert trainer.fit().best_val_loss == 3.0
     assert trainer.run.steps_saved() == [8, 20]
     assert trainer.run.best_checkpoint == trainer.run.checkpoint(8)
@@ -495,7 +584,7 @@ def test_infinite_gradients_of_a_finite_loss_stop_the_run_too(tmp_path):
 
 def test_a_validation_loss_that_is_not_finite_is_named(tmp_path):
     trainer = make(tmp_path)
-    trainer.evaluate = lambda: math.nan
+    trainer.evaluate = lambda: (math.nan, None)
     with pytest.raises(NonFiniteLossError, match="step 8: the validation loss is nan"):
         trainer.fit()
     assert trainer.run.best_checkpoint is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import multiprocessing
 import os
 import random
@@ -18,7 +19,11 @@ from hypothesis import strategies as st
 
 from cs336_basics.bpe import train_bpe
 from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
-from cs336_basics.tokenizer.reference import encode_text, merge_pretoken
+from cs336_basics.tokenizer.reference import (
+    encode_text,
+    merge_pretoken,
+    merge_pretoken_in_order,
+)
 from tests.tokenizer.examples import (
     BYTES,
     CORPORA,
@@ -92,6 +97,18 @@ def test_words_of_all_lengths(method, text):
     assert native(tokenizer, method, cache_size=0).encode(text, special) == expected
 
 
+def test_a_word_with_more_than_a_million_pairs():
+    pairs = [a + b for a in (b"a", b"b") for b in (b"a", b"b")]
+    merges = [(token[:1], token[1:]) for token in pairs] + list(itertools.product(pairs, pairs))
+    vocab = {**BYTES, **{300 + i: left + right for i, (left, right) in enumerate(merges)}}
+    tokenizer = Tokenizer(vocab, merges)
+    word = "".join(random.Random(3).choices("ab", k=500_000))
+    tokens = merge_pretoken_in_order(word.encode(), merges)
+    assert tokenizer.decode_bytes(tokenizer.encode(word)) == b"".join(tokens) == word.encode()
+    ids = {token: token_id for token_id, token in vocab.items()}
+    assert tokenizer.encode(word) == [ids[token] for token in tokens]
+
+
 @given(seed=st.integers(0, 10**6), text=st.text("abc ", max_size=200))
 @settings(max_examples=150, deadline=None)
 def test_merges_in_any_order(seed, text):
@@ -153,6 +170,17 @@ def test_threads_and_blocks_do_not_change_the_ids(num_workers, special_tokens):
     expected = tokenizer.encode(text)
     array = tokenizer.encode_array(text, num_workers=num_workers)
     assert array.tolist() == expected
+
+
+def test_large_texts_are_encoded_where_ctrl_c_is_seen_and_to_the_same_ids():
+    tokenizer = small_tokenizer()
+    cut = TRAINING_TEXT * (17_000_000 // len(TRAINING_TEXT.encode()) + 1)  # many spans
+    whole = "!." * 8_600_000  # one
+    for text in (cut, whole):
+        ids = tokenizer.encode(text)
+        assert ids == tokenizer.encode_array(text, num_workers=2).tolist()
+        assert ids == list(tokenizer.encode_iterable([text]))
+        assert tokenizer.decode(ids) == text
 
 
 def test_a_text_without_any_cut_is_one_block():

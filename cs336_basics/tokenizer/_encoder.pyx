@@ -35,6 +35,7 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
     void* PyUnicode_DATA(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
 cdef extern from "encoder.hpp" namespace "cs336" nogil:
     enum class Method:
@@ -197,18 +198,19 @@ def is_valid_utf8(bytes data not None):
 def hash_lines(list ids, list tokens, list merges):
     """As `vocab_files.hash_lines`."""
     cdef string lines
-    cdef Py_ssize_t i
-    for i in range(len(tokens)):
-        lines.append(b"token ")
-        if 0 <= ids[i] < 1 << 62:
-            lines.append(to_string(<int64_t>ids[i]))
-        else:
-            lines.append(<string>str(ids[i]).encode())
+    cdef const char* token_ = b"token "
+    cdef const char* merge_ = b"merge "
+    cdef int overflow = 0
+    cdef long long number
+    for token_id, token in zip(ids, tokens, strict=True):
+        lines.append(token_, 6)
+        number = PyLong_AsLongLongAndOverflow(token_id, &overflow)
+        lines.append(<string>str(token_id).encode() if overflow else to_string(number))
         lines.push_back(32)
-        add_hex(lines, tokens[i])
+        add_hex(lines, token)
         lines.push_back(10)
     for left, right in merges:
-        lines.append(b"merge ")
+        lines.append(merge_, 6)
         add_hex(lines, left)
         lines.push_back(32)
         add_hex(lines, right)
@@ -219,10 +221,11 @@ def hash_lines(list ids, list tokens, list merges):
 cdef int add_hex(string& text, bytes token) except -1:
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(token)
     cdef const char* digits = b"0123456789abcdef"
-    cdef Py_ssize_t i
-    for i in range(PyBytes_GET_SIZE(token)):
-        text.push_back(digits[start[i] >> 4])
-        text.push_back(digits[start[i] & 15])
+    cdef size_t place = text.size(), length = PyBytes_GET_SIZE(token), i
+    text.resize(place + 2 * length)
+    for i in range(length):
+        text[place + 2 * i] = digits[start[i] >> 4]
+        text[place + 2 * i + 1] = digits[start[i] & 15]
     return 0
 
 

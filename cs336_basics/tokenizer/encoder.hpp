@@ -352,14 +352,16 @@ class WordMerger {
     // and adds at most two pairs, so that all passes together visit at most three places a byte.
     // Right for merges in any order: new pairs wait for the end of the pass.
     Id* merge_long(const uint8_t* word, uint32_t length, Id* out) {
-        set_size(symbols_, length, Id(0));
+        symbols_.clear();
+        symbols_.reserve(length);
+        ask_for_huge_pages(symbols_.data(), size_t(length) * sizeof(Id));
         set_size(span_, length, uint32_t(1));
         set_size(begins_, length, uint8_t(1));
         if (heads_.empty()) {
             heads_.assign(merges_.size(), END);
             tails_.assign(merges_.size(), END);
         }
-        places_.clear();
+        places_.clear(length > KEPT);
         ranks_ = {};
         // (What is interrupted by an exception would leave lists behind.)
         struct Cleaner {
@@ -368,7 +370,7 @@ class WordMerger {
         } cleaner{*this};
         for (uint32_t i = 0; i < length; ++i) {
             stop_if_cancelled(i);
-            symbols_[i] = Id(merges_.byte_id(word[i]));
+            symbols_.push_back(Id(merges_.byte_id(word[i])));
             if (i) note(i - 1, merges_.byte_rank(word[i - 1], word[i]));
         }
         while (!ranks_.empty()) {
@@ -381,20 +383,18 @@ class WordMerger {
         return out;
     }
 
+    // The list has its places from left to right. For what becomes of the bytes of a token does not
+    // depend on what stands beside them, as long as no merge reaches across: all tokens of a kind are
+    // made in the same pass, and so are all pairs of two kinds.
     void merge_everywhere(uint32_t rank, uint32_t length) {
-        pass_.clear();
-        const uint32_t head = heads_[rank];
-        heads_[rank] = tails_[rank] = END;  // before anything is thrown
-        for (uint32_t i = head; i != END; i = places_[i].next) {
-            pass_.push_back(places_[i].place);
-            stop_if_cancelled(pass_.size());
-        }
-        // Places of different passes may stand in any order.
-        if (!std::is_sorted(pass_.begin(), pass_.end())) std::sort(pass_.begin(), pass_.end());
         const Id merged = merges_.merged(rank);
-        size_t done = 0;
-        for (const uint32_t place : pass_) {
-            stop_if_cancelled(++done);
+        uint32_t next = heads_[rank];
+        // What is noted meanwhile begins a new list. (Before anything is thrown.)
+        heads_[rank] = tails_[rank] = END;
+        for (size_t done = 0; next != END; ++done) {
+            stop_if_cancelled(done);
+            const uint32_t place = places_[next].place;
+            next = places_[next].next;
             // One of the two symbols may have been merged with another since.
             if (!begins_[place]) continue;
             const uint32_t second = place + span_[place];
@@ -453,8 +453,7 @@ class WordMerger {
             symbols_ = {};
             span_ = {};
             begins_ = {};
-            places_.clear();
-            pass_ = {};
+            places_.clear(false);
         }
     }
 
@@ -473,22 +472,23 @@ class WordMerger {
         void add(Place place) {
             if (size_ == blocks_.size() << BLOCK_BITS) {
                 blocks_.emplace_back(new Place[BLOCK]);
-                // (The first is hardly touched by most words.)
-                if (size_) ask_for_huge_pages(blocks_.back().get(), BLOCK * sizeof(Place));
+                if (large_) ask_for_huge_pages(blocks_.back().get(), BLOCK * sizeof(Place));
             }
             (*this)[size_++] = place;
         }
-        // Keeps a block for the next word.
-        void clear() {
-            if (blocks_.size() > 1) blocks_.resize(1);
+        // Begin anew; for `large`, memory is not kept for the next word.
+        void clear(bool large) {
+            if (large || large_) blocks_.clear();
+            large_ = large;
             size_ = 0;
         }
 
       private:
-        static constexpr int BLOCK_BITS = 20;
+        static constexpr int BLOCK_BITS = 22;
         static constexpr size_t BLOCK = size_t{1} << BLOCK_BITS;
         std::vector<std::unique_ptr<Place[]>> blocks_;
         size_t size_ = 0;
+        bool large_ = false;
     };
 
     const Merges<Id>& merges_;
@@ -498,7 +498,7 @@ class WordMerger {
     std::vector<uint32_t> span_;
     std::vector<uint8_t> begins_;  // whether a symbol begins at this byte
     Places places_;
-    std::vector<uint32_t> pass_, heads_, tails_;
+    std::vector<uint32_t> heads_, tails_;
     std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ranks_;
 };
 

@@ -12,9 +12,8 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
-from cpython.buffer cimport PyBUF_READ
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_INCREF, PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -422,6 +421,8 @@ cdef class Encoder:
         cdef size_t i
         if self.kept_ids is None and not (keep and self.vocab_size <= MOST_KEPT_IDS):
             for i in range(count):
+                if i % MOST_UNWATCHED == 0:
+                    PyErr_CheckSignals()
                 fresh = <object>(narrow[i] if self.narrow else wide[i])
                 Py_INCREF(fresh)
                 PyList_SET_ITEM(result, i, fresh)
@@ -706,7 +707,7 @@ cdef class FileEncoding:
 
     def __next__(self):
         cdef CppFileEncoding* job = self.job.get()
-        cdef const EncodedBlock* block
+        cdef EncodedBlock* block
         cdef cbool ready = False
         cdef int64_t[::1] c_ends
         if self.closed:
@@ -718,6 +719,8 @@ cdef class FileEncoding:
             with nogil:
                 ready = job.wait(STEP_MILLISECONDS)
             PyErr_CheckSignals()
+            if self.closed:  # meanwhile
+                raise StopIteration
         block = job.block()
         if block == NULL:
             with nogil:
@@ -726,16 +729,21 @@ cdef class FileEncoding:
                 raise_failure(job.failure(), self.paths)
             raise StopIteration
         self.begun = True
-        ids = np.frombuffer(
-            PyMemoryView_FromMemory(
-                <char*>(<EncodedBlock*>block).ids.data(), block.num_ids * self.encoder.id_size,
-                PyBUF_READ),
-            self.encoder.dtype)
+        ids = np.frombuffer(self, self.encoder.dtype)
         ends = np.empty(block.ends.size(), np.int64)
         if block.ends.size():
             c_ends = ends
             memcpy(&c_ends[0], block.ends.data(), block.ends.size() * sizeof(int64_t))
         return ids, ends, block.num_bytes
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        # The ids of the block. Their array keeps this object, so that they may be looked at (by a
+        # debugger, after an error) even when nobody encodes any more.
+        cdef EncodedBlock* block = self.job.get().block() if self.begun else NULL
+        if block == NULL:
+            raise BufferError("there is no block")
+        PyBuffer_FillInfo(
+            buffer, self, block.ids.data(), block.num_ids * self.encoder.id_size, True, flags)
 
     @property
     def num_encoded(self):
@@ -744,9 +752,9 @@ cdef class FileEncoding:
 
     def close(self):
         """End what is under way. Nothing comes after it."""
+        self.closed = True
         with nogil:
             self.job.get().close()
-        self.closed = True
         while self.workers:
             self.encoder.release(self.workers.pop())
 
@@ -792,6 +800,8 @@ cdef int check(const Failure& failure) except -1:
 
 
 cdef int raise_failure(const Failure& failure, list paths) except -1:
+    if failure.file >= <size_t>len(paths):  # of no file: there is no thread
+        return check(failure)
     path = paths[failure.file]
     raise_reading_failure(failure, path)
     if failure.kind == NOT_UTF8:

@@ -158,7 +158,8 @@ cdef size_t BLOCK_SIZE = 1 << 19
 # A text of more bytes is not written straight into an array that has room for as many ids.
 cdef size_t MOST_DIRECT = 1 << 30
 
-# So many bytes or ids are worked off where Ctrl-C is not seen: some hundredths of a second.
+# So many bytes or ids are worked off where Ctrl-C is not seen: some hundredths of a second (for one
+# long word up to 0.7).
 cdef size_t MOST_UNWATCHED = 1 << 24
 
 # Ids below this are kept as Python objects: a list of ids then only counts references.
@@ -215,11 +216,13 @@ def hash_lines(list ids, list tokens, list merges):
     return <bytes>lines
 
 
-cdef int add_hex(string& text, bytes token) except -1:
-    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(token)
+cdef int add_hex(string& text, token) except -1:
+    if not isinstance(token, bytes):  # (One declared as bytes could not be of a subclass.)
+        raise TypeError(f"{token!r} is a {type(token).__name__}, not bytes")
+    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(<bytes>token)
     cdef const char* digits = b"0123456789abcdef"
     cdef Py_ssize_t i
-    for i in range(PyBytes_GET_SIZE(token)):
+    for i in range(PyBytes_GET_SIZE(<bytes>token)):
         text.push_back(digits[start[i] >> 4])
         text.push_back(digits[start[i] & 15])
     return 0

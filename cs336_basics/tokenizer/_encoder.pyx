@@ -12,9 +12,8 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
-from cpython.buffer cimport PyBUF_READ
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_INCREF, PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -160,7 +159,8 @@ cdef size_t BLOCK_SIZE = 1 << 19
 # A text of more bytes is not written straight into an array that has room for as many ids.
 cdef size_t MOST_DIRECT = 1 << 30
 
-# So many bytes or ids are worked off where Ctrl-C is not seen: some hundredths of a second.
+# So many bytes or ids are worked off where Ctrl-C is not seen: some hundredths of a second (for one
+# long word up to 0.7).
 cdef size_t MOST_UNWATCHED = 1 << 24
 
 # Ids below this are kept as Python objects: a list of ids then only counts references.
@@ -218,10 +218,12 @@ def hash_lines(list ids, list tokens, list merges):
     return <bytes>lines
 
 
-cdef int add_hex(string& text, bytes token) except -1:
-    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(token)
+cdef int add_hex(string& text, token) except -1:
+    if not isinstance(token, bytes):  # (One declared as bytes could not be of a subclass.)
+        raise TypeError(f"{token!r} is a {type(token).__name__}, not bytes")
+    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(<bytes>token)
     cdef const char* digits = b"0123456789abcdef"
-    cdef size_t place = text.size(), length = PyBytes_GET_SIZE(token), i
+    cdef size_t place = text.size(), length = PyBytes_GET_SIZE(<bytes>token), i
     text.resize(place + 2 * length)
     for i in range(length):
         text[place + 2 * i] = digits[start[i] >> 4]
@@ -425,6 +427,8 @@ cdef class Encoder:
         cdef size_t i
         if self.kept_ids is None and not (keep and self.vocab_size <= MOST_KEPT_IDS):
             for i in range(count):
+                if i % MOST_UNWATCHED == 0:
+                    PyErr_CheckSignals()
                 fresh = <object>(narrow[i] if self.narrow else wide[i])
                 Py_INCREF(fresh)
                 PyList_SET_ITEM(result, i, fresh)
@@ -709,7 +713,7 @@ cdef class FileEncoding:
 
     def __next__(self):
         cdef CppFileEncoding* job = self.job.get()
-        cdef const EncodedBlock* block
+        cdef EncodedBlock* block
         cdef cbool ready = False
         cdef int64_t[::1] c_ends
         if self.closed:
@@ -721,6 +725,8 @@ cdef class FileEncoding:
             with nogil:
                 ready = job.wait(STEP_MILLISECONDS)
             PyErr_CheckSignals()
+            if self.closed:  # meanwhile
+                raise StopIteration
         block = job.block()
         if block == NULL:
             with nogil:
@@ -729,16 +735,21 @@ cdef class FileEncoding:
                 raise_failure(job.failure(), self.paths)
             raise StopIteration
         self.begun = True
-        ids = np.frombuffer(
-            PyMemoryView_FromMemory(
-                <char*>(<EncodedBlock*>block).ids.data(), block.num_ids * self.encoder.id_size,
-                PyBUF_READ),
-            self.encoder.dtype)
+        ids = np.frombuffer(self, self.encoder.dtype)
         ends = np.empty(block.ends.size(), np.int64)
         if block.ends.size():
             c_ends = ends
             memcpy(&c_ends[0], block.ends.data(), block.ends.size() * sizeof(int64_t))
         return ids, ends, block.num_bytes
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        # The ids of the block. Their array keeps this object, so that they may be looked at (by a
+        # debugger, after an error) even when nobody encodes any more.
+        cdef EncodedBlock* block = self.job.get().block() if self.begun else NULL
+        if block == NULL:
+            raise BufferError("there is no block")
+        PyBuffer_FillInfo(
+            buffer, self, block.ids.data(), block.num_ids * self.encoder.id_size, True, flags)
 
     @property
     def num_encoded(self):
@@ -747,9 +758,9 @@ cdef class FileEncoding:
 
     def close(self):
         """End what is under way. Nothing comes after it."""
+        self.closed = True
         with nogil:
             self.job.get().close()
-        self.closed = True
         while self.workers:
             self.encoder.release(self.workers.pop())
 
@@ -795,6 +806,8 @@ cdef int check(const Failure& failure) except -1:
 
 
 cdef int raise_failure(const Failure& failure, list paths) except -1:
+    if failure.file >= <size_t>len(paths):  # of no file: there is no thread
+        return check(failure)
     path = paths[failure.file]
     raise_reading_failure(failure, path)
     if failure.kind == NOT_UTF8:

@@ -553,13 +553,14 @@ class WordCache {
     };
     static_assert(sizeof(Entry) == 32, "two entries to a cache line");
 
-    explicit WordCache(CacheBudget& budget) : budget_(budget) {
+    // (The budget is owned together: Python frees an encoder before the workers that it has kept.)
+    explicit WordCache(std::shared_ptr<CacheBudget> budget) : budget_(std::move(budget)) {
         // Nothing is taken before the first word comes: many tokenizers are never used.
     }
     WordCache(const WordCache&) = delete;
     ~WordCache() {
         forget_records();
-        budget_.give(table_.size() * sizeof(Entry));
+        budget_->give(table_.size() * sizeof(Entry));
     }
 
     // Bytes from `readable_end` on are not read.
@@ -621,7 +622,7 @@ class WordCache {
 
     // Remember the ids of a word that is not there yet.
     void insert(const WordKey& key, const uint8_t* word, const Id* ids, size_t num_ids) {
-        if (key.length() > MAX_WORD || budget_.is_zero() || !make_room()) return;
+        if (key.length() > MAX_WORD || budget_->is_zero() || !make_room()) return;
         Entry added;
         added.low = key.low;
         added.high = key.high;
@@ -676,19 +677,19 @@ class WordCache {
         int bits = table_.size() ? bits_ + (bits_ < 20 ? 2 : 1) : FIRST_BITS;
         for (; bits > (table_.size() ? bits_ : 3); --bits) {
             const size_t num_bytes = (size_t{1} << bits) * sizeof(Entry);
-            if (!budget_.take(num_bytes)) continue;
+            if (!budget_->take(num_bytes)) continue;
             EntryArray<Entry> larger;
             try {
                 larger = EntryArray<Entry>(size_t{1} << bits);
             } catch (const std::bad_alloc&) {
-                budget_.give(num_bytes);
+                budget_->give(num_bytes);
                 continue;
             }
             for (size_t i = 0; i < table_.size(); ++i) {
                 const Entry& entry = table_[i];
                 if (entry.high) place(larger, 64 - bits, entry, hash_of(entry));
             }
-            budget_.give(table_.size() * sizeof(Entry));
+            budget_->give(table_.size() * sizeof(Entry));
             table_ = std::move(larger);
             bits_ = bits;
             shift_ = 64 - bits;
@@ -708,7 +709,7 @@ class WordCache {
     }
 
     void forget_records() {
-        for (const Chunk& chunk : chunks_) budget_.give(chunk.size);
+        for (const Chunk& chunk : chunks_) budget_->give(chunk.size);
         chunks_.clear();
         free_ = 0;
     }
@@ -719,9 +720,11 @@ class WordCache {
             const size_t wanted =
                 chunks_.empty() ? FIRST_CHUNK : std::min(2 * chunks_.back().size, LAST_CHUNK);
             // (A record is shorter than the first chunk.)
-            if (!budget_.take(wanted)) {
+            if (!budget_->take(wanted)) {
+                // Without a record there is nothing to win: the words in the table stay.
+                if (chunks_.empty()) return nullptr;
                 clear();
-                if (!budget_.take(FIRST_CHUNK)) return nullptr;
+                if (!budget_->take(FIRST_CHUNK)) return nullptr;
                 add_chunk(FIRST_CHUNK);
             } else {
                 add_chunk(wanted);
@@ -739,7 +742,7 @@ class WordCache {
         free_ = size;
     }
 
-    CacheBudget& budget_;
+    const std::shared_ptr<CacheBudget> budget_;
     EntryArray<Entry> table_;
     int bits_ = 0, shift_ = 63;
     size_t size_ = 0;
@@ -790,7 +793,7 @@ class TypedEncoder final : public EncoderBase {
     TypedEncoder(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                  size_t cache_bytes, bool cl100k, Method method)
         : merges_(byte_ids, merges, num_merges),
-          budget_(cache_bytes),
+          budget_(std::make_shared<CacheBudget>(cache_bytes)),
           cl100k_(cl100k),
           method_(method) {}
 
@@ -807,8 +810,7 @@ class TypedEncoder final : public EncoderBase {
         Worker(TypedEncoder& encoder, size_t cache_bytes)
             : encoder_(encoder),
               merger_(encoder.merges_, encoder.method_, cancelled),
-              own_budget_(cache_bytes),
-              cache_(cache_bytes ? own_budget_ : encoder.budget_) {}
+              cache_(cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : encoder.budget_) {}
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
                       uint32_t separator, std::vector<int64_t>* ends) override {
@@ -913,13 +915,12 @@ class TypedEncoder final : public EncoderBase {
 
         TypedEncoder& encoder_;
         WordMerger<Id> merger_;
-        CacheBudget own_budget_;
         Cache cache_;
         const uint8_t* readable_end_ = nullptr;
     };
 
     const Merges<Id> merges_;
-    CacheBudget budget_;
+    const std::shared_ptr<CacheBudget> budget_;
     const bool cl100k_;
     const Method method_;
 };
@@ -1023,11 +1024,14 @@ class BatchEncoding {
             places.push_back(out);
             out += result.num_ids * id_size_;
         }
-        crew_.start(int(workers_.size()), results_.size(), [&](int, size_t i) {
+        const auto copy = [&](int, size_t i) {
             std::memcpy(places[i], results_[i].ids.get(), results_[i].num_ids * id_size_);
             results_[i].ids.reset();
             return Failure();
-        });
+        };
+        if (!crew_.start(int(workers_.size()), results_.size(), copy)) {
+            for (size_t i = 0; i < results_.size(); ++i) copy(0, i);
+        }
         crew_.join();
     }
 
@@ -1127,7 +1131,7 @@ class FileEncoding {
     }
 
     // The next block; null behind the last one, and where one failed.
-    const EncodedBlock* block() {
+    EncodedBlock* block() {
         std::lock_guard<std::mutex> lock(mutex_);
         if (taken_ == reader_.num_blocks() || slot(taken_).state != Slot::DONE) return nullptr;
         return &slot(taken_).block;

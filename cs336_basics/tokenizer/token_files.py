@@ -698,7 +698,8 @@ class _ArrayFile:
         pending = self.length * self.dtype.itemsize - self._sent
         if pending >= _WRITE_BACK_SIZE and hasattr(os, "posix_fadvise"):
             place = self._file.tell() - pending
-            os.posix_fadvise(self._file.fileno(), place, pending, os.POSIX_FADV_DONTNEED)
+            with contextlib.suppress(OSError):  # a file system may not take advice
+                os.posix_fadvise(self._file.fileno(), place, pending, os.POSIX_FADV_DONTNEED)
             self._sent += pending
 
     def _write_header(self) -> int:

@@ -399,7 +399,7 @@ class Tokenizer:
         or special token may lie across them. An open file is a fine iterable: its lines are read
         as they are needed. The buffer grows only while the text gives no place that is sure to be
         the end of a pre-token (see `pretokenization/chunking.py`): white space in a named pattern,
-        a special token in any. Remembered words take at most 640 KB here.
+        a special token in any. Remembered words take at most 448 KiB here.
 
         Raises:
             TypeError: a piece is not a str.

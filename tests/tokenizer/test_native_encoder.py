@@ -7,10 +7,12 @@ import itertools
 import multiprocessing
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -239,6 +241,22 @@ def test_a_large_batch_with_threads():
     assert tokenizer.encode_batch(iter(texts), num_workers=1) == expected
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+@pytest.mark.parametrize("offset", [0, 1 << 21])
+def test_signals_are_seen_between_the_texts_of_a_batch(offset):
+    vocab = {offset + i: bytes([i]) for i in range(256)}
+    seen = []
+    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+    try:
+        Tokenizer(vocab, []).encode_batch([TRAINING_TEXT * 100] * 200, num_workers=1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    # (Those that come while none is looked for become one.)
+    assert len(seen) > 5
+
+
 def test_the_text_to_blame_is_named():
     tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
     with pytest.raises(ValueError, match=r"text 1: .*0x62 .*character 2"):
@@ -347,6 +365,84 @@ def test_every_byte_string_that_is_utf8_survives():
 
 
 # ------------------------------------------------------------------ the cache, threads, processes
+
+
+NO_THREADS = """
+import resource, sys
+from tests.tokenizer.examples import small_tokenizer
+from cs336_basics.tokenizer import encode_file
+tokenizer = small_tokenizer()
+# There is no room for the stack of a thread.
+resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
+calls = {
+    "array": lambda: tokenizer.encode_array("a b " * (1 << 20), num_workers=2),
+    "file": lambda: encode_file(tokenizer, sys.argv[1], sys.argv[1] + ".npy", num_workers=2),
+}
+for call in calls.values():
+    try:
+        call()
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
+def test_where_no_thread_can_be_started_the_error_says_so(tmp_path):
+    import resource
+
+    stack, most = 1 << 33, resource.getrlimit(resource.RLIMIT_STACK)[1]
+    if 0 <= most < stack:
+        pytest.skip("the stack of a thread cannot be made larger than the memory")
+    (tmp_path / "a.txt").write_text("some text")
+    run = subprocess.run(
+        [sys.executable, "-c", NO_THREADS, str(tmp_path / "a.txt")],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (stack, most)),
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.count("no thread could be started: ") == 2
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def encoding_of(tokenizer, path, chunk_size):
+    return _encoder.FileEncoding(
+        tokenizer._native, [path], [path.stat().st_size], _encoder.SpecialSet([]), chunk_size,
+        1, False, None,
+    )  # fmt: skip
+
+
+def test_the_ids_of_the_last_block_may_be_looked_at_for_good(tmp_path):
+    tokenizer = small_tokenizer()
+    (tmp_path / "a.txt").write_text("some words " * 100)
+    encoding = encoding_of(tokenizer, tmp_path / "a.txt", 200)
+    with pytest.raises(BufferError, match="no block"):
+        memoryview(encoding)
+    for _ in range(3):
+        ids, _, _ = next(encoding)
+    expected = ids.tolist()
+    encoding.close()
+    del encoding
+    # (Freed memory would be used for these.)
+    others = [np.full(ids.nbytes + extra, 255, np.uint8) for extra in range(0, 2000, 8)]
+    assert ids.tolist() == expected
+    assert not ids.flags.writeable
+    assert len(others) == 250
+
+
+def test_a_file_encoding_that_is_closed_meanwhile_ends(tmp_path):
+    # A word that takes longer than this test.
+    (tmp_path / "a.txt").write_bytes(bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60)
+    encoding = encoding_of(small_tokenizer(), tmp_path / "a.txt", 1 << 20)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(list(encoding)), daemon=True)
+    thread.start()
+    thread.join(0.2)
+    encoding.close()
+    thread.join(30)
+    assert found == [[]]
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc")

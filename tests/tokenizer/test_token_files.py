@@ -440,6 +440,19 @@ def test_what_is_written_is_sent_to_the_disk_once(source, out, monkeypatch):
     assert ends[-1] <= (out / "a.npy").stat().st_size
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="there it is left to the system")
+def test_a_file_system_that_takes_no_advice_is_written_to(source, out, monkeypatch):
+    def refuse(*_):
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(token_files, "_WRITE_BACK_SIZE", 100)
+    monkeypatch.setattr(os, "posix_fadvise", refuse)
+    tokenizer = small_tokenizer()
+    encode_file(tokenizer, source, out / "a.npy", num_workers=1, chunk_size=50)
+    expected = tokenizer.encode_array(source.read_bytes())
+    assert load_token_file(out / "a.npy").tolist() == expected.tolist()
+
+
 def test_a_large_document_is_encoded_like_any_other(tmp_path, out, monkeypatch):
     # In this thread, where Ctrl-C is seen.
     monkeypatch.setattr(token_files, "_LARGE_BATCH", 50)

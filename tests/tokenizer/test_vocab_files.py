@@ -9,6 +9,7 @@ import os
 import pickle
 import pickletools
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,6 +49,15 @@ def test_the_compiled_lines_of_the_hash_are_those_of_python(vocab, merges):
     native = pytest.importorskip("cs336_basics.tokenizer._encoder")
     arguments = (list(vocab), list(vocab.values()), merges)
     assert native.hash_lines(*arguments) == hash_lines(*arguments)
+
+
+def test_the_hash_is_the_same_for_bytes_of_a_subclass():
+    tokens = [b"a", b"b", b"ab"]
+    hashes = {
+        Tokenizer(dict(enumerate(map(kind, tokens))), [(kind(b"a"), b"b")]).hash()
+        for kind in (bytes, np.bytes_)
+    }
+    assert len(hashes) == 1
 
 
 def test_the_lines_of_the_hash():

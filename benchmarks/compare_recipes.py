@@ -90,11 +90,14 @@ def write_comparison(out, recipes, seeds):
     with atomic_writer(out / "comparison.md", "w") as file:
         file.write("\n".join(lines) + "\n")
     lines = {
-        (name if len(runs) == 1 else f"{name}, run {i}"): rows
-        for name, runs in curves.items()
-        for i, rows in enumerate(runs, start=1)
+        f"{name}, mean of {len(curves[name])}": [
+            {"tokens": tokens, "val_loss": statistics.mean(values)}
+            for tokens, values in sorted(found.items())
+            if len(values) == len(curves[name])
+        ]
+        for name, found in losses.items()
     }
-    plot_curves(out / "comparison.png", "Recipes", lines)
+    plot_curves(out / "comparison.png", "Recipes: validation loss", lines)
 
 
 def losses_by_tokens(runs):

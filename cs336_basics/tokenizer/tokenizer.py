@@ -178,8 +178,11 @@ class Tokenizer:
         Raises:
             FileNotFoundError, ValueError: see `load_tokenizer`.
         """
-        vocab, merges, special_tokens, pattern = vocab_files.load_tokenizer(directory)
-        return cls(vocab, merges, special_tokens, pattern=pattern, cache_size=cache_size)
+        vocab, merges, special_tokens, pattern, found = vocab_files.load_tokenizer(directory)
+        tokenizer = cls(vocab, merges, special_tokens, pattern=pattern, cache_size=cache_size)
+        if len(tokenizer.vocab) == len(vocab):  # else special tokens were appended
+            tokenizer._hash = found
+        return tokenizer
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write vocab.json, merges.txt and metadata.json into a directory."""

@@ -331,8 +331,9 @@ def save_tokenizer(
 
 def load_tokenizer(
     directory: str | os.PathLike[str],
-) -> tuple[dict[int, bytes], list[Pair], list[str], str]:
-    """Read a tokenizer directory: vocabulary, merges, special tokens and split pattern.
+) -> tuple[dict[int, bytes], list[Pair], list[str], str, str]:
+    """Read a tokenizer directory: vocabulary, merges, special tokens, split pattern, and the hash
+    of all these, which was checked.
 
     Raises:
         FileNotFoundError: the directory or one of its files is missing; says how to make it.
@@ -378,7 +379,7 @@ def load_tokenizer(
             f"has tokenizer_hash {expected}, the files give {found}. If the edit is meant, load "
             "the pair with Tokenizer.from_files and save it again"
         )
-    return vocab, merges, special_tokens, pattern
+    return vocab, merges, special_tokens, pattern, found
 
 
 # --------------------------------------------------------------------- helpers

@@ -28,6 +28,7 @@ from cs336_basics.tokenizer.vocab_files import (
     save_vocab,
     string_to_token,
     token_to_string,
+    tokenizer_hash,
 )
 from tests.tokenizer.examples import (
     BYTES,
@@ -375,6 +376,22 @@ def test_a_saved_tokenizer_comes_back(tmp_path, pattern):
     assert (again.vocab, again.merges) == (tokenizer.vocab, tokenizer.merges)
     assert (again.special_tokens, again.pattern) == (tokenizer.special_tokens, pattern)
     assert again.encode(TRAINING_TEXT) == tokenizer.encode(TRAINING_TEXT)
+
+
+def test_the_hash_of_a_loaded_tokenizer_is_that_of_what_it_holds(tmp_path):
+    # By hand: a special token that is not in the vocabulary is appended when it is loaded.
+    small_tokenizer((END,)).save(tmp_path)
+    vocab, merges, _, pattern, _ = load_tokenizer(tmp_path)
+    metadata = json.loads((tmp_path / "metadata.json").read_text(encoding="utf-8"))
+    special_tokens = [END, "<appended>"]
+    metadata["special_tokens"] = special_tokens
+    metadata["tokenizer_hash"] = tokenizer_hash(vocab, merges, special_tokens, pattern)
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
+    for directory in (tmp_path, tmp_path / "saved"):
+        tokenizer = Tokenizer.from_directory(directory)
+        expected = Tokenizer(tokenizer.vocab, merges, special_tokens, pattern=pattern).hash()
+        assert tokenizer.hash() == expected
+        tokenizer.save(tmp_path / "saved")
 
 
 def test_metadata_says_what_the_pair_does_not(tmp_path):

@@ -91,6 +91,8 @@ def table(group, benchmarks):
             value = benchmark["extra_info"].get(key)
             if key == "peak_memory" and value is not None:
                 value /= 1e6
+            if value is not None and 0 < value < 1:
+                form = "{:.1g}"
             cells.append("" if value is None else form.format(value))
         lines.append("| " + " | ".join(cells) + " |")
     return [*lines, ""]

@@ -11,7 +11,9 @@ that a machine that slows down slows all of them.
 
 - `memory`: the bytes of the file in memory to one NumPy array (tiktoken and tokenizers take text,
   which is decoded before; with several threads they and gigatoken take documents, cut before).
-- `file`: the file to a token file on the disk.
+- `file`: the file to a token file on the disk. No peer writes one, so its ids are saved here: to a
+  temporary file that is synchronized and renamed, as `encode_file` does; `--plain-save` only calls
+  `numpy.save`, after which a crash may leave half a file.
 
 Ids are compared by their hash. tiktoken and tokenizers encode the first `--slow-bytes` only.
 """
@@ -33,6 +35,7 @@ from machine import machine_info, peak_memory_of_this_process
 EOT = "<|endoftext|>"
 ROOT = Path(__file__).parents[1]
 SLOW = ("tiktoken", "tokenizers")
+PLAIN_SAVE = "ENCODER_PEERS_PLAIN_SAVE"
 
 
 # Each maker returns a function that encodes bytes in memory, and one that writes a token file.
@@ -119,7 +122,16 @@ def with_separator(documents, separator):
 
 def save(ids, destination):
     ids = np.asarray(ids)
-    np.save(destination, ids.astype(np.uint16) if ids.max() < 1 << 16 else ids.astype(np.uint32))
+    ids = ids.astype(np.uint16) if ids.max() < 1 << 16 else ids.astype(np.uint32)
+    if os.environ.get(PLAIN_SAVE):
+        np.save(destination, ids)
+        return
+    temporary = f"{destination}.tmp.npy"
+    with open(temporary, "wb") as file:
+        np.save(file, ids)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, destination)
 
 
 def load(directory):
@@ -257,7 +269,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--encoders", nargs="+", choices=ENCODERS, default=list(ENCODERS))
     parser.add_argument("--slow-bytes", type=int, default=5_000_000)
+    parser.add_argument("--plain-save", action="store_true", help="peers: numpy.save, no fsync")
     options = parser.parse_args()
+    if options.plain_save:
+        os.environ[PLAIN_SAVE] = "1"
     names = ["ours", *[name for name in options.encoders if name != "ours"]]
     print(", ".join(f"{key} {value}" for key, value in machine_info().items()))
     for path in options.files:

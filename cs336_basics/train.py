@@ -62,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a model may write what the terminal cannot show
     try:
         world = join_world(command.config.device)
-    except (RuntimeError, ValueError) as error:
+    except ValueError as error:  # more processes than GPUs
+        return _fail(error, 2)
+    except RuntimeError as error:
         return _fail(error, 1)
     try:
         return _run(command, world)

@@ -171,6 +171,15 @@ def test_what_cannot_be_used_is_named_on_one_line(tiny, capsys, words, named):
     assert named in error
 
 
+def test_more_processes_than_gpus_are_a_command_that_cannot_be_used(tiny, monkeypatch, capsys):
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert main(["--config", tiny, "--run-dir", "run", "--device", "cuda"]) == 2
+    assert "a smaller --nproc-per-node, or --device cpu" in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
 def test_a_wrong_option_ends_the_process_with_2_and_no_traceback(tmp_path):
     done = subprocess.run(
         [*COMMAND, "--learning-rat", "3"],

@@ -62,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a model may write what the terminal cannot show
     try:
         world = join_world(command.config.device)
-    except (RuntimeError, ValueError) as error:
+    except ValueError as error:  # more processes than GPUs
+        return _fail(error, 2)
+    except RuntimeError as error:
         return _fail(error, 1)
     try:
         return _run(command, world)
@@ -133,9 +135,12 @@ def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
         return _fail(OSError(f"{error}; to go on from the last checkpoint: {again}"), 1)
     except (RuntimeError, MemoryError) as error:
         accumulation, batch_size = trainer.config.accumulation, trainer.config.batch_size
+        rows = f"batch_size {batch_size}"
+        if world.size > 1:
+            rows = f"{batch_size // world.size}, the part of each process"
         explained = _explain_memory(
             error,
-            f"a larger --accumulation (now {accumulation}; a divisor of batch_size {batch_size}) "
+            f"a larger --accumulation (now {accumulation}; a divisor of {rows}) "
             f"needs less and computes the same: {again} --accumulation N",
         )
         if explained is not error:

@@ -18,10 +18,13 @@ import pytest
 import torch
 import yaml
 
+import cs336_basics.train as train_module
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.datasets import write_sample
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.train import main
+from cs336_basics.training.config import CommandLine, TrainConfig
+from cs336_basics.training.distributed import World
 from cs336_basics.training.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 
@@ -168,6 +171,15 @@ def test_what_cannot_be_used_is_named_on_one_line(tiny, capsys, words, named):
     assert named in error
 
 
+def test_more_processes_than_gpus_are_a_command_that_cannot_be_used(tiny, monkeypatch, capsys):
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert main(["--config", tiny, "--run-dir", "run", "--device", "cuda"]) == 2
+    assert "a smaller --nproc-per-node, or --device cpu" in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
 def test_a_wrong_option_ends_the_process_with_2_and_no_traceback(tmp_path):
     done = subprocess.run(
         [*COMMAND, "--learning-rat", "3"],
@@ -194,6 +206,24 @@ def test_where_memory_runs_out_the_way_on_is_said(tiny, monkeypatch, capsys):
     assert "(CUDA out of memory. Tried to allocate 2.00 GiB.)" in error
     assert "a larger --accumulation (now 1; a divisor of batch_size 4)" in error
     assert "python -m cs336_basics.train --resume run --accumulation N" in error
+
+
+def test_where_memory_runs_out_each_process_has_its_part_of_the_batch(
+    tmp_path, monkeypatch, capsys
+):
+    class Full:
+        config, step = TrainConfig(batch_size=12, accumulation=2), 0
+
+        def fit(self):
+            raise MemoryError
+
+    monkeypatch.setattr(train_module, "_prepare", lambda *_: Full())
+    command = CommandLine(Full.config, run_dir=None, resume=None, resume_from=None)
+    world = World(rank=1, size=3)
+    assert train_module._train(command, RunDirectory(tmp_path), world) == 1
+    error = capsys.readouterr().err
+    assert "(now 2; a divisor of 4, the part of each process)" in error
+    assert "torchrun --nproc-per-node 3 -m cs336_basics.train" in error
 
 
 @pytest.mark.parametrize(

@@ -220,8 +220,17 @@ def _save_shards(directory: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def _reasons(error: Any) -> str:
-    """Return what failed in each process, without the tracebacks."""
-    return "; ".join(f"process {rank}: {failure[0]}" for rank, failure in error.failures.items())
+    """Return what failed in each process, without the tracebacks.
+
+    What is no failure, such as Ctrl-C, is raised as what it was.
+    """
+    failures = {rank: failure for rank, (failure, _) in error.failures.items()}
+    for failure in failures.values():
+        if not isinstance(failure, Exception):
+            raise failure from error
+    return "; ".join(
+        f"process {rank}: {type(failure).__name__}: {failure}" for rank, failure in failures.items()
+    )
 
 
 def _optimizer_state(

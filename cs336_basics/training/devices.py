@@ -221,23 +221,31 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     whatever order they come. Compiled code for a GPU is chosen by timing, which each process would
     do anew; here it is not.
     """
+    if device.type != "cpu" and not deterministic:
+        yield
+        return
+    import torch._inductor.config as inductor_config
+
     settings: Any = torch.utils.deterministic
+    enabled = torch.are_deterministic_algorithms_enabled()
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    fills = settings.fill_uninitialized_memory
     compiler: Any = contextlib.nullcontext()
-    before = torch.are_deterministic_algorithms_enabled(), settings.fill_uninitialized_memory
-    if device.type == "cpu" or deterministic:
-        torch.use_deterministic_algorithms(True)
-        # That would also fill fresh memory with NaN, to find bugs, at a cost in every operation.
-        settings.fill_uninitialized_memory = False
+    if hasattr(inductor_config, "deterministic"):
+        # Around the rest, because torch sets it too, with the other: in the end it is as it was.
+        compiler = inductor_config.patch(
+            deterministic=deterministic or inductor_config.deterministic
+        )
     if deterministic:
         # cuBLAS reads this when it multiplies for the first time.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        import torch._inductor.config as inductor_config
-
-        if hasattr(inductor_config, "deterministic"):
-            compiler = inductor_config.patch(deterministic=True)
-    try:
-        with compiler:
+    with compiler:
+        try:
+            torch.use_deterministic_algorithms(True)
+            # That would also fill fresh memory with NaN, to find bugs, at a cost in every
+            # operation.
+            settings.fill_uninitialized_memory = False
             yield
-    finally:
-        torch.use_deterministic_algorithms(before[0])
-        settings.fill_uninitialized_memory = before[1]
+        finally:
+            torch.use_deterministic_algorithms(enabled, warn_only=only_warns)
+            settings.fill_uninitialized_memory = fills

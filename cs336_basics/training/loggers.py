@@ -100,26 +100,28 @@ class GuardedLogger:
 
     def __init__(self, name: str, logger: Logger) -> None:
         self._name = name
-        self._logger: Logger | None = logger
+        self._logger = logger
+        self._failed = False
 
     def log(self, row: dict[str, Any]) -> None:
         """Take one row."""
-        self._attempt(lambda logger: logger.log(row))
+        if not self._failed:
+            self._attempt(lambda: self._logger.log(row))
 
     def close(self) -> None:
-        """Write what is left."""
-        self._attempt(lambda logger: logger.close())
+        """Write what is left, also of what came before a failure."""
+        self._attempt(self._logger.close)
 
-    def _attempt(self, action: Callable[[Logger], None]) -> None:
-        if self._logger is None:
-            return
+    def _attempt(self, action: Callable[[], None]) -> None:
         try:
-            action(self._logger)
+            action()
         except Exception as error:
-            self._logger = None
-            print(
-                f"warning: {self._name} gets no more metrics: {_describe(error)}", file=sys.stderr
-            )
+            if not self._failed:
+                print(
+                    f"warning: {self._name} gets no more metrics: {_describe(error)}",
+                    file=sys.stderr,
+                )
+            self._failed = True
 
 
 _KINDS: dict[str, Callable[[TrainConfig, RunDirectory, int], Logger]] = {
@@ -141,17 +143,22 @@ def open_loggers(config: TrainConfig, run: RunDirectory, step: int) -> list[Logg
         try:
             loggers.append(GuardedLogger(name, _KINDS[name](config, run, step)))
         except ImportError as error:
+            _close_all(loggers)
             raise ValueError(
                 f"log_to asks for {name}, which is not installed ({error}): "
                 f"pip install 'cs336-basics[{name}]'"
             ) from error
         except Exception as error:  # each package has errors of its own
-            for logger in loggers:
-                logger.close()
+            _close_all(loggers)
             raise ValueError(
                 f"log_to asks for {name}, which could not be started: {_describe(error)}"
             ) from error
     return loggers
+
+
+def _close_all(loggers: list[Logger]) -> None:
+    for logger in loggers:
+        logger.close()
 
 
 def _describe(error: Exception) -> str:

@@ -260,7 +260,8 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
     if not file.exists():
         return []
     rows = []
-    lines = file.read_text(encoding="utf-8").splitlines()
+    # What is no text is no JSON either, and is named or left out as such.
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)

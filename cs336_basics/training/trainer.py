@@ -473,6 +473,8 @@ class Trainer:
         if source is not None:
             try:
                 self.step = load_checkpoint(source, self.model, self.optimizer)
+            except (MemoryError, torch.OutOfMemoryError):
+                raise  # of which the checkpoint knows nothing
             except Exception as error:
                 raise ValueError(self._explain_damage(source, error)) from error
         if self.step > self.config.max_steps:

@@ -77,16 +77,22 @@ def test_what_torch_raises_for_shards_can_be_caught(saved, monkeypatch):
     from torch.distributed.checkpoint.api import CheckpointException
 
     def fail(*arguments, **options):
-        raise CheckpointException("", {1: (RuntimeError("no space left"), None)})
+        raise CheckpointException("", {1: (failure, None)})
 
     (model, _), path = saved
     monkeypatch.setattr(state_dict_saver, "save", fail)
-    with pytest.raises(OSError, match=r"step_3 was not written: process 1: no space left$"):
-        module._save_shards(path, model.state_dict())
     monkeypatch.setattr(state_dict_loader, "load", fail)
+    failure = KeyError("gone")
+    with pytest.raises(OSError, match=r"step_3 was not written: process 1: KeyError: 'gone'$"):
+        module._save_shards(path, model.state_dict())
     with pytest.raises(
-        ValueError, match=r"step_3 does not fit this model: process 1: no space left$"
+        ValueError, match=r"step_3 does not fit this model: process 1: KeyError: 'gone'$"
     ):
+        module._load_shards(path, model, with_optimizer=False)
+    failure = KeyboardInterrupt()  # torch catches this one too
+    with pytest.raises(KeyboardInterrupt):
+        module._save_shards(path, model.state_dict())
+    with pytest.raises(KeyboardInterrupt):
         module._load_shards(path, model, with_optimizer=False)
 
 

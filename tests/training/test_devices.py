@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 
@@ -111,6 +112,38 @@ def test_exact_arithmetic_leaves_no_trace(device, deterministic):
     with exact_arithmetic(torch.device(device), deterministic):
         assert torch.are_deterministic_algorithms_enabled() == (device == "cpu" or deterministic)
     assert torch.are_deterministic_algorithms_enabled() == before
+
+
+@pytest.mark.parametrize(
+    ("device", "deterministic"), [("cpu", False), ("cuda", True), ("cuda", False)]
+)
+def test_exact_arithmetic_leaves_what_others_set_as_it_was(device, deterministic):
+    import torch._inductor.config as inductor_config
+
+    if not hasattr(inductor_config, "deterministic"):
+        pytest.skip("this torch has no such switch")
+    settings = torch.utils.deterministic
+    before = settings.fill_uninitialized_memory
+    try:
+        for enabled, only_warns, compiler, fills in (
+            (True, True, False, True),
+            (False, False, True, False),
+        ):
+            torch.use_deterministic_algorithms(enabled, warn_only=only_warns)
+            inductor_config.deterministic = compiler
+            settings.fill_uninitialized_memory = fills
+            with (
+                contextlib.suppress(KeyError),
+                exact_arithmetic(torch.device(device), deterministic),
+            ):
+                raise KeyError
+            assert torch.are_deterministic_algorithms_enabled() == enabled
+            assert torch.is_deterministic_algorithms_warn_only_enabled() == only_warns
+            assert inductor_config.deterministic == compiler
+            assert settings.fill_uninitialized_memory == fills
+    finally:
+        torch.use_deterministic_algorithms(False)  # the compiler's with it
+        settings.fill_uninitialized_memory = before
 
 
 def test_what_must_be_exact_is_not_compiled_by_timing(monkeypatch):

@@ -99,6 +99,30 @@ def test_what_fails_on_the_way_is_said_once_and_ends_no_run(tmp_path, monkeypatc
     assert capsys.readouterr().err == expected
 
 
+def test_what_came_before_a_failure_is_written(tmp_path, monkeypatch, capsys):
+    recorder = Recorder()
+    module = recorder.module("trackio", ["init", "log", "finish"])
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    (logger,) = open_loggers(config("trackio"), RunDirectory(tmp_path), 0)
+    logger.log(ROWS[0])
+    monkeypatch.delattr(module, "log")
+    logger.log(ROWS[1])
+    logger.log(ROWS[1])
+    logger.close()
+    assert [call[0] for call in recorder.calls] == ["init", "log", "finish"]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_where_a_package_is_missing_the_others_are_closed(tmp_path, monkeypatch):
+    recorder = Recorder()
+    module = recorder.module("trackio", ["init", "finish"])
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ValueError, match="asks for wandb, which is not installed"):
+        open_loggers(config("trackio,wandb"), RunDirectory(tmp_path), 0)
+    assert [call[0] for call in recorder.calls] == ["init", "finish"]
+
+
 def test_what_cannot_be_started_is_named_and_the_others_are_closed(tmp_path, monkeypatch):
     recorder, broken = Recorder(), types.ModuleType("wandb")
 

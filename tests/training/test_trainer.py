@@ -247,6 +247,23 @@ def test_bits_per_byte_are_those_of_the_bytes_that_were_predicted(tmp_path, eval
     assert (num_bytes == predicted) == (chosen == windows)
 
 
+@pytest.mark.parametrize("windows", [5, 7, 8, 11])
+def test_shares_of_an_evaluation_add_up_where_they_differ(tmp_path, windows):
+    trainer = make(tmp_path, changed(eval_batches=0, batch_size=8), valid=VALID[: 16 * windows + 1])
+    expected = trainer.evaluate()
+    sums = []
+    for rank in range(4):  # of two windows at a time each; of five the last process gets none
+        trainer.world = types.SimpleNamespace(
+            rank=rank, size=4, sum=lambda values: sums.append(values) or [1.0, 1.0, 1.0]
+        )
+        trainer.evaluate()
+    total, count, num_bytes = np.sum(sums, axis=0)
+    assert count == 16 * windows
+    assert num_bytes == len(TOKENIZER.decode(VALID[1 : 16 * windows + 1].tolist()).encode())
+    assert total / count == pytest.approx(expected[0], rel=1e-5)
+    assert total / math.log(2) / num_bytes == pytest.approx(expected[1], rel=1e-5)
+
+
 def test_draws_the_curves(tmp_path, monkeypatch):
     monkeypatch.undo()
     make(tmp_path).fit()
@@ -525,6 +542,27 @@ def test_the_best_checkpoint_stays_when_newer_ones_push_it_out(tmp_path, monkeyp
     assert trainer.fit().best_val_loss == 3.0
     assert trainer.run.steps_saved() == [8, 20]
     assert trainer.run.best_checkpoint == trainer.run.checkpoint(8)
+
+
+@pytest.mark.parametrize("error", [MemoryError("full"), torch.OutOfMemoryError("full")])
+def test_a_checkpoint_is_not_blamed_where_memory_runs_out(tmp_path, monkeypatch, error):
+    make(tmp_path, changed(max_steps=5)).fit()
+
+    def load(*arguments):
+        raise error
+
+    monkeypatch.setattr(trainer_module, "load_checkpoint", load)
+    with pytest.raises(type(error), match=r"^full$"):
+        make(tmp_path).resume()
+
+
+def test_a_line_of_bytes_that_are_no_text_is_named_or_left_out(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.metrics.write_bytes(b'{"step": 1, "train_loss": 3.0}\n{"step": \xff\x80')
+    assert run.read_metrics() == [{"step": 1, "train_loss": 3.0}]
+    run.timings.write_bytes(b'\xff\x80\n{"step": 1, "kind": "checkpoint", "seconds": 3.0}\n')
+    with pytest.raises(ValueError, match=r"timings\.jsonl, line 1 is not JSON: remove it"):
+        run.seconds()
 
 
 def test_a_damaged_note_of_the_best_is_named(tmp_path):

@@ -114,25 +114,22 @@ def _count(
         desc="counting words over Ray",
         disable=None if progress else True,
     ) as bar:
-        try:
-            while waiting or running:
-                while waiting and len(running) < in_flight:
-                    counts, size = count_task.remote(waiting.pop(), *request)
-                    running[size] = counts
-                done, _ = ray.wait(list(running), timeout=0.5)
-                for size in done:
-                    bar.update(_get(ray, size))
-                    parts[0].append(running.pop(size))
-                    _add_up(parts, add_task)
-            rest = [part for level in parts.values() for part in level]
-            while len(rest) > 1:
-                rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
-            total: WordCounts = _get(ray, rest[0])
-            return total
-        except BaseException:
-            for size in running:
-                ray.cancel(size, force=True)
-            raise
+        # After an error, what runs is left to end by itself, a piece for each core: `ray.cancel` of a
+        # task that is just ending makes Ray abort this process (ray-project/ray#54798).
+        while waiting or running:
+            while waiting and len(running) < in_flight:
+                counts, size = count_task.remote(waiting.pop(), *request)
+                running[size] = counts
+            done, _ = ray.wait(list(running), timeout=0.5)
+            for size in done:
+                bar.update(_get(ray, size))
+                parts[0].append(running.pop(size))
+                _add_up(parts, add_task)
+        rest = [part for level in parts.values() for part in level]
+        while len(rest) > 1:
+            rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
+        total: WordCounts = _get(ray, rest[0])
+        return total
 
 
 def _add_up(parts: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:

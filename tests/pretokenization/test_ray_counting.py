@@ -73,6 +73,14 @@ def test_errors_of_a_task_arrive(local_ray, text_file):
         count_words_ray(text_file, [EOT], errors="strict", chunk_size=1000)
 
 
+def test_many_errors_do_not_end_this_process(local_ray, text_file):
+    # Cancelling the other tasks did: where one of them was just ending, Ray aborted its driver.
+    for _ in range(40):
+        with pytest.raises(ValueError, match="byte 0xff"):
+            count_words_ray(text_file, [EOT], errors="strict", chunk_size=1000)
+    assert count_words_ray(text_file, [EOT]) == count_words(text_file, [EOT], method="serial")
+
+
 def test_bad_input_is_named(local_ray, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
         count_words_ray(tmp_path / "missing.txt")

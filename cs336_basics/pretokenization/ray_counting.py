@@ -114,7 +114,7 @@ def _count(
         desc="counting words over Ray",
         disable=None if progress else True,
     ) as bar:
-        # After an error, what runs is left to end by itself, a piece for each core: `ray.cancel` of a
+        # After an error, what runs is left to end by itself, a piece for each core: cancelling a
         # task that is just ending makes Ray abort this process (ray-project/ray#54798).
         while waiting or running:
             while waiting and len(running) < in_flight:

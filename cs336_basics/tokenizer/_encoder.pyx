@@ -768,6 +768,7 @@ cdef class FileEncoding:
         with nogil:
             self.job.reset()
 
+
 cdef list view_texts(list texts, vector[TextSpan]& spans):
     """Point at the UTF-8 of texts; they live as long as what is returned."""
     cdef TextSpan span

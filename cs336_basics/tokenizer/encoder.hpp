@@ -352,9 +352,7 @@ class WordMerger {
     // and adds at most two pairs, so that all passes together visit at most three places a byte.
     // Right for merges in any order: new pairs wait for the end of the pass.
     Id* merge_long(const uint8_t* word, uint32_t length, Id* out) {
-        symbols_.clear();
-        symbols_.reserve(length);
-        ask_for_huge_pages(symbols_.data(), size_t(length) * sizeof(Id));
+        make_room(symbols_, length);
         set_size(span_, length, uint32_t(1));
         set_size(begins_, length, uint8_t(1));
         if (heads_.empty()) {
@@ -412,13 +410,19 @@ class WordMerger {
         }
     }
 
-    // Fill an array, for which large pages are asked before it is touched: with small ones a word
-    // of 10 MB took twelve times as long as one of 1 MB.
+    // Empty an array and make room in it, for which large pages are asked before it is touched: with
+    // small ones a word of 10 MB took twelve times as long as one of 1 MB.
     template <class T>
-    void set_size(std::vector<T>& array, uint32_t size, T value) const {
+    static void make_room(std::vector<T>& array, uint32_t size) {
         array.clear();
         array.reserve(size);
         ask_for_huge_pages(array.data(), size_t(size) * sizeof(T));
+    }
+
+    // Fill an array.
+    template <class T>
+    void set_size(std::vector<T>& array, uint32_t size, T value) const {
+        make_room(array, size);
         while (array.size() < size) {
             stop_if_cancelled(0);
             array.resize(std::min<size_t>(size, array.size() + (size_t{1} << 20)), value);

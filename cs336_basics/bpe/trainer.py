@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
+from cs336_basics._progress import HiddenBar, progress_bar
 from cs336_basics.pretokenization.counting import count_words
 from cs336_basics.pretokenization.inputs import count_texts
 from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
@@ -98,7 +99,7 @@ class BPE_Trainer(ABC):
         self.field = field
         self.column = column
         self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
-        self._bar: tqdm[Any] | None = None
+        self._bar: tqdm[Any] | HiddenBar | None = None
 
     def train(
         self,
@@ -226,11 +227,8 @@ class BPE_Trainer(ABC):
                 stacklevel=3,
             )
             return build_vocab(special_tokens, []), []
-        with tqdm(
-            total=num_merges,
-            unit=" merges",
-            desc="learning merges",
-            disable=None if self.progress else True,
+        with progress_bar(
+            self.progress, total=num_merges, unit=" merges", desc="learning merges"
         ) as bar:
             self._bar = bar
             merges = self._learn_merges_from(word_counts, num_merges)

@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tqdm import tqdm
-
+from cs336_basics._progress import byte_bar
 from cs336_basics.pretokenization.chunking import (
     DEFAULT_CHUNK_SIZE,
     check_chunk_size,
@@ -112,13 +111,7 @@ def count_words(
     )
     size = sum(file.stat().st_size for file in plain) + sum(piece.num_bytes for piece in pieces)
     parts: list[Mapping[bytes, int]] = []
-    with tqdm(
-        total=size,
-        unit="B",
-        unit_scale=True,
-        desc="counting words",
-        disable=None if progress else True,
-    ) as bar:
+    with byte_bar(progress, size, "counting words") as bar:
         if plain and method == "native":
             done_before = bar.n
             parts.append(

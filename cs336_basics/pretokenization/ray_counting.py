@@ -17,8 +17,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
+from cs336_basics._progress import byte_bar
 from cs336_basics.pretokenization.counting import check_count_request
 from cs336_basics.pretokenization.inputs import (
     DEFAULT_PIECE_SIZE,
@@ -107,13 +106,8 @@ def _count(
     running: dict[ObjectRef[Any], ObjectRef[Any]] = {}  # size -> counts
     # parts[k]: sums of 8^k pieces; eight of a level become one of the next.
     parts: dict[int, list[ObjectRef[Any]]] = {0: []}
-    with tqdm(
-        total=sum(piece.num_bytes for piece in pieces),
-        unit="B",
-        unit_scale=True,
-        desc="counting words over Ray",
-        disable=None if progress else True,
-    ) as bar:
+    num_bytes = sum(piece.num_bytes for piece in pieces)
+    with byte_bar(progress, num_bytes, "counting words over Ray") as bar:
         # After an error, what runs is left to end by itself, a piece for each core: cancelling a
         # task that is just ending makes Ray abort this process (ray-project/ray#54798).
         while waiting or running:

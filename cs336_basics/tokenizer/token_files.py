@@ -27,7 +27,6 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 import cs336_basics
 from cs336_basics._files import (
@@ -38,6 +37,7 @@ from cs336_basics._files import (
     sync_directory,
     sync_open_file,
 )
+from cs336_basics._progress import byte_bar
 from cs336_basics.pretokenization.chunking import check_chunk_size
 from cs336_basics.pretokenization.inputs import (
     TextPart,
@@ -169,7 +169,7 @@ def encode_file(
         metadata_file,
     ):
         with (
-            _progress_bar(files, sum(sizes)) if progress else contextlib.nullcontext() as bar,
+            byte_bar(progress, sum(sizes), f"encoding {_title(files)}") as bar,
             contextlib.closing(
                 _encode_files(tokenizer, files, sizes, options, num_workers)
             ) as parts,
@@ -177,8 +177,7 @@ def encode_file(
             for part in parts:
                 writer.write(part)
                 num_bytes += part.num_bytes
-                if bar is not None:
-                    bar.update(part.position - bar.n)
+                bar.update(part.position - bar.n)
         num_tokens, num_documents = writer.finish()
         if num_tokens == 0:
             names = ", ".join(map(str, files[:3]))
@@ -200,17 +199,6 @@ def encode_file(
             metadata["end_of_document"] = end_of_document
         dump_json(metadata, metadata_file)
     return metadata
-
-
-def _progress_bar(files: Sequence[Path], size: int) -> tqdm[Any]:
-    # (Even a bar that shows nothing imports `multiprocessing` for its lock: 8 ms.)
-    return tqdm(
-        total=size,
-        unit="B",
-        unit_scale=True,
-        desc=f"encoding {files[0].name if len(files) == 1 else f'{len(files):,} files'}",
-        disable=None,  # where there is no terminal
-    )
 
 
 def load_token_file(
@@ -800,6 +788,10 @@ def _special_id(tokenizer: Tokenizer, token: str | None) -> int | None:
 def _names(files: list[Path]) -> str | list[str]:
     names = [printable_path(file) for file in files]
     return names[0] if len(names) == 1 else names
+
+
+def _title(files: list[Path]) -> str:
+    return files[0].name if len(files) == 1 else f"{len(files):,} files"
 
 
 def _name_of(metadata: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ import pytest
 import cs336_basics
 import cs336_basics.tokenizer.token_files as token_files
 import cs336_basics.tokenizer.tokenizer as tokenizer_module
+from cs336_basics import _progress
 from cs336_basics.pretokenization.inputs import TextPart
 from cs336_basics.pretokenization.splitting import split_special_tokens
 from cs336_basics.tokenizer import (
@@ -778,7 +779,7 @@ def test_killed_a_hundred_times_it_leaves_a_whole_file_or_none(tmp_path, out):
 def test_progress_counts_the_bytes_of_the_files(tmp_path, out, monkeypatch, encoder):
     bars = []
 
-    class Bar(token_files.tqdm):
+    class Bar(_progress.tqdm):
         def __init__(self, **options):
             super().__init__(**{**options, "file": io.StringIO(), "disable": False})
             self.options, self.steps = options, []
@@ -788,7 +789,7 @@ def test_progress_counts_the_bytes_of_the_files(tmp_path, out, monkeypatch, enco
             self.steps.append(n)
             return super().update(n)
 
-    monkeypatch.setattr(token_files, "tqdm", Bar)
+    monkeypatch.setattr(_progress, "tqdm", Bar)
     for path, texts in write_inputs(tmp_path):
         if not texts:
             continue

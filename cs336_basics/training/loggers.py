@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from cs336_basics._files import atomic_writer
 from cs336_basics.training.config import TrainConfig, config_to_dict
 from cs336_basics.training.run_dir import RunDirectory
 
@@ -48,17 +50,27 @@ class TensorBoardLogger:
 
 
 class WandbLogger:
-    """A Weights & Biases run, offline unless WANDB_MODE says otherwise, in RUN_DIR/wandb."""
+    """A Weights & Biases run, offline unless WANDB_MODE says otherwise, in RUN_DIR/wandb.
+
+    With WANDB_MODE=online a resumed run goes on in the same one there. Offline, where W&B cannot
+    resume (wandb/wandb#3841), each session is a run of its own: synced under one id, the last one
+    would replace the others.
+    """
 
     def __init__(self, config: TrainConfig, run: RunDirectory, step: int) -> None:
         import wandb
 
+        mode = os.environ.get("WANDB_MODE", "offline")
+        resumable: dict[str, Any] = {}
+        if mode == "online":
+            resumable = {"id": _wandb_id(run), "resume": "allow"}
         self._run: Any = wandb.init(
             project="cs336_basics",
             name=run.path.name,
             dir=str(run.path),
             config=config_to_dict(config),
-            mode=os.environ.get("WANDB_MODE", "offline"),
+            mode=mode,
+            **resumable,
         )
 
     def log(self, row: dict[str, Any]) -> None:
@@ -68,6 +80,18 @@ class WandbLogger:
     def close(self) -> None:
         """Write what is left."""
         self._run.finish()
+
+
+def _wandb_id(run: RunDirectory) -> str:
+    """Return the id of this run at Weights & Biases: made once, and kept in its directory."""
+    file = run.path / "wandb" / "run_id.txt"
+    if file.exists():
+        return file.read_text(encoding="utf-8").strip()
+    run_id = uuid.uuid4().hex
+    file.parent.mkdir(exist_ok=True)
+    with atomic_writer(file, "w") as out:
+        out.write(run_id + "\n")
+    return run_id
 
 
 class TrackioLogger:

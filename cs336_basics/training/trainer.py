@@ -1,10 +1,9 @@
 """The training loop. `Trainer.fit` is the loop; read it first, top to bottom.
 
 A run that was killed and resumed equals one that never stopped, bit for bit on a CPU with the same
-number of threads, because
-nothing in a step depends on anything but the weights, the optimizer's state, the seed and the
-number of the step: the batch comes from a generator keyed by (seed, step), the learning rate is
-computed from the step, and nothing else is random once the weights are drawn.
+number of threads, because nothing in a step depends on anything but the weights, the optimizer's
+state, the seed and the number of the step: the batch comes from a generator keyed by (seed, step),
+the learning rate is computed from the step, and nothing else is random once the weights are drawn.
 """
 
 from __future__ import annotations
@@ -188,6 +187,7 @@ class Trainer:
         self.best_val_loss = math.inf
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
+        self.stop = _StopSignals()
 
     def fit(self) -> TrainResult:
         """Train from the current step to the last one.
@@ -204,7 +204,7 @@ class Trainer:
         clock = self.clock = _Clock(self.seconds_before)
         exact = exact_arithmetic(self.device, config.deterministic)
 
-        with _StopSignals() as stop, exact, self._progress() as progress:
+        with self.stop, exact, self._progress() as progress:
             if self._evaluation_is_missing():  # stopped after a checkpoint, before its evaluation
                 self._evaluate_and_record(self.step)
 
@@ -246,17 +246,21 @@ class Trainer:
 
                 # The checkpoint comes before the evaluation, so that nothing that goes wrong in
                 # an evaluation costs the steps before it.
-                stopping = self.world.any(stop.signal_number is not None)
+                stopping = self._is_stopping()
                 if self._checkpoint_is_due(step) or stopping:
                     self._save(step)
                     if self.world.is_first:  # a resumed run's clock goes on from here
                         self.run.append_checkpoint_time(step, clock.seconds())
                 if stopping:
-                    raise TrainingInterrupted(stop.signal_number or signal.SIGTERM, step)
+                    raise TrainingInterrupted(self.stop.signal_number or signal.SIGTERM, step)
                 if self._evaluation_is_due(step):
                     self._evaluate_and_record(step)
 
         return self._result()
+
+    def _is_stopping(self) -> bool:
+        """Return whether one of the processes was told to stop."""
+        return self.world.any(self.stop.signal_number is not None)
 
     # What one step is made of.
 
@@ -348,6 +352,10 @@ class Trainer:
         Bits per byte do not depend on the tokenizer, so models with different ones can be compared
         by them: what all predicted tokens cost together, over the bytes of text that just these
         tokens stand for (a special token: those of its name). None where there is no tokenizer.
+
+        Raises:
+            TrainingInterrupted: in `fit`, after Ctrl-C or SIGTERM. The checkpoint of this step was
+                saved before, and a resumed run begins with this evaluation.
         """
         config, world = self.config, self.world
         length = config.model.context_length
@@ -363,6 +371,8 @@ class Trainer:
             for first in range(
                 world.rank * size, len(starts) + world.rank * size, size * world.size
             ):
+                if self._is_stopping():
+                    raise TrainingInterrupted(self.stop.signal_number or signal.SIGTERM, self.step)
                 mine = starts[first : first + size]
                 # Where there is nothing left, a process computes along: the others may need it.
                 batch = read_windows(
@@ -651,6 +661,7 @@ class _StopSignals:
 
     def __exit__(self, *_: object) -> None:
         self._restore()
+        self.signal_number = None
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.signal_number = number

@@ -72,6 +72,26 @@ def test_rows_are_handed_on(tmp_path, monkeypatch, name):
     assert finish[0] == "finish"
 
 
+def test_a_resumed_run_goes_on_in_the_same_wandb_run_where_that_is_possible(tmp_path, monkeypatch):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
+    for mode, name, step in (
+        ("online", "one", 0),
+        ("online", "one", 8),
+        ("online", "two", 0),
+        ("offline", "one", 8),
+    ):
+        monkeypatch.setenv("WANDB_MODE", mode)
+        path = tmp_path / name
+        path.mkdir(exist_ok=True)
+        open_loggers(config("wandb"), RunDirectory(path), step)
+    first, resumed, other, offline = (options for _, _, options in recorder.calls)
+    assert first["id"] == resumed["id"] != other["id"]
+    assert first["resume"] == resumed["resume"] == "allow"
+    assert "id" not in offline
+    assert "resume" not in offline
+
+
 @pytest.mark.parametrize(("step", "resume"), [(0, "never"), (8, "allow")])
 def test_a_new_trackio_run_does_not_go_on_with_an_old_one(tmp_path, monkeypatch, step, resume):
     recorder = Recorder()

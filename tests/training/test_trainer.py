@@ -254,7 +254,10 @@ def test_shares_of_an_evaluation_add_up_where_they_differ(tmp_path, windows):
     sums = []
     for rank in range(4):  # of two windows at a time each; of five the last process gets none
         trainer.world = types.SimpleNamespace(
-            rank=rank, size=4, sum=lambda values: sums.append(values) or [1.0, 1.0, 1.0]
+            rank=rank,
+            size=4,
+            sum=lambda values: sums.append(values) or [1.0, 1.0, 1.0],
+            any=lambda condition: condition,
         )
         trainer.evaluate()
     total, count, num_bytes = np.sum(sums, axis=0)
@@ -458,6 +461,35 @@ def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterr
     again = make(tmp_path)
     again.resume()
     assert again.step == 7
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+@pytest.mark.parametrize("step", [8, 20])
+def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
+    tmp_path, uninterrupted, monkeypatch, step
+):
+    read = trainer_module.read_windows
+    evaluated = []
+
+    def signal_in_an_evaluation(*arguments):
+        if trainer.step == step:
+            evaluated.append(step)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return read(*arguments)
+
+    trainer = make(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer_module, "read_windows", signal_in_an_evaluation)
+        with pytest.raises(TrainingInterrupted) as stop:
+            trainer.fit()
+    assert (stop.value.signal_number, stop.value.step) == (signal.SIGTERM, step)
+    assert evaluated == [step]  # one batch of two
+    assert trainer.run.steps_saved()[-1] == step
+    assert math.isfinite(trainer.evaluate()[0])  # outside of `fit` nothing is stopped
+    again = make(tmp_path)
+    again.resume()
+    assert again.step == step
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)
 

@@ -17,6 +17,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see train.py
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import math
 import shlex
@@ -121,8 +122,11 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
         # Later options win: one that sets the learning rate overrides the baseline's.
         return Experiment(name, label, (*baseline.options, *options))
 
+    def named(label: str) -> Experiment:
+        return dataclasses.replace(baseline, label=f"{label} (baseline)")
+
     rates = tuple(
-        baseline
+        named(f"learning rate {value:g}")
         if value == scale.baseline_rate
         else Experiment(
             f"lr-{value:g}".replace("+", ""), f"learning rate {value:g}", (rate, str(value))
@@ -133,7 +137,7 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
     sizes = []
     for size in scale.batch_sizes:
         if size == config.batch_size:
-            sizes.append(baseline)
+            sizes.append(named(f"batch size {size}"))
             continue
         # The square root of the batch size: Malladi et al. 2022, for Adam.
         scaled = scale.baseline_rate * math.sqrt(size / config.batch_size)
@@ -376,28 +380,34 @@ def write_report(
         "```",
     ]
     for group in groups:
-        curves = {
-            experiment.label: RunDirectory(out / "runs" / experiment.name).read_metrics()
-            for experiment in group.experiments
-        }
+        directories = {run.label: out / "runs" / run.name for run in group.experiments}
+        curves = {label: RunDirectory(path).read_metrics() for label, path in directories.items()}
         lines += ["", f"## {group.title}", "", group.question, ""]
         lines += ["| run | options | loss | perplexity | bits per byte | seconds |"]
         lines += ["|---|---|---|---|---|---|"]
         for experiment in group.experiments:
-            row = _summary(out / "runs" / experiment.name, curves[experiment.label])
+            row = _summary(directories[experiment.label], curves[experiment.label])
             options = f"`{' '.join(experiment.options)}`"
             lines.append(f"| {experiment.label} | {options} | {row} |")
         lines += ["", f"![{group.title}]({group.name}.png)"]
-        if newest in group.experiments:
-            plot_curves(out / f"{group.name}.png", group.title, curves)
+        if newest.name in [experiment.name for experiment in group.experiments]:
+            ended = {
+                f"{label} (diverged)" if _diverged(directories[label]) else label: rows
+                for label, rows in curves.items()
+            }
+            plot_curves(out / f"{group.name}.png", group.title, ended)
     with atomic_writer(out / "report.md", "w") as file:
         file.write("\n".join(lines) + "\n")
+
+
+def _diverged(directory: Path) -> bool:
+    return (directory / "diverged.json").exists()
 
 
 def _summary(directory: Path, rows: Rows) -> str:
     """Return the cells of a run in the table: loss, perplexity, bits per byte, seconds."""
     evaluated = [row for row in rows if "val_loss" in row]
-    if (directory / "diverged.json").exists():
+    if _diverged(directory):
         at = f" after step {rows[-1]['step']}" if rows else ""
         return f"diverged{at} | - | - | - "
     if not evaluated:
@@ -414,7 +424,10 @@ def _summary(directory: Path, rows: Rows) -> str:
 
 
 def plot_curves(path: Path, title: str, curves: dict[str, Rows]) -> None:
-    """Draw validation loss over tokens, a line for each run, with its training loss behind it."""
+    """Draw validation loss over tokens, a line for each run, with its training loss behind it.
+
+    A run that ended before its first evaluation has its training loss only.
+    """
     # Only drawing needs matplotlib, which takes half a second to import.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -424,14 +437,16 @@ def plot_curves(path: Path, title: str, curves: dict[str, Rows]) -> None:
     axes = figure.add_subplot()
     final = [row["val_loss"] for rows in curves.values() for row in rows[-1:] if "val_loss" in row]
     for index, (label, rows) in enumerate(curves.items()):
-        color = f"C{index}"
+        shown = None
         for key, style in (
             ("train_loss", {"alpha": 0.25, "linewidth": 0.8}),
-            ("val_loss", {"marker": "o", "markersize": 3, "label": label}),
+            ("val_loss", {"marker": "o", "markersize": 3}),
         ):
             points = [(row["tokens"], row[key]) for row in rows if key in row]
             if points:
-                axes.plot(*zip(*points, strict=True), color=color, **style)
+                (shown,) = axes.plot(*zip(*points, strict=True), color=f"C{index}", **style)
+        if shown is not None:
+            shown.set_label(label)
     if final:  # what matters is between the best run and some way above it
         axes.set_ylim(min(final) - 0.2, min(final) + 3)
     axes.set_xlabel("tokens")

@@ -54,7 +54,9 @@ def test_every_scale_plans_the_experiments_of_the_course(name):
         for run in runs.values()
     }
     base = configs["baseline"]
-    assert all(group.experiments.count(runs["baseline"]) == 1 for group in groups)
+    for group in groups:
+        assert [run.options for run in group.experiments].count(runs["baseline"].options) == 1
+        assert [run.name for run in group.experiments].count("baseline") == 1
     assert configs["no-norm"].model.norm == configs["no-norm-lower"].model.norm == "none"
     assert configs["no-norm"].schedule == base.schedule
     assert configs["no-norm-lower"].schedule.max_learning_rate == scale.lower_rate
@@ -95,6 +97,20 @@ def test_everything_is_reported(finished):
         line for line in report.splitlines() if line.startswith("| learning rate 1e+06")
     )
     assert "diverged" in diverging
+
+
+def test_every_run_that_took_a_step_has_its_curve(tmp_path, monkeypatch):
+    legends = []
+
+    def note(figure, *_, **__):
+        legends.append([text.get_text() for text in figure.axes[0].get_legend().get_texts()])
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", note)
+    training = {"step": 1, "tokens": 64, "train_loss": 5.0}
+    validation = {"step": 1, "tokens": 64, "val_loss": 5.0}
+    curves = {"whole": [training, validation], "diverged": [training], "missing": []}
+    experiments.plot_curves(tmp_path / "curves.png", "Curves", curves)
+    assert legends == [["whole", "diverged"]]
 
 
 def test_what_is_finished_is_not_run_again(finished, monkeypatch, capsys):

@@ -18,7 +18,31 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, T
 """What to optimize: tensors, or groups `{"params": tensors, "lr": ..., ...}`, or named tensors."""
 
 
-class SGD(Optimizer):
+class _GroupOptimizer(Optimizer):
+    """What the optimizers below share: a step is an update of one group after another."""
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Update every parameter that has a gradient; return the loss of `closure`, if given."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():  # it calls backward()
+                loss = closure()
+        for group in self.param_groups:
+            used = [parameter for parameter in group["params"] if parameter.grad is not None]
+            self._update_group(used, group)
+        return loss
+
+    def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        """Update parameters in place with the settings of their group."""
+        raise NotImplementedError
+
+
+class SGD(_GroupOptimizer):
     """Gradient descent whose step shrinks: at step t = 0, 1, ... p <- p - lr / sqrt(t + 1) * grad.
 
     State per parameter: `step`, the number of steps taken.
@@ -34,26 +58,16 @@ class SGD(Optimizer):
         _check_at_least_zero("lr", {**self.defaults, **param_group}["lr"])
         super().add_param_group(param_group)
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Update every parameter that has a gradient; return the loss of `closure`, if given."""
-        loss = _evaluate(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                state = self.state[parameter]
-                step = state.get("step", 0)
-                parameter.add_(parameter.grad, alpha=-group["lr"] / math.sqrt(step + 1))
-                state["step"] = step + 1
-        return loss
+    def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        for parameter in parameters:
+            assert parameter.grad is not None
+            state = self.state[parameter]
+            step = state.get("step", 0)
+            parameter.add_(parameter.grad, alpha=-group["lr"] / math.sqrt(step + 1))
+            state["step"] = step + 1
 
 
-class AdamW(Optimizer):
+class AdamW(_GroupOptimizer):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2).
 
     With gradient g at step t = 1, 2, ...:
@@ -90,19 +104,10 @@ class AdamW(Optimizer):
             raise ValueError(f"betas must be two numbers in [0, 1), not {group['betas']}")
         super().add_param_group(param_group)
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Update every parameter that has a gradient; return the loss of `closure`, if given."""
-        loss = _evaluate(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group)
-        return loss
+    def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        for parameter in parameters:
+            assert parameter.grad is not None
+            self._update(parameter, parameter.grad, group)
 
     def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         """Update one parameter in place, with one temporary tensor of its size."""
@@ -195,23 +200,12 @@ class Muon(AdamW):
                         f"{tuple(parameter.shape)}: put it into a group with muon=False"
                     )
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Update every parameter that has a gradient; return the loss of `closure`, if given."""
-        loss = _evaluate(closure)
-        for group in self.param_groups:
-            scaled = {**group, "lr": group["lr"] * group["lr_scale"]}
-            used = [parameter for parameter in group["params"] if parameter.grad is not None]
-            if group["muon"]:
-                self._update_matrices(used, scaled)
-            else:
-                for parameter in used:
-                    self._update(parameter, parameter.grad, scaled)
-        return loss
+    def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        scaled = {**group, "lr": group["lr"] * group["lr_scale"]}
+        if group["muon"]:
+            self._update_matrices(parameters, scaled)
+        else:
+            super()._update_group(parameters, scaled)
 
     def _update_matrices(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         """Update matrices in place; those of one shape are orthogonalized together."""
@@ -338,11 +332,3 @@ def build_optimizer(
 def _check_at_least_zero(name: str, value: float) -> None:
     if not 0 <= value < math.inf:
         raise ValueError(f"{name} must be finite and at least 0, not {value}")
-
-
-def _evaluate(closure: Callable[[], float] | None) -> float | None:
-    # `step` runs without gradients, but a closure calls backward().
-    if closure is None:
-        return None
-    with torch.enable_grad():
-        return closure()

@@ -20,24 +20,14 @@ import torch
 from torch.testing import assert_close
 
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training import AdamW, cross_entropy, load_checkpoint, save_checkpoint
-
-SMALL = ModelConfig(vocab_size=20, context_length=6, d_model=8, num_layers=2, num_heads=2, d_ff=8)
+from cs336_basics.training import AdamW, load_checkpoint, save_checkpoint
+from tests.training.small_runs import SMALL, train
 
 
 def new_run(seed):
     torch.manual_seed(seed)
     model = TransformerLM(SMALL)
     return model, AdamW(model.parameters(), lr=1e-2 * (seed + 1))
-
-
-def train(model, optimizer, steps, seed):
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(steps):
-        ids = torch.randint(0, 20, (4, 7), generator=generator)
-        optimizer.zero_grad()
-        cross_entropy(model(ids[:, :-1]), ids[:, 1:]).backward()
-        optimizer.step()
 
 
 def assert_same(run, other):

@@ -16,14 +16,13 @@ from torch.testing import assert_close
 
 import cs336_basics.training.checkpoint_dir as module
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training import AdamW, cross_entropy, load_checkpoint
+from cs336_basics.training import AdamW, load_checkpoint
 from cs336_basics.training.checkpoint_dir import (
     load_checkpoint_directory,
     save_checkpoint_directory,
     verify_checkpoint_directory,
 )
-
-SMALL = ModelConfig(vocab_size=20, context_length=6, d_model=8, num_layers=2, num_heads=2, d_ff=8)
+from tests.training.small_runs import SMALL, train
 
 
 def new_run(seed, kind="ours"):
@@ -32,15 +31,6 @@ def new_run(seed, kind="ours"):
     if kind == "ours":
         return model, AdamW(model.parameters(), lr=1e-2)
     return model, torch.optim.AdamW(model.parameters(), lr=1e-2, fused=kind == "fused")
-
-
-def train(model, optimizer, steps, seed):
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(steps):
-        ids = torch.randint(0, 20, (4, 7), generator=generator)
-        optimizer.zero_grad()
-        cross_entropy(model(ids[:, :-1]), ids[:, 1:]).backward()
-        optimizer.step()
 
 
 def bytes_of(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -111,6 +112,18 @@ def test_every_run_that_took_a_step_has_its_curve(tmp_path, monkeypatch):
     curves = {"whole": [training, validation], "diverged": [training], "missing": []}
     experiments.plot_curves(tmp_path / "curves.png", "Curves", curves)
     assert legends == [["whole", "diverged"]]
+
+
+def test_a_run_that_diverges_in_an_evaluation_has_diverged(tmp_path):
+    scale = experiments.SCALES["test"]
+    command = [*("--config", scale.config), *scale.options, *("--device", "cpu", "--model.norm")]
+    command += ["none", "--eval-every", "1", "--schedule.max-learning-rate", "1e30"]
+    run = tmp_path / "run"
+    for _ in range(2):
+        assert experiments.run_training(run, "run", [*command, "--num-workers", "1"]) == 0
+        message = json.loads((run / "diverged.json").read_text())["message"]
+        assert "the validation loss is nan" in message
+        (run / "diverged.json").unlink()  # as where the command is killed before it is written
 
 
 def test_what_is_finished_is_not_run_again(finished, monkeypatch, capsys):

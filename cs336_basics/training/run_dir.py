@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -84,10 +85,15 @@ class RunDirectory:
         steps = self.steps_saved()
         return self.checkpoint(steps[-1]) if steps else None
 
-    def keep_newest_checkpoints(self, count: int) -> None:
-        """Remove all checkpoints but the newest `count` and the best."""
-        for step in self.steps_saved()[:-count]:
-            if step != self.best_step():
+    def keep_newest_checkpoints(self, count: int, is_regular: Callable[[int], bool]) -> None:
+        """Remove all checkpoints but the newest, the newest `count` regular ones, and the best.
+
+        `is_regular` says of a step whether a run that nobody stops has a checkpoint there.
+        """
+        saved = self.steps_saved()
+        kept = {*saved[-1:], *list(filter(is_regular, saved))[-count:], self.best_step()}
+        for step in saved:
+            if step not in kept:
                 remove_directory(self.checkpoint(step))
 
     def mark_best(self, step: int, val_loss: float) -> None:
@@ -140,18 +146,23 @@ class RunDirectory:
             self._lock.close()
             self._lock = None
 
-    def set_aside_after(self, step: int) -> list[Path]:
+    def set_aside_after(self, step: int, source: Path | None = None) -> list[Path]:
         """Rename the checkpoints of later steps to NAME.unused, and forget a best one among them.
 
         A run continued from an earlier checkpoint takes another path; were they left in place, the
-        next `--resume` would take the newest of them and mix the two.
+        next `--resume` would take the newest of them and mix the two. So it would with the run's
+        own checkpoint of this step, where the one that it goes on from, `source`, is not that.
 
         Returns:
             the checkpoints as they were called.
         """
-        later = [self.checkpoint(saved) for saved in self.steps_saved() if saved > step]
+        first = step + 1
+        own = self.checkpoint(step)
+        if source is not None and own.exists() and not own.samefile(source):
+            first = step
+        later = [self.checkpoint(saved) for saved in self.steps_saved() if saved >= first]
         best = self.best_step()
-        if best is not None and best > step:
+        if best is not None and best >= first:
             self.best.unlink()
         for directory in later:
             unused = directory.with_name(directory.name + ".unused")

@@ -308,8 +308,13 @@ class Trainer:
         kept = self.run.newest_checkpoint()
         return (
             f"step {step}: the loss is {loss}, the gradient norm {grad_norm}: training diverged. "
-            f"Nothing of it was saved; the newest checkpoint is {kept or 'none'}. In a new run, "
-            "try a longer warm-up or a smaller schedule.max_learning_rate (now "
+            f"Nothing of it was saved; the newest checkpoint is {kept or 'none'}. "
+            f"{self._advice_on_divergence()}"
+        )
+
+    def _advice_on_divergence(self) -> str:
+        return (
+            "In a new run, try a longer warm-up or a smaller schedule.max_learning_rate (now "
             f"{self.config.schedule.max_learning_rate})"
         )
 
@@ -393,8 +398,9 @@ class Trainer:
         val_loss, bits_per_byte = self.evaluate()
         if not math.isfinite(val_loss):
             raise NonFiniteLossError(
-                f"step {step}: the validation loss is {val_loss}, so the weights of this step are "
-                f"damaged; use an earlier checkpoint of {self.run.checkpoints}"
+                f"step {step}: the validation loss is {val_loss}: training diverged, and the "
+                f"weights of this step cannot be used. In {self.run.checkpoints} use those of an "
+                f"earlier one. {self._advice_on_divergence()}"
             )
         row = {
             "step": step,
@@ -413,7 +419,7 @@ class Trainer:
         self.best_val_loss = min(val_loss, self.best_val_loss)
         if improved and self.world.is_first:
             self.run.mark_best(step, val_loss)
-            self.run.keep_newest_checkpoints(self.config.keep_checkpoints)
+            self._remove_old_checkpoints()
         if self.tokenizer is not None and self.config.sample_tokens > 0:
             # By all processes, since a model that is sharded needs them all.
             text = self.sample(step)
@@ -454,6 +460,11 @@ class Trainer:
     def _checkpoint_is_due(self, step: int) -> bool:
         return step % self.config.checkpoint_every == 0 or self._evaluation_is_due(step)
 
+    def _remove_old_checkpoints(self) -> None:
+        # One that was saved for a signal pushes none out, and goes when the next is there: in the
+        # end a run that was stopped has the checkpoints of one that was not.
+        self.run.keep_newest_checkpoints(self.config.keep_checkpoints, self._checkpoint_is_due)
+
     def _save(self, step: int) -> None:
         self._check_finite()
         if self.world.is_first:
@@ -463,7 +474,7 @@ class Trainer:
         if self.world.is_first or is_sharded(self.model):
             save_checkpoint_directory(self.run.checkpoint(step), self.model, self.optimizer, step)
         if self.world.is_first:
-            self.run.keep_newest_checkpoints(self.config.keep_checkpoints)
+            self._remove_old_checkpoints()
 
     def resume(self, checkpoint: Path | None = None, *, skip_damaged: bool = False) -> None:
         """Load a checkpoint of this run, the newest one unless another is named.
@@ -494,8 +505,8 @@ class Trainer:
             )
         self.world.wait()
         if self.world.is_first:
-            for path in self.run.set_aside_after(self.step):
-                self._say(f"set aside: {path} (it is from a later step than {source})")
+            for path in self.run.set_aside_after(self.step, source):
+                self._say(f"set aside: {path} (the run goes on from {source or 'its beginning'})")
             self.run.truncate_metrics(self.step)
         self.world.wait()
         if source is not None and not self.run.checkpoint(self.step).exists():

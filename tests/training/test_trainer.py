@@ -465,6 +465,28 @@ def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterr
     assert_same(outcome(tmp_path), uninterrupted)
 
 
+def test_a_checkpoint_saved_for_a_signal_pushes_no_other_out(tmp_path, uninterrupted):
+    for at, saved in ((17, [10, 15, 16, 17]), (18, [10, 15, 16, 18])):
+        trainer = make(tmp_path)
+        trainer.resume()
+        original = trainer._batch
+
+        def batch(step, at=at, original=original):
+            if step == at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return original(step)
+
+        trainer._batch = batch
+        with pytest.raises(TrainingInterrupted):
+            trainer.fit()
+        assert trainer.run.steps_saved() == saved
+    again = make(tmp_path)
+    again.resume()
+    again.fit()
+    assert again.run.steps_saved() == [15, 16, 20]
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
 @pytest.mark.parametrize("step", [8, 20])
 def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
     tmp_path, uninterrupted, monkeypatch, step
@@ -611,6 +633,18 @@ def test_resuming_from_a_checkpoint_outside_the_run_makes_it_the_runs_own(tmp_pa
     again = make(tmp_path / "a")
     again.resume(moved)
     assert again.run.steps_saved() == [15, 16]
+
+
+def test_resuming_from_another_checkpoint_of_the_same_step_replaces_the_runs_own(tmp_path):
+    make(tmp_path / "a").fit()
+    make(tmp_path / "b", changed(seed=1)).fit()
+    other = RunDirectory(tmp_path / "b").checkpoint(16)
+    again = make(tmp_path / "a")
+    again.resume(other)
+    assert again.run.steps_saved() == [15, 16]
+    assert_same(weights_of(again.run.checkpoint(16)), weights_of(other))
+    assert (again.run.checkpoints / "step_00000016.unused").is_dir()
+    assert again.run.best_step() is None
 
 
 def test_resuming_from_a_file_of_save_checkpoint(tmp_path):

@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see train.py
 
 import dataclasses
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cs336_basics._console import complain, say
 from cs336_basics.training.config import (
     ConfigError,
     TrainConfig,
@@ -51,7 +53,7 @@ _MEASURED_STEPS = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status: 0, or 2 for what cannot be used."""
+    """Run the command and return its exit status: 0, 2 for what cannot be used, 130 for Ctrl-C."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["--take-steps"]:  # the process that `measure_steps` starts
         print(json.dumps(take_steps(load_config(Path(words[1])))))
@@ -63,25 +65,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         device = choose_device(config.device)
         check_precision(config.precision, device)
     except (ConfigError, ValueError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        complain(f"error: {' '.join(str(error).split())}")
         return 2
     if config.num_workers is not None:
         torch.set_num_threads(config.num_workers)
     if config.fast == "auto":
         config, choices = choose_fast_path(config, device)
         for line in choices:
-            print(f"fast: {line}")
-        print()
+            say(f"fast: {line}")
+        say("")
     for name, value in computed(config):
-        print(f"{name:<24}{value}")
+        say(f"{name:<24}{value}")
     if measure:
         try:
             rows = measured(config, device)
         except RuntimeError as error:
-            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            complain(f"error: {' '.join(str(error).split())}")
             return 2
+        except KeyboardInterrupt:
+            complain("stopped before the steps were measured")
+            return 128 + signal.SIGINT
         for name, value in rows:
-            print(f"{name:<24}{value}")
+            say(f"{name:<24}{value}")
     return 0
 
 

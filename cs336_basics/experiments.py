@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics import train
+from cs336_basics._console import complain, say, show_what_can_be_shown
 from cs336_basics._files import atomic_writer, write_json
 from cs336_basics.training.config import TrainConfig, find_config, load_config
 from cs336_basics.training.prepare import prepare_data
@@ -207,13 +208,14 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0, 2 for what cannot be used, or 130 or 143 where it was stopped."""
     options = build_parser().parse_args(arguments)
+    show_what_can_be_shown()
     try:
-        return run_all(SCALES[options.scale], options, report=_say)
+        return run_all(SCALES[options.scale], options, report=say)
     except KeyboardInterrupt:
-        print("stopped; the same command goes on where it was", file=sys.stderr)
+        complain("stopped; the same command goes on where it was")
         return 130
     except (ValueError, OSError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        complain(f"error: {' '.join(str(error).split())}")
         return 2
 
 
@@ -341,7 +343,7 @@ def run_training(directory: Path, name: str, command: Sequence[str]) -> int:
     ):
         status = train.main(words)
     if status in (130, 143):
-        print(f"stopped in {directory}; the same command goes on where it was", file=sys.stderr)
+        complain(f"stopped in {directory}; the same command goes on where it was")
         return status
     said = output.read_text(encoding="utf-8").splitlines()
     if status == 1 and said and "diverged" in said[-1]:
@@ -457,11 +459,6 @@ def plot_curves(path: Path, title: str, curves: dict[str, Rows]) -> None:
         axes.legend()
     with atomic_writer(path) as file:
         figure.savefig(file, format="png", dpi=120)
-
-
-def _say(text: str) -> None:
-    # Flushed, so that a log file shows how far the command is.
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

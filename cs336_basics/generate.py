@@ -13,13 +13,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see train.py
 import argparse
 import contextlib
 import functools
-import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 
+from cs336_basics._console import show_what_can_be_shown
 from cs336_basics.generation import generate, stop_at, stream_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.tokenizer import Tokenizer
@@ -32,8 +32,7 @@ from cs336_basics.training.trainer import END_OF_TEXT, choose_device
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status: 0, 2 for what cannot be used, 130 for Ctrl-C."""
     options = build_parser().parse_args(arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a model may write what the terminal cannot show
+    show_what_can_be_shown()
     try:
         continuation = _load(options)
         if options.interactive:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._console import complain, say, show_what_can_be_shown
 from cs336_basics._files import atomic_writer
-from cs336_basics.training.run_dir import RunDirectory
+from cs336_basics.training.run_dir import RunDirectory, figure_text
 
 AXES = {
     "step": "optimizer step",
@@ -22,21 +23,22 @@ AXES = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status: 0, or 2 for what cannot be used."""
     options = build_parser().parse_args(arguments)
+    show_what_can_be_shown()
     try:
         curves = {run: read_curves(run) for run in options.runs}
         plot_runs(curves, options.x, options.output, options.ymax)
     except (ValueError, OSError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        complain(f"error: {' '.join(str(error).split())}")
         return 2
-    print(f"{'run':<40}{'steps':>9}{'tokens':>15}{'seconds':>11}{'best val. loss':>16}")
-    for run, rows in curves.items():
+    say(f"{'run':<40}{'steps':>9}{'tokens':>15}{'seconds':>11}{'best val. loss':>16}")
+    for name, rows in zip(name_runs(curves), curves.values(), strict=True):
         best = min((row["val_loss"] for row in rows if "val_loss" in row), default=math.nan)
         last = rows[-1]
-        print(
-            f"{run.name[-39:]:<40}{last['step']:>9,}{last['tokens']:>15,}"
+        say(
+            f"{name[-39:]:<40}{last['step']:>9,}{last['tokens']:>15,}"
             f"{last.get('seconds', math.nan):>11,.0f}{best:>16.4f}"
         )
-    print(f"drawn: {options.output}")
+    say(f"drawn: {options.output}")
     return 0
 
 
@@ -71,12 +73,23 @@ def read_curves(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def name_runs(runs: Iterable[Path]) -> list[str]:
+    """Return what each run is called: the name of its directory, or its path where two share it."""
+    paths = list(runs)
+    names = [RunDirectory(path).name for path in paths]
+    return [
+        name if names.count(name) == 1 else str(path)
+        for name, path in zip(names, paths, strict=True)
+    ]
+
+
 def plot_runs(
     curves: dict[Path, list[dict[str, Any]]], x: str, output: Path, ymax: float | None = None
 ) -> None:
     """Draw the losses of runs into a picture; `x` is a key of AXES, or "all" for one panel each.
 
     Training losses are thin, validation losses have markers; a run has one colour in all panels.
+    One that has not been evaluated yet has its training loss only.
     """
     # Only drawing needs matplotlib, which takes half a second to import.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -87,14 +100,17 @@ def plot_runs(
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(keys), squeeze=False)[0]
     for key, panel in zip(keys, panels, strict=True):
-        for number, (run, rows) in enumerate(curves.items()):
+        for number, (name, rows) in enumerate(zip(name_runs(curves), curves.values(), strict=True)):
+            shown = None
             for loss, style in (
                 ("train_loss", {"alpha": 0.35, "linewidth": 1}),
-                ("val_loss", {"marker": "o", "markersize": 3, "label": run.name}),
+                ("val_loss", {"marker": "o", "markersize": 3}),
             ):
                 points = [(row[key], row[loss]) for row in rows if key in row and loss in row]
                 if points:
-                    panel.plot(*zip(*points, strict=True), color=f"C{number}", **style)
+                    (shown,) = panel.plot(*zip(*points, strict=True), color=f"C{number}", **style)
+            if shown is not None:
+                shown.set_label(figure_text(name))
         panel.set_xlabel(AXES[key])
         panel.set_ylabel("cross-entropy loss (nats per token)")
         panel.grid(alpha=0.3)

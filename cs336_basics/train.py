@@ -18,7 +18,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import dataclasses
 import datetime
-import io
 import shlex
 import signal
 import sys
@@ -27,6 +26,7 @@ from pathlib import Path
 
 import torch
 
+from cs336_basics._console import complain, say, show_what_can_be_shown
 from cs336_basics._files import atomic_writer
 from cs336_basics.training.config import (
     CommandLine,
@@ -58,8 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = parse_command_line(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
         return _fail(error, 2)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a model may write what the terminal cannot show
+    show_what_can_be_shown()
     try:
         world = join_world(command.config.device)
     except ValueError as error:  # more processes than GPUs
@@ -84,7 +83,7 @@ def _run(command: CommandLine, world: World) -> int:
             if command.config.fast == "auto":
                 command.config, choices = choose_fast_path(command.config, device)
                 for line in choices:
-                    _say(f"fast: {line}")
+                    say(f"fast: {line}")
             run = _open_run(command)
             run.lock()
         except (ValueError, OSError) as problem:
@@ -115,7 +114,7 @@ def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
             loggers += open_loggers(trainer.config, run, trainer.step)
         trainer.loggers = loggers
     except KeyboardInterrupt:
-        print(f"stopped while preparing; to go on: {again}", file=sys.stderr)
+        complain(f"stopped while preparing; to go on: {again}")
         return 128 + signal.SIGINT
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         return _fail(_explain_memory(error, "the model and its data must fit: make it smaller"), 2)
@@ -124,10 +123,10 @@ def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
         result = trainer.fit()
     except TrainingInterrupted as stop:
         if world.is_first:
-            print(f"{stop}; to go on: {again}", file=sys.stderr)
+            complain(f"{stop}; to go on: {again}")
         return 128 + stop.signal_number
     except KeyboardInterrupt:
-        print(f"stopped at once; to go on from the last checkpoint: {again}", file=sys.stderr)
+        complain(f"stopped at once; to go on from the last checkpoint: {again}")
         return 128 + signal.SIGINT
     except NonFiniteLossError as error:
         return _fail(error, 1)
@@ -200,20 +199,20 @@ def _save_config(config: TrainConfig, run: RunDirectory) -> None:
 
 def _prepare(command: CommandLine, run: RunDirectory, world: World) -> Trainer:
     """Make the data of a run and the trainer on it."""
-    say: Callable[[str], None] = _say if world.is_first else lambda text: None
-    say(f"run directory: {run.path}")
+    report: Callable[[str], None] = say if world.is_first else lambda text: None
+    report(f"run directory: {run.path}")
     if command.resume is not None and world.is_first:
         run.remove_temporary_files()
     config = command.config
     if not world.is_first:
         world.wait()  # until the first process has made the data
-    data = prepare_data(config, run, progress=sys.stderr.isatty() and world.is_first, report=say)
+    data = prepare_data(config, run, progress=sys.stderr.isatty() and world.is_first, report=report)
     if world.is_first:
         world.wait()
     vocab_size = data.tokenizer.vocab_size
     if vocab_size != config.model.vocab_size:
         # A finished tokenizer has its own size, and a small text has no more than so many merges.
-        say(f"model.vocab_size becomes {vocab_size:,}, that of the tokenizer")
+        report(f"model.vocab_size becomes {vocab_size:,}, that of the tokenizer")
         model = dataclasses.replace(config.model, vocab_size=vocab_size)
         config = dataclasses.replace(config, model=model)
         if world.is_first:
@@ -225,14 +224,14 @@ def _prepare(command: CommandLine, run: RunDirectory, world: World) -> Trainer:
         run,
         tokenizer=data.tokenizer,
         world=world,
-        report=say,
+        report=report,
     )
-    say(_describe(config, trainer))
+    report(_describe(config, trainer))
     if command.resume is not None:
         trainer.resume(command.resume_from, skip_damaged=command.skip_damaged)
         if world.is_first:
             _save_config(config, run)  # only now: what was refused must not replace it
-        say(f"going on after step {trainer.step}")
+        report(f"going on after step {trainer.step}")
     return trainer
 
 
@@ -251,7 +250,7 @@ def _describe(config: TrainConfig, trainer: Trainer) -> str:
 def _print_summary(result: TrainResult, run: RunDirectory) -> None:
     """Print how the run ended, a story, and where everything lies."""
     if result.sample is not None:
-        print(f"\nA story from the trained model:\n\n{result.sample}")
+        say(f"\nA story from the trained model:\n\n{result.sample}")
     rows = [
         ("steps", f"{result.step:,}"),
         ("tokens", f"{result.tokens:,}"),
@@ -272,23 +271,18 @@ def _print_summary(result: TrainResult, run: RunDirectory) -> None:
         ("checkpoints", str(run.checkpoints)),
         ("samples", str(run.samples)),
     ]
-    print()
+    say("")
     for name, value in rows:
-        print(f"{name:<22}{value}")
-    print(
+        say(f"{name:<22}{value}")
+    say(
         "\nMore stories:         "
         f"python -m cs336_basics.generate --run {shlex.quote(str(run.path))} "
         "--prompt 'Once upon a time'"
     )
 
 
-def _say(text: str) -> None:
-    # Flushed, so that a log file shows how far the run is.
-    print(text, flush=True)
-
-
 def _fail(error: Exception, status: int) -> int:
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    complain(f"error: {' '.join(str(error).split())}")
     return status
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import sys
 
 import pytest
 
 from cs336_basics import estimate, plot
+from cs336_basics._files import printable_path
 from cs336_basics.training.run_dir import RunDirectory
 
 
@@ -42,16 +46,72 @@ def test_each_panel_has_the_curves_by_its_own_axis(runs, monkeypatch):
     real = Axes.plot
 
     def note(axes, xs, ys, **style):
-        drawn.append((list(xs), list(ys), style.get("label")))
+        drawn.append((list(xs), list(ys)))
         return real(axes, xs, ys, **style)
 
     monkeypatch.setattr(Axes, "plot", note)
     assert plot.main(["plain", "fast"]) == 0
     assert len(drawn) == 3 * 2 * 2
-    assert drawn[1] == ([5, 10], [5.0, 4.5], "plain")
-    assert drawn[5] == ([320, 640], [5.0, 4.5], "plain")
-    assert drawn[9] == ([50.0, 100.0], [5.0, 4.5], "plain")
-    assert drawn[11] == ([25.0, 50.0], [4.5, 3.5], "fast")
+    assert drawn[1] == ([5, 10], [5.0, 4.5])
+    assert drawn[5] == ([320, 640], [5.0, 4.5])
+    assert drawn[9] == ([50.0, 100.0], [5.0, 4.5])
+    assert drawn[11] == ([25.0, 50.0], [4.5, 3.5])
+
+
+@pytest.fixture
+def legends(monkeypatch):
+    """The texts in the legend of each picture that is drawn."""
+    from matplotlib.figure import Figure
+
+    found = []
+    real = Figure.savefig
+
+    def note(figure, *arguments, **options):
+        real(figure, *arguments, **options)
+        found.append([text.get_text() for text in figure.axes[0].get_legend().get_texts()])
+
+    monkeypatch.setattr(Figure, "savefig", note)
+    return found
+
+
+# A formula that is none, what keeps a line out of a legend, a byte that is no UTF-8.
+STRANGE_NAMES = ("run_${RATE}_${SEED}", "_draft", os.fsdecode(b"caf\xe9"))
+
+
+@pytest.mark.parametrize("name", STRANGE_NAMES)
+def test_a_run_may_have_any_name(runs, capsys, legends, name):
+    (runs / "plain").rename(runs / name)
+    RunDirectory(name).plot_losses()
+    assert plot.main([name, "fast"]) == 0
+    shown = legends[1][0].strip().replace(r"\$", "$")
+    assert shown == printable_path(name)
+    assert legends[1][1] == "fast"
+
+
+def test_runs_of_one_name_are_told_apart_by_their_paths(runs, capsys, legends, monkeypatch):
+    (runs / "new").mkdir()
+    (runs / "fast").rename(runs / "new" / "plain")
+    assert plot.main(["plain", "new/plain"]) == 0
+    assert legends == [["plain", "new/plain"]]
+    assert "new/plain" in capsys.readouterr().out
+    monkeypatch.chdir("plain")
+    assert plot.main(["."]) == 0
+    assert legends[1] == ["plain"]
+
+
+def test_a_run_that_was_not_evaluated_yet_has_its_name_in_the_legend(runs, legends):
+    metrics = runs / "plain" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().splitlines(keepends=True)[0])
+    assert plot.main(["plain", "fast"]) == 0
+    assert legends == [["plain", "fast"]]
+
+
+def test_a_terminal_that_knows_ascii_only_shows_the_table(runs, monkeypatch):
+    (runs / "plain").rename(runs / "größe")
+    output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", output)
+    assert plot.main(["größe"]) == 0
+    assert b"\ngr??e " in output.buffer.getvalue()
 
 
 def test_a_run_without_times_is_drawn_by_steps(runs):
@@ -117,6 +177,17 @@ def test_estimate_of_the_fast_path_says_what_it_chose(capsys):
 def test_estimate_names_what_cannot_be_used(capsys, words):
     assert estimate.main(words) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_estimate_ends_at_ctrl_c(capsys, monkeypatch):
+    def interrupted(_config):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(estimate, "measure_steps", interrupted)
+    assert estimate.main(["--device", "cpu"]) == 130
+    out, error = capsys.readouterr()
+    assert "FLOPs of the run" in out
+    assert error == "stopped before the steps were measured\n"
 
 
 def test_metrics_and_timings_are_lines_of_json(runs):

@@ -259,6 +259,21 @@ def test_the_fast_path_says_what_it_chose_and_the_run_keeps_to_it(tiny, capsys):
     assert yaml.safe_load(Path("run/config.yaml").read_text()) == {**config, "max_steps": 13}
 
 
+def test_a_reader_that_leaves_ends_no_run(tiny, monkeypatch):
+    # As with `| head`, or `| tee` after a Ctrl-C, which ends tee as well.
+    outputs = []
+    for name in ("stdout", "stderr"):
+        reader, writer = os.pipe()
+        os.close(reader)
+        outputs.append(os.fdopen(writer, "w"))
+        monkeypatch.setattr(sys, name, outputs[-1])
+    assert main(["--config", tiny, "--run-dir", "run"]) == 0
+    assert RunDirectory("run").steps_saved()[-1] == 12
+    assert main(["--resume", "run", "--max-steps", "1"]) == 2
+    for output in outputs:
+        output.close()  # and nothing is left in them that could not be written
+
+
 def test_metrics_go_to_a_logger_too(tiny, monkeypatch):
     rows = []
 

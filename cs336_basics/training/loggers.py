@@ -7,11 +7,11 @@ from; these only show it, so what goes wrong in them on the way is said and ends
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from cs336_basics._console import complain
 from cs336_basics._files import atomic_writer
 from cs336_basics.training.config import TrainConfig, config_to_dict
 from cs336_basics.training.run_dir import RunDirectory
@@ -66,7 +66,7 @@ class WandbLogger:
             resumable = {"id": _wandb_id(run), "resume": "allow"}
         self._run: Any = wandb.init(
             project="cs336_basics",
-            name=run.path.name,
+            name=run.name,
             dir=str(run.path),
             config=config_to_dict(config),
             mode=mode,
@@ -103,7 +103,7 @@ class TrackioLogger:
         self._trackio: Any = trackio
         trackio.init(
             project="cs336_basics",
-            name=run.path.name,
+            name=run.name,
             config=config_to_dict(config),
             # A new run does not go on with an older one of the same name in another place.
             resume="allow" if step else "never",
@@ -141,10 +141,7 @@ class GuardedLogger:
             action()
         except Exception as error:
             if not self._failed:
-                print(
-                    f"warning: {self._name} gets no more metrics: {_describe(error)}",
-                    file=sys.stderr,
-                )
+                complain(f"warning: {self._name} gets no more metrics: {_describe(error)}")
             self._failed = True
 
 

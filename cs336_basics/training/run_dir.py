@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from cs336_basics._files import atomic_writer, sync_file, write_json
+from cs336_basics._files import atomic_writer, printable_path, sync_file, write_json
 
 
 class RunDirectory:
@@ -43,6 +43,11 @@ class RunDirectory:
         self.best = self.checkpoints / "best.json"
         self.samples = self.path / "samples"
         self._lock: IO[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the run is called: the last part of its path, also where that is given as `.`."""
+        return os.path.basename(os.path.abspath(self.path))
 
     def create(self) -> None:
         """Make the directory.
@@ -243,12 +248,18 @@ class RunDirectory:
                 axes.plot(*zip(*points, strict=True), label=label, **style)
         axes.set_xlabel("optimizer step")
         axes.set_ylabel("cross-entropy loss (nats per token)")
-        axes.set_title(self.path.name)
+        axes.set_title(figure_text(self.name))
         axes.grid(alpha=0.3)
         if axes.lines:
             axes.legend()
         with atomic_writer(self.loss_plot) as file:
             figure.savefig(file, format="png", dpi=120)
+
+
+def figure_text(name: str) -> str:
+    """Return a name as matplotlib draws it literally: no formula in it, no byte without a glyph."""
+    text = printable_path(name).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text  # which would keep it out of a legend
 
 
 def remove_directory(directory: Path) -> None:

@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see train.py
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import shlex
@@ -112,6 +113,10 @@ SCALES = {
         batch_sizes=(1, 8, 64, 256, 512),
     ),
 }
+
+
+# These may change when the command is given again; what is computed may not.
+_OF_THE_MACHINE = ("--device", "--num-workers")
 
 
 def plan(scale: Scale, config: TrainConfig) -> list[Group]:
@@ -277,12 +282,10 @@ def _check_same_command(out: Path, command: list[str]) -> None:
         ValueError: the directory was begun with other options.
     """
     record = out / "command.json"
-    # The device and the number of threads may change; what is computed may not.
-    free = ("--device", "--num-workers")
     kept = [
         word
         for before, word in zip([None, *command], command, strict=False)
-        if word not in free and before not in free
+        if word not in _OF_THE_MACHINE and before not in _OF_THE_MACHINE
     ]
     if record.exists():
         if json.loads(record.read_text(encoding="utf-8")) != kept:
@@ -331,6 +334,8 @@ def run_training(directory: Path, name: str, command: Sequence[str]) -> int:
         return 0
     if run.config.is_file():
         words = ["--resume", str(directory)]
+        for option, value in itertools.pairwise(command):
+            words += [option, value] if option in _OF_THE_MACHINE else []
     else:
         run.remove_temporary_files()  # of a process that was killed before it began
         words = [*command, "--name", name, "--run-dir", str(directory)]

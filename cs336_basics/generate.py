@@ -13,6 +13,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see train.py
 import argparse
 import contextlib
 import functools
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -167,6 +168,8 @@ def _converse(continuation: Callable[[str], Iterator[str]]) -> int:
     """
     with contextlib.suppress(ImportError):  # Windows has none
         import readline  # noqa: F401 -- gives `input` line editing and a history
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # so that a bad byte spoils its prompt only
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if on_terminal:  # elsewhere the output has the texts alone
         print("A prompt per line; Ctrl-C stops a text, Ctrl-D ends.")

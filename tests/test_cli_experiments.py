@@ -192,8 +192,9 @@ def test_a_run_that_was_stopped_is_resumed(finished, tmp_path, monkeypatch):
         return 130
 
     monkeypatch.setattr(train, "main", resumed)
-    assert again(out) == 130
-    assert called == [["--resume", str(run.path)]]
+    # On another machine than it was begun on: both may have changed.
+    assert again(out, "--device", "cpu", "--num-workers", "2") == 130
+    assert called == [["--resume", str(run.path), "--device", "cpu", "--num-workers", "2"]]
 
 
 def test_other_options_are_refused_in_the_same_directory(finished, tmp_path, capsys):

@@ -162,6 +162,16 @@ def test_interactive_survives_a_bad_prompt_and_a_stopped_text(run, capsys, monke
     assert "surrogate" in error
 
 
+def test_interactive_survives_bytes_that_are_not_utf_8(run, capsys, monkeypatch):
+    prompts = io.TextIOWrapper(io.BytesIO(b"one\ncaf\xe9\ntwo\n"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", prompts)
+    assert main(["--run", str(run.path), "--interactive", "--max-new-tokens", "0"]) == 0
+    out, error = capsys.readouterr()
+    assert out == "one\ntwo\n"
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+
+
 def test_interactive_ends_at_ctrl_c_between_texts(run, capsys, monkeypatch):
     answers(monkeypatch, KeyboardInterrupt())
     assert main(["--run", str(run.path), "--interactive"]) == 130

@@ -136,6 +136,13 @@ def test_a_directory_in_use_is_refused_and_left_alone(tiny, capsys):
     assert os.listdir("run") == ["thesis.tex"]
 
 
+def test_what_was_killed_before_it_had_a_configuration_starts_again(tiny):
+    Path("run").mkdir()
+    Path("run/.config.yaml.abcd_123.tmp").write_text("name: ti")
+    assert main(["--config", tiny, "--run-dir", "run", "--max-steps", "1"]) == 0
+    assert not list(Path("run").glob(".*.tmp"))
+
+
 def test_a_missing_corpus_is_answered_with_the_command_that_fetches_it(tiny, capsys):
     words = ["--config", "tinystories", "--run-dir", "run", "--data.data-dir", "nowhere"]
     assert main(words) == 2

@@ -57,7 +57,8 @@ class RunDirectory:
         """
         if self.path.is_file():
             raise FileExistsError(f"{self.path} is a file: name a directory with --run-dir")
-        if self.path.is_dir() and any(self.path.iterdir()):
+        # A process that was killed before there was a configuration left nothing to continue.
+        if self.path.is_dir() and set(self.path.iterdir()) - set(self.path.glob(".*.tmp")):
             raise FileExistsError(
                 f"{self.path} is not empty: to continue the run in it, --resume {self.path}; "
                 "for a new run, name another --run-dir or remove this one"

@@ -656,7 +656,9 @@ class _Clock:
 class _StopSignals:
     """Within this block the first Ctrl-C or SIGTERM is noted, for the loop to stop at a good place.
 
-    The second one acts as usual, for a step that takes too long to wait for.
+    A second Ctrl-C acts as usual, for a step that takes too long to wait for. A second SIGTERM
+    changes nothing: where a scheduler sends it to all processes of a job, torchrun hands its own on
+    to those that have theirs already, in the middle of the checkpoint.
     """
 
     def __init__(self) -> None:
@@ -671,16 +673,19 @@ class _StopSignals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._restore()
+        self._restore(*self._before)
         self.signal_number = None
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.signal_number = number
-        self._restore()
+        if self.signal_number is None:
+            self.signal_number = number
+        self._restore(signal.SIGINT)
 
-    def _restore(self) -> None:
-        while self._before:
-            signal.signal(*self._before.popitem())
+    def _restore(self, *numbers: int) -> None:
+        for number in numbers:
+            before = self._before.pop(number, None)
+            if before is not None:
+                signal.signal(number, before)
 
 
 class _Progress:

@@ -465,6 +465,46 @@ def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterr
     assert_same(outcome(tmp_path), uninterrupted)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "saved"),
+    [
+        (signal.SIGTERM, signal.SIGTERM, True),
+        (signal.SIGINT, signal.SIGTERM, True),
+        (signal.SIGINT, signal.SIGINT, False),
+        (signal.SIGTERM, signal.SIGINT, False),
+    ],
+)
+def test_only_a_ctrl_c_stops_a_run_that_saves_itself(tmp_path, monkeypatch, first, second, saved):
+    def as_usual(_number, _frame):
+        raise Crash
+
+    trainer = make(tmp_path)
+    original, save = trainer._batch, trainer_module.save_checkpoint_directory
+
+    def batch(step):
+        if step == 2:
+            os.kill(os.getpid(), first)
+        return original(step)
+
+    def saving(*arguments):
+        os.kill(os.getpid(), second)
+        save(*arguments)
+
+    trainer._batch = batch
+    monkeypatch.setattr(trainer_module, "save_checkpoint_directory", saving)
+    before = {number: signal.signal(number, as_usual) for number in (first, second)}
+    try:
+        with pytest.raises(TrainingInterrupted if saved else Crash) as stop:
+            trainer.fit()
+        assert signal.getsignal(first) is signal.getsignal(second) is as_usual
+    finally:
+        for number in reversed(before):
+            signal.signal(number, before[number])
+    assert trainer.run.steps_saved() == [2] * saved
+    if saved:
+        assert stop.value.signal_number == first
+
+
 def test_a_checkpoint_saved_for_a_signal_pushes_no_other_out(tmp_path, uninterrupted):
     for at, saved in ((17, [10, 15, 16, 17]), (18, [10, 15, 16, 18])):
         trainer = make(tmp_path)

@@ -83,7 +83,8 @@ class RunDirectory:
 
     def steps_saved(self) -> list[int]:
         """Return the steps of the checkpoints that are there, in order."""
-        names = (re.fullmatch(r"step_(\d+)", file.name) for file in self.checkpoints.glob("*"))
+        # Eight digits at least, as `checkpoint` writes them: step_99 is something of the user's.
+        names = (re.fullmatch(r"step_(\d{8,})", file.name) for file in self.checkpoints.glob("*"))
         return sorted(int(name[1]) for name in names if name)
 
     def newest_checkpoint(self) -> Path | None:

@@ -638,6 +638,16 @@ def test_the_best_checkpoint_stays_when_newer_ones_push_it_out(tmp_path, monkeyp
     assert trainer.run.best_checkpoint == trainer.run.checkpoint(8)
 
 
+def test_what_is_no_checkpoint_is_left_where_it_is(tmp_path):
+    trainer = make(tmp_path, changed(max_steps=2, eval_every=1, keep_checkpoints=1))
+    theirs = {"step_1", "step_99", "notes"}
+    for name in theirs:
+        (trainer.run.checkpoints / name).mkdir(parents=True)
+    trainer.fit()
+    assert trainer.run.steps_saved() == [2]
+    assert theirs < {file.name for file in trainer.run.checkpoints.iterdir()}
+
+
 @pytest.mark.parametrize("error", [MemoryError("full"), torch.OutOfMemoryError("full")])
 def test_a_checkpoint_is_not_blamed_where_memory_runs_out(tmp_path, monkeypatch, error):
     make(tmp_path, changed(max_steps=5)).fit()

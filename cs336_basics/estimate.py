@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if config.num_workers is not None:
         torch.set_num_threads(config.num_workers)
     if config.fast == "auto":
-        config, choices = choose_fast_path(config, device)
+        config, choices = choose_fast_path(config, device, command.given)
         for line in choices:
             say(f"fast: {line}")
         say("")

@@ -258,6 +258,12 @@ def run_all(scale: Scale, options: argparse.Namespace, report: Callable[[str], N
         ("--num-workers", options.num_workers),
     ):
         common += [] if value is None else [key, str(value)]
+    for path in (options.train_path, options.valid_path):
+        if path is not None and path.endswith(".npy"):
+            raise ValueError(
+                f"{path} is a token file: the experiments train a tokenizer of their own, so name "
+                "the text that it was made from"
+            )
     config = load_config(find_config(scale.config), common)
     _check_same_command(out, [scale.config, *common])
     common += prepare_shared_data(config, out / "data", report)

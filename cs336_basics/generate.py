@@ -170,6 +170,8 @@ def _converse(continuation: Callable[[str], Iterator[str]]) -> int:
         import readline  # noqa: F401 -- gives `input` line editing and a history
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")  # so that a bad byte spoils its prompt only
+    if sys.stdin is None:  # closed by whoever started this
+        return 0
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if on_terminal:  # elsewhere the output has the texts alone
         print("A prompt per line; Ctrl-C stops a text, Ctrl-D ends.")

@@ -45,6 +45,7 @@ from cs336_basics.training.trainer import (
     Trainer,
     TrainingInterrupted,
     TrainResult,
+    check_batch_size,
 )
 
 
@@ -67,6 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, 1)
     try:
         return _run(command, world)
+    except KeyboardInterrupt:
+        complain("stopped before the run began")
+        return 128 + signal.SIGINT
     finally:
         leave_world()
 
@@ -78,10 +82,11 @@ def _run(command: CommandLine, world: World) -> int:
         try:
             # Before there is a directory.
             check_sources(command.config)
+            check_batch_size(command.config, world)
             device = choose_device(command.config.device)
             check_precision(command.config.precision, device)
             if command.config.fast == "auto":
-                command.config, choices = choose_fast_path(command.config, device)
+                command.config, choices = choose_fast_path(command.config, device, command.given)
                 for line in choices:
                     say(f"fast: {line}")
             run = _open_run(command)

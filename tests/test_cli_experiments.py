@@ -211,6 +211,11 @@ def test_a_missing_text_is_named(tmp_path, capsys):
     assert error.count("\n") == 1
 
 
+def test_a_token_file_is_refused(tmp_path, capsys):
+    assert again(tmp_path / "out", "--train-path", "tokens.npy") == 2
+    assert "tokens.npy is a token file" in capsys.readouterr().err
+
+
 def test_a_run_that_cannot_start_is_named(finished, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     shutil.copytree(finished, out)

@@ -172,6 +172,11 @@ def test_interactive_survives_bytes_that_are_not_utf_8(run, capsys, monkeypatch)
     assert error.count("\n") == 1
 
 
+def test_interactive_without_an_input_ends(run, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["--run", str(run.path), "--interactive"]) == 0
+
+
 def test_interactive_ends_at_ctrl_c_between_texts(run, capsys, monkeypatch):
     answers(monkeypatch, KeyboardInterrupt())
     assert main(["--run", str(run.path), "--interactive"]) == 130

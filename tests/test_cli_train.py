@@ -266,6 +266,23 @@ def test_the_fast_path_says_what_it_chose_and_the_run_keeps_to_it(tiny, capsys):
     assert yaml.safe_load(Path("run/config.yaml").read_text()) == {**config, "max_steps": 13}
 
 
+def test_the_fast_path_leaves_what_the_command_line_names(tiny, capsys):
+    words = ["--fast", "auto", "--loss-chunks=3", "--fused-optimizer", "false"]
+    assert main(["--config", tiny, "--run-dir", "run", *words]) == 0
+    assert "fast: loss_chunks 3: as it was asked for" in capsys.readouterr().out
+    config = yaml.safe_load(Path("run/config.yaml").read_text())
+    assert (config["loss_chunks"], config["fused_optimizer"]) == (3, False)
+
+
+def test_ctrl_c_before_there_is_a_run(tiny, monkeypatch, capsys):
+    def interrupted(_config):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_module, "check_sources", interrupted)
+    assert main(["--config", tiny, "--run-dir", "run"]) == 130
+    assert capsys.readouterr().err == "stopped before the run began\n"
+
+
 def test_a_reader_that_leaves_ends_no_run(tiny, monkeypatch):
     # As with `| head`, or `| tee` after a Ctrl-C, which ends tee as well.
     outputs = []

@@ -129,7 +129,9 @@ class TrainConfig:
         False, "compute each block again in the backward pass: less memory, more time"
     )
     fast: Literal["off", "auto"] = option(
-        "off", "auto: choose precision, compile, loss_chunks, fused_optimizer for this machine"
+        "off",
+        "auto: choose precision, compile, loss_chunks, fused_optimizer for this machine, but for "
+        "those that stand on the command line",
     )
     parallel: Literal["ddp", "fsdp"] = option(
         "ddp", "under torchrun: replicate the weights in each process, or shard them"
@@ -303,6 +305,8 @@ class CommandLine:
     resume: Path | None
     resume_from: Path | None
     skip_damaged: bool = False
+    given: Sequence[str] = ()
+    """The keys that stand on the line: precision, model.d_model, ..."""
 
 
 def parse_command_line(arguments: Sequence[str]) -> CommandLine:
@@ -354,6 +358,7 @@ def parse_command_line(arguments: Sequence[str]) -> CommandLine:
         first.resume,
         first.resume_from,
         first.skip_damaged,
+        _given_keys(rest),
     )
 
 
@@ -454,17 +459,20 @@ def _build(found: Namespace) -> TrainConfig:
     return TrainConfig(**values)
 
 
+def _given_keys(options: Sequence[str]) -> list[str]:
+    """Return the keys of the configuration that options name, in their order."""
+    names = [word[2:].split("=")[0].replace("-", "_") for word in options if word[:2] == "--"]
+    return [name for name in names if name in config_keys()]
+
+
 def _refuse_changes(options: Sequence[str]) -> None:
     """Refuse options that a continued run cannot change.
 
     Raises:
         ConfigError: naming the first of them.
     """
-    for word in options:
-        if not word.startswith("--"):
-            continue
-        key = word[2:].split("=")[0].replace("-", "_")
-        if key in config_keys() and key not in RESUME_OPTIONS:
+    for key in _given_keys(options):
+        if key not in RESUME_OPTIONS:
             raise ConfigError(
                 f"--{key} cannot change when a run is resumed: start a new run, "
                 f"or leave it away (these can: {', '.join(RESUME_OPTIONS)})"
@@ -547,7 +555,8 @@ def _check_values(config: TrainConfig) -> None:
         require(key, getattr(config, key) >= 1, "at least 1")
     for key in ("checkpoint_every", "keep_checkpoints", "loss_chunks"):
         require(key, getattr(config, key) >= 1, "at least 1")
-    require("num_workers", config.num_workers is None or config.num_workers >= 1, "at least 1")
+    workers = config.num_workers
+    require("num_workers", workers is None or 1 <= workers <= 4096, "between 1 and 4096")
     for key in ("eval_batches", "sample_tokens", "sample_temperature"):
         require(key, 0 <= getattr(config, key) < math.inf, "0 or more")
     require("sample_top_p", 0 < config.sample_top_p <= 1, "above 0 and at most 1")

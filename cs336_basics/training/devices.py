@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import operator
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,55 +113,71 @@ def can_compile(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-def choose_fast_path(config: TrainConfig, device: torch.device) -> tuple[TrainConfig, list[str]]:
+def choose_fast_path(
+    config: TrainConfig, device: torch.device, given: Collection[str] = ()
+) -> tuple[TrainConfig, list[str]]:
     """Return a configuration with the fastest way of computing that this machine has.
 
     It decides precision, compile, loss_chunks, fused_optimizer and, for a compiled model on a CPU,
-    model.attention; `fast` becomes "off", so that the configuration says what was chosen. The
-    readable path and the fast one compute the same, but for the rounding of bfloat16.
+    model.attention, unless their names are in `given`; `fast` becomes "off", so that the
+    configuration says what was chosen. The readable path and the fast one compute the same, but for
+    the rounding of bfloat16.
 
     Returns:
         the configuration, and a line for each choice with its reason.
     """
-    bfloat16 = has_bfloat16(device)
+    lines: list[str] = []
+
+    def choose(key: str, value: Any, why: str) -> Any:
+        if key in given:
+            value, why = operator.attrgetter(key)(config), "as it was asked for"
+        lines.append(f"{key} {str(value).lower()}: {why}")
+        return value
+
+    name = device_name(device)
+    if has_bfloat16(device):
+        precision = choose("precision", "bfloat16", f"{name} multiplies bfloat16 itself")
+    else:
+        precision = choose("precision", "float32", f"{name} would emulate bfloat16")
+
     enough = training_flops(config) >= _WORTH_COMPILING.get(device.type, float("inf"))
-    compiled = enough and can_compile(device)
-    if compiled:
-        why = "the run is long enough to earn back a minute of code generation"
-    elif not enough:
+    if not enough:
         why = "the run is too short to earn back a minute of code generation"
+    elif can_compile(device):
+        why = "the run is long enough to earn back a minute of code generation"
     else:
         why = "there is no C++ compiler" if device.type == "cpu" else f"not on {device.type}"
+    compiled = choose("compile", enough and can_compile(device), why)
+
     rows = config.batch_size // config.accumulation * config.model.context_length
-    chunks = max(_LOSS_CHUNKS, rows // _ROWS_IN_A_CHUNK) if config.model.vocab_size >= 4096 else 1
+    if config.model.vocab_size >= 4096:
+        why = "the logits are the largest tensor, and are made a part at a time"
+        chunks = choose("loss_chunks", max(_LOSS_CHUNKS, rows // _ROWS_IN_A_CHUNK), why)
+    else:
+        chunks = choose("loss_chunks", 1, "the vocabulary is small")
+
+    if config.optimizer.kind == "adamw":
+        why = "one pass over the weights instead of one for each operation"
+        fused = choose("fused_optimizer", True, why)
+    else:
+        fused = choose("fused_optimizer", False, f"there is none for {config.optimizer.kind}")
+
     model = config.model
     # A compiled attention is one of matrix products and a fused softmax. On a CPU that beats
     # torch's own kernel, whose backward pass is slow for small heads; memory is quadratic in the
     # context then, so not for long ones.
-    attention_is_plain = compiled and device.type == "cpu" and model.context_length <= 512
-    if attention_is_plain:
-        model = dataclasses.replace(model, attention="reference")
-    lines = [
-        f"precision {'bfloat16' if bfloat16 else 'float32'}: {device_name(device)} "
-        + ("multiplies bfloat16 itself" if bfloat16 else "would emulate bfloat16"),
-        f"compile {str(compiled).lower()}: {why}",
-        f"loss_chunks {chunks}: "
-        + (
-            "the logits are the largest tensor, and are made a part at a time"
-            if chunks > 1
-            else "the vocabulary is small"
-        ),
-        "fused_optimizer true: one pass over the weights instead of one for each operation",
-    ]
-    if attention_is_plain:
-        lines.append("model.attention reference: compiled, it beats torch's kernel on a CPU")
+    if compiled and device.type == "cpu" and model.context_length <= 512:
+        why = "compiled, it beats torch's kernel on a CPU"
+        attention = choose("model.attention", "reference", why)
+        model = dataclasses.replace(model, attention=attention)
+
     chosen = dataclasses.replace(
         config,
         fast="off",
-        precision="bfloat16" if bfloat16 else "float32",
+        precision=precision,
         compile=compiled,
         loss_chunks=chunks,
-        fused_optimizer=True,
+        fused_optimizer=fused,
         model=model,
     )
     return chosen, lines

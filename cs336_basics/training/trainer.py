@@ -135,12 +135,7 @@ class Trainer:
         self.world = world = world or World()
         self.loggers = loggers
         self.report = report
-        if config.batch_size % (world.size * config.accumulation) != 0:
-            raise ValueError(
-                f"batch_size is {config.batch_size}: it must be a multiple of {world.size} "
-                f"processes times accumulation {config.accumulation}"
-            )
-
+        check_batch_size(config, world)
         if config.num_workers is not None:
             torch.set_num_threads(config.num_workers)
         self.device = choose_device(config.device)
@@ -479,14 +474,15 @@ class Trainer:
     def resume(self, checkpoint: Path | None = None, *, skip_damaged: bool = False) -> None:
         """Load a checkpoint of this run, the newest one unless another is named.
 
-        Where there is none yet, the run starts from the beginning.
+        Where there was none yet, the run starts from the beginning.
 
         Args:
             checkpoint: the one to load.
             skip_damaged: pass over checkpoints that are damaged, to the newest that is not.
 
         Raises:
-            ValueError: the checkpoint cannot be read or does not belong to this configuration.
+            ValueError: the checkpoint cannot be read or does not belong to this configuration; or
+                there were some and none is left.
         """
         if self.world.is_first:
             self.run.remove_temporary_files()
@@ -522,14 +518,26 @@ class Trainer:
         """Return the newest checkpoint, or the newest whole one, saying which were passed over."""
         if not self.world.is_first:
             return None  # the first process says
+        steps = self.run.steps_saved()
+        if not steps and any("val_loss" in row for row in self.run.read_metrics()):
+            # To start again would cut off the metrics, the last that is left of the run.
+            raise ValueError(
+                f"{self.run.checkpoints} has none of the checkpoints that this run has saved: put "
+                "them back or name one with --resume-from; or start a new run in another directory"
+            )
         if not skip_damaged:
             return self.run.newest_checkpoint()
-        for step in reversed(self.run.steps_saved()):
+        for step in reversed(steps):
             try:
                 verify_checkpoint_directory(self.run.checkpoint(step))
                 return self.run.checkpoint(step)
             except (ValueError, OSError) as error:
                 self._say(f"passed over: {error}")
+        if steps:
+            raise ValueError(
+                f"no checkpoint in {self.run.checkpoints} is whole: name another with "
+                "--resume-from, or start a new run in another directory"
+            )
         return None
 
     def _explain_damage(self, source: Path, error: Exception) -> str:
@@ -598,6 +606,19 @@ def bytes_of_tokens(tokenizer: Tokenizer, config: TrainConfig) -> Tensor:
     """
     tokens = (tokenizer.vocab.get(token_id, b"") for token_id in range(config.model.vocab_size))
     return torch.tensor([len(token) for token in tokens])
+
+
+def check_batch_size(config: TrainConfig, world: World) -> None:
+    """Check that the batch can be shared among the processes, and each part cut into micro-batches.
+
+    Raises:
+        ValueError: naming the values.
+    """
+    if config.batch_size % (world.size * config.accumulation) != 0:
+        raise ValueError(
+            f"batch_size is {config.batch_size}: it must be a multiple of {world.size} "
+            f"processes times accumulation {config.accumulation}"
+        )
 
 
 def check_tokens(name: str, tokens: TokenArray, config: TrainConfig) -> None:

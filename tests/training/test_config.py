@@ -159,6 +159,7 @@ def test_what_is_wrong_in_a_file_is_named_on_one_line(tmp_path, text, named):
         (["--model.logit-soft-cap", "0"], ["logit_soft_cap", "0"]),
         (["--model.qk-norm", "3"], ["model.qk_norm", "3"]),
         (["--num-workers", "0"], ["num_workers", "0"]),
+        (["--num-workers", "99999999999999999999"], ["num_workers", "4096"]),
         (["--sample-top-p", "0"], ["sample_top_p", "0"]),
         (["--data.valid-fraction", "1"], ["data.valid_fraction"]),
         (["--data.valid-path", "x"], ["data.valid_path", "data.train_path"]),

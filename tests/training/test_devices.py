@@ -56,6 +56,21 @@ def test_fast_path_keeps_to_what_there_is(monkeypatch):
     assert any("no C++ compiler" in line for line in lines)
 
 
+def test_what_was_asked_for_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+    monkeypatch.setattr(devices, "can_compile", lambda device: True)
+    config = load_config(find("speedrun"))
+    chosen, lines = choose_fast_path(config, CPU, ["precision", "loss_chunks", "model.attention"])
+    assert (chosen.precision, chosen.loss_chunks) == ("float32", 1)
+    assert (chosen.compile, chosen.model.attention) == (True, "sdpa")
+    assert not chosen.fused_optimizer
+    assert "precision float32: as it was asked for" in lines
+    assert "fused_optimizer false: there is none for muon" in lines
+    chosen, _ = choose_fast_path(config, CPU, ["compile"])
+    assert (chosen.precision, chosen.compile) == ("bfloat16", False)
+    assert chosen.model.attention == "sdpa"  # the readable one pays only where it is compiled
+
+
 def test_a_short_run_is_not_compiled(monkeypatch):
     monkeypatch.setattr(devices, "can_compile", lambda device: True)
     chosen, lines = choose_fast_path(load_config(find("sample")), CPU)

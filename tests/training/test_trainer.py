@@ -618,15 +618,19 @@ class TestDamagedCheckpoint:
         shutil.rmtree(unused)
         assert_same(outcome(trainer.run.path), uninterrupted)
 
-    def test_where_all_are_damaged_the_run_starts_again(self, trainer, uninterrupted):
+    def test_where_all_are_damaged_or_gone_nothing_is_changed(self, trainer):
         for step in trainer.run.steps_saved():
             (trainer.run.checkpoint(step) / "manifest.json").unlink()
-        trainer.resume(skip_damaged=True)
-        assert trainer.step == 0
-        trainer.fit()
-        for unused in trainer.run.checkpoints.glob("*.unused"):
-            shutil.rmtree(unused)
-        assert_same(outcome(trainer.run.path), uninterrupted)
+        before = outcome(trainer.run.path)
+        with pytest.raises(ValueError, match=r"no checkpoint in .*checkpoints is whole"):
+            trainer.resume(skip_damaged=True)
+        assert_same(outcome(trainer.run.path), before)
+        shutil.rmtree(trainer.run.checkpoints)
+        before = outcome(trainer.run.path)
+        for skip_damaged in (False, True):
+            with pytest.raises(ValueError, match=r"checkpoints has none of the checkpoints that"):
+                trainer.resume(skip_damaged=skip_damaged)
+        assert_same(outcome(trainer.run.path), before)
 
 
 def test_the_best_checkpoint_stays_when_newer_ones_push_it_out(tmp_path, monkeypatch):

@@ -115,6 +115,10 @@ def plot_runs(
         panel.set_ylabel("cross-entropy loss (nats per token)")
         panel.grid(alpha=0.3)
         if ymax is not None:
+            # The margin below is a part of what is shown, not of what the first steps reach.
+            visible = [loss for line in panel.lines for loss in line.get_ydata() if loss < ymax]
+            if visible:
+                panel.set_ylim(bottom=min(visible) - 0.05 * (ymax - min(visible)))
             panel.set_ylim(top=ymax)
         if panel.get_legend_handles_labels()[0]:
             panel.legend()

@@ -114,6 +114,18 @@ def test_a_terminal_that_knows_ascii_only_shows_the_table(runs, monkeypatch):
     assert b"\ngr??e " in output.buffer.getvalue()
 
 
+@pytest.mark.parametrize(("ymax", "bottom"), [(6.0, 2.85), (5.5, 2.875), (2.0, None)])
+def test_ymax_leaves_a_margin_of_what_is_shown(runs, monkeypatch, ymax, bottom):
+    from matplotlib.figure import Figure
+
+    limits = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: limits.append(figure.axes[0]))
+    assert plot.main(["plain", "fast", "--ymax", str(ymax)]) == 0
+    assert limits[0].get_ylim()[1] == ymax
+    if bottom is not None:  # the lowest loss is 3.0
+        assert limits[0].get_ylim()[0] == pytest.approx(bottom)
+
+
 def test_a_run_without_times_is_drawn_by_steps(runs):
     (runs / "plain" / "timings.jsonl").unlink()
     assert plot.main(["plain"]) == 0

@@ -28,13 +28,22 @@ def complain(text: str) -> None:
     _print(text, sys.stderr)
 
 
+def complain_of(error: Exception) -> None:
+    """Print an error on standard error, in one line."""
+    complain(f"error: {' '.join(str(error).split())}")
+
+
+def silence(stream: TextIO) -> None:
+    """Send what a stream without a reader still holds, and all that comes, nowhere."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, stream.fileno())
+    os.close(sink)
+
+
 def _print(text: str, stream: TextIO) -> None:
     try:
         print(text, file=stream, flush=True)
     except BrokenPipeError:
         # The reader has left: `| head`, or `| tee` after Ctrl-C, which ends tee as well. That must
-        # not cost a run the steps since its last checkpoint. What is still in the buffer, and all
-        # that comes, goes nowhere.
-        sink = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(sink, stream.fileno())
-        os.close(sink)
+        # not cost a run the steps since its last checkpoint.
+        silence(stream)

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cs336_basics._console import complain, say
+from cs336_basics._console import complain, complain_of, say
 from cs336_basics.training.config import (
     ConfigError,
     TrainConfig,
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         device = choose_device(config.device)
         check_precision(config.precision, device)
     except (ConfigError, ValueError) as error:
-        complain(f"error: {' '.join(str(error).split())}")
+        complain_of(error)
         return 2
     if config.num_workers is not None:
         torch.set_num_threads(config.num_workers)
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             rows = measured(config, device)
         except RuntimeError as error:
-            complain(f"error: {' '.join(str(error).split())}")
+            complain_of(error)
             return 2
         except KeyboardInterrupt:
             complain("stopped before the steps were measured")

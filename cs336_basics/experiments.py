@@ -29,8 +29,9 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics import train
-from cs336_basics._console import complain, say, show_what_can_be_shown
+from cs336_basics._console import complain, complain_of, say, show_what_can_be_shown
 from cs336_basics._files import atomic_writer, write_json
+from cs336_basics.plot import draw_run
 from cs336_basics.training.config import TrainConfig, find_config, load_config
 from cs336_basics.training.prepare import prepare_data
 from cs336_basics.training.run_dir import RunDirectory
@@ -220,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain("stopped; the same command goes on where it was")
         return 130
     except (ValueError, OSError) as error:
-        complain(f"error: {' '.join(str(error).split())}")
+        complain_of(error)
         return 2
 
 
@@ -437,10 +438,7 @@ def _summary(directory: Path, rows: Rows) -> str:
 
 
 def plot_curves(path: Path, title: str, curves: dict[str, Rows]) -> None:
-    """Draw validation loss over tokens, a line for each run, with its training loss behind it.
-
-    A run that ended before its first evaluation has its training loss only.
-    """
+    """Draw the losses of runs over tokens."""
     # Only drawing needs matplotlib, which takes half a second to import.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -450,16 +448,7 @@ def plot_curves(path: Path, title: str, curves: dict[str, Rows]) -> None:
     axes = figure.add_subplot()
     final = [row["val_loss"] for rows in curves.values() for row in rows[-1:] if "val_loss" in row]
     for index, (label, rows) in enumerate(curves.items()):
-        shown = None
-        for key, style in (
-            ("train_loss", {"alpha": 0.25, "linewidth": 0.8}),
-            ("val_loss", {"marker": "o", "markersize": 3}),
-        ):
-            points = [(row["tokens"], row[key]) for row in rows if key in row]
-            if points:
-                (shown,) = axes.plot(*zip(*points, strict=True), color=f"C{index}", **style)
-        if shown is not None:
-            shown.set_label(label)
+        draw_run(axes, rows, "tokens", label, f"C{index}")
     if final:  # what matters is between the best run and some way above it
         axes.set_ylim(min(final) - 0.2, min(final) + 3)
     axes.set_xlabel("tokens")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from cs336_basics._console import show_what_can_be_shown
+from cs336_basics._console import complain_of, show_what_can_be_shown, silence
 from cs336_basics.generation import generate, stop_at, stream_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.tokenizer import Tokenizer
@@ -43,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print()
         return 130
     except BrokenPipeError:  # `generate ... | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         return 0
     except (ValueError, OSError) as error:
-        _complain(error)
+        complain_of(error)
         return 2
     return 0
 
@@ -185,11 +185,7 @@ def _converse(continuation: Callable[[str], Iterator[str]]) -> int:
         except KeyboardInterrupt:
             print()
         except ValueError as error:  # a prompt that the tokenizer cannot take; the next one may do
-            _complain(error)
-
-
-def _complain(error: Exception) -> None:
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            complain_of(error)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._console import complain, say, show_what_can_be_shown
+from cs336_basics._console import complain_of, say, show_what_can_be_shown
 from cs336_basics._files import atomic_writer
 from cs336_basics.training.run_dir import RunDirectory, figure_text
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         curves = {run: read_curves(run) for run in options.runs}
         plot_runs(curves, options.x, options.output, options.ymax)
     except (ValueError, OSError) as error:
-        complain(f"error: {' '.join(str(error).split())}")
+        complain_of(error)
         return 2
     say(f"{'run':<40}{'steps':>9}{'tokens':>15}{'seconds':>11}{'best val. loss':>16}")
     for name, rows in zip(name_runs(curves), curves.values(), strict=True):
@@ -88,8 +88,7 @@ def plot_runs(
 ) -> None:
     """Draw the losses of runs into a picture; `x` is a key of AXES, or "all" for one panel each.
 
-    Training losses are thin, validation losses have markers; a run has one colour in all panels.
-    One that has not been evaluated yet has its training loss only.
+    A run has one colour in all panels.
     """
     # Only drawing needs matplotlib, which takes half a second to import.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -101,16 +100,7 @@ def plot_runs(
     panels = figure.subplots(1, len(keys), squeeze=False)[0]
     for key, panel in zip(keys, panels, strict=True):
         for number, (name, rows) in enumerate(zip(name_runs(curves), curves.values(), strict=True)):
-            shown = None
-            for loss, style in (
-                ("train_loss", {"alpha": 0.35, "linewidth": 1}),
-                ("val_loss", {"marker": "o", "markersize": 3}),
-            ):
-                points = [(row[key], row[loss]) for row in rows if key in row and loss in row]
-                if points:
-                    (shown,) = panel.plot(*zip(*points, strict=True), color=f"C{number}", **style)
-            if shown is not None:
-                shown.set_label(figure_text(name))
+            draw_run(panel, rows, key, figure_text(name), f"C{number}")
         panel.set_xlabel(AXES[key])
         panel.set_ylabel("cross-entropy loss (nats per token)")
         panel.grid(alpha=0.3)
@@ -124,6 +114,23 @@ def plot_runs(
             panel.legend()
     with atomic_writer(output) as file:
         figure.savefig(file, format=output.suffix.lstrip(".") or "png", dpi=120)
+
+
+def draw_run(axes: Any, rows: list[dict[str, Any]], x: str, label: str, color: str) -> None:
+    """Draw a run's training loss, thin, and its validation loss, with markers, over `rows[...][x]`.
+
+    One that has not been evaluated yet has its training loss only, with the label.
+    """
+    shown = None
+    for loss, style in (
+        ("train_loss", {"alpha": 0.35, "linewidth": 1}),
+        ("val_loss", {"marker": "o", "markersize": 3}),
+    ):
+        points = [(row[x], row[loss]) for row in rows if x in row and loss in row]
+        if points:
+            (shown,) = axes.plot(*zip(*points, strict=True), color=color, **style)
+    if shown is not None:
+        shown.set_label(label)
 
 
 if __name__ == "__main__":

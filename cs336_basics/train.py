@@ -26,7 +26,7 @@ from pathlib import Path
 
 import torch
 
-from cs336_basics._console import complain, say, show_what_can_be_shown
+from cs336_basics._console import complain, complain_of, say, show_what_can_be_shown
 from cs336_basics._files import atomic_writer
 from cs336_basics.training.config import (
     CommandLine,
@@ -287,7 +287,7 @@ def _print_summary(result: TrainResult, run: RunDirectory) -> None:
 
 
 def _fail(error: Exception, status: int) -> int:
-    complain(f"error: {' '.join(str(error).split())}")
+    complain_of(error)
     return status
 
 

@@ -6,7 +6,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-SOURCES = setup.py $(wildcard cs336_basics/*/*.pyx cs336_basics/*/*.pxd cs336_basics/*/*.hpp)
+SOURCES = setup.py $(wildcard cs336_basics/*/*.pyx cs336_basics/*/*.pxd cs336_basics/native/*.hpp cs336_basics/native/*/*.hpp)
 
 .PHONY: train test slow bench lint build clean
 

@@ -33,7 +33,7 @@ else:
     ]
 
 # Headers include each other: a change to any of them builds everything again.
-HEADERS = sorted(glob.glob("cs336_basics/*/*.hpp"))
+HEADERS = sorted(glob.glob("cs336_basics/native/**/*.hpp", recursive=True))
 
 DIRECTIVES = {
     "language_level": 3,
@@ -90,6 +90,7 @@ def extensions():
                 name,
                 sources,
                 language=language,
+                include_dirs=["cs336_basics/native"],
                 extra_compile_args=COMPILE_ARGS,
                 depends=HEADERS,
             )

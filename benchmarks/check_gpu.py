@@ -22,11 +22,11 @@ from pathlib import Path
 import torch
 from bench_lm_training import SHAPES, measure, report
 
-from cs336_basics.estimate import measure_steps
+from cs336_basics.commands.estimate import measure_steps
+from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig, config_to_yaml
 from cs336_basics.training.devices import choose_device, choose_fast_path
 from cs336_basics.training.memory import step_memory
-from cs336_basics.training.run_dir import RunDirectory
 
 TRAIN = [sys.executable, "-m", "cs336_basics.train"]
 
@@ -58,7 +58,7 @@ import torch
 from pathlib import Path
 from cs336_basics.training.config import load_config
 from cs336_basics.training.memory import peak_memory_of_process
-from cs336_basics.training.run_dir import RunDirectory
+from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 
 config = load_config(Path(sys.argv[1]) / "config.yaml")

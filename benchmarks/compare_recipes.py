@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from cs336_basics._files import atomic_writer
-from cs336_basics.experiments import plot_curves, prepare_shared_data, run_training
+from cs336_basics.commands.experiments import plot_curves, prepare_shared_data, run_training
+from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import find_config, load_config
-from cs336_basics.training.run_dir import RunDirectory
 
 DEFAULT_RECIPES = ["tinystories:--config tinystories", "speedrun:--config speedrun"]
 

@@ -3,7 +3,7 @@
     pip install -r benchmarks/peers.txt
     python benchmarks/encoder_peers.py TOKENIZER FILE [FILE ...] --threads 1 2 --rounds 5
 
-TOKENIZER is a directory that `python -m cs336_basics.train_bpe` wrote, or that holds GPT-2's
+TOKENIZER is a directory that `python -m cs336_basics train-bpe` wrote, or that holds GPT-2's
 vocab.json and merges.txt. Every run is a process of its own: it loads the tokenizer and the text,
 then encodes three times. The first time is called cold, since no word was seen before, the faster
 of the others warm. With one thread the process may use one core only. The encoders take turns, so

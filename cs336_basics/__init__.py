@@ -6,8 +6,6 @@ The public names load on first use, so that `import cs336_basics` is quick and n
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -40,18 +38,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC})
-
-
-class _Package(ModuleType):
-    """This package, in which `train_bpe` stays the function when the command is imported.
-
-    `cs336_basics/train_bpe.py` is the command `python -m cs336_basics.train_bpe`, and importing a
-    submodule sets the attribute of its name.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _PUBLIC and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cs336_basics.bpe.trainer import BPE_Trainer, Pair
+from cs336_basics.bpe.base import BPE_Trainer, Pair
 from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cs336_basics.bpe.trainer import BPE_Trainer, Pair
+from cs336_basics.bpe.base import BPE_Trainer, Pair
 
 
 def unbuilt_trainer(trainer_name: str, class_name: str) -> type[BPE_Trainer]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from time import perf_counter
 
-from cs336_basics.bpe.trainer import BPE_Trainer, Pair, TieBreak, merge_pair, split_bytes
+from cs336_basics.bpe.base import BPE_Trainer, Pair, TieBreak, merge_pair, split_bytes
 
 
 class NaiveTrainer(BPE_Trainer):

@@ -16,7 +16,7 @@ import heapq
 from collections import defaultdict
 from time import perf_counter
 
-from cs336_basics.bpe.trainer import BPE_Trainer, Pair, TieBreak, merge_pair, split_bytes
+from cs336_basics.bpe.base import BPE_Trainer, Pair, TieBreak, merge_pair, split_bytes
 
 
 class _Entry:

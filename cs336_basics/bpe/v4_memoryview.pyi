@@ -1,4 +1,4 @@
-from cs336_basics.bpe.trainer import BPE_Trainer, Pair
+from cs336_basics.bpe.base import BPE_Trainer, Pair
 
 class MemoryviewTrainer(BPE_Trainer):
     def _learn_merges(

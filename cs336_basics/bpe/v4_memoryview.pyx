@@ -23,7 +23,7 @@ from libc.string cimport memcmp
 
 import numpy as np
 
-from cs336_basics.bpe.trainer import BPE_Trainer, huggingface_byte_ranks
+from cs336_basics.bpe.base import BPE_Trainer, huggingface_byte_ranks
 
 cdef extern from *:
     """

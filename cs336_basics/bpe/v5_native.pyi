@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cs336_basics.bpe.trainer import BPE_Trainer, Pair
+from cs336_basics.bpe.base import BPE_Trainer, Pair
 
 class NativeTrainer(BPE_Trainer):
     def _learn_merges(

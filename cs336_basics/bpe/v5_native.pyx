@@ -20,7 +20,7 @@ from operator import mul
 
 import numpy as np
 
-from cs336_basics.bpe.trainer import NUM_BYTES, BPE_Trainer, check_total, huggingface_byte_ranks
+from cs336_basics.bpe.base import NUM_BYTES, BPE_Trainer, check_total, huggingface_byte_ranks
 from cs336_basics.pretokenization.word_counts import WordCounts
 
 cdef extern from "merge_loop.hpp" namespace "cs336" nogil:

@@ -118,7 +118,7 @@ def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None 
     for candidate in (file.name, *file.other_names):
         if (directory / candidate).is_file():
             return directory / candidate
-    command = f"python -m cs336_basics.download {name}"
+    command = f"python -m cs336_basics download {name}"
     if data_dir is not None:
         command += f" --data-dir {shlex.quote(str(data_dir))}"
     message = f"there is no {file.name} in {directory}"

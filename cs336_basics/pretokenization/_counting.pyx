@@ -19,10 +19,10 @@ from cs336_basics.pretokenization.failures cimport (
 )
 
 from cs336_basics.pretokenization._scanner import default_method, scanned_pattern
-from cs336_basics.pretokenization.splitting import check_special_tokens
+from cs336_basics.pretokenization.splitter import check_special_tokens
 
 
-cdef extern from "counting.hpp" namespace "cs336" nogil:
+cdef extern from "word_counter.hpp" namespace "cs336" nogil:
     enum class Method:
         pass
 

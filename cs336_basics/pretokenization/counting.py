@@ -21,10 +21,10 @@ from cs336_basics.pretokenization.chunking import (
     chunk_ranges,
     read_text_range,
 )
-from cs336_basics.pretokenization.inputs import count_piece, cut_into_pieces, is_plain_text
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.patterns import resolve_pattern
-from cs336_basics.pretokenization.splitting import (
+from cs336_basics.pretokenization.readers import count_piece, cut_into_pieces, is_plain_text
+from cs336_basics.pretokenization.splitter import (
     check_special_tokens,
     has_scanner,
     pretokenize,

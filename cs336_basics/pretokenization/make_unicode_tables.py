@@ -20,7 +20,7 @@ REGEX_VERSION = "2026.11.15"
 UNICODE_VERSION = "18.0"
 """The Unicode version of that release."""
 
-OUTPUT = Path(__file__).with_name("unicode_tables.hpp")
+OUTPUT = Path(__file__).parents[1] / "native" / "unicode_tables.hpp"
 
 OTHER, LETTER, NUMBER, SPACE = range(4)
 _CLASS_PATTERNS = {LETTER: r"\p{L}+", NUMBER: r"\p{N}+", SPACE: r"\s+"}

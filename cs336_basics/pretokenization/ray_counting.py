@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from cs336_basics._progress import byte_bar
 from cs336_basics.pretokenization.counting import check_count_request
-from cs336_basics.pretokenization.inputs import (
+from cs336_basics.pretokenization.parallel import resolve_num_workers
+from cs336_basics.pretokenization.readers import (
     DEFAULT_PIECE_SIZE,
     Piece,
     count_piece,
     cut_into_pieces,
 )
-from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.word_counts import WordCounts, input_files
 
 if TYPE_CHECKING:

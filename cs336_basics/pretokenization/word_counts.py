@@ -32,7 +32,7 @@ import numpy.typing as npt
 from cs336_basics._files import atomic_writer
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
-from cs336_basics.pretokenization.splitting import check_special_tokens
+from cs336_basics.pretokenization.splitter import check_special_tokens
 
 FORMAT = "cs336_basics word counts"
 FORMAT_VERSION = 1

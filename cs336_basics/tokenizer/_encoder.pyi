@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics.tokenizer.python_encoder import AbsentByteError as _AbsentByteError
+from cs336_basics.tokenizer.encoders import AbsentByteError as _AbsentByteError
 
 _Ids = npt.NDArray[np.unsignedinteger[Any]]
 

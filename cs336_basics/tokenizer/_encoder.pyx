@@ -27,7 +27,7 @@ from cs336_basics.pretokenization.failures cimport (
 )
 
 from cs336_basics.pretokenization._scanner import default_method, scanned_pattern
-from cs336_basics.tokenizer.python_encoder import AbsentByteError as _AbsentByteError
+from cs336_basics.tokenizer.encoders import AbsentByteError as _AbsentByteError
 
 
 cdef extern from "Python.h":

@@ -39,14 +39,14 @@ from cs336_basics._files import (
 )
 from cs336_basics._progress import byte_bar
 from cs336_basics.pretokenization.chunking import check_chunk_size
-from cs336_basics.pretokenization.inputs import (
+from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
+from cs336_basics.pretokenization.readers import (
     TextPart,
     cut_into_pieces,
     is_plain_text,
     read_texts,
     to_utf8,
 )
-from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.word_counts import input_files
 from cs336_basics.tokenizer.tokenizer import TokenArray, Tokenizer, checked_utf8, token_dtype
 
@@ -228,7 +228,7 @@ def load_token_file(
         if not needed.is_file():
             raise FileNotFoundError(
                 f"{needed} does not exist: a token file is a pair, {path.name} and "
-                f"{metadata_path.name}. Make it with `python -m cs336_basics.encode --tokenizer "
+                f"{metadata_path.name}. Make it with `python -m cs336_basics encode --tokenizer "
                 f"DIR --input FILE --output {path}`"
             )
     metadata = _load_metadata(metadata_path)

@@ -24,9 +24,9 @@ from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_spe
 from cs336_basics.pretokenization.chunking import SafeCuts
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.patterns import compile_pattern
-from cs336_basics.pretokenization.splitting import check_special_tokens
+from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.tokenizer import vocab_files
-from cs336_basics.tokenizer.python_encoder import ABSENT, AbsentByteError, PythonEncoder
+from cs336_basics.tokenizer.encoders import ABSENT, AbsentByteError, PythonEncoder
 
 try:
     from cs336_basics.tokenizer import _encoder
@@ -173,7 +173,7 @@ class Tokenizer:
     def from_directory(
         cls, directory: str | os.PathLike[str], *, cache_size: int = DEFAULT_CACHE_SIZE
     ) -> Tokenizer:
-        """Read a directory that `save` or `python -m cs336_basics.train_bpe` wrote.
+        """Read a directory that `save` or `python -m cs336_basics train-bpe` wrote.
 
         Raises:
             FileNotFoundError, ValueError: see `load_tokenizer`.

@@ -347,7 +347,7 @@ def load_tokenizer(
         if not path.exists():
             raise FileNotFoundError(
                 f"{path} does not exist: a tokenizer directory holds {VOCAB_FILE}, {MERGES_FILE} "
-                f"and {METADATA_FILE}. Make one with `python -m cs336_basics.train_bpe --input "
+                f"and {METADATA_FILE}. Make one with `python -m cs336_basics train-bpe --input "
                 f"FILE --vocab-size N --output {directory}`"
             )
     vocab = load_vocab(directory / VOCAB_FILE)

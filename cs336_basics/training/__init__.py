@@ -1,6 +1,6 @@
 """Training: loss, optimizers, learning-rate schedule, gradient clipping, batches, checkpoints."""
 
-from cs336_basics.training.checkpoint import load_checkpoint, save_checkpoint
+from cs336_basics.runs.checkpoint import load_checkpoint, save_checkpoint
 from cs336_basics.training.clipping import clip_gradients
 from cs336_basics.training.data import get_batch
 from cs336_basics.training.loss import cross_entropy

@@ -30,12 +30,14 @@ from tqdm import tqdm
 from cs336_basics._files import atomic_writer
 from cs336_basics.generation import generate
 from cs336_basics.model import TransformerLM
-from cs336_basics.training.checkpoint import load_checkpoint
-from cs336_basics.training.checkpoint_dir import (
+from cs336_basics.runs.checkpoint import load_checkpoint
+from cs336_basics.runs.checkpoint_dir import (
     is_sharded,
     save_checkpoint_directory,
     verify_checkpoint_directory,
 )
+from cs336_basics.runs.loggers import Logger
+from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.clipping import clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import BatchLoader, read_windows, release_pages
@@ -50,10 +52,8 @@ from cs336_basics.training.devices import (
     choose_device as choose_device,  # also for those who know it from here
 )
 from cs336_basics.training.distributed import World, gradients_stay_here, replicate, shard
-from cs336_basics.training.loggers import Logger
 from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
 from cs336_basics.training.optimizers import build_optimizer
-from cs336_basics.training.run_dir import RunDirectory
 from cs336_basics.training.schedule import scheduled_learning_rate
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, train_bpe
-from cs336_basics.bpe.trainer import huggingface_byte_ranks
+from cs336_basics.bpe.base import huggingface_byte_ranks
 from cs336_basics.datasets import write_sample
 from cs336_basics.pretokenization import count_text, count_texts, count_words
 

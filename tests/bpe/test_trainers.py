@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
 from cs336_basics.bpe import get_trainer
-from cs336_basics.bpe.trainer import PHASES, merge_pair
+from cs336_basics.bpe.base import PHASES, merge_pair
 from cs336_basics.pretokenization import count_text
 
 EOT = "<|endoftext|>"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cs336_basics import download
+from cs336_basics.commands import download
 from cs336_basics.datasets import dataset_path, fetch
 from cs336_basics.datasets.fetch import DownloadError, fetch_split
 
@@ -249,7 +249,7 @@ def test_without_a_network_there_is_one_sentence_and_exit_code_1(tmp_path):
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         environment = {**os.environ, "NO_PROXY": "127.0.0.1", "CS336_DATA": str(tmp_path)}
         result = subprocess.run(
-            [sys.executable, "-m", "cs336_basics.download", "tinystories", "--base-url", url],
+            [sys.executable, "-m", "cs336_basics", "download", "tinystories", "--base-url", url],
             capture_output=True,
             text=True,
             check=False,

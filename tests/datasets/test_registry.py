@@ -61,7 +61,7 @@ def test_a_missing_file_is_answered_with_the_command_that_fetches_it(monkeypatch
     with pytest.raises(FileNotFoundError) as caught:
         dataset_path(name, "train")
     message = str(caught.value)
-    assert message.endswith(f"fetch it with: python -m cs336_basics.download {name}")
+    assert message.endswith(f"fetch it with: python -m cs336_basics download {name}")
     assert DATASETS[name].files["train"].name in message
     assert str(tmp_path) in message
 
@@ -69,8 +69,8 @@ def test_a_missing_file_is_answered_with_the_command_that_fetches_it(monkeypatch
 def test_the_command_names_a_directory_that_was_asked_for(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         dataset_path("owt", "train", tmp_path / "my data")
-    command = re.search(r"python -m cs336_basics.download .*", str(caught.value)).group()
-    assert command == f"python -m cs336_basics.download owt --data-dir '{tmp_path}/my data'"
+    command = re.search(r"python -m cs336_basics download .*", str(caught.value)).group()
+    assert command == f"python -m cs336_basics download owt --data-dir '{tmp_path}/my data'"
 
 
 def test_a_file_that_is_only_there_compressed_is_to_be_unpacked(tmp_path):

@@ -12,7 +12,7 @@ from cs336_basics.pretokenization.chunking import (
     read_range,
     read_text_range,
 )
-from cs336_basics.pretokenization.splitting import pretokenize, split_special_tokens
+from cs336_basics.pretokenization.splitter import pretokenize, split_special_tokens
 
 EOT = "<|endoftext|>"
 

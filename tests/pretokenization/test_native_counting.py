@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization import WordCounts, _counting, count_words, reference, splitting
+from cs336_basics.pretokenization import WordCounts, _counting, count_words, reference, splitter
 from cs336_basics.pretokenization.counting import METHODS
 from cs336_basics.pretokenization.word_counts import count_words_native
 
@@ -40,7 +40,7 @@ HOSTILE = (
 def expected_counts(data, special_tokens=(EOT,), pattern="gpt2", errors="replace"):
     """By the reference splitter, from a text that is never cut."""
     counts = Counter()
-    for piece, is_special in splitting.split_special_tokens(
+    for piece, is_special in splitter.split_special_tokens(
         data.decode("utf-8", errors), special_tokens
     ):
         if not is_special:
@@ -357,7 +357,7 @@ def test_what_cannot_be_added():
         WordCounts.from_mapping(SOME, "gpt2") + WordCounts.from_mapping(SOME, "cl100k")
     with pytest.raises(TypeError):
         most + {b"a": 1}
-    expression = splitting.resolve_pattern("gpt2")
+    expression = splitter.resolve_pattern("gpt2")
     named = WordCounts.from_mapping(SOME, "gpt2") + WordCounts.from_mapping(SOME, expression)
     assert named.pattern == "gpt2"
 

@@ -12,7 +12,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization import _scanner, make_unicode_tables, reference, splitting
+from cs336_basics.pretokenization import _scanner, make_unicode_tables, reference, splitter
 
 METHODS = _scanner.methods()
 PATTERNS = ("gpt2", "cl100k")
@@ -167,23 +167,23 @@ def test_whole_corpora(path):
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_pretokenize_uses_the_scanner_and_gives_the_same(pattern):
     text = "".join(PIECES) * 3
-    for name in (pattern, splitting.resolve_pattern(pattern)):
-        assert isinstance(splitting.pretokenize(text, name), _scanner.PreTokens)
-        assert list(splitting.pretokenize(text, name)) == list(reference.pretokenize(text, pattern))
+    for name in (pattern, splitter.resolve_pattern(pattern)):
+        assert isinstance(splitter.pretokenize(text, name), _scanner.PreTokens)
+        assert list(splitter.pretokenize(text, name)) == list(reference.pretokenize(text, pattern))
 
 
 def test_pretokenize_leaves_the_rest_to_regex():
-    assert list(splitting.pretokenize("a bc", r"\w")) == ["a", "b", "c"]
+    assert list(splitter.pretokenize("a bc", r"\w")) == ["a", "b", "c"]
     lone = "a \ud800's"
-    assert list(splitting.pretokenize(lone)) == list(reference.pretokenize(lone))
+    assert list(splitter.pretokenize(lone)) == list(reference.pretokenize(lone))
     with pytest.raises(ValueError, match="matches the empty string"):
-        splitting.pretokenize("a", "b*")
+        splitter.pretokenize("a", "b*")
 
 
 def test_pretokenize_without_the_extension(monkeypatch):
-    monkeypatch.setattr(splitting, "_scanner", None)
-    assert not splitting.has_scanner("gpt2")
-    assert list(splitting.pretokenize("it's so")) == ["it", "'s", " so"]
+    monkeypatch.setattr(splitter, "_scanner", None)
+    assert not splitter.has_scanner("gpt2")
+    assert list(splitter.pretokenize("it's so")) == ["it", "'s", " so"]
 
 
 def test_what_the_scanner_refuses():

@@ -29,7 +29,7 @@ def sanitized(tmp_path_factory):
 def test_memory_and_threads_of_the_encoder(sanitized, tmp_path):
     program = tmp_path / "contract"
     source = FOLDER / "encoder_contract.cpp"
-    include = FOLDER.parents[1] / "cs336_basics" / "tokenizer"
+    include = FOLDER.parents[1] / "cs336_basics" / "native"
     subprocess.run([*sanitized, f"-I{include}", source, "-o", program, "-ldl"], check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

@@ -24,8 +24,8 @@ import cs336_basics
 import cs336_basics.tokenizer.token_files as token_files
 import cs336_basics.tokenizer.tokenizer as tokenizer_module
 from cs336_basics import _progress
-from cs336_basics.pretokenization.inputs import TextPart
-from cs336_basics.pretokenization.splitting import split_special_tokens
+from cs336_basics.pretokenization.readers import TextPart
+from cs336_basics.pretokenization.splitter import split_special_tokens
 from cs336_basics.tokenizer import (
     Tokenizer,
     encode_file,

@@ -338,6 +338,7 @@ def test_hash_follows_what_decides_the_ids_and_nothing_else():
 
 def test_the_tokenizer_does_not_import_torch():
     code = (
-        "import sys, cs336_basics.tokenizer, cs336_basics.encode; sys.exit('torch' in sys.modules)"
+        "import sys, cs336_basics.tokenizer, cs336_basics.commands.encode\n"
+        "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

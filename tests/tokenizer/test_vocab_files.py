@@ -434,7 +434,7 @@ def test_a_missing_file_is_answered_with_the_command_that_makes_it(tmp_path, mis
         Tokenizer.from_directory(directory)
     message = str(caught.value)
     assert str(directory / missing) + " does not exist" in message
-    assert "python -m cs336_basics.train_bpe" in message
+    assert "python -m cs336_basics train-bpe" in message
     assert f"--output {directory}" in message
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
+from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
-from cs336_basics.training.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 from tests.training.test_trainer import CONFIG, TOKENIZER, TRAIN, VALID
 

@@ -18,9 +18,9 @@ import torch
 import torch.distributed as dist
 from safetensors import safe_open
 
-from cs336_basics.training.checkpoint_dir import verify_checkpoint_directory
+from cs336_basics.runs.checkpoint_dir import verify_checkpoint_directory
+from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.distributed import World, join_world
-from cs336_basics.training.run_dir import RunDirectory
 from tests.training.distributed_scenarios import (
     HALF,
     HALF_MUON,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cs336_basics.estimate import measure_steps
+from cs336_basics.commands.estimate import measure_steps
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config import TrainConfig, config_to_yaml
 from cs336_basics.training.memory import LiveBytes, step_memory
@@ -105,7 +105,7 @@ import sys
 import numpy as np
 from cs336_basics.training.config import load_config
 from cs336_basics.training.memory import peak_memory_of_process
-from cs336_basics.training.run_dir import RunDirectory
+from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 from pathlib import Path
 

@@ -18,11 +18,11 @@ from safetensors import safe_open
 import cs336_basics.training.devices as devices
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.runs.checkpoint_dir import load_checkpoint_directory
+from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import cosine_schedule, get_batch, save_checkpoint
-from cs336_basics.training.checkpoint_dir import load_checkpoint_directory
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
-from cs336_basics.training.run_dir import RunDirectory
 from cs336_basics.training.trainer import (
     NonFiniteLossError,
     Trainer,

@@ -1,0 +1,399 @@
+"""BPE_Trainer: what every version of the trainer shares. A version adds one idea, `_learn_merges`.
+
+Byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019): begin with words as
+sequences of single bytes; again and again find the most frequent pair of neighbours and merge it
+everywhere into a new token. The tie rule of CS336: of equally frequent pairs the greatest one
+wins, compared as `(bytes, bytes)`.
+
+Uniqueness: a merge is applied wherever its pair stands, so that equal bytes between the same two
+boundaries are always cut into the same tokens. Two pairs can therefore never make the same bytes,
+whichever pairs are chosen: not with `min_frequency`, `max_token_length` or another tie rule either.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from tqdm import tqdm
+
+from cs336_basics._progress import HiddenBar, progress_bar
+from cs336_basics.pretokenization.counting import count_words
+from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
+from cs336_basics.pretokenization.readers import count_texts
+from cs336_basics.pretokenization.splitter import check_special_tokens
+from cs336_basics.pretokenization.word_counts import WordCounts
+
+Pair = tuple[bytes, bytes]
+
+NUM_BYTES = 256
+_INT64_MAX = 2**63 - 1
+
+TIE_BREAKS = ("lexicographic", "huggingface")
+
+PHASES = ("reading and counting", "counting pairs", "finding the maximum", "updating", "total")
+"""The keys of `BPE_Trainer.timings`, in seconds of wall time."""
+
+
+class BPE_Trainer(ABC):
+    """Learns a byte-level BPE vocabulary from a text file.
+
+    The base class reads, splits and counts, checks what it is given, and builds the vocabulary; a
+    subclass learns the merges. So there are two honest timings, of the merge loop alone and of the
+    whole, and both compare like with like.
+
+    Args:
+        pattern: split pattern, a name in PATTERNS or a regular expression.
+        num_workers: processes that count words, None = one for each core.
+        errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, `"strict"` refuses them.
+        progress: show progress bars on a terminal.
+        min_frequency: pairs with a smaller count are not merged; training stops before the first.
+        max_token_length: in bytes; a pair is not merged where the token would be longer. None: no
+            limit. (Hugging Face's limit of n gives tokens of at most max(2, n - 1) bytes.)
+        tie_break: which of equally frequent pairs is merged first. `"lexicographic"`: the greatest
+            `(bytes, bytes)`, the rule of CS336; `"huggingface"`: the one that `tokenizers` takes.
+        field, column: which field of JSON lines, which column of Parquet has the text.
+
+    Raises:
+        ValueError, TypeError: an option is none of these.
+
+    Attributes:
+        timings: after training, phase -> seconds; the phases are PHASES.
+    """
+
+    name: ClassVar[str]
+    """The key of the class in TRAINERS."""
+
+    def __init__(
+        self,
+        *,
+        pattern: str = "gpt2",
+        num_workers: int | None = None,
+        errors: str = "replace",
+        progress: bool = False,
+        min_frequency: int = 1,
+        max_token_length: int | None = None,
+        tie_break: str = "lexicographic",
+        field: str | None = None,
+        column: str | None = None,
+    ) -> None:
+        resolve_pattern(pattern)
+        _check_limit("min_frequency", min_frequency, 0)
+        if max_token_length is not None:
+            _check_limit("max_token_length", max_token_length, 1)
+        if tie_break not in TIE_BREAKS:
+            raise ValueError(f"tie_break is {tie_break!r}: choose one of {', '.join(TIE_BREAKS)}")
+        self.pattern = pattern
+        self.num_workers = num_workers
+        self.errors = errors
+        self.progress = progress
+        self.min_frequency = min_frequency
+        self.max_token_length = max_token_length
+        self.tie_break = tie_break
+        self.field = field
+        self.column = column
+        self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+        self._bar: tqdm[Any] | HiddenBar | None = None
+
+    def train(
+        self,
+        input_path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        vocab_size: int,
+        special_tokens: Iterable[str],
+    ) -> tuple[dict[int, bytes], list[Pair]]:
+        """Train on one or several files.
+
+        Args:
+            input_path: a file, a pattern such as `"data/*.txt"`, or several of both: UTF-8 text,
+                JSON lines, Parquet, compressed or not; see `count_words` for how they are read.
+            vocab_size: size of the vocabulary: 256 bytes, the special tokens, the merges.
+            special_tokens: cut out of the text first, so that they add nothing to any count and no
+                merge crosses them.
+
+        Returns:
+            vocab: id -> bytes. Ids 0-255 are the bytes, then come the special tokens in the order
+                given, then the merged tokens in the order of the merges. No two are equal.
+            merges: the merged pairs, in order. When no pair is left before `vocab_size` is
+                reached, training stops early, with a warning.
+
+        Raises:
+            ValueError: `vocab_size` has no room for the bytes and special tokens; a special token
+                is empty, repeated, or a single byte; the file is empty or a directory.
+            FileNotFoundError: there is no such file.
+        """
+        tokens = check_request(vocab_size, special_tokens)
+        self._reset_timings()
+        start = time.perf_counter()
+        word_counts = count_words(
+            input_path,
+            tokens,
+            pattern=self.pattern,
+            num_workers=self.num_workers,
+            errors=self.errors,
+            progress=self.progress,
+            field=self.field,
+            column=self.column,
+        )
+        counted = time.perf_counter()
+        self.timings["reading and counting"] = counted - start
+        result = self._train_on(word_counts, vocab_size, tokens)
+        self.timings["total"] = time.perf_counter() - start
+        return result
+
+    def train_from_iterator(
+        self,
+        texts: Iterable[str | bytes],
+        vocab_size: int,
+        special_tokens: Iterable[str],
+    ) -> tuple[dict[int, bytes], list[Pair]]:
+        """Train on texts in memory, such as the rows of a dataset; otherwise as `train`.
+
+        Args:
+            texts: strings or UTF-8 bytes, each a document of its own; read one by one.
+        """
+        tokens = check_request(vocab_size, special_tokens)
+        self._reset_timings()
+        start = time.perf_counter()
+        word_counts = count_texts(texts, tokens, pattern=self.pattern, errors=self.errors)
+        self.timings["reading and counting"] = time.perf_counter() - start
+        result = self._train_on(word_counts, vocab_size, tokens)
+        self.timings["total"] = time.perf_counter() - start
+        return result
+
+    def train_from_counts(
+        self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: Iterable[str] = ()
+    ) -> tuple[dict[int, bytes], list[Pair]]:
+        """Train on words that are counted already; otherwise as `train`.
+
+        Args:
+            word_counts: pre-token (bytes) -> number of occurrences, at least zero.
+
+        Raises:
+            ValueError: as `train`; counts made with another pattern or other special tokens than
+                those asked for (a WordCounts remembers them); a negative count; counts that
+                together do not fit 64 bits; a special token that was not cut out of the words, so
+                that the merges make it once more.
+            TypeError: a word that is not bytes, a count that is not an int.
+        """
+        tokens = check_request(vocab_size, special_tokens)
+        if isinstance(word_counts, WordCounts):
+            word_counts.check_made_with(self.pattern, tokens)
+        self._reset_timings()
+        start = time.perf_counter()
+        result = self._train_on(word_counts, vocab_size, tokens)
+        self.timings["total"] = time.perf_counter() - start
+        return result
+
+    @abstractmethod
+    def _learn_merges(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
+        """Return up to `num_merges` merges, fewer only if no pair is left.
+
+        Args:
+            words: distinct words of at least two bytes.
+            counts: their numbers of occurrences, all positive; Σ count·length fits 63 bits.
+            num_merges: how many merges to learn.
+
+        A version adds its seconds to `self.timings` under the names in PHASES, calls
+        `self._advance(n)` after every n merges, and obeys the three options of the merge loop:
+        `min_frequency`, `max_token_length` (see `_pairs`) and `tie_break` (see `TieBreak`).
+        """
+
+    def _learn_merges_from(self, word_counts: Mapping[bytes, int], num_merges: int) -> list[Pair]:
+        """Check the counted words and learn merges; for versions that do not need lists of them."""
+        words, counts = _check_counts(word_counts)
+        return self._learn_merges(words, counts, num_merges)
+
+    def _pairs(self, symbols: tuple[bytes, ...]) -> Iterable[Pair]:
+        """Return the pairs of neighbours that may be merged."""
+        if self.max_token_length is None:
+            return pairwise(symbols)
+        limit = self.max_token_length
+        return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
+
+    def _train_on(
+        self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: list[str]
+    ) -> tuple[dict[int, bytes], list[Pair]]:
+        num_merges = vocab_size - NUM_BYTES - len(special_tokens)
+        if not len(word_counts) and num_merges:
+            warnings.warn(
+                f"no pair was left after 0 of {num_merges:,} merges: the pattern {self.pattern!r} "
+                f"found no word in the text (the named patterns are {', '.join(PATTERNS)})",
+                stacklevel=3,
+            )
+            return build_vocab(special_tokens, []), []
+        with progress_bar(
+            self.progress, total=num_merges, unit=" merges", desc="learning merges"
+        ) as bar:
+            self._bar = bar
+            merges = self._learn_merges_from(word_counts, num_merges)
+        self._bar = None
+        _check_unique(special_tokens, merges)
+        if len(merges) < num_merges:
+            warnings.warn(
+                f"no pair was left after {len(merges):,} of {num_merges:,} merges (min_frequency="
+                f"{self.min_frequency}, max_token_length={self.max_token_length}): the vocabulary "
+                f"has {vocab_size - num_merges + len(merges):,} tokens instead of {vocab_size:,}; "
+                "a larger text would fill it",
+                stacklevel=3,
+            )
+        return build_vocab(special_tokens, merges), merges
+
+    def _advance(self, num_merges: int) -> None:
+        if self._bar is not None:
+            self._bar.update(num_merges)
+
+    def _reset_timings(self) -> None:
+        self.timings = dict.fromkeys(PHASES, 0.0)
+
+
+class TieBreak:
+    """Tells which of equally frequent pairs is merged first: the one with the greatest `key`.
+
+    `"lexicographic"` takes the greatest (left bytes, right bytes). `"huggingface"` takes the
+    smallest (left id, right id), ids as `tokenizers` numbers them when its ByteLevel alphabet is
+    the initial one: first the bytes, in the order of `huggingface_byte_ranks`, then the merges.
+
+    Args:
+        name: one of TIE_BREAKS.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._id: dict[bytes, int] | None = None
+        if name == "huggingface":
+            self._id = {bytes([byte]): id for byte, id in enumerate(huggingface_byte_ranks())}
+
+    def key(self, pair: Pair) -> tuple[Any, Any]:
+        """Return what to compare."""
+        if self._id is None:
+            return pair
+        return -self._id[pair[0]], -self._id[pair[1]]
+
+    def add(self, pair: Pair) -> None:
+        """Take note of a merge."""
+        if self._id is not None:
+            self._id[pair[0] + pair[1]] = len(self._id)
+
+
+def huggingface_byte_ranks() -> list[int]:
+    """Return for each byte its place in the sorted byte alphabet of GPT-2 (Radford et al. 2019).
+
+    There, printable characters of Latin-1 stand for their own byte, and the other bytes, in order,
+    for the characters from U+0100 on.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = sorted(set(range(NUM_BYTES)) - set(printable))
+    ranks = dict(zip(printable + others, range(NUM_BYTES), strict=True))
+    return [ranks[byte] for byte in range(NUM_BYTES)]
+
+
+def build_vocab(special_tokens: Iterable[str], merges: Iterable[Pair]) -> dict[int, bytes]:
+    """Return the vocabulary: the 256 bytes, the special tokens, the merges in order."""
+    tokens = [bytes([byte]) for byte in range(NUM_BYTES)]
+    tokens.extend(token.encode() for token in special_tokens)
+    tokens.extend(left + right for left, right in merges)
+    return dict(enumerate(tokens))
+
+
+def merge_pair(symbols: tuple[bytes, ...], pair: Pair) -> tuple[bytes, ...]:
+    """Merge every occurrence of a pair in a word, from left to right.
+
+    >>> merge_pair((b"a", b"a", b"a"), (b"a", b"a"))
+    (b'aa', b'a')
+    """
+    merged: list[bytes] = []
+    i = 0
+    while i < len(symbols):
+        if symbols[i : i + 2] == pair:
+            merged.append(pair[0] + pair[1])
+            i += 2
+        else:
+            merged.append(symbols[i])
+            i += 1
+    return tuple(merged)
+
+
+def split_bytes(word: bytes) -> tuple[bytes, ...]:
+    """Return a word as a tuple of single bytes, the state in which training begins."""
+    return tuple(bytes([byte]) for byte in word)
+
+
+def check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
+    """Return the special tokens as a list, after checking that the vocabulary has room for them.
+
+    Raises:
+        ValueError, TypeError: see `BPE_Trainer.train`.
+    """
+    tokens = check_special_tokens(special_tokens)
+    for token in tokens:
+        if len(token.encode()) == 1:
+            raise ValueError(
+                f"special token {token!r} is a single byte, which every vocabulary holds already: "
+                "two ids would stand for the same bytes; choose a longer one"
+            )
+    if isinstance(vocab_size, bool) or not isinstance(vocab_size, (int, np.integer)):
+        raise TypeError(f"vocab_size is {vocab_size!r}: it must be an int")
+    smallest = NUM_BYTES + len(tokens)
+    if vocab_size < smallest:
+        raise ValueError(
+            f"vocab_size is {vocab_size}: it must be at least {smallest}, for {NUM_BYTES} bytes "
+            f"and {len(tokens)} special tokens"
+        )
+    return tokens
+
+
+def _check_limit(name: str, value: int, smallest: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} is {value!r}: it must be an int")
+    if value < smallest:
+        raise ValueError(f"{name} is {value}: it must be at least {smallest}")
+
+
+def _check_unique(special_tokens: list[str], merges: list[Pair]) -> None:
+    """Refuse merges that make a special token.
+
+    This cannot happen where the special tokens were cut out of the text before it was counted.
+    """
+    special = {token.encode(): token for token in special_tokens}
+    for left, right in merges:
+        if left + right in special:
+            raise ValueError(
+                f"the words hold the special token {special[left + right]!r}, and merging made it "
+                "once more: two ids would stand for the same bytes; count the words with the same "
+                "special_tokens"
+            )
+
+
+def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[int]]:
+    """Return the words that can hold a pair, and their counts."""
+    words: list[bytes] = []
+    counts: list[int] = []
+    total = 0
+    for word, count in word_counts.items():
+        if not isinstance(word, bytes):
+            raise TypeError(f"word {word!r} is a {type(word).__name__}, not bytes")
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
+            raise TypeError(f"the count of word {word!r} is {count!r}: it must be an int")
+        count = int(count)  # a NumPy integer would overflow silently
+        if count < 0:
+            raise ValueError(f"the count of word {word!r} is {count}: it must not be negative")
+        total += count * len(word)
+        if count and len(word) > 1:
+            words.append(word)
+            counts.append(count)
+    check_total(total)
+    return words, counts
+
+
+def check_total(num_bytes: int) -> None:
+    """Refuse words that have more bytes, counted with repetition, than 64 bits can hold."""
+    if num_bytes > _INT64_MAX:
+        raise ValueError(
+            f"the words have {num_bytes:,} bytes, counted with repetition: more than 64 bits can "
+            "hold; divide all counts by a common factor"
+        )

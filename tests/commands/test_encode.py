@@ -1,0 +1,122 @@
+"""python -m cs336_basics encode: what it prints, and one line for each mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cs336_basics.commands.encode import main
+from cs336_basics.tokenizer import load_document_starts, load_token_file
+from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
+
+
+@pytest.fixture
+def files(tmp_path):
+    small_tokenizer().save(tmp_path / "tokenizer")
+    (tmp_path / "text.txt").write_text(TRAINING_TEXT, encoding="utf-8", newline="")
+    return tmp_path
+
+
+def arguments(files, **changes) -> list[str]:
+    options = {
+        "tokenizer": files / "tokenizer",
+        "input": files / "text.txt",
+        "output": files / "text.npy",
+        "num-workers": 1,
+        **changes,
+    }
+    return [part for name, value in options.items() for part in (f"--{name}", str(value))]
+
+
+def test_a_file_is_encoded_and_described(files):
+    command = [sys.executable, "-m", "cs336_basics", "encode", *arguments(files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    tokens = load_token_file(files / "text.npy")
+    assert tokens.tolist() == small_tokenizer().encode(TRAINING_TEXT)
+    lines = {line.split("  ")[0]: line.split()[-1] for line in done.stdout.splitlines()}
+    assert f"{len(tokens):,} (uint16)" in done.stdout
+    assert float(lines["bytes per token"]) == pytest.approx(
+        len(TRAINING_TEXT.encode()) / len(tokens), abs=1e-3
+    )
+    assert "MB/s" in done.stdout
+    assert lines["written to"] == str(files / "text.npy")
+
+
+def test_files_of_several_kinds(files, capsys):
+    rows = ["the cat", "", "ate"]
+    (files / "rows.jsonl").write_text("".join(json.dumps({"body": row}) + "\n" for row in rows))
+    command = arguments(files, input=files / "te*.txt")
+    command[command.index("--output") : 0] = [str(files / "rows.jsonl")]
+    more = ["--field", "body", "--document-starts", "--end-of-document", END]
+    assert main([*command, *more]) == 0
+    tokens = load_token_file(files / "text.npy")
+    encode = small_tokenizer().encode
+    assert tokens.tolist() == encode(TRAINING_TEXT + END + "the cat" + END + "ate" + END)
+    starts = load_document_starts(files / "text.npy")
+    assert starts.tolist() == [
+        0,
+        len(encode(TRAINING_TEXT)) + 1,
+        len(tokens)
+        - 2
+        - (len(encode("the cat")) + len(encode("ate")))
+        + len(encode("the cat"))
+        + 1,
+    ]
+    assert "documents        3\n" in capsys.readouterr().out
+
+
+def test_a_row_without_the_field_is_one_line(files, capsys):
+    (files / "rows.jsonl").write_text('{"text": "a"}\n{}\n')
+    assert main([*arguments(files, input=files / "rows.jsonl"), "--field", "text"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "rows.jsonl, the line at byte 14: no field 'text'" in printed
+    assert sorted(path.name for path in files.iterdir()) == ["rows.jsonl", "text.txt", "tokenizer"]
+
+
+def test_overwrite_must_be_said(files, capsys):
+    assert main(arguments(files)) == 0
+    assert main(arguments(files)) == 1
+    assert "--overwrite" in capsys.readouterr().err
+    assert main([*arguments(files), "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tokenizer": "nowhere"}, "nowhere does not exist"),
+        ({"input": "nowhere.txt"}, "'nowhere.txt' does not exist"),
+        ({"output": "a.bin"}, "a.bin does not end in .npy"),
+        ({"num-workers": 0}, "num_workers is 0"),
+        ({"input": "no*.txt"}, "no file matches the pattern 'no*.txt'"),
+        ({"end-of-document": "<s>"}, "'<s>' is not a special token"),
+    ],
+)
+def test_a_mistake_is_answered_in_one_line(files, capsys, changes, message):
+    assert main(arguments(files, **changes)) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: ")
+    assert printed.err.count("\n") == 1
+    assert message in printed.err
+
+
+def test_strict_refuses_what_is_not_utf8(files, capsys):
+    (files / "text.txt").write_bytes(b"the \xff")
+    assert main([*arguments(files), "--errors", "strict"]) == 1
+    assert "byte 0xff at offset 4" in capsys.readouterr().err
+    assert main(arguments(files)) == 0
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["--tokenizer", "x"], ["--errors", "ignore"], ["--num-workers", "two"]]
+)
+def test_a_wrong_command_line_exits_with_2(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(command)
+    assert caught.value.code == 2
+    assert "usage:" in capsys.readouterr().err

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import cs336_basics.commands.generate as generate_module
+from cs336_basics.commands.generate import main
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.training import AdamW, save_checkpoint
+from cs336_basics.training.config import TrainConfig, config_to_yaml
+
+MODEL = ModelConfig(
+    vocab_size=257, context_length=16, d_model=16, num_layers=1, num_heads=2, d_ff=32
+)
+BYTES = {byte: bytes([byte]) for byte in range(256)}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run directory with an untrained model over bytes; checkpoints of steps 1 and 2 differ."""
+    run = RunDirectory(tmp_path / "run")
+    run.checkpoints.mkdir(parents=True)
+    run.config.write_text(config_to_yaml(TrainConfig(model=MODEL)))
+    Tokenizer({**BYTES, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save(run.tokenizer)
+    for step in (1, 2):
+        torch.manual_seed(step)
+        model = TransformerLM(MODEL)
+        save_checkpoint(model, AdamW(model.parameters()), step, run.checkpoint(step))
+    return run
+
+
+def text_of(capsys, run, *words):
+    assert main(["--run", str(run.path), "--max-new-tokens", "30", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_continues_the_prompt(run, capsys):
+    text = text_of(capsys, run, "--prompt", "Once")
+    assert text.startswith("Once")
+    assert len(text) > len("Once\n")
+
+
+def test_an_empty_prompt_starts_at_the_beginning_of_a_document(run, capsys):
+    started_there = text_of(capsys, run, "--prompt", "<|endoftext|>", "--temperature", "0")
+    assert "<|endoftext|>" + text_of(capsys, run, "--temperature", "0") == started_there
+
+
+def test_the_seed_decides_the_text(run, capsys):
+    texts = [text_of(capsys, run, "--seed", seed) for seed in ("1", "1", "2")]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_the_newest_checkpoint_is_used_unless_another_is_named(run, capsys):
+    default = text_of(capsys, run)
+    assert text_of(capsys, run, "--checkpoint", str(run.checkpoint(2))) == default
+    assert text_of(capsys, run, "--checkpoint", str(run.checkpoint(1))) != default
+
+
+def test_streams_whole_characters_only(run, monkeypatch):
+    ids = list("€ 雪 🦔 naïve".encode())
+    monkeypatch.setattr(generate_module, "generate", lambda *_, **__: iter(ids))
+    pieces = []
+
+    class Terminal(io.StringIO):
+        def write(self, text):
+            pieces.append(text)
+            return len(text)
+
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert main(["--run", str(run.path)]) == 0
+    assert "".join(pieces) == "€ 雪 🦔 naïve\n"
+    assert "�" not in "".join(pieces)
+    assert [piece for piece in pieces if piece.strip()] == list("€雪🦔naïve")
+
+
+def test_a_text_that_ends_inside_a_character_shows_it(run, monkeypatch, capsys):
+    monkeypatch.setattr(generate_module, "generate", lambda *_, **__: iter("ab€".encode()[:-1]))
+    assert text_of(capsys, run) == "ab�\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--temperature", "-1"], "temperature"),
+        (["--top-p", "0"], "top_p"),
+        (["--max-new-tokens", "-5"], "max_new_tokens"),
+        (["--num-workers", "0"], "num-workers"),
+        (["--seed", str(2**70)], "seed"),
+        (["--device", "abacus"], "abacus"),
+        (["--checkpoint", "nothing.pt"], "nothing.pt"),
+        (["--top-k", "0"], "top_k"),
+        (["--min-p", "2"], "min_p"),
+        (["--repetition-penalty", "0"], "repetition_penalty"),
+        (["--stop", ""], "stop string is empty"),
+        (["--prompt", "a\ud800"], "surrogate"),
+    ],
+)
+def test_what_cannot_be_used_is_named_on_one_line(run, capsys, words, named):
+    assert main(["--run", str(run.path), *words]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert named in error
+
+
+def test_the_cache_changes_nothing(run, capsys):
+    assert text_of(capsys, run) == text_of(capsys, run, "--no-cache")
+
+
+def test_stops_before_a_text(run, capsys):
+    whole = text_of(capsys, run, "--temperature", "0", "--prompt", "Once")
+    inside = whole[8:10]
+    text = text_of(capsys, run, "--temperature", "0", "--prompt", "Once", "--stop", inside)
+    assert text == whole[: whole.index(inside, 4)] + "\n"
+
+
+def answers(monkeypatch, *lines):
+    """Let `input` give these lines, or raise them."""
+    left = iter(lines)
+
+    def ask(_prompt):
+        line = next(left, EOFError())
+        if isinstance(line, BaseException):
+            raise line
+        return line
+
+    monkeypatch.setattr("builtins.input", ask)
+
+
+def test_interactive_continues_each_line(run, capsys, monkeypatch):
+    answers(monkeypatch, "Once", "", "Once")
+    first, empty, second = text_of(capsys, run, "--interactive", "--max-new-tokens", "3")[
+        :-1
+    ].split("\n")  # this model writes no line break within three tokens
+    assert first.startswith("Once")
+    assert second.startswith("Once")
+    assert first != second  # the generator goes on
+    assert not empty.startswith("Once")
+
+
+def test_interactive_survives_a_bad_prompt_and_a_stopped_text(run, capsys, monkeypatch):
+    calls = []
+
+    def interrupted(*arguments, **options):
+        calls.append(arguments)
+        yield ord("x")
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(generate_module, "generate", interrupted)
+    answers(monkeypatch, "one ", "bad \ud800", "two ")
+    assert main(["--run", str(run.path), "--interactive"]) == 0
+    out, error = capsys.readouterr()
+    assert out == "one x\ntwo x\n"
+    assert "surrogate" in error
+
+
+def test_interactive_survives_bytes_that_are_not_utf_8(run, capsys, monkeypatch):
+    prompts = io.TextIOWrapper(io.BytesIO(b"one\ncaf\xe9\ntwo\n"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", prompts)
+    assert main(["--run", str(run.path), "--interactive", "--max-new-tokens", "0"]) == 0
+    out, error = capsys.readouterr()
+    assert out == "one\ntwo\n"
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+
+
+def test_interactive_without_an_input_ends(run, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["--run", str(run.path), "--interactive"]) == 0
+
+
+def test_interactive_ends_at_ctrl_c_between_texts(run, capsys, monkeypatch):
+    answers(monkeypatch, KeyboardInterrupt())
+    assert main(["--run", str(run.path), "--interactive"]) == 130
+
+
+def test_a_directory_without_a_run_is_named(tmp_path, capsys):
+    assert main(["--run", str(tmp_path / "none")]) == 2
+    assert "none is not a run directory" in capsys.readouterr().err
+
+
+def test_a_run_without_a_checkpoint_is_named(run, capsys):
+    for step in (1, 2):
+        run.checkpoint(step).unlink()
+    assert main(["--run", str(run.path)]) == 2
+    assert "no checkpoint" in capsys.readouterr().err
+
+
+def test_a_damaged_checkpoint_is_named(run, capsys):
+    run.checkpoint(2).write_bytes(run.checkpoint(2).read_bytes()[:5000])
+    assert main(["--run", str(run.path)]) == 2
+    assert "step_00000002" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_another_model_is_named(run, capsys):
+    model = TransformerLM(ModelConfig(257, 16, 32, 1, 2, 32))
+    save_checkpoint(model, AdamW(model.parameters()), 3, run.checkpoint(3))
+    assert main(["--run", str(run.path)]) == 2
+    error = capsys.readouterr().err
+    assert "step_00000003 does not fit" in error
+    assert error.count("\n") == 1
+
+
+def test_a_prompt_with_a_byte_that_the_vocabulary_lacks_is_named(run, capsys):
+    vocab = {byte: token for byte, token in BYTES.items() if byte != ord("Q")}
+    Tokenizer({**vocab, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save(run.tokenizer)
+    assert main(["--run", str(run.path), "--prompt", "A Q"]) == 2
+    assert "Q" in capsys.readouterr().err
+
+
+def test_as_a_process(run):
+    root = str(Path(__file__).resolve().parents[2])
+    words = ["--run", str(run.path), "--prompt", "Once", "--max-new-tokens", "3"]
+    done = subprocess.run(
+        [sys.executable, "-m", "cs336_basics", "generate", *words],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(b"Once")

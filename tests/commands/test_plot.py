@@ -1,0 +1,209 @@
+"""`python -m cs336_basics plot` and `python -m cs336_basics estimate`."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+
+import pytest
+
+from cs336_basics._files import printable_path
+from cs336_basics.commands import estimate, plot
+from cs336_basics.runs.run_dir import RunDirectory
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, slope in (("plain", 0.1), ("fast", 0.2)):
+        run = RunDirectory(tmp_path / name)
+        run.create()
+        for step in range(1, 11):
+            row = {"step": step, "tokens": 64 * step, "train_loss": 5 - slope * step}
+            run.append_metrics(row, {"seconds": step / slope})
+            if step % 5 == 0:
+                row = {"step": step, "tokens": 64 * step, "val_loss": 5.5 - slope * step}
+                run.append_metrics(row, {"seconds": step / slope})
+    return tmp_path
+
+
+@pytest.mark.parametrize("x", [[], ["--x", "step"], ["--x", "tokens"], ["--x", "seconds"]])
+def test_draws_runs_over_each_other(runs, capsys, x):
+    assert plot.main(["plain", "fast", "--output", "both.png", "--ymax", "6", *x]) == 0
+    assert (runs / "both.png").read_bytes().startswith(b"\x89PNG")
+    out = capsys.readouterr().out
+    assert "4.5000" in out  # best of plain
+    assert "3.5000" in out
+    assert "both.png" in out
+
+
+def test_each_panel_has_the_curves_by_its_own_axis(runs, monkeypatch):
+    drawn = []
+    from matplotlib.axes import Axes
+
+    real = Axes.plot
+
+    def note(axes, xs, ys, **style):
+        drawn.append((list(xs), list(ys)))
+        return real(axes, xs, ys, **style)
+
+    monkeypatch.setattr(Axes, "plot", note)
+    assert plot.main(["plain", "fast"]) == 0
+    assert len(drawn) == 3 * 2 * 2
+    assert drawn[1] == ([5, 10], [5.0, 4.5])
+    assert drawn[5] == ([320, 640], [5.0, 4.5])
+    assert drawn[9] == ([50.0, 100.0], [5.0, 4.5])
+    assert drawn[11] == ([25.0, 50.0], [4.5, 3.5])
+
+
+@pytest.fixture
+def legends(monkeypatch):
+    """The texts in the legend of each picture that is drawn."""
+    from matplotlib.figure import Figure
+
+    found = []
+    real = Figure.savefig
+
+    def note(figure, *arguments, **options):
+        real(figure, *arguments, **options)
+        found.append([text.get_text() for text in figure.axes[0].get_legend().get_texts()])
+
+    monkeypatch.setattr(Figure, "savefig", note)
+    return found
+
+
+# A formula that is none, what keeps a line out of a legend, a byte that is no UTF-8.
+STRANGE_NAMES = ("run_${RATE}_${SEED}", "_draft", os.fsdecode(b"caf\xe9"))
+
+
+@pytest.mark.parametrize("name", STRANGE_NAMES)
+def test_a_run_may_have_any_name(runs, capsys, legends, name):
+    (runs / "plain").rename(runs / name)
+    RunDirectory(name).plot_losses()
+    assert plot.main([name, "fast"]) == 0
+    shown = legends[1][0].strip().replace(r"\$", "$")
+    assert shown == printable_path(name)
+    assert legends[1][1] == "fast"
+
+
+def test_runs_of_one_name_are_told_apart_by_their_paths(runs, capsys, legends, monkeypatch):
+    (runs / "new").mkdir()
+    (runs / "fast").rename(runs / "new" / "plain")
+    assert plot.main(["plain", "new/plain"]) == 0
+    assert legends == [["plain", "new/plain"]]
+    assert "new/plain" in capsys.readouterr().out
+    monkeypatch.chdir("plain")
+    assert plot.main(["."]) == 0
+    assert legends[1] == ["plain"]
+
+
+def test_a_run_that_was_not_evaluated_yet_has_its_name_in_the_legend(runs, legends):
+    metrics = runs / "plain" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().splitlines(keepends=True)[0])
+    assert plot.main(["plain", "fast"]) == 0
+    assert legends == [["plain", "fast"]]
+
+
+def test_a_terminal_that_knows_ascii_only_shows_the_table(runs, monkeypatch):
+    (runs / "plain").rename(runs / "größe")
+    output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", output)
+    assert plot.main(["größe"]) == 0
+    assert b"\ngr??e " in output.buffer.getvalue()
+
+
+@pytest.mark.parametrize(("ymax", "bottom"), [(6.0, 2.85), (5.5, 2.875), (2.0, None)])
+def test_ymax_leaves_a_margin_of_what_is_shown(runs, monkeypatch, ymax, bottom):
+    from matplotlib.figure import Figure
+
+    limits = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: limits.append(figure.axes[0]))
+    assert plot.main(["plain", "fast", "--ymax", str(ymax)]) == 0
+    assert limits[0].get_ylim()[1] == ymax
+    if bottom is not None:  # the lowest loss is 3.0
+        assert limits[0].get_ylim()[0] == pytest.approx(bottom)
+
+
+def test_a_run_without_times_is_drawn_by_steps(runs):
+    (runs / "plain" / "timings.jsonl").unlink()
+    assert plot.main(["plain"]) == 0
+
+
+@pytest.mark.parametrize("make", ["nothing", "directory", "empty"])
+def test_what_cannot_be_drawn_is_named(runs, capsys, make):
+    if make != "nothing":
+        (runs / "other").mkdir()
+    if make == "empty":
+        (runs / "other" / "metrics.jsonl").write_text("")
+    assert plot.main(["plain", "other"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert "other" in error
+    assert not (runs / "runs.png").exists()
+
+
+# estimate
+
+
+def test_estimate_prints_what_a_run_takes(capsys):
+    words = [
+        "--config",
+        "sample",
+        "--device",
+        "cpu",
+        "--batch-size",
+        "2",
+        "--model.num-layers",
+        "1",
+    ]
+    assert estimate.main(words) == 0
+    out = capsys.readouterr().out
+    rows = dict(line.split(None, 1) for line in out.splitlines() if line.split(None, 1)[1:])
+    config = {"vocab": 2000, "d": 128, "ff": 384}
+    matrices = 4 * config["d"] ** 2 + 3 * config["d"] * config["ff"]
+    parameters = 2 * config["vocab"] * config["d"] + matrices + 3 * config["d"]
+    assert rows["parameters"] == f"{parameters:,}"
+    flops = 6 * (matrices + config["vocab"] * config["d"]) + 12 * config["d"] * 256
+    assert f"FLOPs per token         {flops:,}" in out
+    assert f"gradients               {4 * parameters / 1e6:,.0f} MB" in out
+    assert "tensors at the peak" in out
+    assert "(measured)" in rows["peak"]
+    assert "about" in rows["time"]
+
+
+def test_estimate_of_the_fast_path_says_what_it_chose(capsys):
+    assert (
+        estimate.main(
+            ["--config", "tinystories", "--device", "cpu", "--fast", "auto", "--no-measure"]
+        )
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert "fast: precision" in out
+    assert "22,696,448" in out
+
+
+@pytest.mark.parametrize("words", [["--max-stpes", "3"], ["--device", "cuda:77"]])
+def test_estimate_names_what_cannot_be_used(capsys, words):
+    assert estimate.main(words) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_estimate_ends_at_ctrl_c(capsys, monkeypatch):
+    def interrupted(_config):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(estimate, "measure_steps", interrupted)
+    assert estimate.main(["--device", "cpu"]) == 130
+    out, error = capsys.readouterr()
+    assert "FLOPs of the run" in out
+    assert error == "stopped before the steps were measured\n"
+
+
+def test_metrics_and_timings_are_lines_of_json(runs):
+    run = RunDirectory(runs / "plain")
+    assert len(run.metrics.read_text().splitlines()) == 12
+    for line in run.metrics.read_text().splitlines():
+        assert "seconds" not in json.loads(line)

@@ -1,0 +1,196 @@
+"""`python -m cs336_basics train-bpe`: the files it writes, the words it says."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cs336_basics import TRAINERS, Tokenizer, train_bpe
+from cs336_basics.commands.train_bpe import main
+
+ROOT = Path(__file__).parents[2]
+EOT = "<|endoftext|>"
+TEXT = f"the cat sat on the mat. the dog saw the cat!{EOT}\nthen they sat together. é好\n" * 40
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8", newline="")
+    return path
+
+
+def arguments(text_file, output, *more):
+    return ["--input", str(text_file), "--output", str(output), "--vocab-size", "280",
+            "--special-token", EOT, "--num-workers", "1", *more]  # fmt: skip
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_writes_what_the_function_returns(trainer, text_file, tmp_path, capsys):
+    output = tmp_path / "tokenizer"
+    assert main(arguments(text_file, output, "--trainer", trainer)) == 0
+    vocab, merges = train_bpe(text_file, 280, [EOT], trainer="naive")
+    tokenizer = Tokenizer.from_directory(output)
+    assert tokenizer.vocab == vocab
+    assert tokenizer.merges == merges
+    assert tokenizer.special_tokens == [EOT]
+    assert Tokenizer.from_files(output / "vocab.json", output / "merges.txt").vocab == vocab
+    printed = capsys.readouterr().out
+    assert all(phase in printed for phase in ("reading and counting", "updating", "total"))
+    assert f"trainer: {trainer}" in printed
+
+
+def test_metadata(text_file, tmp_path):
+    output = tmp_path / "tokenizer"
+    assert main(arguments(text_file, output, "--pattern", "cl100k")) == 0
+    metadata = json.loads((output / "metadata.json").read_text())
+    data = text_file.read_bytes()
+    assert metadata["pattern"] == "cl100k"
+    assert metadata["special_tokens"] == [EOT]
+    (corpus,) = metadata["corpus"]
+    assert corpus["num_bytes"] == len(data)
+    assert corpus["sha256"] == hashlib.sha256(data).hexdigest()
+    assert float(metadata["unicode_version"]) >= 14
+    assert metadata["library_version"]
+    assert Tokenizer.from_directory(output).pattern == "cl100k"
+
+
+def test_a_vocabulary_that_is_there_is_kept(text_file, tmp_path, capsys):
+    output = tmp_path / "tokenizer"
+    assert main(arguments(text_file, output)) == 0
+    before = (output / "merges.txt").read_bytes()
+    assert main([*arguments(text_file, output), "--vocab-size", "270"]) == 1
+    assert "--overwrite" in capsys.readouterr().err
+    assert (output / "merges.txt").read_bytes() == before
+    assert main([*arguments(text_file, output), "--vocab-size", "270", "--overwrite"]) == 0
+    assert (output / "merges.txt").read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--vocab-size", "100"], "vocab_size is 100"),
+        (["--input", "missing.txt"], "missing.txt"),
+        (["--special-token", EOT], "given twice"),
+        (["--pattern", "("], "pattern '('"),
+        (["--num-workers", "0"], "num_workers is 0"),
+    ],
+)
+def test_errors_are_one_sentence_and_write_nothing(text_file, tmp_path, capsys, more, message):
+    output = tmp_path / "tokenizer"
+    assert main(arguments(text_file, output, *more)) == 1
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("train_bpe: error: ")
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert not output.exists()
+
+
+def test_as_a_module(text_file, tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-m", "cs336_basics", "train-bpe",
+         *arguments(text_file, tmp_path / "tokenizer")],
+        capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "280 tokens" in run.stdout
+
+
+def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, capsys):
+    assert main([*arguments(text_file, tmp_path / "tokenizer"), "--vocab-size", "5000"]) == 0
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("train_bpe: warning: no pair was left after ")
+    assert len(error.splitlines()) == 1
+
+
+def test_several_files_and_json_lines(text_file, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"body": TEXT}) + "\n")
+    more = [str(text_file), str(rows), "--field", "body"]
+    assert main([*arguments(text_file, tmp_path / "both"), "--input", *more]) == 0
+    doubled = tmp_path / "doubled.txt"
+    doubled.write_text(TEXT + EOT + TEXT, encoding="utf-8", newline="")
+    expected = train_bpe(doubled, 280, [EOT], trainer="naive")[1]
+    assert Tokenizer.from_directory(tmp_path / "both").merges == expected
+    metadata = json.loads((tmp_path / "both" / "metadata.json").read_text())
+    assert [Path(part["path"]).name for part in metadata["corpus"]] == ["text.txt", "rows.jsonl"]
+
+
+def test_counts_are_saved_and_added_up(text_file, tmp_path):
+    counts = str(tmp_path / "counts.npz")
+    assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", counts]) == 0
+    assert main([*arguments(text_file, tmp_path / "two"), "--counts", counts]) == 0
+    only = ["--output", str(tmp_path / "three"), "--vocab-size", "280", "--special-token", EOT]
+    assert main([*only, "--counts", counts]) == 0
+    one, two, three = (
+        Tokenizer.from_directory(tmp_path / name).merges for name in ("one", "two", "three")
+    )
+    # The same text twice has the same merges.
+    assert one == two == three == train_bpe(text_file, 280, [EOT], trainer="naive")[1]
+
+
+def test_options_of_the_merge_loop(text_file, tmp_path):
+    more = ["--max-token-length", "3", "--min-frequency", "50", "--tie-break", "huggingface"]
+    assert main([*arguments(text_file, tmp_path / "out"), *more]) == 0
+    options = {"max_token_length": 3, "min_frequency": 50, "tie_break": "huggingface"}
+    with pytest.warns(UserWarning, match="no pair was left"):
+        expected = train_bpe(text_file, 280, [EOT], trainer="naive", **options)[1]
+    assert Tokenizer.from_directory(tmp_path / "out").merges == expected
+    assert all(len(a + b) <= 3 for a, b in expected)
+
+
+def test_nothing_to_train_on(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--output", str(tmp_path / "out"), "--vocab-size", "280"])
+    assert "give --input, --counts, or both" in capsys.readouterr().err
+
+
+def test_counts_are_used_as_they_were_made(text_file, tmp_path, capsys):
+    counts = str(tmp_path / "counts.npz")
+    first = ["--pattern", "cl100k", "--save-counts", counts]
+    assert main([*arguments(text_file, tmp_path / "one"), *first]) == 0
+    only = ["--output", str(tmp_path / "two"), "--vocab-size", "280", "--counts", counts]
+    assert main([*only, "--special-token", EOT]) == 1
+    assert "counted with the pattern 'cl100k', not 'gpt2'" in capsys.readouterr().err
+    assert main([*only, "--pattern", "cl100k"]) == 1
+    assert "with the special tokens ['<|endoftext|>'] cut out, not []" in capsys.readouterr().err
+    assert main([*only, "--pattern", "cl100k", "--special-token", EOT]) == 0
+
+
+def test_what_cannot_be_written_fails_before_training(text_file, tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").write_text("a file, not a directory")
+    monkeypatch.setattr("cs336_basics.bpe.base.BPE_Trainer.train", pytest.fail)
+    # The module is not the attribute of its name, which is the function.
+    assert main(arguments(text_file, tmp_path / "file" / "tokenizer")) == 1
+    assert main(arguments(text_file, tmp_path / "file")) == 1
+    assert "names a directory" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
+def test_a_file_name_that_is_not_unicode(text_file, tmp_path):
+    name = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt")
+    Path(name).write_bytes(text_file.read_bytes())
+    assert main(arguments(name, tmp_path / "tokenizer")) == 0
+    metadata = json.loads((tmp_path / "tokenizer" / "metadata.json").read_text())
+    assert metadata["corpus"][0]["path"].endswith("caf\\xe9.txt")
+
+
+def test_a_pipe_is_not_called_empty(tmp_path, capsys):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert main(arguments(fifo, tmp_path / "tokenizer")) == 1
+    assert "is a pipe or a device" in capsys.readouterr().err
+
+
+def test_a_very_large_file_is_recorded_without_its_hash(tmp_path):
+    from cs336_basics.commands.train_bpe import MOST_HASHED, describe_corpus
+
+    path = tmp_path / "large.txt"
+    with open(path, "wb") as file:
+        file.truncate(MOST_HASHED + 1)  # a hole, not on the disk
+    (corpus,) = describe_corpus([str(path)])
+    assert (corpus["num_bytes"], corpus["sha256"]) == (MOST_HASHED + 1, None)

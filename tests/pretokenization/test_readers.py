@@ -1,0 +1,299 @@
+"""Compressed text, JSON lines, Parquet and texts in memory: the counts of the documents, always."""
+
+import functools
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.pretokenization import count_words, pretokenize
+from cs336_basics.pretokenization.readers import (
+    count_piece,
+    count_texts,
+    cut_into_pieces,
+    is_plain_text,
+    kind_of,
+)
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+try:
+    from compression import zstd
+except ImportError:
+    zstd = pytest.importorskip("backports.zstd")
+
+EOT = "<|endoftext|>"
+ROOT = Path(__file__).parents[2]
+RNG = random.Random(336)
+PARTS = ["the cat", " sat", "\n", "  ", "\u00e9\u597d", "'s", EOT, " 12", "\r\n"]
+DOCUMENTS = ["".join(RNG.choices(PARTS, k=RNG.randint(0, 30))) for _ in range(200)]
+
+
+def expected(documents, pattern="gpt2"):
+    counts = Counter()
+    for document in documents:
+        for part in document.split(EOT):
+            counts.update(word.encode() for word in pretokenize(part, pattern))
+    return counts
+
+
+def count(paths, *, pattern="gpt2", errors="replace", piece_size=1 << 20, **options):
+    total = Counter()
+    pieces = cut_into_pieces(paths, piece_size=piece_size, **options)
+    for piece in pieces:
+        total.update(dict(count_piece(piece, [EOT], pattern, errors, **options)[0]))
+    return total
+
+
+def json_lines(documents, **more):
+    return "".join(json.dumps({"text": d, "id": i, **more}) + "\n" for i, d in enumerate(documents))
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+"])
+def test_compressed_text(tmp_path, compress, pattern):
+    text = EOT.join(DOCUMENTS) * 40
+    path = tmp_path / ("text.txt.gz" if compress is gzip.compress else "text.txt.zst")
+    # Two members: what `cat a.gz b.gz` makes.
+    half = len(text.encode()) // 2
+    path.write_bytes(compress(text.encode()[:half]) + compress(text.encode()[half:]))
+    assert count([path], pattern=pattern) == expected([text], pattern)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "ndjson", "jsonl.gz", "jsonl.zst"])
+def test_json_lines(tmp_path, ending):
+    data = json_lines(DOCUMENTS).encode()
+    compress = {"gz": gzip.compress, "zst": zstd.compress}.get(ending.split(".")[-1], bytes)
+    path = tmp_path / f"rows.{ending}"
+    path.write_bytes(compress(data))
+    assert count([path], field="text") == expected(DOCUMENTS)
+
+
+@pytest.mark.parametrize("piece_size", [1, 2, 3, 17, 100, 1000, 100_000])
+def test_json_lines_are_cut_at_lines(tmp_path, piece_size):
+    path = tmp_path / "rows.jsonl"
+    documents = DOCUMENTS[:30]
+    # A blank line, CRLF, a byte order mark, and no line end at the end.
+    data = "\ufeff" + json_lines(documents).replace("\n", "\r\n", 3).replace("\n", "\n\n", 1)
+    path.write_bytes(data.rstrip().encode())
+    assert count([path], field="text", piece_size=piece_size) == expected(documents)
+
+
+@pytest.mark.parametrize("piece_size", [1, 7, 64, 1000])
+def test_text_is_cut_at_safe_places(tmp_path, piece_size):
+    path = tmp_path / "text.txt"
+    text = EOT.join(DOCUMENTS[:40])
+    path.write_bytes(text.encode())
+    assert count([path], piece_size=piece_size) == expected([text])
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary"])
+def test_parquet(tmp_path, kind):
+    rows = [d.encode() if kind == "binary" else d for d in DOCUMENTS]
+    column = pyarrow.array([*rows, None], getattr(pyarrow, kind)())
+    table = pyarrow.table({"id": list(range(len(rows) + 1)), "body": column})
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(table, path, row_group_size=37)
+    assert len(cut_into_pieces([path], column="body")) > 4
+    assert count([path], column="body") == expected(DOCUMENTS)
+
+
+def test_rows_and_files_do_not_join(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json_lines(["ab", "cd"]))
+    (tmp_path / "b.jsonl").write_text(json_lines(["ef"]))
+    counts = count([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], field="text")
+    assert counts == {b"ab": 1, b"cd": 1, b"ef": 1}
+    assert count_texts(["ab", b"cd", "ef"]) == {b"ab": 1, b"cd": 1, b"ef": 1}
+
+
+def test_texts_in_memory():
+    assert count_texts(iter(DOCUMENTS), [EOT]) == expected(DOCUMENTS)
+    assert count_texts((d.encode() for d in DOCUMENTS), [EOT]) == expected(DOCUMENTS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert count_texts(DOCUMENTS, [EOT], pattern=r"\w+") == expected(DOCUMENTS, r"\w+")
+    assert count_texts([]) == {}
+    assert count_texts(["a\ud800b", "\ud83d\ude42"]) == {
+        b"a": 1, "\ufffd".encode(): 1, b"b": 1, "\U0001f642".encode(): 1
+    }  # fmt: skip
+    assert count_texts([b"a\xff"]) == {b"a": 1, "\ufffd".encode(): 1}
+
+
+def test_bad_texts_are_named():
+    with pytest.raises(TypeError, match="pass a list of texts"):
+        count_texts("text")
+    with pytest.raises(TypeError, match="text 1 is a int"):
+        count_texts(["a", 5])
+    with pytest.raises(ValueError, match=r"text 1: the lone surrogate U\+D800 at character 2"):
+        count_texts(["a", "bc\ud800"], errors="strict")
+    with pytest.raises(ValueError, match=r"text 2: byte 0xff at offset 3"):
+        count_texts(["a", "b", b"abc\xff"], errors="strict")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "a"', "the line at byte 14: not JSON"),
+        ("[1]", "the line at byte 14: a JSON list, not an object"),
+        (
+            '{"txt": "a", "id": 1}',
+            r"the line at byte 14: no field 'text'; there are \['id', 'txt'\]",
+        ),
+        ('{"text": 5}', "field 'text' is 5, not a string"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
+def test_bad_lines_are_named(tmp_path, line, message, ending):
+    path = tmp_path / f"rows.{ending}"
+    data = ('{"text": "ok"}\n' + line + "\n").replace('"ok"}\n', '"o"}\n').encode()
+    path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    with pytest.raises(ValueError, match=message) as error:
+        count([path], field="text")
+    assert path.name in str(error.value)
+
+
+def test_strict_names_the_place_in_a_compressed_file(tmp_path):
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(b"abc def\xff"))
+    assert count([path])["\ufffd".encode()] == 1
+    with pytest.raises(ValueError, match=r"text\.txt\.gz, the text from byte 0 on: byte 0xff"):
+        count([path], errors="strict")
+
+
+@pytest.mark.parametrize("ending", ["txt.gz", "txt.zst", "jsonl.gz", "jsonl.zst"])
+@pytest.mark.parametrize("damage", ["cut short", "flipped"])
+def test_damaged_compressed_files_are_named(tmp_path, ending, damage):
+    # Random letters, so that the compressed file is long enough to be damaged in its middle.
+    documents = ["".join(RNG.choices("abcdefghijklmnop ", k=20_000)) for _ in range(20)]
+    data = json_lines(documents).encode()
+    packed = gzip.compress(data) if ending.endswith("gz") else zstd.compress(
+        data, options={zstd.CompressionParameter.checksum_flag: 1}
+    )  # fmt: skip
+    half = len(packed) // 2
+    packed = packed[:half] if damage == "cut short" else (
+        packed[:half] + bytes([packed[half] ^ 255]) + packed[half + 1 :]
+    )  # fmt: skip
+    path = tmp_path / f"file.{ending}"
+    path.write_bytes(packed)
+    with pytest.raises(ValueError, match=rf"file\.{ending}"):
+        count([path], field="text")
+
+
+def test_bad_parquet_is_named(tmp_path):
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"text": ["a"], "n": [1]}), path)
+    with pytest.raises(ValueError, match=r"rows\.parquet has the columns text, n: not 'body'"):
+        cut_into_pieces([path], column="body")
+    with pytest.raises(ValueError, match="has the columns text, n: say which"):
+        cut_into_pieces([path])
+    with pytest.raises(ValueError, match="the column 'n' holds int64, not strings"):
+        cut_into_pieces([path], column="n")
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(ValueError, match=r"rows\.parquet is not a whole Parquet file"):
+        cut_into_pieces([path], column="text")
+
+
+def test_json_lines_need_a_field(tmp_path):
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match="which field has the text"):
+        cut_into_pieces([tmp_path / "rows.jsonl"])
+
+
+def test_kinds():
+    assert kind_of("a/b.txt") == kind_of("b.txt.gz") == kind_of("b") == "text"
+    assert kind_of("b.JSONL.zst") == "jsonl"
+    assert kind_of("b.parquet") == "parquet"
+    assert is_plain_text("b.txt")
+    assert not any(map(is_plain_text, ["b.gz", "b.txt.zst", "b.jsonl", "b.parquet", "s3://b.txt"]))
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_count_words_takes_a_mixture(tmp_path, num_workers):
+    (tmp_path / "a.txt").write_text("".join(DOCUMENTS), newline="")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress("".join(DOCUMENTS).encode()))
+    (tmp_path / "c.jsonl").write_text(json_lines(DOCUMENTS))
+    parquet.write_table(pyarrow.table({"text": DOCUMENTS}), tmp_path / "d.parquet")
+    whole = expected(["".join(DOCUMENTS)] * 2 + DOCUMENTS * 2)
+    options = {"num_workers": num_workers, "field": "text", "column": "text"}
+    assert count_words(str(tmp_path / "*"), [EOT], **options) == whole
+    assert count_words(str(tmp_path / "*"), [EOT], method="serial", **options) == whole
+    assert count_words(tmp_path / "c.jsonl", [EOT], **options) == expected(DOCUMENTS)
+
+
+def test_a_piece_that_vanishes_is_named(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json_lines(["a"]))
+    (piece,) = cut_into_pieces([path], field="text")
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"rows\.jsonl"):
+        count_piece(piece, [], "gpt2", "replace", "text")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+@pytest.mark.parametrize("ending", ["jsonl", "txt.gz"])
+def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
+    text = "Many words of a text that is read again and again.\n" * 20_000
+    path = tmp_path / f"text.{ending}"
+    path.write_bytes(
+        json_lines([text]).encode() if ending == "jsonl" else gzip.compress(text.encode(), 1)
+    )
+    script = (
+        "import sys\n"
+        "from cs336_basics.pretokenization import count_words\n"
+        "if __name__ == '__main__':\n"
+        "    print('begun', flush=True)\n"
+        "    count_words([sys.argv[1]] * 5000, num_workers=2, field='text')\n"
+        "    print('ended', flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=ROOT,
+        # What runs the tests may ignore SIGINT, as a shell does for what it puts in the background.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(1.5)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it, too
+        # (It ends when the workers have ended: they hold the same pipes.)
+        output, errors = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+    assert output == ""
+
+
+def test_a_line_longer_than_many_pieces(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    documents = ["a b", "word " * 2000, "c", "d " * 3000]
+    path.write_text(json_lines(documents).rstrip())
+    for piece_size in (10, 999, 4000):
+        assert count([path], field="text", piece_size=piece_size) == expected(documents)
+
+
+@pytest.mark.parametrize("lines_left", [0, 1, 5])
+def test_json_lines_that_became_shorter_are_noticed(tmp_path, lines_left):
+    path = tmp_path / "rows.jsonl"
+    line = b'{"text": "abc"}\n'
+    path.write_bytes(line * 8)
+    pieces = cut_into_pieces([path], field="text", piece_size=48)
+    path.write_bytes(line * lines_left)
+    counted = 0
+    for piece in pieces:
+        if piece.end <= lines_left * len(line):
+            counted += count_piece(piece, [], "gpt2", "replace", "text")[0][b"abc"]
+            continue
+        message = f"rows.jsonl ended at byte {lines_left * len(line)} where bytes up to {piece.end}"
+        with pytest.raises(ValueError, match=message):
+            count_piece(piece, [], "gpt2", "replace", "text")
+    assert counted == lines_left // 3 * 3

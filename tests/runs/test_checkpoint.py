@@ -1,0 +1,302 @@
+"""Checkpoints: what goes in comes out, and what is broken or malicious is refused."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import pathlib
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.training import AdamW, load_checkpoint, save_checkpoint
+from tests.training.small_runs import SMALL, train
+
+
+def new_run(seed):
+    torch.manual_seed(seed)
+    model = TransformerLM(SMALL)
+    return model, AdamW(model.parameters(), lr=1e-2 * (seed + 1))
+
+
+def assert_same(run, other):
+    for ours, theirs in zip(run, other, strict=True):
+        assert_close(ours.state_dict(), theirs.state_dict(), atol=0, rtol=0)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A trained run and its checkpoint file."""
+    run = new_run(0)
+    train(*run, 3, seed=0)
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(*run, 3, path)
+    return run, path
+
+
+def test_a_resumed_run_goes_on_as_if_never_interrupted(saved):
+    run, path = saved
+    resumed = new_run(1)
+    assert load_checkpoint(path, *resumed) == 3
+    assert_same(run, resumed)
+    for each in (run, resumed):
+        train(*each, 4, seed=1)
+    assert_same(run, resumed)
+
+
+@pytest.mark.parametrize("kind", [str, pathlib.Path])
+def test_path_types(saved, kind, tmp_path):
+    run, _ = saved
+    path = kind(tmp_path / "other.pt")
+    save_checkpoint(*run, 8, path)
+    assert load_checkpoint(path, *new_run(1)) == 8
+
+
+def test_open_files(saved, tmp_path):
+    run, _ = saved
+    with open(tmp_path / "other.pt", "wb") as file:
+        save_checkpoint(*run, 8, file)
+    with open(tmp_path / "other.pt", "rb") as file:
+        assert load_checkpoint(file, *new_run(1)) == 8
+
+
+def test_file_objects_wherever_they_stand(saved):
+    run, path = saved
+    buffer = io.BytesIO()
+    save_checkpoint(*run, 5, buffer)
+    resumed = new_run(1)
+    assert load_checkpoint(buffer, *resumed) == 5  # still at its end
+    assert_same(run, resumed)
+    buffer.seek(0)
+    assert load_checkpoint(buffer, *new_run(1)) == 5
+    assert load_checkpoint(io.BytesIO(path.read_bytes()), *new_run(1)) == 3
+
+
+def test_iteration_may_be_a_numpy_integer_but_no_fraction(saved, tmp_path):
+    run, _ = saved
+    save_checkpoint(*run, np.int64(7), tmp_path / "a.pt")
+    iteration = load_checkpoint(tmp_path / "a.pt", *new_run(1))
+    assert type(iteration) is int
+    assert iteration == 7
+    with pytest.raises(TypeError):
+        save_checkpoint(*run, 7.5, tmp_path / "b.pt")
+    assert not (tmp_path / "b.pt").exists()
+
+
+def test_weights_alone(saved):
+    run, path = saved
+    model, _ = new_run(1)
+    assert load_checkpoint(path, model, None) == 3
+    assert_close(model.state_dict(), run[0].state_dict(), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("saved_compiled", [False, True])
+@pytest.mark.parametrize("loaded_compiled", [False, True])
+def test_compiled_models(tmp_path, saved_compiled, loaded_compiled):
+    def maybe_compiled(model, compiled):
+        # Both ways that put `_orig_mod.` into names; nothing is compiled before the first call.
+        if compiled:
+            model.layers[1] = torch.compile(model.layers[1])
+            model = torch.compile(model)
+        return model
+
+    plain, optimizer = new_run(0)
+    train(plain, optimizer, 2, seed=0)
+    expected = copy.deepcopy(plain.state_dict())
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(maybe_compiled(plain, saved_compiled), optimizer, 2, path)
+    names = torch.load(path, weights_only=True)["model"].keys()
+    assert set(names) == set(expected)
+
+    model, optimizer = new_run(1)
+    assert load_checkpoint(path, maybe_compiled(model, loaded_compiled), optimizer) == 2
+    values = {name.replace("_orig_mod.", ""): v for name, v in model.state_dict().items()}
+    assert_close(values, dict(expected), atol=0, rtol=0)
+
+
+def test_names_with_the_mark_of_compile_load_too(saved):
+    run, path = saved
+    content = torch.load(path, weights_only=True)
+    content["model"] = {f"_orig_mod.{name}": value for name, value in content["model"].items()}
+    torch.save(content, path)
+    resumed = new_run(1)
+    assert load_checkpoint(path, *resumed) == 3
+    assert_same(run, resumed)
+
+
+def test_any_module_and_optimizer(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(torch.randn(5, 3)).square().sum().backward()
+    optimizer.step()
+    save_checkpoint(model, optimizer, 1, tmp_path / "c.pt")
+    twin = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    twin_optimizer = torch.optim.SGD(twin.parameters(), lr=0.5)
+    load_checkpoint(tmp_path / "c.pt", twin, twin_optimizer)
+    assert_same((model, optimizer), (twin, twin_optimizer))
+
+
+# What must not happen
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_a_crash_while_writing_leaves_the_old_checkpoint(saved, monkeypatch):
+    run, path = saved
+    before = path.read_bytes()
+    real_save = torch.save
+
+    def dies_half_way(content, file):
+        buffer = io.BytesIO()
+        real_save(content, buffer)
+        file.write(buffer.getvalue()[: len(buffer.getvalue()) // 2])
+        raise Interrupted
+
+    monkeypatch.setattr(torch, "save", dies_half_way)
+    with pytest.raises(Interrupted):
+        save_checkpoint(*run, 99, path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]  # no temporary file is left
+    assert load_checkpoint(path, *new_run(1)) == 3
+
+
+SAVE_FOREVER = """
+import itertools, sys
+from tests.runs.test_checkpoint import new_run, save_checkpoint
+model, optimizer = new_run(0)
+for i in itertools.count():
+    save_checkpoint(model, optimizer, i, sys.argv[1])
+    print(i, flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    generator = random.Random(0)
+    for _ in range(8):
+        command = [sys.executable, "-c", SAVE_FOREVER, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()  # the first one is saved
+            time.sleep(generator.random() / 4)
+            process.send_signal(signal.SIGKILL)
+            last = max(map(int, process.stdout.read().split()), default=0)
+        assert load_checkpoint(path, *new_run(1)) in (last, last + 1)
+
+
+def test_truncated_anywhere(saved, tmp_path):
+    _, path = saved
+    whole = path.read_bytes()
+    model, optimizer = new_run(1)
+    before = copy.deepcopy(model.state_dict())
+    cut = tmp_path / "cut.pt"
+    generator = random.Random(0)
+    lengths = [0, 1, 4, 30, len(whole) - 1, len(whole) - 22]
+    for length in lengths + generator.choices(range(len(whole)), k=60):
+        cut.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"cut\.pt is not a checkpoint, or it is damaged"):
+            load_checkpoint(cut, model, optimizer)
+    assert_close(model.state_dict(), before, atol=0, rtol=0)
+
+
+def test_a_changed_weight_is_noticed(saved):
+    # torch.load alone takes any of these.
+    _, path = saved
+    whole = path.read_bytes()
+    for tensor in torch.load(path, weights_only=True)["model"].values():
+        position = whole.index(tensor.numpy().tobytes())
+        changed = bytearray(whole)
+        changed[position + 2] ^= 0x10
+        torch.load(io.BytesIO(bytes(changed)), weights_only=True)
+        with pytest.raises(ValueError, match=r"damaged: the checksum of .* is wrong"):
+            load_checkpoint(io.BytesIO(bytes(changed)), *new_run(1))
+
+
+OTHER_FILES = {
+    "text": b"once upon a time",
+    "empty": b"",
+    "zip": None,
+    "pickle": pickle.dumps({"model": {}, "optimizer": {}, "iteration": 3}),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
+def test_other_files(tmp_path, kind):
+    path = tmp_path / f"{kind}.bin"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("readme.txt", "hello")
+    else:
+        path.write_bytes(OTHER_FILES[kind])
+    with pytest.raises(ValueError, match=rf"{kind}\.bin is not a checkpoint"):
+        load_checkpoint(path, *new_run(0))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        [1, 2],
+        torch.zeros(3),
+        {"model": {}, "optimizer": {}},
+        {"model": {}, "optimizer": None, "iteration": 3},
+        {"model": torch.zeros(1), "optimizer": {}, "iteration": 3},
+        {"model": {}, "optimizer": {}, "iteration": "3"},
+    ],
+)
+def test_torch_files_that_are_no_checkpoints(tmp_path, content):
+    torch.save(content, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match=r'x\.pt is not a checkpoint: it lacks "model"'):
+        load_checkpoint(tmp_path / "x.pt", *new_run(0))
+
+
+class Malicious:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.marker),))
+
+
+def test_code_in_a_file_is_not_run(tmp_path):
+    path, marker = tmp_path / "evil.pt", tmp_path / "marker"
+    content = {"model": {}, "optimizer": {}, "iteration": 3, "extra": Malicious(marker)}
+    torch.save(content, path)
+    with pytest.raises(ValueError, match=r"evil\.pt is not a checkpoint"):
+        load_checkpoint(path, *new_run(0))
+    assert not marker.exists()
+    torch.load(path, weights_only=False)  # what the file would have done
+    assert marker.exists()
+
+
+def test_missing_file_and_directory(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load_checkpoint(tmp_path / "nowhere.pt", *new_run(0))
+    with pytest.raises(IsADirectoryError):
+        load_checkpoint(tmp_path, *new_run(0))
+    with pytest.raises(IsADirectoryError):
+        save_checkpoint(*new_run(0), 1, tmp_path)
+
+
+def test_weights_of_another_model(saved):
+    _, path = saved
+    deeper = TransformerLM(ModelConfig(20, 6, 8, num_layers=3, num_heads=2, d_ff=8))
+    with pytest.raises(RuntimeError, match=r"layers\.2\.attn\.q_proj\.weight"):
+        load_checkpoint(path, deeper, None)
+    wider = TransformerLM(ModelConfig(20, 6, 16, num_layers=2, num_heads=2, d_ff=8))
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        load_checkpoint(path, wider, None)

@@ -1,0 +1,230 @@
+"""Metrics that go elsewhere on request; the real packages where they are installed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.runs.loggers import open_loggers
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.config import TrainConfig
+
+ROWS = [
+    {"step": 1, "tokens": 64, "train_loss": 5.5, "seconds": 0.1},
+    {"step": 2, "tokens": 128, "val_loss": 5.25, "seconds": 0.2},
+]
+
+
+def config(names):
+    return dataclasses.replace(TrainConfig(), log_to=names)
+
+
+class Recorder:
+    """Stands for a package: notes every call."""
+
+    def __init__(self):
+        self.calls = []
+
+    def module(self, name, functions):
+        module = types.ModuleType(name)
+        for function in functions:
+            setattr(module, function, self.function(function))
+        return module
+
+    def function(self, name):
+        def call(*arguments, **options):
+            self.calls.append((name, arguments, options))
+            return types.SimpleNamespace(log=self.function("log"), finish=self.function("finish"))
+
+        return call
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_rows_are_handed_on(tmp_path, monkeypatch, name):
+    recorder = Recorder()
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setitem(sys.modules, name, recorder.module(name, ["init", "log", "finish"]))
+    (logger,) = open_loggers(config(name), RunDirectory(tmp_path), 0)
+    for row in ROWS:
+        logger.log(row)
+    logger.close()
+    init, *logged, finish = recorder.calls
+    assert init[0] == "init"
+    assert init[2]["name"] == tmp_path.name
+    assert init[2]["config"]["model"]["d_model"] == 512
+    if name == "wandb":
+        assert init[2]["mode"] == "offline"
+        assert init[2]["dir"] == str(tmp_path)
+    assert logged == [
+        ("log", ({"tokens": 64, "train_loss": 5.5, "seconds": 0.1},), {"step": 1}),
+        ("log", ({"tokens": 128, "val_loss": 5.25, "seconds": 0.2},), {"step": 2}),
+    ]
+    assert finish[0] == "finish"
+
+
+def test_a_resumed_run_goes_on_in_the_same_wandb_run_where_that_is_possible(tmp_path, monkeypatch):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
+    for mode, name, step in (
+        ("online", "one", 0),
+        ("online", "one", 8),
+        ("online", "two", 0),
+        ("offline", "one", 8),
+    ):
+        monkeypatch.setenv("WANDB_MODE", mode)
+        path = tmp_path / name
+        path.mkdir(exist_ok=True)
+        open_loggers(config("wandb"), RunDirectory(path), step)
+    first, resumed, other, offline = (options for _, _, options in recorder.calls)
+    assert first["id"] == resumed["id"] != other["id"]
+    assert first["resume"] == resumed["resume"] == "allow"
+    assert "id" not in offline
+    assert "resume" not in offline
+
+
+@pytest.mark.parametrize(("step", "resume"), [(0, "never"), (8, "allow")])
+def test_a_new_trackio_run_does_not_go_on_with_an_old_one(tmp_path, monkeypatch, step, resume):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "trackio", recorder.module("trackio", ["init"]))
+    open_loggers(config("trackio"), RunDirectory(tmp_path), step)
+    assert recorder.calls[0][2]["resume"] == resume
+
+
+def test_what_fails_on_the_way_is_said_once_and_ends_no_run(tmp_path, monkeypatch, capsys):
+    module = types.ModuleType("trackio")
+    module.init = lambda **options: None
+
+    def log(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    module.log = module.finish = log
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    (logger,) = open_loggers(config("trackio"), RunDirectory(tmp_path), 0)
+    for row in ROWS:
+        logger.log(row)
+    logger.close()
+    expected = (
+        "warning: trackio gets no more metrics: OSError: [Errno 28] No space left on device\n"
+    )
+    assert capsys.readouterr().err == expected
+
+
+def test_what_came_before_a_failure_is_written(tmp_path, monkeypatch, capsys):
+    recorder = Recorder()
+    module = recorder.module("trackio", ["init", "log", "finish"])
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    (logger,) = open_loggers(config("trackio"), RunDirectory(tmp_path), 0)
+    logger.log(ROWS[0])
+    monkeypatch.delattr(module, "log")
+    logger.log(ROWS[1])
+    logger.log(ROWS[1])
+    logger.close()
+    assert [call[0] for call in recorder.calls] == ["init", "log", "finish"]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_where_a_package_is_missing_the_others_are_closed(tmp_path, monkeypatch):
+    recorder = Recorder()
+    module = recorder.module("trackio", ["init", "finish"])
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ValueError, match="asks for wandb, which is not installed"):
+        open_loggers(config("trackio,wandb"), RunDirectory(tmp_path), 0)
+    assert [call[0] for call in recorder.calls] == ["init", "finish"]
+
+
+def test_what_cannot_be_started_is_named_and_the_others_are_closed(tmp_path, monkeypatch):
+    recorder, broken = Recorder(), types.ModuleType("wandb")
+
+    def init(**options):
+        raise RuntimeError("no API key configured")
+
+    broken.init = init
+    monkeypatch.setitem(sys.modules, "wandb", broken)
+    trackio = recorder.module("trackio", ["init", "finish"])
+    monkeypatch.setitem(sys.modules, "trackio", trackio)
+    message = "asks for wandb, which could not be started: RuntimeError: no API key"
+    with pytest.raises(ValueError, match=message):
+        open_loggers(config("trackio,wandb"), RunDirectory(tmp_path), 0)
+    assert [call[0] for call in recorder.calls] == ["init", "finish"]
+
+
+USE_TRACKIO = """
+import sys
+from pathlib import Path
+from tests.runs.test_loggers import ROWS, config
+from cs336_basics.runs.loggers import open_loggers
+from cs336_basics.runs.run_dir import RunDirectory
+
+for step in (0, 2):
+    (logger,) = open_loggers(config("trackio"), RunDirectory(Path(sys.argv[1])), step)
+    for row in ROWS:
+        logger.log({**row, "step": row["step"] + step})
+    logger.close()
+"""
+
+
+def test_trackio_keeps_the_rows_of_all_sessions_in_its_local_store(tmp_path):
+    if importlib.util.find_spec("trackio") is None:
+        pytest.skip("trackio is not installed")
+    root = Path(__file__).parents[2]
+    # It looks for its folder when it is imported.
+    environment = {**os.environ, "PYTHONPATH": str(root), "TRACKIO_DIR": str(tmp_path / "store")}
+    command = [sys.executable, "-c", USE_TRACKIO, str(tmp_path / "run-1")]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+    with contextlib.closing(sqlite3.connect(tmp_path / "store" / "cs336_basics.db")) as store:
+        found = store.execute("SELECT run_name, step, metrics FROM metrics ORDER BY id").fetchall()
+    assert [(name, step) for name, step, _ in found] == [("run-1", n) for n in (1, 2, 3, 4)]
+    assert [json.loads(text) for _, _, text in found[:2]] == [
+        {name: row[name] for name in row if name != "step"} for row in ROWS
+    ]
+
+
+def test_tensorboard_writes_event_files(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (logger,) = open_loggers(config("tensorboard"), RunDirectory(tmp_path), 0)
+    for row in ROWS:
+        logger.log(row)
+    logger.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("val_loss")] == [(2, 5.25)]
+
+
+def test_wandb_works_offline(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    (logger,) = open_loggers(config("wandb"), RunDirectory(tmp_path), 0)
+    for row in ROWS:
+        logger.log(row)
+    logger.close()
+    assert list((tmp_path / "wandb").glob("offline-run-*"))
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio", "tensorboard"])
+def test_a_package_that_is_not_there_is_named_with_the_command(tmp_path, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ValueError, match=rf"log_to asks for {name}.*pip install.*\[{name}\]"):
+        open_loggers(config(name), RunDirectory(tmp_path), 0)
+
+
+def test_several_loggers_and_none(tmp_path, monkeypatch):
+    for name in ("wandb", "trackio"):
+        monkeypatch.setitem(sys.modules, name, Recorder().module(name, ["init", "log", "finish"]))
+    assert len(open_loggers(config("wandb,trackio"), RunDirectory(tmp_path), 0)) == 2
+    assert open_loggers(config(""), RunDirectory(tmp_path), 0) == []
+    with pytest.raises(ValueError, match="log_to is 'wandb,mlflow': it must be a list of"):
+        config("wandb,mlflow")

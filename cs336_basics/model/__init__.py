@@ -1,6 +1,7 @@
 """The Transformer language model, from scratch on torch; it knows nothing of text.
 
-Read `layers.py`, then `attention.py`, then `transformer.py`, then, for generation, `kv_cache.py`.
+Reading order: `config.py`, `layers.py`, `attention.py`, `kv_cache.py` (for generation),
+`transformer.py`.
 """
 
 from cs336_basics.model.attention import (
@@ -9,9 +10,10 @@ from cs336_basics.model.attention import (
     scaled_dot_product_attention,
     softmax,
 )
+from cs336_basics.model.config import ModelConfig
 from cs336_basics.model.kv_cache import KVCache
 from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU, silu
-from cs336_basics.model.transformer import ModelConfig, TransformerBlock, TransformerLM
+from cs336_basics.model.transformer import TransformerBlock, TransformerLM
 
 __all__ = [
     "Embedding",

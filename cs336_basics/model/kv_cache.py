@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from cs336_basics.model.transformer import ModelConfig
+from cs336_basics.model.config import ModelConfig
 
 
 @dataclass

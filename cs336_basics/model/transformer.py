@@ -1,21 +1,21 @@
-"""The Transformer language model: its configuration, one block, the whole.
+"""The Transformer language model: one block, and the whole model.
 
-The default is the model of today's open language models: pre-norm with RMSNorm, rotary positions,
-SwiGLU, no biases, an output head of its own (Touvron et al. 2023, "LLaMA"). Switches turn on what
-has since been found to train better, or off what the course's experiments do without.
+The default is the architecture of current open language models: pre-norm with RMSNorm, rotary
+positions, SwiGLU, no biases, a separate output head (Touvron et al. 2023, "LLaMA"). Switches of
+`ModelConfig` enable what has since been found to train better, and disable what the course's
+ablations do without.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList, init
 
 from cs336_basics.model.attention import MultiHeadSelfAttention, RotaryPositionalEmbedding
+from cs336_basics.model.config import ModelConfig
 from cs336_basics.model.kv_cache import KVCache, LayerCache
 from cs336_basics.model.layers import (
     Embedding,
@@ -26,114 +26,6 @@ from cs336_basics.model.layers import (
     at_least_float32,
     linear,
 )
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """The shape of a TransformerLM, and which variant of it to build.
-
-    The defaults are CS336's TinyStories model. It cannot be changed once made:
-    `dataclasses.replace(config, num_layers=6)` makes another, checked like the first.
-
-    Raises ValueError, or TypeError for a wrong type, naming the value that will not do.
-    """
-
-    vocab_size: int = 10_000
-    """Number of token ids."""
-    context_length: int = 256
-    """Longest sequence the model takes, in tokens."""
-    d_model: int = 512
-    """Features per token between the layers."""
-    num_layers: int = 4
-    """Number of Transformer blocks."""
-    num_heads: int = 16
-    """Attention heads per block; they divide d_model among them."""
-    d_ff: int = 1344
-    """Inner features of the feed-forward network. For ffn="swiglu" about 8/3 d_model, in multiples
-    of 64; for ffn="silu" the size with as many parameters is 4 d_model."""
-    rope_theta: float = 10_000.0
-    """Base of the rotary angles."""
-    norm: Literal["pre", "post", "none"] = "pre"
-    """Where RMSNorm stands. "pre": before each sublayer and before the head; "post": after each
-    residual sum, so that the head's input is normalized without a final norm; "none": nowhere."""
-    position: Literal["rope", "none"] = "rope"
-    """Rotary positions, or none but what the causal mask gives away."""
-    ffn: Literal["swiglu", "silu"] = "swiglu"
-    """Feed-forward network: W2 (SiLU(W1 x) * W3 x), or W2 SiLU(W1 x)."""
-    attention: Literal["sdpa", "reference"] = "sdpa"
-    """PyTorch's fused attention, or the readable one. Same weights, same results."""
-    norm_eps: float = 1e-5
-    """Added to the mean square in RMSNorm."""
-    qk_norm: bool = False
-    """RMSNorm on each head's queries and keys, before RoPE: attention scores cannot explode, so
-    larger learning rates stay stable (Henry et al. 2020; Dehghani et al. 2023, section 2)."""
-    tied_embeddings: bool = False
-    """The head shares the embedding's table, which is scaled by sqrt(d_model) where it is looked
-    up: fewer weights, each token learned from both sides (Press & Wolf 2017; Vaswani et al. 2017,
-    section 3.4)."""
-    zero_init: bool = False
-    """The last matrix of each sublayer starts at zero, so that each block starts as the identity
-    and the signal neither grows nor fades with depth (Zhang et al. 2019, "Fixup"; Bachlechner et
-    al. 2020, "ReZero")."""
-    logit_soft_cap: float | None = None
-    """Logits become cap * tanh(logits / cap), so that none can run away and the loss stays smooth
-    (Gemma Team 2024, "Gemma 2", section 2). None: as they are."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that no model can be built from."""
-        choices = {
-            "norm": ("pre", "post", "none"),
-            "position": ("rope", "none"),
-            "ffn": ("swiglu", "silu"),
-            "attention": ("sdpa", "reference"),
-        }
-        for field in fields(self):
-            name, value = field.name, getattr(self, field.name)
-            if name in choices:
-                if value not in choices[name]:
-                    names = ", ".join(choices[name])
-                    raise ValueError(f"{name} must be one of {names}; not {value!r}")
-            elif name == "logit_soft_cap" and value is None:
-                continue
-            elif name in ("rope_theta", "norm_eps", "logit_soft_cap"):
-                if isinstance(value, bool) or not isinstance(value, (int, float)):
-                    raise TypeError(f"{name} must be a number, not {value!r}")
-                if not (math.isfinite(value) and value > 0):
-                    raise ValueError(f"{name} must be positive and finite, not {value}")
-            elif name in ("qk_norm", "tied_embeddings", "zero_init"):
-                if not isinstance(value, bool):
-                    raise TypeError(f"{name} must be true or false, not {value!r}")
-            else:
-                if isinstance(value, bool) or not isinstance(value, int):
-                    raise TypeError(f"{name} must be a whole number, not {value!r}")
-                if value < 1:
-                    raise ValueError(f"{name} must be at least 1, not {value}")
-        if self.d_model % self.num_heads != 0:
-            raise ValueError(
-                f"num_heads must divide d_model: {self.num_heads} does not divide {self.d_model}"
-            )
-        if self.position == "rope" and self.d_head % 2 != 0:
-            raise ValueError(
-                "RoPE turns pairs of features: d_model / num_heads must be even, not "
-                f"{self.d_model} / {self.num_heads} = {self.d_head}"
-            )
-
-    @property
-    def d_head(self) -> int:
-        """Features per attention head, the d_k of the paper."""
-        return self.d_model // self.num_heads
-
-    def num_parameters(self) -> int:
-        """Number of weights of the model, without building it."""
-        attention = 4 * self.d_model * self.d_model
-        feed_forward = (3 if self.ffn == "swiglu" else 2) * self.d_model * self.d_ff
-        gains = 0 if self.norm == "none" else 2 * self.d_model
-        gains += 2 * self.d_head if self.qk_norm else 0
-        final_gain = self.d_model if self.norm == "pre" else 0
-        tables = 1 if self.tied_embeddings else 2  # of the embedding and the head
-        embedding_and_head = tables * self.vocab_size * self.d_model
-        blocks = self.num_layers * (attention + feed_forward + gains)
-        return embedding_and_head + blocks + final_gain
 
 
 class TransformerBlock(Module):

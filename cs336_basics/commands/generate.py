@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 
+from cs336_basics._text import END_OF_TEXT
 from cs336_basics.commands._cli import complain_of, show_what_can_be_shown, silence
 from cs336_basics.generation import generate, stop_at, stream_text
 from cs336_basics.model import TransformerLM
@@ -27,7 +28,7 @@ from cs336_basics.runs.checkpoint import load_checkpoint
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config import load_config
-from cs336_basics.training.trainer import END_OF_TEXT, choose_device
+from cs336_basics.training.trainer import choose_device
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._files import atomic_writer, sha256_file, write_json
+from cs336_basics._text import END_OF_TEXT
 from cs336_basics.bpe import TRAINERS, train_bpe
 from cs336_basics.bpe.base import NUM_BYTES
 from cs336_basics.datasets import dataset_path, write_sample
@@ -30,8 +31,6 @@ from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.token_files import encode_file, load_token_file
 from cs336_basics.tokenizer.vocab_files import save_tokenizer
 from cs336_basics.training.config import TrainConfig
-
-END_OF_TEXT = "<|endoftext|>"
 
 
 @dataclass

@@ -38,6 +38,7 @@ from cs336_basics._files import (
     sync_open_file,
 )
 from cs336_basics._progress import byte_bar
+from cs336_basics._text import END_OF_TEXT
 from cs336_basics.pretokenization.chunking import check_chunk_size
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.readers import (
@@ -52,9 +53,6 @@ from cs336_basics.tokenizer.tokenizer import TokenArray, Tokenizer, checked_utf8
 
 DEFAULT_CHUNK_SIZE = 1 << 19
 """Bytes of text encoded at a time: enough to hide the cost of handing them out."""
-
-END_OF_TEXT = "<|endoftext|>"
-"""Ends a document within a text, unless `encode_file` is given another `end_of_document`."""
 
 _METADATA_KEYS = (
     "tokenizer_hash",

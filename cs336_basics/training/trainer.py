@@ -28,6 +28,7 @@ from torch.nn import Module
 from tqdm import tqdm
 
 from cs336_basics._files import atomic_writer
+from cs336_basics._text import END_OF_TEXT
 from cs336_basics.generation import generate
 from cs336_basics.model import TransformerLM
 from cs336_basics.runs.checkpoint import load_checkpoint
@@ -59,7 +60,6 @@ from cs336_basics.training.schedule import scheduled_learning_rate
 if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
 
-END_OF_TEXT = "<|endoftext|>"
 
 TokenArray = npt.NDArray[np.integer[Any]]
 

@@ -1,4 +1,4 @@
-"""The scanner alone, one thread, bytes in memory: every method of this CPU, several scripts."""
+"""The scanner alone, one thread, bytes in memory: every SIMD level of this CPU, several scripts."""
 
 import pytest
 from corpora import data_directory
@@ -38,19 +38,19 @@ def text_of(name, tmp_path):
     return pytest.skip(f"none of {FILES[name]} in {data_directory()}")
 
 
-@pytest.mark.parametrize("method", _scanner.methods())
+@pytest.mark.parametrize("simd_level", _scanner.simd_levels())
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
 @pytest.mark.parametrize("name", ["sample", "hindi", *FILES])
-def test_scanner(benchmark, name, pattern, method, tmp_path):
+def test_scanner(benchmark, name, pattern, simd_level, tmp_path):
     data = text_of(name, tmp_path)
     start = data[:200_000].decode("utf-8", "ignore")
-    assert list(_scanner.pretokenize_bytes(start.encode(), pattern, method)) == [
+    assert list(_scanner.pretokenize_bytes(start.encode(), pattern, simd_level)) == [
         word.encode() for word in reference.pretokenize(start, pattern)
     ]
 
     benchmark.group = f"scanner, {name}, {pattern}"
     found = benchmark.pedantic(
-        _scanner.num_pretokens, (data, pattern, method), rounds=7, warmup_rounds=1
+        _scanner.num_pretokens, (data, pattern, simd_level), rounds=7, warmup_rounds=1
     )
     benchmark.extra_info.update(
         bytes=len(data),

@@ -29,9 +29,13 @@
 #include <utility>
 #include <vector>
 
-#include "word_counter.hpp"
-#include "huge_pages.hpp"
+#include "block_reader.hpp"
+#include "compiler.hpp"
+#include "failure.hpp"
+#include "memory.hpp"
 #include "scanner.hpp"
+#include "special_tokens.hpp"
+#include "thread_pool.hpp"
 #include "utf8.hpp"
 #include "word_table.hpp"
 
@@ -191,8 +195,8 @@ template <class Id>
 class WordMerger {
   public:
     // A merge in progress looks at `cancelled` now and then, and throws Cancelled.
-    WordMerger(const Merges<Id>& merges, Method method, const std::atomic<bool>& cancelled)
-        : merges_(merges), vectors_(method == Method::AVX512), cancelled_(cancelled) {}
+    WordMerger(const Merges<Id>& merges, SimdLevel simd_level, const std::atomic<bool>& cancelled)
+        : merges_(merges), vectors_(simd_level == SimdLevel::AVX512), cancelled_(cancelled) {}
 
     // Write the ids of a pre-token, at most `length` of them; returns their end.
     Id* merge(const uint8_t* word, size_t length, Id* out) {
@@ -795,11 +799,11 @@ template <class Id>
 class TypedEncoder final : public EncoderBase {
   public:
     TypedEncoder(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
-                 size_t cache_bytes, bool cl100k, Method method)
+                 size_t cache_bytes, bool cl100k, SimdLevel simd_level)
         : merges_(byte_ids, merges, num_merges),
           budget_(std::make_shared<CacheBudget>(cache_bytes)),
           cl100k_(cl100k),
-          method_(method) {}
+          simd_level_(simd_level) {}
 
     std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) override {
         return std::unique_ptr<EncodingWorker>(new Worker(*this, cache_bytes));
@@ -813,7 +817,7 @@ class TypedEncoder final : public EncoderBase {
       public:
         Worker(TypedEncoder& encoder, size_t cache_bytes)
             : encoder_(encoder),
-              merger_(encoder.merges_, encoder.method_, cancelled),
+              merger_(encoder.merges_, encoder.simd_level_, cancelled),
               cache_(cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : encoder.budget_) {}
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
@@ -852,7 +856,7 @@ class TypedEncoder final : public EncoderBase {
         template <class Pattern>
         Id* encode_pattern(const uint8_t* text, size_t size, Id* out) {
             scan_batches<Pattern>(
-                text, size, encoder_.method_,
+                text, size, encoder_.simd_level_,
                 [&](const uint8_t* first, const uint32_t* ends, size_t count) {
                     if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
                     out = encode_batch(first, ends, count, out);
@@ -926,18 +930,18 @@ class TypedEncoder final : public EncoderBase {
     const Merges<Id> merges_;
     const std::shared_ptr<CacheBudget> budget_;
     const bool cl100k_;
-    const Method method_;
+    const SimdLevel simd_level_;
 };
 
 inline std::unique_ptr<EncoderBase> make_encoder(
     bool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
-    size_t cache_bytes, bool cl100k, Method method) {
+    size_t cache_bytes, bool cl100k, SimdLevel simd_level) {
     if (narrow) {
         return std::unique_ptr<EncoderBase>(new TypedEncoder<uint16_t>(
-            byte_ids, merges, num_merges, cache_bytes, cl100k, method));
+            byte_ids, merges, num_merges, cache_bytes, cl100k, simd_level));
     }
     return std::unique_ptr<EncoderBase>(new TypedEncoder<uint32_t>(
-        byte_ids, merges, num_merges, cache_bytes, cl100k, method));
+        byte_ids, merges, num_merges, cache_bytes, cl100k, simd_level));
 }
 
 // --- many texts ----------------------------------------------------------------------------------
@@ -1001,22 +1005,22 @@ class BatchEncoding {
     }
 
     void start() {
-        crew_.start(int(workers_.size()), texts_.size(), [this](int thread, size_t i) {
+        pool_.start(int(workers_.size()), texts_.size(), [this](int thread, size_t i) {
             Failure failure =
                 encode_text(*workers_[thread], id_size_, texts_[i], special_, results_[i]);
             failure.file = i;
             return failure;
         });
     }
-    bool wait(int milliseconds) { return crew_.wait(milliseconds); }
-    void join() { crew_.join(); }
+    bool wait(int milliseconds) { return pool_.wait(milliseconds); }
+    void join() { pool_.join(); }
     void cancel() {
-        crew_.cancelled = true;
+        pool_.cancelled = true;
         for (EncodingWorker* worker : workers_) worker->cancelled = true;
-        crew_.join();
+        pool_.join();
         for (EncodingWorker* worker : workers_) worker->cancelled = false;
     }
-    const Failure& failure() const { return crew_.failure(); }
+    const Failure& failure() const { return pool_.failure(); }
     size_t num_ids(size_t i) const { return results_[i].num_ids; }
     const void* ids(size_t i) const { return results_[i].ids.get(); }
 
@@ -1033,10 +1037,10 @@ class BatchEncoding {
             results_[i].ids.reset();
             return Failure();
         };
-        if (!crew_.start(int(workers_.size()), results_.size(), copy)) {
+        if (!pool_.start(int(workers_.size()), results_.size(), copy)) {
             for (size_t i = 0; i < results_.size(); ++i) copy(0, i);
         }
-        crew_.join();
+        pool_.join();
     }
 
   private:
@@ -1045,7 +1049,7 @@ class BatchEncoding {
     const std::vector<TextSpan>& texts_;
     const SpecialIds& special_;
     std::vector<EncodedText> results_;
-    Crew crew_;  // the last member: its threads end before anything goes that they use
+    ThreadPool pool_;  // the last member: its threads end before anything goes that they use
 };
 
 // Cut a text in memory into spans of about `block_size` bytes that can be encoded one by one.
@@ -1072,7 +1076,7 @@ struct EncodedBlock {
 };
 
 // Encode a block of a file. Bytes that are not valid UTF-8 are read as U+FFFD, or refused.
-inline Failure encode_block(const BlockReader& reader, size_t block, BlockReader::Place& place,
+inline Failure encode_block(const BlockReader& reader, size_t block, BlockReader::ReadState& place,
                             EncodingWorker& worker, size_t id_size, const SpecialIds& special,
                             bool strict, uint32_t separator, EncodedBlock& result) {
     BlockReader::Text text;
@@ -1121,7 +1125,7 @@ class FileEncoding {
 
     void start() {
         const bool started =
-            crew_.start(int(workers_.size()), reader_.num_blocks(),
+            pool_.start(int(workers_.size()), reader_.num_blocks(),
                         [this](int thread, size_t block) { return encode(thread, block); });
         if (!started) taken_ = reader_.num_blocks();
     }
@@ -1156,14 +1160,14 @@ class FileEncoding {
         closed_ = true;
         {
             std::lock_guard<std::mutex> lock(mutex_);
-            crew_.cancelled = true;
+            pool_.cancelled = true;
             for (EncodingWorker* worker : workers_) worker->cancelled = true;
             room_.notify_all();
         }
-        crew_.join();
+        pool_.join();
         for (EncodingWorker* worker : workers_) worker->cancelled = false;
     }
-    const Failure& failure() const { return crew_.failure(); }
+    const Failure& failure() const { return pool_.failure(); }
 
     // Blocks that were encoded to their end so far.
     size_t num_encoded() {
@@ -1184,8 +1188,8 @@ class FileEncoding {
         {
             // The ids of a few blocks are kept; whoever is further ahead waits.
             std::unique_lock<std::mutex> lock(mutex_);
-            room_.wait(lock, [&] { return crew_.cancelled || block < taken_ + slots_.size(); });
-            if (crew_.cancelled) throw Cancelled();
+            room_.wait(lock, [&] { return pool_.cancelled || block < taken_ + slots_.size(); });
+            if (pool_.cancelled) throw Cancelled();
         }
         Failure failure;
         try {
@@ -1213,12 +1217,12 @@ class FileEncoding {
     const bool strict_;
     const uint32_t separator_;
     bool closed_ = false;
-    std::vector<BlockReader::Place> places_;
+    std::vector<BlockReader::ReadState> places_;
     std::mutex mutex_;  // of what follows but the blocks: one of them belongs to one thread at a time
     std::condition_variable ready_, room_;
     std::vector<Slot> slots_;
     size_t taken_ = 0, num_encoded_ = 0;
-    Crew crew_;  // the last member: its threads end before anything goes that they use
+    ThreadPool pool_;  // the last member: its threads end before anything goes that they use
 };
 
 // --- ids to bytes --------------------------------------------------------------------------------

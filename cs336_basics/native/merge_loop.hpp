@@ -40,7 +40,7 @@
 #include <utility>
 #include <vector>
 
-#include "huge_pages.hpp"
+#include "memory.hpp"
 
 
 #if defined(__GNUC__) || defined(__clang__)

@@ -15,7 +15,7 @@ def count_files(
     errors: str,
     block_size: int,
     progress_callback: Callable[[int], object] | None = None,
-    method: str | None = None,
+    simd_level: str | None = None,
     most_own_words: int = ...,
 ) -> Arrays: ...
 
@@ -25,7 +25,7 @@ class TextCounter:
         special_tokens: Iterable[str] = (),
         pattern: str = "gpt2",
         errors: str = "replace",
-        method: str | None = None,
+        simd_level: str | None = None,
     ) -> None: ...
     def count(self, text: bytes) -> None: ...
     def add_words(

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Binding of counting.hpp: count the words of files with threads, or of texts in memory."""
+"""Binding of word_counter.hpp: count the words of files with threads, or of texts in memory."""
 
 import os
 
@@ -18,30 +18,31 @@ from cs336_basics.pretokenization.failures cimport (
     MEMORY, NONE, NOT_UTF8, SYSTEM, Failure, raise_reading_failure,
 )
 
-from cs336_basics.pretokenization._scanner import default_method, scanned_pattern
+from cs336_basics.pretokenization._scanner import default_simd_level, scanned_pattern
 from cs336_basics.pretokenization.splitter import check_special_tokens
+from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 
 
 cdef extern from "word_counter.hpp" namespace "cs336" nogil:
-    enum class Method:
+    enum class SimdLevel:
         pass
 
-    int NUM_METHODS
-    const char* METHOD_NAMES[]
+    int NUM_SIMD_LEVELS
+    const char* SIMD_LEVEL_NAMES[]
 
     cdef cppclass SpecialTokens:
         SpecialTokens() except +
         SpecialTokens(vector[string] tokens) except +
 
-    cdef cppclass Splitting:
-        Splitting() except +
+    cdef cppclass SplitOptions:
+        SplitOptions() except +
         SpecialTokens tokens
         cbool cl100k
         cbool strict
-        Method method
+        SimdLevel simd_level
 
-    cdef cppclass FileCounting:
-        FileCounting(vector[string], vector[uint64_t], Splitting, int, size_t, size_t) except +
+    cdef cppclass FileCounter:
+        FileCounter(vector[string], vector[uint64_t], SplitOptions, int, size_t, size_t) except +
         void start_counting() except +
         void start_merging() except +
         void finish_merging() except +
@@ -54,8 +55,8 @@ cdef extern from "word_counter.hpp" namespace "cs336" nogil:
         const Failure& failure()
         uint64_t bytes_done()
 
-    cdef cppclass MemoryCounting:
-        MemoryCounting(Splitting) except +
+    cdef cppclass MemoryCounter:
+        MemoryCounter(SplitOptions) except +
         size_t count(const uint8_t*, size_t) except +
         void add_words(const uint8_t*, const int64_t*, const int64_t*, size_t) except +
         void finish() except +
@@ -71,8 +72,8 @@ cdef int STEP_MILLISECONDS = 50
 MOST_OWN_WORDS = 700_000
 
 
-cdef Splitting make_splitting(special_tokens, pattern, errors, method) except *:
-    cdef Splitting splitting
+cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) except *:
+    cdef SplitOptions options
     cdef vector[string] tokens
     cdef int i
     name = scanned_pattern(pattern)
@@ -82,18 +83,18 @@ cdef Splitting make_splitting(special_tokens, pattern, errors, method) except *:
         raise ValueError(f"errors is {errors!r}: it must be one of replace, strict")
     for token in check_special_tokens(special_tokens):
         tokens.push_back(<string>token.encode())
-    splitting.tokens = SpecialTokens(tokens)
-    splitting.cl100k = name == "cl100k"
-    splitting.strict = errors == "strict"
-    wanted = method or default_method()
-    for i in range(NUM_METHODS):
-        if METHOD_NAMES[i].decode() == wanted:
-            splitting.method = <Method>i
-    return splitting
+    options.tokens = SpecialTokens(tokens)
+    options.cl100k = name == "cl100k"
+    options.strict = errors == "strict"
+    wanted = simd_level or default_simd_level()
+    for i in range(NUM_SIMD_LEVELS):
+        if SIMD_LEVEL_NAMES[i].decode() == wanted:
+            options.simd_level = <SimdLevel>i
+    return options
 
 
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
-                progress_callback=None, method=None, most_own_words=MOST_OWN_WORDS):
+                progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS):
     """Count the pre-tokens of files with threads; see `word_counts.count_words_native`.
 
     Args:
@@ -108,8 +109,8 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     """
     cdef vector[string] c_paths
     cdef vector[uint64_t] c_sizes
-    cdef Splitting splitting = make_splitting(special_tokens, pattern, errors, method)
-    cdef unique_ptr[FileCounting] job
+    cdef SplitOptions options = make_options(special_tokens, pattern, errors, simd_level)
+    cdef unique_ptr[FileCounter] job
     cdef uint8_t[::1] data
     cdef int64_t[::1] offsets, counts
     if block_size < 1:
@@ -119,8 +120,8 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         c_paths.push_back(<string>os.fsencode(name))
         c_sizes.push_back(size)
     num_workers, block_size = min(num_workers, 1 << 16), min(block_size, 1 << 48)
-    job.reset(new FileCounting(
-        c_paths, c_sizes, splitting, num_workers, block_size, most_own_words))
+    job.reset(new FileCounter(
+        c_paths, c_sizes, options, num_workers, block_size, most_own_words))
     try:
         job.get().start_counting()
         finish_phase(job.get(), names, progress_callback)
@@ -140,7 +141,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     return trimmed(arrays)
 
 
-cdef int finish_phase(FileCounting* job, list names, progress_callback) except -1:
+cdef int finish_phase(FileCounter* job, list names, progress_callback) except -1:
     """Wait for the threads; raise what went wrong in them, or what a signal handler raises."""
     cdef cbool done = False
     while not done:
@@ -165,10 +166,7 @@ cdef int raise_failure(const Failure& failure, list names) except -1:
         raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
     raise_reading_failure(failure, path)
     if kind == NOT_UTF8:
-        raise ValueError(
-            f"{path}: byte {failure.code:#04x} at offset {failure.offset:,} is not valid UTF-8; "
-            'pass errors="replace" to read such bytes as U+FFFD'
-        )
+        raise invalid_utf8_error(path, failure.code, failure.offset)
     raise RuntimeError(failure.message.decode("utf-8", "replace"))
 
 
@@ -189,11 +187,11 @@ cdef tuple trimmed(tuple arrays):
 cdef class TextCounter:
     """Counts texts in memory, and adds up words that are counted already; see `result`."""
 
-    cdef unique_ptr[MemoryCounting] counting
+    cdef unique_ptr[MemoryCounter] counting
 
-    def __cinit__(self, special_tokens=(), pattern="gpt2", errors="replace", method=None):
-        cdef Splitting splitting = make_splitting(special_tokens, pattern, errors, method)
-        self.counting.reset(new MemoryCounting(splitting))
+    def __cinit__(self, special_tokens=(), pattern="gpt2", errors="replace", simd_level=None):
+        cdef SplitOptions options = make_options(special_tokens, pattern, errors, simd_level)
+        self.counting.reset(new MemoryCounter(options))
 
     def count(self, bytes text not None):
         """Count the pre-tokens of a complete text (UTF-8 bytes).
@@ -207,10 +205,7 @@ cdef class TextCounter:
         with nogil:
             invalid = self.counting.get().count(start, size)
         if invalid < size:
-            raise ValueError(
-                f"byte {text[invalid]:#04x} at offset {invalid:,} is not valid UTF-8; "
-                'pass errors="replace" to read such bytes as U+FFFD'
-            )
+            raise invalid_utf8_error(None, text[invalid], invalid)
 
     def add_words(self, const uint8_t[::1] data, const int64_t[::1] offsets,
                   const int64_t[::1] counts):

@@ -5,7 +5,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE, PyBytes_FromStri
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint32_t
 
-from cs336_basics.pretokenization.patterns import PATTERNS, pattern_name
+from cs336_basics.pretokenization.patterns import PATTERNS
 
 
 cdef extern from "scanner.hpp" namespace "cs336" nogil:
@@ -17,7 +17,7 @@ cdef extern from "scanner.hpp" namespace "cs336" nogil:
         @staticmethod
         size_t next(const uint8_t* text, size_t size, size_t i)
 
-    enum class Method:
+    enum class SimdLevel:
         pass
 
     ctypedef size_t (*Fill)(const uint8_t*, size_t, size_t&, uint32_t*) noexcept
@@ -28,11 +28,11 @@ cdef extern from "scanner.hpp" namespace "cs336" nogil:
 
     Character character(const uint8_t* p)
     size_t BATCH_CAPACITY
-    int NUM_METHODS
-    const char* METHOD_NAMES[]
-    bint has_method(Method method)
-    Method best_method()
-    Fill fill_function[Pattern](Method method)
+    int NUM_SIMD_LEVELS
+    const char* SIMD_LEVEL_NAMES[]
+    bint has_simd_level(SimdLevel simd_level)
+    SimdLevel best_simd_level()
+    Fill fill_function[Pattern](SimdLevel simd_level)
     const char* c_UNICODE_VERSION "cs336::UNICODE_VERSION"
     const char* c_REGEX_VERSION "cs336::REGEX_VERSION"
 
@@ -56,27 +56,27 @@ def scanned_pattern(pattern):
     return _SCANNED.get(PATTERNS.get(pattern, pattern))
 
 
-def methods():
-    """Return the names of the methods that this build and this CPU have, the slowest first."""
+def simd_levels():
+    """Return the names of the SIMD levels that this build and this CPU have, the slowest first."""
     return [
-        METHOD_NAMES[i].decode() for i in range(NUM_METHODS) if has_method(<Method>i)
+        SIMD_LEVEL_NAMES[i].decode() for i in range(NUM_SIMD_LEVELS) if has_simd_level(<SimdLevel>i)
     ]
 
 
-def default_method():
-    """Return the method in use: the fastest, or what the environment variable CS336_SIMD names."""
-    return METHOD_NAMES[<int>best_method()].decode()
+def default_simd_level():
+    """Return the SIMD level in use: the fastest, or the one that CS336_SIMD (environment) names."""
+    return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
 
 
-cdef Method method_named(name) except *:
+cdef SimdLevel simd_level_named(name) except *:
     if name is None:
-        return best_method()
-    available = methods()
+        return best_simd_level()
+    available = simd_levels()
     if name not in available:
-        raise ValueError(f"there is no method {name!r} here: choose one of {', '.join(available)}")
-    for i in range(NUM_METHODS):
-        if METHOD_NAMES[i].decode() == name:
-            return <Method>i
+        raise ValueError(f"simd_level is {name!r}: it must be one of {', '.join(available)}")
+    for i in range(NUM_SIMD_LEVELS):
+        if SIMD_LEVEL_NAMES[i].decode() == name:
+            return <SimdLevel>i
 
 
 cdef class PreTokens:
@@ -91,14 +91,14 @@ cdef class PreTokens:
     cdef const uint8_t* origin
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
 
-    def __cinit__(self, bytes data not None, pattern, method, bint as_text):
+    def __cinit__(self, bytes data not None, pattern, simd_level, bint as_text):
         name = scanned_pattern(pattern)
         if name is None:
             raise ValueError(
                 f"pattern {pattern!r} has no scanner: choose one of {', '.join(PATTERNS)}, or use "
                 "cs336_basics.pretokenization.pretokenize, which takes every pattern"
             )
-        cdef Method chosen = method_named(method)
+        cdef SimdLevel chosen = simd_level_named(simd_level)
         self.gpt2 = name == "gpt2"
         self.fill = fill_function[Gpt2](chosen) if self.gpt2 else fill_function[Cl100k](chosen)
         self.data = data
@@ -139,42 +139,42 @@ cdef class PreTokens:
         return PyBytes_FromStringAndSize(<const char*>word, length)
 
 
-def pretokenize_text(text, pattern="gpt2", method=None):
-    """Return an iterator over the pre-tokens of a str; see `splitting.pretokenize`.
+def pretokenize_text(text, pattern="gpt2", simd_level=None):
+    """Return an iterator over the pre-tokens of a str; see `splitter.pretokenize`.
 
     Raises:
-        ValueError: the pattern has no scanner; there is no such method.
+        ValueError: the pattern has no scanner; there is no such SIMD level.
         UnicodeEncodeError: the text holds a lone surrogate.
     """
-    return PreTokens(text.encode(), pattern, method, True)
+    return PreTokens(text.encode(), pattern, simd_level, True)
 
 
-def pretokenize_bytes(data, pattern="gpt2", method=None):
+def pretokenize_bytes(data, pattern="gpt2", simd_level=None):
     """Return an iterator over the pre-tokens of UTF-8 bytes, as bytes.
 
     Args:
         data: bytes.
         pattern: a name in PATTERNS or its expression.
-        method: a name in `methods()`; None = `default_method()`.
+        simd_level: a name in `simd_levels()`; None = `default_simd_level()`.
 
     Raises:
-        ValueError: the pattern has no scanner; there is no such method; the bytes are not UTF-8.
+        ValueError: the pattern has no scanner; there is no such SIMD level; the bytes are not UTF-8.
     """
     cdef size_t place
     checked = bytes(data)
     place = first_invalid_utf8(<const uint8_t*>PyBytes_AS_STRING(checked), len(checked))
     if place < <size_t>len(checked):
         raise ValueError(f"byte {checked[place]:#04x} at offset {place:,} is not valid UTF-8")
-    return PreTokens(checked, pattern, method, False)
+    return PreTokens(checked, pattern, simd_level, False)
 
 
-def num_pretokens(bytes data not None, pattern="gpt2", method=None):
+def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
     """Return the number of pre-tokens of UTF-8 bytes: the scanner alone, without the GIL."""
     cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
     cdef size_t position = 0, found = 0, count = 0
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
-    cdef PreTokens settings = PreTokens(data, pattern, method, False)
+    cdef PreTokens settings = PreTokens(data, pattern, simd_level, False)
     if first_invalid(data) is not None:
         raise ValueError("the bytes are not valid UTF-8")
     with nogil:

@@ -1,11 +1,10 @@
-"""What goes wrong in the threads of counting.hpp, and the exceptions it becomes in Python."""
+"""Failures of C++ threads, and the exceptions that they become in Python."""
 
 from libc.stdint cimport uint64_t
 from libcpp.string cimport string
 
 
-# (From `counting.hpp`, which who imports this includes by a path of its own.)
-cdef extern from * namespace "cs336" nogil:
+cdef extern from "failure.hpp" namespace "cs336" nogil:
     cdef cppclass Failure:
         int kind
         size_t file

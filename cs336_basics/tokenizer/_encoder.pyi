@@ -37,7 +37,7 @@ class Encoder:
         vocab_size: int,
         pattern: str,
         cache_size: int,
-        method: str | None = None,
+        simd_level: str | None = None,
     ) -> None: ...
     def streaming_worker(self, cache_size: int) -> _Worker: ...
     def encode(

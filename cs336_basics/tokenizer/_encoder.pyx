@@ -26,7 +26,7 @@ from cs336_basics.pretokenization.failures cimport (
     ABSENT_BYTE, MEMORY, NONE, NOT_UTF8, SYSTEM, Failure, raise_reading_failure,
 )
 
-from cs336_basics.pretokenization._scanner import default_method, scanned_pattern
+from cs336_basics.pretokenization._scanner import default_simd_level, scanned_pattern
 from cs336_basics.tokenizer.encoders import AbsentByteError as _AbsentByteError
 
 
@@ -37,11 +37,11 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
 cdef extern from "encoder.hpp" namespace "cs336" nogil:
-    enum class Method:
+    enum class SimdLevel:
         pass
 
-    int NUM_METHODS
-    const char* METHOD_NAMES[]
+    int NUM_SIMD_LEVELS
+    const char* SIMD_LEVEL_NAMES[]
     uint32_t ABSENT_ID
     size_t OUTPUT_SLACK
     void ask_for_huge_pages(void* memory, size_t num_bytes)
@@ -71,7 +71,7 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
 
     unique_ptr[EncoderBase] make_encoder(
         cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
-        size_t cache_bytes, cbool cl100k, Method method) except +
+        size_t cache_bytes, cbool cl100k, SimdLevel simd_level) except +
 
     cdef struct TextSpan:
         const uint8_t* data
@@ -270,7 +270,7 @@ cdef class Encoder:
         vocab_size: the greatest id plus one.
         pattern: the split pattern; without a scanner for it only `encode_words` is of use.
         cache_size: bytes for remembered words, of all threads together.
-        method: a name in `_scanner.methods()`; None = the fastest.
+        simd_level: a name in `_scanner.simd_levels()`; None = the fastest.
     """
 
     cdef unique_ptr[EncoderBase] encoder
@@ -284,24 +284,24 @@ cdef class Encoder:
 
     def __init__(self, byte_ids, const uint32_t[:, ::1] merges, const uint8_t[::1] token_data,
                  const int64_t[::1] token_offsets, size_t vocab_size, pattern, size_t cache_size,
-                 method=None):
+                 simd_level=None):
         cdef uint32_t c_byte_ids[256]
         cdef int i
-        cdef Method c_method = <Method>0
+        cdef SimdLevel c_simd_level = <SimdLevel>0
         for i in range(256):
             c_byte_ids[i] = ABSENT_ID if byte_ids[i] is None else byte_ids[i]
         name = scanned_pattern(pattern)
         self.scanned = name is not None
         self.gpt2 = name == "gpt2"
-        for i in range(NUM_METHODS):
-            if METHOD_NAMES[i].decode() == (method or default_method()):
-                c_method = <Method>i
+        for i in range(NUM_SIMD_LEVELS):
+            if SIMD_LEVEL_NAMES[i].decode() == (simd_level or default_simd_level()):
+                c_simd_level = <SimdLevel>i
         self.vocab_size = vocab_size
         self.narrow = vocab_size <= 1 << 16
         self.dtype = np.dtype("<u2" if self.narrow else "<u4")
         self.encoder = make_encoder(
             self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, merges.shape[0],
-            cache_size, not self.gpt2, c_method,
+            cache_size, not self.gpt2, c_simd_level,
         )
         self.id_size = self.encoder.get().id_size()
         if token_offsets is not None:

@@ -1,4 +1,4 @@
-"""The compiled scanner: on every input, by every method of this CPU, what the reference gives."""
+"""The compiled scanner: equal to the reference on every input, at every SIMD level of this CPU."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cs336_basics.pretokenization import _scanner, make_unicode_tables, reference, splitter
 
-METHODS = _scanner.methods()
+SIMD_LEVELS = _scanner.simd_levels()
 PATTERNS = ("gpt2", "cl100k")
 SCALAR_VALUES = [*range(0xD800), *range(0xE000, 0x110000)]
 OTHER_UNICODE = regex.__version__ != make_unicode_tables.REGEX_VERSION
@@ -38,10 +38,10 @@ def check(text):
     data = text.encode()
     for pattern in PATTERNS:
         words = expected(text, pattern)
-        for method in METHODS:
-            found = list(_scanner.pretokenize_bytes(data, pattern, method))
-            assert found == words, f"{pattern}, {method}, {text!r}"
-            assert _scanner.num_pretokens(data, pattern, method) == len(words)
+        for simd_level in SIMD_LEVELS:
+            found = list(_scanner.pretokenize_bytes(data, pattern, simd_level))
+            assert found == words, f"{pattern}, {simd_level}, {text!r}"
+            assert _scanner.num_pretokens(data, pattern, simd_level) == len(words)
 
 
 def random_text(rng):
@@ -51,10 +51,10 @@ def random_text(rng):
     return "x" * rng.randint(0, 70) + text if rng.random() < 0.3 else text
 
 
-def test_this_cpu_has_more_than_one_method():
-    assert METHODS[:2] == ["scalar", "portable"]
-    assert set(METHODS) <= {"scalar", "portable", "neon", "avx2", "avx512"}
-    assert _scanner.default_method() in METHODS
+def test_this_cpu_has_more_than_one_simd_level():
+    assert SIMD_LEVELS[:2] == ["scalar", "portable"]
+    assert set(SIMD_LEVELS) <= {"scalar", "portable", "neon", "avx2", "avx512"}
+    assert _scanner.default_simd_level() in SIMD_LEVELS
 
 
 def test_the_tables_are_those_of_the_pinned_regex():
@@ -189,7 +189,7 @@ def test_pretokenize_without_the_extension(monkeypatch):
 def test_what_the_scanner_refuses():
     with pytest.raises(ValueError, match=r"pattern '\\\\w' has no scanner"):
         _scanner.pretokenize_bytes(b"a", r"\w")
-    with pytest.raises(ValueError, match="no method 'sse9' here"):
+    with pytest.raises(ValueError, match="simd_level is 'sse9': it must be one of"):
         _scanner.pretokenize_bytes(b"a", "gpt2", "sse9")
     with pytest.raises(ValueError, match="byte 0xff at offset 3 is not valid UTF-8"):
         _scanner.pretokenize_bytes(b"abc\xff")
@@ -197,18 +197,18 @@ def test_what_the_scanner_refuses():
         _scanner.pretokenize_text("\ud800")
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_environment_chooses_the_method(method):
-    code = "from cs336_basics.pretokenization import _scanner as s; print(s.default_method())"
+@pytest.mark.parametrize("simd_level", SIMD_LEVELS)
+def test_the_environment_chooses_the_simd_level(simd_level):
+    code = "from cs336_basics.pretokenization import _scanner as s; print(s.default_simd_level())"
     root = Path(__file__).parents[2]
     run = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "CS336_SIMD": method, "PYTHONPATH": str(root)},
+        env={**os.environ, "CS336_SIMD": simd_level, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert run.stdout.split() == [method]
+    assert run.stdout.split() == [simd_level]
 
 
 def first_invalid_by_python(data):

@@ -1,4 +1,4 @@
-"""The compiled encoder: every method against the reference, arrays, batches, threads, limits."""
+"""The compiled encoder: every SIMD level against the reference, arrays, threads, limits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.tokenizer.examples import (
 _encoder = pytest.importorskip(
     "cs336_basics.tokenizer._encoder", reason="the compiled encoder is not built"
 )
-from cs336_basics.pretokenization._scanner import methods  # noqa: E402
+from cs336_basics.pretokenization._scanner import simd_levels  # noqa: E402
 
 
 def reference(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -51,15 +51,15 @@ def reference(tokenizer: Tokenizer, text: str) -> list[int]:
     )
 
 
-def native(tokenizer: Tokenizer, method: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
-    """Return the compiled encoder of a tokenizer, by one of its methods."""
+def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
+    """Return the compiled encoder of a tokenizer, at one SIMD level."""
     merges = np.array(
         [(*pair, tokenizer._merged_ids[rank]) for pair, rank in tokenizer._pair_ranks.items()],
         np.uint32,
     ).reshape(-1, 3)
     byte_ids = [None if i < 0 else i for i in tokenizer._byte_ids]
     size = tokenizer.vocab_size
-    return _encoder.Encoder(byte_ids, merges, None, None, size, "gpt2", cache_size, method)
+    return _encoder.Encoder(byte_ids, merges, None, None, size, "gpt2", cache_size, simd_level)
 
 
 @functools.cache
@@ -76,7 +76,7 @@ def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
         return Tokenizer(*train_bpe(path, 2000, [END], num_workers=1), [END])
 
 
-# Words whose lengths lie on both sides of every change of method: 1, 16, 32, 64, 128 bytes.
+# Words whose lengths lie on both sides of every change of algorithm: 1, 16, 32, 64, 128 bytes.
 words = (
     st.text("ab", min_size=1, max_size=140)
     | st.text("the catr", min_size=1, max_size=70).map(lambda w: w.replace(" ", "") or "a")
@@ -84,19 +84,21 @@ words = (
 )
 
 
-@pytest.mark.parametrize("method", ["scalar", *[m for m in methods() if m == "avx512"]])
+@pytest.mark.parametrize(
+    "simd_level", ["scalar", *[level for level in simd_levels() if level == "avx512"]]
+)
 @given(text=st.lists(words, min_size=1, max_size=12).map(" ".join))
 @settings(max_examples=150, deadline=None)
 @example(text=" ".join("a" * n for n in range(1, 140)))
 @example(text=" ".join("ab" * n for n in range(1, 70)))
-def test_words_of_all_lengths(method, text):
+def test_words_of_all_lengths(simd_level, text):
     tokenizer = larger_vocabulary()
-    encoder = native(tokenizer, method)
+    encoder = native(tokenizer, simd_level)
     expected = reference(tokenizer, text)
     special = _encoder.SpecialSet([])
     assert encoder.encode(text, special) == expected
     assert encoder.encode(text, special) == expected  # now from the cache
-    assert native(tokenizer, method, cache_size=0).encode(text, special) == expected
+    assert native(tokenizer, simd_level, cache_size=0).encode(text, special) == expected
 
 
 def test_a_word_with_more_than_a_million_pairs():

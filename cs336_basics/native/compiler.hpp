@@ -1,0 +1,46 @@
+// What differs between compilers: inlining, prefetching, counting bits.
+
+#pragma once
+
+#include <cstdint>
+
+#if defined(__GNUC__)
+#define CS336_INLINE inline __attribute__((always_inline))
+#define CS336_NOINLINE __attribute__((noinline))
+#define CS336_PREFETCH(address) __builtin_prefetch(address, 1)
+#else
+#include <intrin.h>
+#define CS336_INLINE __forceinline
+#define CS336_NOINLINE __declspec(noinline)
+#define CS336_PREFETCH(address) ((void)0)
+#endif
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "a little-endian CPU is required"
+#endif
+
+namespace cs336 {
+
+// The index of the lowest bit that is set; `mask` must not be 0.
+CS336_INLINE int lowest_bit(uint64_t mask) {
+#if defined(__GNUC__)
+    return __builtin_ctzll(mask);
+#else
+    unsigned long index;
+    _BitScanForward64(&index, mask);
+    return static_cast<int>(index);
+#endif
+}
+
+// The index of the highest bit that is set; `mask` must not be 0.
+CS336_INLINE int highest_bit(uint64_t mask) {
+#if defined(__GNUC__)
+    return 63 - __builtin_clzll(mask);
+#else
+    unsigned long index;
+    _BitScanReverse64(&index, mask);
+    return static_cast<int>(index);
+#endif
+}
+
+}  // namespace cs336

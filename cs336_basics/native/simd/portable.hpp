@@ -1,0 +1,63 @@
+// The SIMD level `portable`: no intrinsics; compilers vectorize the loops where they can.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "../compiler.hpp"
+#include "masks.hpp"
+
+namespace cs336 {
+
+namespace portable {
+
+// Eight bytes that are 0 or 1 become eight bits.
+CS336_INLINE uint64_t pack(const uint8_t* flags) {
+    uint64_t mask = 0;
+    for (int i = 0; i < 8; ++i) {
+        uint64_t word;
+        std::memcpy(&word, flags + 8 * i, 8);
+        mask |= (word * 0x0102040810204080ull >> 56) << (8 * i);
+    }
+    return mask;
+}
+
+CS336_INLINE Masks masks(const uint8_t* window) {
+    uint8_t letter[64], number[64], space[64], blank[64], apostrophe[64], line_end[64];
+    uint8_t high[64], continuation[64];
+    for (int i = 0; i < 64; ++i) letter[i] = uint8_t((window[i] | 0x20) - 'a') < 26;
+    for (int i = 0; i < 64; ++i) number[i] = uint8_t(window[i] - '0') < 10;
+    for (int i = 0; i < 64; ++i) blank[i] = window[i] == ' ';
+    for (int i = 0; i < 64; ++i) space[i] = (uint8_t(window[i] - 9) < 5) | (window[i] == ' ');
+    for (int i = 0; i < 64; ++i) apostrophe[i] = window[i] == '\'';
+    for (int i = 0; i < 64; ++i) line_end[i] = (window[i] == '\n') | (window[i] == '\r');
+    for (int i = 0; i < 64; ++i) high[i] = window[i] >> 7;
+    Masks m = {pack(letter),     pack(number),   pack(space), pack(blank),
+               pack(apostrophe), pack(line_end), 0,           pack(high)};
+    if (m.wide) {
+        for (int i = 0; i < 64; ++i) continuation[i] = (window[i] & 0xC0) == 0x80;
+        m.continuation = pack(continuation);
+        m.wide &= ~m.continuation;
+        classify_wide(m, window);
+    }
+    return m;
+}
+
+// Write origin + i to `out` for every bit i of `bits`; return their number. Up to 64 places of
+// `out` may be written.
+CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
+    size_t count = 0;
+    while (bits) {
+        out[count++] = origin + lowest_bit(bits);
+        bits &= bits - 1;
+    }
+    return count;
+}
+
+CS336_DEFINE_FILL()
+
+}  // namespace portable
+
+}  // namespace cs336

@@ -16,6 +16,9 @@ from cs336_basics.model import (
     scaled_dot_product_attention,
     softmax,
 )
+from tests.numerics import assert_close_sums, make_tables_exact, rounding_bound
+
+pytestmark = pytest.mark.numerical
 
 torch_attention = torch.nn.functional.scaled_dot_product_attention
 
@@ -24,6 +27,7 @@ torch_attention = torch.nn.functional.scaled_dot_product_attention
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -1])
+@pytest.mark.usefixtures("float64")
 def test_softmax_equals_torch(dim):
     x = torch.randn(3, 4, 5, requires_grad=True)
     ours, theirs = softmax(x, dim), torch.softmax(x, dim)
@@ -42,8 +46,11 @@ def test_softmax_is_a_distribution_whatever_the_size_of_the_values(values, dtype
     out = softmax(x, 0)
     assert out.dtype == dtype
     assert (out >= 0).all()
-    assert abs(out.double().sum() - 1) < 0.02
-    assert_close(out, torch.softmax(x, 0))
+    # Rounded are the difference, the exponential (two units in the last place, so four), the sum,
+    # and the quotient.
+    tolerance = rounding_bound(len(values) + 6, dtype)
+    assert abs(out.double().sum() - 1) <= tolerance
+    assert_close(out, torch.softmax(x, 0), rtol=2 * tolerance, atol=torch.finfo(dtype).tiny)
 
 
 def test_softmax_with_minus_infinity():
@@ -68,6 +75,7 @@ def test_softmax_refuses_integers():
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.usefixtures("float64")
 def test_attention_equals_torch(batch, masked):
     Q = torch.randn(*batch, 5, 8, requires_grad=True)
     K = torch.randn(*batch, 7, 8, requires_grad=True)
@@ -77,16 +85,15 @@ def test_attention_equals_torch(batch, masked):
         mask[..., 0] = True
     ours = scaled_dot_product_attention(Q, K, V, mask)
     theirs = torch_attention(Q, K, V, attn_mask=mask)
-    assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+    assert_close(ours, theirs)
     upstream = torch.randn_like(ours)
     assert_close(
         torch.autograd.grad(ours, (Q, K, V), upstream),
         torch.autograd.grad(theirs, (Q, K, V), upstream),
-        atol=1e-5,
-        rtol=1e-5,
     )
 
 
+@pytest.mark.usefixtures("float64")
 def test_attention_shares_one_mask_among_batches():
     Q, K, V = torch.randn(3, 2, 4, 5, 8)
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
@@ -95,6 +102,7 @@ def test_attention_shares_one_mask_among_batches():
     )
 
 
+@pytest.mark.usefixtures("float64")
 def test_a_query_without_any_key_gets_zeros_and_sends_no_gradient():
     Q, K, V = (torch.randn(2, 4, 8, requires_grad=True) for _ in range(3))
     mask = torch.ones(4, 4, dtype=torch.bool)
@@ -131,7 +139,22 @@ def complex_rope(x, positions, theta):
     frequencies = theta ** (-2 * torch.arange(d_k // 2, dtype=torch.float64) / d_k)
     turns = torch.exp(1j * positions[..., None].double() * frequencies)
     pairs = torch.complex(x[..., 0::2].double(), x[..., 1::2].double()) * turns
-    return torch.view_as_real(pairs).flatten(-2).to(x.dtype)
+    return torch.view_as_real(pairs).flatten(-2)
+
+
+def assert_rotated(actual, x, positions, theta):
+    """Compare a rotation in float32, with its float32 tables, with that of complex numbers.
+
+    A table's angle is position * frequency, and the frequency a power computed in float32: the
+    rounding of its exponent, at most ln(theta) < 10, and of the power leave about 12 roundings in
+    the angle, which the table's cosine has as an absolute error, and the rotation adds three.
+    """
+    d_k = x.shape[-1]
+    frequencies = theta ** (-2 * torch.arange(d_k // 2, dtype=torch.float64) / d_k)
+    angles = positions[..., None].double() * frequencies
+    sizes = x.double().abs().unflatten(-1, (-1, 2)).sum(-1)  # |even| + |odd|
+    scale = (sizes * (1 + angles)).repeat_interleave(2, dim=-1)
+    assert_close_sums(actual, complex_rope(x, positions, theta), terms=16, scale=scale)
 
 
 @pytest.mark.parametrize("shape", [(7, 8), (3, 7, 8), (3, 2, 7, 8), (1, 3, 2, 7, 8)])
@@ -139,38 +162,38 @@ def complex_rope(x, positions, theta):
 def test_rope_equals_complex_multiplication(shape, theta):
     x = torch.randn(shape)
     rope = RotaryPositionalEmbedding(theta, 8, 7)
-    expected = complex_rope(x, torch.arange(7), theta)
-    assert_close(rope(x), expected)
-    assert_close(rope(x, torch.arange(7)), expected)
-    assert_close(rope(x, torch.arange(7, dtype=torch.int32)), expected)
+    assert_rotated(rope(x), x, torch.arange(7), theta)
+    assert torch.equal(rope(x, torch.arange(7)), rope(x))
+    assert torch.equal(rope(x, torch.arange(7, dtype=torch.int32)), rope(x))
 
 
 def test_rope_in_one_plane_by_hand():
     rope = RotaryPositionalEmbedding(10_000.0, 2, 4)
     x = torch.tensor([[1.0, 0.0]] * 4)
-    expected = [[math.cos(m), math.sin(m)] for m in range(4)]
-    assert_close(rope(x), torch.tensor(expected))
+    expected = torch.tensor([[math.cos(m), math.sin(m)] for m in range(4)], dtype=torch.float64)
+    # Rounded are the whole angle, at most 3, the table's cosine or sine, and the product.
+    assert_close_sums(rope(x), expected, terms=4, scale=1.0)
 
 
 def test_rope_matches_batch_dimensions_of_positions_with_the_first_of_x():
     x = torch.randn(3, 2, 5, 8)  # (batch, heads, sequence, d_k)
     rope = RotaryPositionalEmbedding(10_000.0, 8, 100)
     positions = torch.randint(0, 100, (3, 5))  # (batch, sequence)
-    expected = complex_rope(x, positions[:, None, :], 10_000.0)
-    assert_close(rope(x, positions), expected, atol=2e-5, rtol=1e-5)
-    assert_close(rope(x, positions[:, None]), expected, atol=2e-5, rtol=1e-5)
+    assert_rotated(rope(x, positions), x, positions[:, None, :], 10_000.0)
+    assert_rotated(rope(x, positions[:, None]), x, positions[:, None, :], 10_000.0)
     # One batch of positions for all, as (1, sequence); and x without heads.
-    assert_close(rope(x, positions[:1]), rope(x, positions[0]))
-    assert_close(rope(x[:, 0], positions), rope(x, positions)[:, 0])
+    assert_rotated(rope(x, positions[:1]), x, positions[0], 10_000.0)
+    assert_rotated(rope(x[:, 0], positions), x[:, 0], positions, 10_000.0)
 
 
+@pytest.mark.usefixtures("float64")
 def test_rope_keeps_lengths_and_sees_only_distances():
-    rope = RotaryPositionalEmbedding(10_000.0, 16, 64)
+    rope = make_tables_exact(RotaryPositionalEmbedding(10_000.0, 16, 64), 10_000.0)
     q, k = torch.randn(2, 1, 16)
     assert_close(rope(q, torch.tensor([41])).norm(), q.norm())
     near = rope(q, torch.tensor([9])) @ rope(k, torch.tensor([4])).T
     far = rope(q, torch.tensor([55])) @ rope(k, torch.tensor([50])).T
-    assert_close(near, far, atol=1e-4, rtol=1e-4)
+    assert_close(near, far)
     assert not torch.allclose(near, rope(q, torch.tensor([9])) @ rope(k, torch.tensor([5])).T)
 
 
@@ -223,14 +246,16 @@ def torch_multihead(layer, x):
 
 @pytest.mark.parametrize("attention", ["reference", "sdpa"])
 @pytest.mark.parametrize("num_heads", [1, 2, 4])
+@pytest.mark.usefixtures("float64")
 def test_multihead_equals_torch(attention, num_heads):
     layer = MultiHeadSelfAttention(8, num_heads, attention=attention)
     x = torch.randn(3, 5, 8)
-    assert_close(layer(x), torch_multihead(layer, x), atol=1e-5, rtol=1e-5)
+    assert_close(layer(x), torch_multihead(layer, x))
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("with_rope", [False, True])
+@pytest.mark.usefixtures("float64")
 def test_reference_and_sdpa_agree(batch, with_rope):
     rope = RotaryPositionalEmbedding(10_000.0, 8, 12) if with_rope else None
     reference = MultiHeadSelfAttention(32, 4, rope, "reference")
@@ -242,18 +267,20 @@ def test_reference_and_sdpa_agree(batch, with_rope):
         out = layer(x)
         gradients.append(torch.autograd.grad(out.square().sum(), (x, *layer.parameters())))
         outputs.append(out)
-    assert_close(outputs[0], outputs[1], atol=1e-5, rtol=1e-5)
-    assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-5)
+    assert_close(outputs[0], outputs[1])
+    assert_close(gradients[0], gradients[1])
 
 
+@pytest.mark.usefixtures("float64")
 def test_multihead_passes_positions_to_rope():
-    layer = MultiHeadSelfAttention(16, 2, RotaryPositionalEmbedding(10_000.0, 8, 50))
+    rope = make_tables_exact(RotaryPositionalEmbedding(10_000.0, 8, 50), 10_000.0)
+    layer = MultiHeadSelfAttention(16, 2, rope)
     x = torch.randn(3, 6, 16)
     default = layer(x)
     assert_close(layer(x, torch.arange(6)), default)
     assert_close(layer(x, torch.arange(6)[None]), default)
     # Only distances count, so a shift of all positions changes nothing, a stretch does.
-    assert_close(layer(x, torch.arange(6) + 40), default, atol=1e-5, rtol=1e-5)
+    assert_close(layer(x, torch.arange(6) + 40), default)
     stretched = torch.stack([torch.arange(6), torch.arange(6) * 2, torch.arange(6) * 3])
     out = layer(x, stretched)
     assert_close(out[0], default[0])

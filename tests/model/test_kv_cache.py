@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from cs336_basics.model import KVCache, ModelConfig, TransformerLM
+from tests.numerics import assert_close_rounded
 
 SMALL = ModelConfig(
     vocab_size=50, context_length=12, d_model=16, num_layers=2, num_heads=2, d_ff=24
@@ -27,28 +28,30 @@ VARIANTS = [
 @pytest.fixture(scope="module")
 def model():
     torch.manual_seed(0)
-    return TransformerLM(SMALL)
+    return TransformerLM(SMALL, dtype=torch.float64)
 
 
+@pytest.mark.numerical
 @pytest.mark.parametrize(
     "config", VARIANTS, ids=lambda config: f"{config.norm}-{config.position}-{config.attention}"
 )
 def test_token_by_token_equals_the_whole(config):
-    model = TransformerLM(config)
+    model = TransformerLM(config, dtype=torch.float64)
     ids = torch.randint(0, 50, (3, 12))
-    cache = KVCache(config, 3)
+    cache = KVCache(config, 3, dtype=torch.float64)
     parts = [model(ids[:, i : i + 1], cache) for i in range(12)]
-    assert_close(torch.cat(parts, 1), model(ids), atol=1e-5, rtol=1e-5)
+    assert_close(torch.cat(parts, 1), model(ids))
     assert cache.lengths == [12, 12, 12]
 
 
+@pytest.mark.numerical
 @settings(deadline=None, max_examples=40)
 @given(
     texts=st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=12), min_size=1, max_size=4),
     data=st.data(),
 )
 def test_texts_of_different_lengths_given_in_padded_parts(model, texts, data):
-    cache = KVCache(SMALL, len(texts))
+    cache = KVCache(SMALL, len(texts), dtype=torch.float64)
     given_before = [0] * len(texts)
     for _ in range(4):
         room = 12 - max(given_before)  # for the longest text, its padding included
@@ -66,25 +69,26 @@ def test_texts_of_different_lengths_given_in_padded_parts(model, texts, data):
             if count == 0:
                 continue
             whole = model(torch.tensor(texts[row][: before + count]))[before:]
-            assert_close(logits[row, :count], whole, atol=1e-5, rtol=1e-5)
+            assert_close(logits[row, :count], whole)
         given_before = [a + b for a, b in zip(given_before, counts, strict=True)]
         cache.truncate(given_before)
 
 
+@pytest.mark.numerical
 def test_rows_are_selected_and_replaced(model):
     a, b, c = torch.randint(0, 50, (3, 5))
-    cache = KVCache(SMALL, 2)
+    cache = KVCache(SMALL, 2, dtype=torch.float64)
     model(torch.stack([a, b]), cache)
-    other = KVCache(SMALL, 1)
+    other = KVCache(SMALL, 1, dtype=torch.float64)
     model(c[None, :3], other)
     cache.replace([0], other)
     assert cache.lengths == [3, 5]
     cache.select([1, 0])
     assert cache.lengths == [5, 3]
     logits = model(torch.tensor([[7], [8]]), cache)
-    assert_close(logits[0, 0], model(torch.cat([b, torch.tensor([7])]))[-1], atol=1e-5, rtol=1e-5)
+    assert_close(logits[0, 0], model(torch.cat([b, torch.tensor([7])]))[-1])
     whole = model(torch.cat([c[:3], torch.tensor([8])]))
-    assert_close(logits[1, 0], whole[-1], atol=1e-5, rtol=1e-5)
+    assert_close(logits[1, 0], whole[-1])
 
 
 def test_the_model_keeps_nothing(model):
@@ -98,12 +102,13 @@ def test_the_model_keeps_nothing(model):
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
+@pytest.mark.numerical
 def test_the_cache_has_the_dtype_that_it_is_given():
     model = TransformerLM(SMALL, dtype=torch.bfloat16)
     ids = torch.randint(0, 50, (1, 6))
     cache = KVCache(SMALL, dtype=torch.bfloat16)
     assert cache.layers[0].keys.dtype == torch.bfloat16
-    assert_close(model(ids, cache).float(), model(ids).float(), atol=0.1, rtol=0.1)
+    assert_close_rounded(model(ids, cache), model(ids), roundings=20)
     # Under autocast keys are bfloat16, whatever the cache: they are cast, both ways.
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert model.float()(ids, KVCache(SMALL)).isfinite().all()

@@ -1,0 +1,52 @@
+"""Fixtures for all tests: the seed that numerical tests draw their values from, and float64."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run every test that is marked `numerical` with N seeds instead of one",
+    )
+
+
+def pytest_generate_tests(metafunc):
+    seeds = metafunc.config.getoption("--seeds")
+    # Hypothesis draws other values each time by itself.
+    repeated = not getattr(metafunc.function, "is_hypothesis_test", False)
+    if seeds > 1 and repeated and metafunc.definition.get_closest_marker("numerical"):
+        metafunc.parametrize("seed", range(seeds), indirect=True, ids=lambda n: f"seed{n}")
+
+
+@pytest.fixture(autouse=True)
+def seed(request):
+    """The number of the seed: 0, or each of 0 ... N - 1 for numerical tests under `--seeds N`.
+
+    torch's global generator starts from it. A test with a generator of its own takes the number.
+    """
+    number = getattr(request, "param", 0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(number)
+    return number
+
+
+@pytest.fixture
+def float64():
+    """Make float64 torch's default dtype, so that two right ways to compute a value agree.
+
+    In float32 the order of a sum, which a kernel for another CPU changes, shows in the sixth or
+    seventh digit, and more after a cancellation. In float64 it stays many digits below the 1e-7
+    that `torch.testing.assert_close` allows, while a wrong formula stays far above.
+    """
+    import torch
+
+    torch.set_default_dtype(torch.float64)
+    yield torch.float64
+    torch.set_default_dtype(torch.float32)

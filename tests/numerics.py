@@ -1,0 +1,65 @@
+"""Tolerances for comparisons that must be made in float32: derived, not tried out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cs336_basics.model import RotaryPositionalEmbedding
+
+
+def rounding_bound(terms: int, dtype: torch.dtype = torch.float32) -> float:
+    """gamma_n = n u / (1 - n u): the relative error of n rounded operations in sequence.
+
+    u = eps / 2 is the unit roundoff. Whatever the order in which n products are summed, with or
+    without fused multiply-adds, the computed sum differs from the exact one by at most gamma_n
+    times the sum of the products' absolute values (Higham 2002, "Accuracy and Stability of
+    Numerical Algorithms", sections 3.1 and 4.2).
+    """
+    nu = terms * torch.finfo(dtype).eps / 2
+    assert nu < 0.1, f"{terms} operations are too many for {dtype}"
+    return nu / (1 - nu)
+
+
+def assert_close_sums(
+    actual: Tensor, expected: Tensor, *, terms: int, scale: Tensor | float
+) -> None:
+    """Assert that two computed sums of `terms` products agree as far as rounding lets them.
+
+    `scale` is the sum of the products' absolute values, a number or elementwise. Each side may be
+    off by gamma_terms * scale, so they may differ by twice that. `expected` may have a higher
+    precision; the bound is that of `actual`.
+    """
+    assert actual.shape == expected.shape
+    bound = 2 * rounding_bound(terms, actual.dtype) * torch.as_tensor(scale, dtype=torch.float64)
+    excess = (actual.double() - expected.double()).abs() - bound
+    worst = int(excess.argmax())
+    assert float(excess.max()) <= 0, (
+        f"element {worst}: {float(actual.flatten()[worst])} and "
+        f"{float(expected.flatten()[worst])} differ by {float(excess.max()):.3g} more than "
+        f"{terms} roundings explain"
+    )
+
+
+def assert_close_rounded(actual: Tensor, expected: Tensor, *, roundings: int) -> None:
+    """Assert that a tensor in a 16-bit dtype is the exact one up to that many roundings in a row.
+
+    Each rounding changes a value by at most u relative to it. A layer that normalizes or adds
+    mixes these errors but does not amplify them, so the whole tensor, in the Frobenius norm, is
+    off by at most about gamma_n (Higham 2002, section 3.1), while single elements that cancel may
+    be off by more.
+    """
+    difference = (actual.double() - expected.double()).norm()
+    limit = rounding_bound(roundings, actual.dtype) * expected.double().norm()
+    assert difference <= limit, (
+        f"off by {difference:.3g}, {roundings} roundings explain {limit:.3g}"
+    )
+
+
+def make_tables_exact(rope: RotaryPositionalEmbedding, theta: float) -> RotaryPositionalEmbedding:
+    """Give RoPE tables in float64, so that what they rotate has the digits of float64 too."""
+    max_seq_len, pairs = rope.cos.shape
+    frequencies = theta ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+    angles = torch.outer(torch.arange(max_seq_len, dtype=torch.float64), frequencies)
+    rope.cos, rope.sin = angles.cos(), angles.sin()
+    return rope

@@ -3,7 +3,7 @@
 import pytest
 from corpora import EOT
 
-from cs336_basics.pretokenization import count_words
+from cs336_basics.pretokenization import Splitter, count_words
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 
 
@@ -12,8 +12,10 @@ def test_counting(benchmark, corpus, num_workers):
     # Small chunks, so that even a small corpus has work for every process.
     chunk_size = max(1 << 16, corpus.num_bytes // (4 * num_workers))
 
+    splitter = Splitter(special_tokens=[EOT])
+
     def count():
-        return count_words(corpus.path, [EOT], num_workers=num_workers, chunk_size=chunk_size)
+        return count_words(corpus.path, splitter, num_workers=num_workers, chunk_size=chunk_size)
 
     assert count() == corpus.word_counts
 

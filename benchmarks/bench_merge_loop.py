@@ -16,7 +16,7 @@ from machine import peak_memory
 
 from cs336_basics import TRAINERS
 from cs336_basics.datasets import sample_documents
-from cs336_basics.pretokenization import count_words
+from cs336_basics.pretokenization import Splitter, count_words
 from cs336_basics.pretokenization.word_counts import WordCounts
 
 VOCAB_SIZE = 32_000
@@ -120,7 +120,7 @@ def hash_rows(rows):
 @cache
 def corpus_counts(name):
     path = data_directory() / f"{name}.txt"
-    return dict(count_words(path, [EOT])) if path.exists() else None
+    return dict(count_words(path, Splitter(special_tokens=[EOT]))) if path.exists() else None
 
 
 def learn(benchmark, trainer, word_counts, vocab_size, rounds):

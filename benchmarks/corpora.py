@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cs336_basics.datasets import write_sample
-from cs336_basics.pretokenization import count_words
+from cs336_basics.pretokenization import Splitter, count_words
 
 EOT = "<|endoftext|>"
 
@@ -42,7 +42,7 @@ class Corpus:
 
     @cached_property
     def word_counts(self):
-        return count_words(self.path, [EOT])
+        return count_words(self.path, Splitter(special_tokens=[EOT]))
 
 
 def data_directory():

@@ -6,15 +6,15 @@ one before.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cs336_basics.bpe.base import BPE_Trainer, Pair
 from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 from cs336_basics.bpe.v3_heap import HeapTrainer
+from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 
 if TYPE_CHECKING:
     from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer
@@ -72,19 +72,12 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
 
 
 def train_bpe(
-    input_path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    input_path: Corpus | PathsLike,
     vocab_size: int,
     special_tokens: Iterable[str],
     *,
     trainer: str = DEFAULT_TRAINER,
-    num_workers: int | None = None,
-    pattern: str = "gpt2",
-    progress: bool = False,
-    min_frequency: int = 1,
-    max_token_length: int | None = None,
-    tie_break: str = "lexicographic",
-    field: str | None = None,
-    column: str | None = None,
+    **options: Any,
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a byte-level BPE vocabulary on one or several files.
 
@@ -92,31 +85,16 @@ def train_bpe(
     already `BPE_Trainer.train_from_counts`.
 
     Args:
-        input_path: a file, a pattern such as `"data/*.txt"`, or several of both: UTF-8 text, JSON
-            lines, Parquet, compressed or not; see `pretokenization.count_words`.
+        input_path: a file, a glob such as `"data/*.txt"`, or several of both, or a Corpus, which
+            also says which field or column has the text: UTF-8 text, JSON lines, Parquet,
+            compressed or not.
         vocab_size: 256 bytes + special tokens + merges.
         special_tokens: cut out of the text before anything is counted.
         trainer: a name in TRAINERS; all learn the same merges.
-        num_workers: threads or processes that count words, None = one for each core.
-        pattern: split pattern, a name in PATTERNS or a regular expression.
-        progress: show progress bars on a terminal.
-        min_frequency: pairs with a smaller count are not merged.
-        max_token_length: no pair is merged that would make a longer token (bytes).
-        tie_break: `"lexicographic"` (CS336) or `"huggingface"`: which of equally frequent pairs is
-            merged first.
-        field, column: which field of JSON lines, which column of Parquet has the text.
+        options: what BPE_Trainer takes: `pattern`, `num_workers`, `progress`, `min_frequency`,
+            `max_token_length`, `tie_break`.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`, also for what is raised.
     """
-    chosen = get_trainer(trainer)(
-        pattern=pattern,
-        num_workers=num_workers,
-        progress=progress,
-        min_frequency=min_frequency,
-        max_token_length=max_token_length,
-        tie_break=tie_break,
-        field=field,
-        column=column,
-    )
-    return chosen.train(input_path, vocab_size, special_tokens)
+    return get_trainer(trainer)(**options).train(input_path, vocab_size, special_tokens)

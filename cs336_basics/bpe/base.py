@@ -12,7 +12,6 @@ whichever pairs are chosen: not with `min_frequency`, `max_token_length` or anot
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -24,10 +23,11 @@ import numpy as np
 from tqdm import tqdm
 
 from cs336_basics._progress import HiddenBar, progress_bar
+from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.counting import count_words
 from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
-from cs336_basics.pretokenization.readers import count_texts
-from cs336_basics.pretokenization.splitter import check_special_tokens
+from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
+from cs336_basics.pretokenization.text_counting import count_texts
 from cs336_basics.pretokenization.word_counts import WordCounts
 
 Pair = tuple[bytes, bytes]
@@ -51,14 +51,12 @@ class BPE_Trainer(ABC):
     Args:
         pattern: split pattern, a name in PATTERNS or a regular expression.
         num_workers: processes that count words, None = one for each core.
-        errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, `"strict"` refuses them.
         progress: show progress bars on a terminal.
         min_frequency: pairs with a smaller count are not merged; training stops before the first.
         max_token_length: in bytes; a pair is not merged where the token would be longer. None: no
             limit. (Hugging Face's limit of n gives tokens of at most max(2, n - 1) bytes.)
         tie_break: which of equally frequent pairs is merged first. `"lexicographic"`: the greatest
             `(bytes, bytes)`, the rule of CS336; `"huggingface"`: the one that `tokenizers` takes.
-        field, column: which field of JSON lines, which column of Parquet has the text.
 
     Raises:
         ValueError, TypeError: an option is none of these.
@@ -75,13 +73,10 @@ class BPE_Trainer(ABC):
         *,
         pattern: str = "gpt2",
         num_workers: int | None = None,
-        errors: str = "replace",
         progress: bool = False,
         min_frequency: int = 1,
         max_token_length: int | None = None,
         tie_break: str = "lexicographic",
-        field: str | None = None,
-        column: str | None = None,
     ) -> None:
         resolve_pattern(pattern)
         _check_limit("min_frequency", min_frequency, 0)
@@ -91,27 +86,24 @@ class BPE_Trainer(ABC):
             raise ValueError(f"tie_break is {tie_break!r}: choose one of {', '.join(TIE_BREAKS)}")
         self.pattern = pattern
         self.num_workers = num_workers
-        self.errors = errors
         self.progress = progress
         self.min_frequency = min_frequency
         self.max_token_length = max_token_length
         self.tie_break = tie_break
-        self.field = field
-        self.column = column
         self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self._bar: tqdm[Any] | HiddenBar | None = None
 
     def train(
         self,
-        input_path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        input_path: Corpus | PathsLike,
         vocab_size: int,
         special_tokens: Iterable[str],
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Train on one or several files.
 
         Args:
-            input_path: a file, a pattern such as `"data/*.txt"`, or several of both: UTF-8 text,
-                JSON lines, Parquet, compressed or not; see `count_words` for how they are read.
+            input_path: a file, a glob such as `"data/*.txt"`, or several of both, or a Corpus:
+                UTF-8 text, JSON lines, Parquet, compressed or not.
             vocab_size: size of the vocabulary: 256 bytes, the special tokens, the merges.
             special_tokens: cut out of the text first, so that they add nothing to any count and no
                 merge crosses them.
@@ -132,13 +124,9 @@ class BPE_Trainer(ABC):
         start = time.perf_counter()
         word_counts = count_words(
             input_path,
-            tokens,
-            pattern=self.pattern,
+            Splitter(self.pattern, tokens),
             num_workers=self.num_workers,
-            errors=self.errors,
             progress=self.progress,
-            field=self.field,
-            column=self.column,
         )
         counted = time.perf_counter()
         self.timings["reading and counting"] = counted - start
@@ -151,16 +139,19 @@ class BPE_Trainer(ABC):
         texts: Iterable[str | bytes],
         vocab_size: int,
         special_tokens: Iterable[str],
+        *,
+        errors: str = "replace",
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Train on texts in memory, such as the rows of a dataset; otherwise as `train`.
 
         Args:
             texts: strings or UTF-8 bytes, each a document of its own; read one by one.
+            errors: what to do about bytes that are not UTF-8; see `Corpus`.
         """
         tokens = check_request(vocab_size, special_tokens)
         self._reset_timings()
         start = time.perf_counter()
-        word_counts = count_texts(texts, tokens, pattern=self.pattern, errors=self.errors)
+        word_counts = count_texts(texts, Splitter(self.pattern, tokens), errors=errors)
         self.timings["reading and counting"] = time.perf_counter() - start
         result = self._train_on(word_counts, vocab_size, tokens)
         self.timings["total"] = time.perf_counter() - start

@@ -7,6 +7,7 @@ other commands and `Tokenizer.from_directory` read.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from typing import Any
 
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.base import TIE_BREAKS, BPE_Trainer, check_request
+from cs336_basics.pretokenization import Corpus
 
 MOST_HASHED = 1 << 30
 """Bytes of an input file whose hash is recorded."""
@@ -140,17 +142,19 @@ def run(options: argparse.Namespace) -> None:
     trainer = TRAINERS[options.trainer](
         pattern=options.pattern,
         num_workers=options.num_workers,
-        errors=options.errors,
         progress=True,
         min_frequency=options.min_frequency,
         max_token_length=options.max_token_length,
         tie_break=options.tie_break,
-        field=options.field,
-        column=options.column,
     )
     # What can fail should fail before the work, not after it.
     check_request(options.vocab_size, options.special_tokens)
-    corpus = describe_corpus([*options.input, *options.counts])
+    corpus = None
+    if options.input:
+        corpus = Corpus(
+            options.input, field=options.field, column=options.column, errors=options.errors
+        )
+    sources = describe_files([*(corpus.files if corpus else ()), *options.counts])
     is_new = not output.exists()
     output.mkdir(parents=True, exist_ok=True)
     try:
@@ -158,7 +162,7 @@ def run(options: argparse.Namespace) -> None:
             pass
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            vocab, merges = train(trainer, options)
+            vocab, merges = train(trainer, corpus, options)
     except BaseException:
         if is_new:
             output.rmdir()
@@ -176,7 +180,7 @@ def run(options: argparse.Namespace) -> None:
         tie_break=options.tie_break,
         min_frequency=options.min_frequency,
         max_token_length=options.max_token_length,
-        corpus=corpus,
+        corpus=sources,
     )
     print(timing_table(trainer))
     longest = max(vocab.values(), key=len)
@@ -185,14 +189,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def train(
-    trainer: BPE_Trainer, options: argparse.Namespace
+    trainer: BPE_Trainer, corpus: Corpus | None, options: argparse.Namespace
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
     """Return the vocabulary and merges, from text, from saved counts, or from both."""
-    if not (options.counts or options.save_counts or options.ray):
-        return trainer.train(options.input, options.vocab_size, options.special_tokens)
+    if corpus is not None and not (options.counts or options.save_counts or options.ray):
+        return trainer.train(corpus, options.vocab_size, options.special_tokens)
 
     start = time.perf_counter()
-    counts = count(options)
+    counts = count(corpus, options)
     counted = time.perf_counter() - start
     result = trainer.train_from_counts(counts, options.vocab_size, options.special_tokens)
     trainer.timings["reading and counting"] = counted
@@ -200,28 +204,20 @@ def train(
     return result
 
 
-def count(options: argparse.Namespace) -> Mapping[bytes, int]:
-    """Return the word counts of the input and of the files of counts, saved if that is asked."""
-    from cs336_basics.pretokenization import WordCounts, count_words
+def count(corpus: Corpus | None, options: argparse.Namespace) -> Mapping[bytes, int]:
+    """Return the word counts of the corpus and of the files of counts, saved if that is asked."""
+    from cs336_basics.pretokenization import Splitter, WordCounts, count_words
 
     parts = [WordCounts.load(file) for file in options.counts]
-    request: dict[str, Any] = {
-        "pattern": options.pattern,
-        "num_workers": options.num_workers,
-        "errors": options.errors,
-        "progress": True,
-        "field": options.field,
-        "column": options.column,
-    }
+    splitter = Splitter(options.pattern, options.special_tokens)
+    request: dict[str, Any] = {"num_workers": options.num_workers, "progress": True}
     counts: Mapping[bytes, int] | None = None
-    if options.input and options.ray:
+    if corpus is not None and options.ray:
         from cs336_basics.pretokenization.ray_counting import count_words_ray
 
-        counts = count_words_ray(
-            options.input, options.special_tokens, address=options.ray, **request
-        )
-    elif options.input:
-        counts = count_words(options.input, options.special_tokens, **request)
+        counts = count_words_ray(corpus, splitter, address=options.ray, **request)
+    elif corpus is not None:
+        counts = count_words(corpus, splitter, **request)
     if counts is not None:
         if not isinstance(counts, WordCounts):
             counts = WordCounts.from_mapping(counts, options.pattern, options.special_tokens)
@@ -232,25 +228,22 @@ def count(options: argparse.Namespace) -> Mapping[bytes, int]:
     return total
 
 
-def describe_corpus(names: Sequence[str]) -> list[dict[str, Any]]:
+def describe_files(files: Sequence[str]) -> list[dict[str, Any]]:
     """Return path, size and hash of every file, for the metadata; of URLs only the name.
 
     Files above a gigabyte have the hash None: it would take as long as training.
     """
     from cs336_basics._files import printable_path, sha256_file
-    from cs336_basics.pretokenization.word_counts import input_files
 
-    local = input_files(name for name in names if "://" not in name)
     return [
-        *({"path": name} for name in names if "://" in name),
-        *(
-            {
-                "path": printable_path(file),
-                "num_bytes": (size := file.stat().st_size),
-                "sha256": sha256_file(file) if size <= MOST_HASHED else None,
-            }
-            for file in local
-        ),
+        {"path": file}
+        if "://" in file
+        else {
+            "path": printable_path(file),
+            "num_bytes": (size := os.path.getsize(file)),
+            "sha256": sha256_file(file) if size <= MOST_HASHED else None,
+        }
+        for file in files
     ]
 
 

@@ -1,190 +1,222 @@
 """Count the pre-tokens of files: all that BPE training needs to know of a text.
 
-The counting ladder: `count_serial`, one range after the other in this process; `count_processes`,
-the same ranges in worker processes; `word_counts.count_words_native`, threads of compiled code.
-`count_words` picks between them. All give the same counts for every number of workers and every
-chunk size.
+The counting ladder has four backends, each faster or larger than the one before: `serial` counts
+one chunk after the other in this process; `processes` counts the same chunks in worker processes;
+`native` counts in threads of compiled code; `ray` counts over a cluster of machines. `count_words`
+chooses between them. All give the same counts, for every number of workers and every chunk size.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from cs336_basics._progress import byte_bar
+from tqdm import tqdm
+
+from cs336_basics._progress import HiddenBar, byte_bar
 from cs336_basics.pretokenization.chunking import (
     DEFAULT_CHUNK_SIZE,
     check_chunk_size,
-    chunk_ranges,
-    read_text_range,
+    chunk_bounds,
+    read_text,
 )
+from cs336_basics.pretokenization.corpus import DEFAULT_CHUNK_SIZE as DEFAULT_CORPUS_CHUNK_SIZE
+from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
-from cs336_basics.pretokenization.patterns import resolve_pattern
-from cs336_basics.pretokenization.readers import count_piece, cut_into_pieces, is_plain_text
-from cs336_basics.pretokenization.splitter import (
-    check_special_tokens,
-    has_scanner,
-    pretokenize,
-    split_special_tokens,
+from cs336_basics.pretokenization.splitter import Splitter, has_scanner
+from cs336_basics.pretokenization.text_counting import (
+    count_chunk,
+    count_text,
 )
-from cs336_basics.pretokenization.word_counts import (
-    DEFAULT_BLOCK_SIZE,
-    WordCounts,
-    count_words_native,
-    input_files,
-)
+from cs336_basics.pretokenization.word_counts import WordCounts
 
-ERRORS = ("replace", "strict")
+BACKENDS = ("serial", "processes", "native", "ray")
+"""The rungs of the counting ladder."""
 
-METHODS = ("serial", "processes", "native")
-"""The rungs of the counting ladder, the slowest first."""
+DEFAULT_BLOCK_SIZE = 1 << 20
+"""Bytes that a thread of the native backend reads at a time: they fit the L2 cache of most CPUs."""
 
-_PARTS_AT_A_TIME = 16
+_MOST_ADDENDS = 16
 
-_said: set[str] = set()
+_patterns_warned_of: set[str] = set()
 
 
 def count_words(
-    input_path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    special_tokens: Iterable[str] = (),
+    corpus: Corpus | PathsLike,
+    splitter: Splitter | None = None,
     *,
-    pattern: str = "gpt2",
+    backend: str | None = None,
     num_workers: int | None = None,
     chunk_size: int | None = None,
-    errors: str = "replace",
     progress: bool = False,
-    method: str | None = None,
-    field: str | None = None,
-    column: str | None = None,
 ) -> Mapping[bytes, int]:
     """Count the pre-tokens of files.
 
     Text is read as bytes, so that line ends (CRLF too), a byte order mark and NUL characters are
-    text like any other. Special tokens are cut out first and count nothing. Every file, and every
+    text like any other. Special tokens are cut out first and are not counted. Every file, and every
     row of a file of rows, is split by itself.
 
     Args:
-        input_path: a file, a pattern such as `"data/*.txt"`, or several of both. UTF-8 text, JSON
-            lines (`.jsonl`), either of them compressed (`.gz`, `.zst`), or Parquet; see `inputs`.
-        special_tokens: texts that no pre-token may touch; the longest wins where they overlap.
-        pattern: a name in PATTERNS or a regular expression of the `regex` module.
-        num_workers: threads or worker processes, None = one for each core. No more are started than
-            there are chunks, so that a small file is counted in this process.
-        chunk_size: bytes handled at a time; None = what suits the method.
-        errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, as `bytes.decode` does;
-            `"strict"` refuses them.
-        progress: show a progress bar on a terminal.
-        method: one of METHODS. None = `"native"` if it is built and knows the pattern, else
+        corpus: the text: a Corpus, or what `Corpus` takes as paths.
+        splitter: the split pattern and the special tokens; None: `Splitter()`.
+        backend: one of BACKENDS. None: `"native"` if it is built and knows the pattern, else
             `"processes"`. Files that are not plain text are counted in processes, or, with
             `"serial"`, in this one.
-        field: of JSON lines, the field that has the text.
-        column: of Parquet, the column that has the text.
+        num_workers: threads, worker processes or Ray tasks; None: one for each core. No more are
+            started than there are chunks, so that a small file is counted in this process.
+        chunk_size: bytes counted at a time; None: what suits the backend.
+        progress: show a progress bar on a terminal.
 
     Returns:
-        pre-token (UTF-8 bytes) -> number of occurrences: a WordCounts of `"native"`, a Counter of
-        the others. In both, a word that is not there counts 0.
+        pre-token (UTF-8 bytes) -> number of occurrences: a WordCounts if all files were counted by
+        compiled code, else a Counter. In both, a word that is not there counts 0.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the path is a directory, the file is empty, damaged, or (`"strict"`) it holds a
-            byte that is not UTF-8, named with its place; a row without the field, a file without
-            the column; a bad pattern, special token, method or number.
+        ValueError: a path is a directory; the files are empty, damaged, or (`errors="strict"`)
+            hold a byte that is not UTF-8, named with its offset; a row lacks the field, or a file
+            the column; a bad backend or number.
+        TypeError: `splitter` is not a Splitter.
         ImportError: a library for the format is missing, named with the command that installs it.
         RuntimeError: a worker process died.
     """
-    files = input_files(input_path)
-    size = sum(file.stat().st_size for file in files)
-    if size == 0:
-        names = ", ".join(repr(str(file)) for file in files[:3]) or "(no file)"
-        raise ValueError(f"input_path {names} is empty: there is nothing to train on")
-    method = _resolve_method(method, pattern)
-    if chunk_size is None:
-        chunk_size = DEFAULT_BLOCK_SIZE if method == "native" else DEFAULT_CHUNK_SIZE
-    tokens = check_count_request(special_tokens, pattern, errors, chunk_size)
-    workers = 1 if method == "serial" else resolve_num_workers(num_workers)
-    plain = [file for file in files if is_plain_text(file)]
-    pieces = cut_into_pieces(
-        (file for file in files if not is_plain_text(file)), field=field, column=column
-    )
-    size = sum(file.stat().st_size for file in plain) + sum(piece.num_bytes for piece in pieces)
-    parts: list[Mapping[bytes, int]] = []
-    with byte_bar(progress, size, "counting words") as bar:
-        if plain and method == "native":
-            done_before = bar.n
-            parts.append(
-                count_words_native(
-                    plain,
-                    tokens,
-                    pattern,
-                    workers,
-                    errors,
-                    None if bar.disable else lambda done: bar.update(done_before + done - bar.n),
-                    chunk_size,
-                )
-            )
-            bar.update(sum(file.stat().st_size for file in plain) - bar.n)
-        elif plain:
-            for file in plain:
-                ranges = chunk_ranges(file, chunk_size, tokens, pattern)
-                processes = min(workers, -(-file.stat().st_size // chunk_size))
-                count = count_serial if processes <= 1 else count_processes
-                for chunk, num_bytes in count(file, ranges, tokens, pattern, errors, processes):
-                    parts = [add_counts([*parts, chunk])]
-                    bar.update(num_bytes)
-        arguments = ((piece, tokens, pattern, errors, field, column) for piece in pieces)
-        for part, num_bytes in map_ordered(
-            count_piece, arguments, max(1, min(workers, len(pieces)))
+    corpus = Corpus.of(corpus)
+    splitter = Splitter.of(splitter)
+    backend = _choose_backend(backend, splitter)
+    if chunk_size is not None:
+        check_chunk_size(chunk_size)
+    if backend == "ray":
+        from cs336_basics.pretokenization.ray_counting import count_words_ray
+
+        return count_words_ray(
+            corpus, splitter, num_workers=num_workers, chunk_size=chunk_size, progress=progress
+        )
+    workers = 1 if backend == "serial" else resolve_num_workers(num_workers)
+    plain, others = corpus.by_plainness()
+    chunks = others.chunks(chunk_size or DEFAULT_CORPUS_CHUNK_SIZE)
+    total = _Sum()
+    num_bytes = plain.num_bytes + sum(chunk.num_bytes for chunk in chunks)
+    with byte_bar(progress, num_bytes, "counting words") as bar:
+        if plain.files and backend == "native":
+            total.add(_count_native(plain, splitter, workers, chunk_size, bar))
+        elif plain.files:
+            for plain_counts, size in _count_plain_text(plain, splitter, workers, chunk_size):
+                total.add(plain_counts)
+                bar.update(size)
+        for counts, size in map_ordered(
+            count_chunk,
+            ((chunk, splitter) for chunk in chunks),
+            max(1, min(workers, len(chunks))),
         ):
-            parts.append(part)
-            bar.update(num_bytes)
-            if len(parts) == _PARTS_AT_A_TIME:
-                parts = [add_counts(parts)]
-    return add_counts(parts)
+            total.add(counts)
+            bar.update(size)
+    return total.result()
 
 
-def check_count_request(
-    special_tokens: Iterable[str], pattern: str, errors: str, chunk_size: int
-) -> list[str]:
-    """Return the special tokens as a list, after checking what every way of counting is given.
+def count_words_native(
+    corpus: Corpus | PathsLike,
+    splitter: Splitter | None = None,
+    *,
+    num_workers: int | None = None,
+    block_size: int = DEFAULT_BLOCK_SIZE,
+    progress_callback: Callable[[int], object] | None = None,
+) -> WordCounts:
+    """Count the pre-tokens of files of plain text in threads of compiled code.
+
+    Peak memory follows the number of distinct words and of threads, not the size of the files; only
+    text without any safe cut (see `SafeCuts`) is held whole. Ctrl-C ends it within a fraction of a
+    second.
+
+    Args:
+        corpus, splitter, num_workers: as for `count_words`.
+        block_size: bytes that a thread reads at a time.
+        progress_callback: called about 20 times a second with the number of bytes counted so far.
+
+    Returns:
+        The counts. Their order depends on the words alone, not on the number of threads.
 
     Raises:
-        TypeError, ValueError: what is wrong with the special tokens, the pattern, or a number.
+        ImportError: the extension is not built.
+        FileNotFoundError: there is no such file, or it vanished; OSError: it cannot be read.
+        ValueError: a file is not plain text; it became shorter while it was read; (`"strict"`) a
+            byte is not UTF-8, named with its file and offset; the pattern has no scanner.
     """
-    tokens = check_special_tokens(special_tokens)
-    resolve_pattern(pattern)
-    if errors not in ERRORS:
-        raise ValueError(f"errors is {errors!r}: it must be one of {', '.join(ERRORS)}")
-    check_chunk_size(chunk_size)
-    return tokens
+    try:
+        from cs336_basics.pretokenization._counting import count_files
+    except ImportError as error:
+        raise ImportError(
+            "counting natively needs compiled code that is not built yet: run `python setup.py "
+            "build_ext --inplace` (it needs a C++ compiler), or choose backend='processes'"
+        ) from error
+    corpus = Corpus.of(corpus)
+    splitter = Splitter.of(splitter)
+    others = corpus.by_plainness()[1].files
+    if others:
+        raise ValueError(f"{others[0]} is not plain text: count it with count_words")
+    arrays = count_files(
+        corpus.files,
+        corpus.sizes,
+        splitter.special_tokens,
+        splitter.pattern,
+        resolve_num_workers(num_workers),
+        corpus.errors,
+        block_size,
+        progress_callback,
+    )
+    return WordCounts(*arrays, splitter.pattern, splitter.special_tokens)
 
 
-def add_counts(parts: list[Mapping[bytes, int]]) -> Mapping[bytes, int]:
+def count_plain_chunk(
+    path: str, start: int, end: int, splitter: Splitter, errors: str
+) -> tuple[Counter[bytes], int]:
+    """Return the counts of the bytes [start, end) of a file of text, and their number."""
+    return count_text(read_text(path, start, end, errors), splitter), end - start
+
+
+def add_counts(addends: list[Mapping[bytes, int]]) -> Mapping[bytes, int]:
     """Return the sum of word counts: a WordCounts of several such, else a Counter."""
-    if len(parts) == 1:
-        return parts[0]
-    if parts and all(isinstance(part, WordCounts) for part in parts):
-        return WordCounts.combined(part for part in parts if isinstance(part, WordCounts))
-    # A first part that is a Counter grows: copying it for every chunk would take n^2 time.
-    first = parts[0] if parts else None
+    if len(addends) == 1:
+        return addends[0]
+    if addends and all(isinstance(counts, WordCounts) for counts in addends):
+        return WordCounts.combined(counts for counts in addends if isinstance(counts, WordCounts))
+    # A first addend that is a Counter grows: copying it for every chunk would take quadratic time.
+    first = addends[0] if addends else None
     total: Counter[bytes] = first if isinstance(first, Counter) else Counter()
-    for part in parts:
-        if part is not total:
-            total.update(part)
+    for counts in addends:
+        if counts is not total:
+            total.update(counts)
     return total
 
 
-def _resolve_method(method: str | None, pattern: str) -> str:
-    if method is not None and method not in METHODS:
-        raise ValueError(f"method is {method!r}: it must be one of {', '.join(METHODS)}, or None")
-    if method is not None:
-        return method
-    if has_scanner(pattern):
+class _Sum:
+    """A sum of word counts. It adds a few at a time, so that memory holds only a few of them."""
+
+    def __init__(self) -> None:
+        self._addends: list[Mapping[bytes, int]] = []
+
+    def add(self, counts: Mapping[bytes, int]) -> None:
+        self._addends.append(counts)
+        if len(self._addends) == _MOST_ADDENDS:
+            self._addends = [add_counts(self._addends)]
+
+    def result(self) -> Mapping[bytes, int]:
+        return add_counts(self._addends)
+
+
+def _choose_backend(backend: str | None, splitter: Splitter) -> str:
+    if backend is not None and backend not in BACKENDS:
+        raise ValueError(
+            f"backend is {backend!r}: it must be one of {', '.join(BACKENDS)}, or None"
+        )
+    if backend is not None:
+        return backend
+    if splitter.has_scanner:
         return "native"
-    if has_scanner("gpt2") and pattern not in _said:
-        _said.add(pattern)
+    pattern = splitter.pattern
+    if has_scanner("gpt2") and pattern not in _patterns_warned_of:
+        _patterns_warned_of.add(pattern)
         warnings.warn(
             f"pattern {pattern!r} has no compiled scanner: its words are counted by the `regex` "
             "module in worker processes, which is many times slower",
@@ -193,46 +225,37 @@ def _resolve_method(method: str | None, pattern: str) -> str:
     return "processes"
 
 
-def count_serial(
-    path: Path,
-    ranges: Iterable[tuple[int, int]],
-    special_tokens: list[str],
-    pattern: str,
-    errors: str,
-    num_workers: int = 1,
-) -> Iterator[tuple[Counter[bytes], int]]:
-    """Yield the counts and the number of bytes of each range, one after the other."""
-    for start, end in ranges:
-        yield count_range(path, start, end, special_tokens, pattern, errors)
-
-
-def count_processes(
-    path: Path,
-    ranges: Iterable[tuple[int, int]],
-    special_tokens: list[str],
-    pattern: str,
-    errors: str,
+def _count_native(
+    corpus: Corpus,
+    splitter: Splitter,
     num_workers: int,
+    block_size: int | None,
+    bar: tqdm[Any] | HiddenBar,
+) -> WordCounts:
+    """Count files of plain text natively, with a progress bar."""
+    counts = count_words_native(
+        corpus,
+        splitter,
+        num_workers=num_workers,
+        block_size=block_size or DEFAULT_BLOCK_SIZE,
+        progress_callback=None if bar.disable else lambda done: bar.update(done - bar.n),
+    )
+    bar.update(corpus.num_bytes - bar.n)
+    return counts
+
+
+def _count_plain_text(
+    corpus: Corpus, splitter: Splitter, num_workers: int, chunk_size: int | None
 ) -> Iterator[tuple[Counter[bytes], int]]:
-    """Yield the same as `count_serial`, counted in processes that receive byte ranges, not text."""
-    arguments = ((path, start, end, special_tokens, pattern, errors) for start, end in ranges)
-    yield from map_ordered(count_range, arguments, num_workers)
+    """Yield the counts and the number of bytes of each chunk of files of plain text.
 
-
-def count_range(
-    path: Path, start: int, end: int, special_tokens: list[str], pattern: str, errors: str
-) -> tuple[Counter[bytes], int]:
-    """Return the counts of one byte range of a file, and its length in bytes."""
-    text = read_text_range(path, start, end, errors)
-    return count_text(text, special_tokens, pattern), end - start
-
-
-def count_text(
-    text: str, special_tokens: Iterable[str] = (), pattern: str = "gpt2"
-) -> Counter[bytes]:
-    """Count the pre-tokens of a text in memory; see `count_words`."""
-    counts: Counter[str] = Counter()
-    for piece, is_special in split_special_tokens(text, special_tokens):
-        if not is_special:
-            counts.update(pretokenize(piece, pattern))
-    return Counter({word.encode(): count for word, count in counts.items() if word})
+    Worker processes receive byte offsets, not text.
+    """
+    size = chunk_size or DEFAULT_CHUNK_SIZE
+    num_chunks = sum(-(-num_bytes // size) for num_bytes in corpus.sizes)
+    arguments = (
+        (file, start, end, splitter, corpus.errors)
+        for file in corpus.files
+        for start, end in chunk_bounds(file, size, splitter)
+    )
+    yield from map_ordered(count_plain_chunk, arguments, max(1, min(num_workers, num_chunks)))

@@ -1,32 +1,30 @@
-"""Count words over a Ray cluster, where one machine is not enough.
+"""The Ray backend: count words over a cluster, where one machine is not enough.
 
-The counts are those of `count_words`.
+The counts are those of the other backends.
 
-Every piece of the input (see `inputs.py`) is a Ray task that reads its part of a file by itself,
-from storage that all machines see: a shared file system, or any URL that fsspec opens. Only counts
-travel. They are added up in a tree, eight at a time, on the machines where they lie, so that
-neither a machine's memory nor the driver's network sees all of them.
+Every chunk of the corpus is a Ray task, which reads its bytes by itself from storage that all
+machines see: a shared file system, or any URL that fsspec opens. Only counts travel. They are added
+in a tree, eight at a time, on the machines where they are, so that neither the memory of one
+machine nor the network of the driver holds all of them.
 
-A task whose worker or machine dies is run again by Ray. Ray is imported when it is used.
+Ray runs a task again if its worker or machine dies. Ray is imported when it is used.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._progress import byte_bar
-from cs336_basics.pretokenization.counting import check_count_request
+from cs336_basics.pretokenization.chunking import check_chunk_size
+from cs336_basics.pretokenization.corpus import DEFAULT_CHUNK_SIZE, Chunk, Corpus, PathsLike
 from cs336_basics.pretokenization.parallel import resolve_num_workers
-from cs336_basics.pretokenization.readers import (
-    DEFAULT_PIECE_SIZE,
-    Piece,
-    count_piece,
-    cut_into_pieces,
-)
-from cs336_basics.pretokenization.word_counts import WordCounts, input_files
+from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.pretokenization.storage import is_url
+from cs336_basics.pretokenization.text_counting import count_chunk
+from cs336_basics.pretokenization.word_counts import WordCounts
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -36,33 +34,29 @@ _RETRIES = 3
 
 
 def count_words_ray(
-    input_path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    special_tokens: Iterable[str] = (),
+    corpus: Corpus | PathsLike,
+    splitter: Splitter | None = None,
     *,
-    pattern: str = "gpt2",
     num_workers: int | None = None,
     chunk_size: int | None = None,
-    errors: str = "replace",
     progress: bool = False,
-    field: str | None = None,
-    column: str | None = None,
     address: str | None = None,
 ) -> WordCounts:
     """Count the pre-tokens of files with Ray tasks.
 
     Args:
-        input_path: files, patterns or URLs (`s3://bucket/part-00.txt`), seen alike by all machines.
-        special_tokens, pattern, errors, progress, field, column: as for `count_words`.
-        num_workers: tasks in flight at a time, None = the number of CPUs of the cluster.
-        chunk_size: bytes of a piece, None = 32 MiB.
+        corpus, splitter, progress: as for `count_words`. All machines must see the files under the
+            same names.
+        num_workers: tasks that run at the same time; None: the number of CPUs of the cluster.
+        chunk_size: bytes in a chunk; None: 32 MiB.
         address: `"auto"` joins the cluster that runs on this machine, `"local"` starts one here,
-            `"ray://HOST:PORT"` is a client's connection; None uses what `ray.init` has been called
-            with, else as Ray decides.
+            `"ray://HOST:PORT"` connects as a client; None: what `ray.init` was called with, or
+            else what Ray decides.
 
     Raises:
         ImportError: Ray is not installed; names the command that installs it.
         ConnectionError: there is no cluster at `address`.
-        RuntimeError: a piece failed on every try.
+        RuntimeError: a chunk failed on every try.
         What `count_words` raises, from the task in which it happened.
     """
     try:
@@ -72,17 +66,15 @@ def count_words_ray(
             "counting over Ray needs Ray: pip install 'cs336-basics[ray]', on every machine"
         ) from None
 
-    chunk_size = DEFAULT_PIECE_SIZE if chunk_size is None else chunk_size
-    tokens = check_count_request(special_tokens, pattern, errors, chunk_size)
+    corpus = Corpus.of(corpus)
+    splitter = Splitter.of(splitter)
+    chunk_size = DEFAULT_CHUNK_SIZE if chunk_size is None else chunk_size
+    check_chunk_size(chunk_size)
     if num_workers is not None:
         resolve_num_workers(num_workers)  # for its error
-    urls = [path for path in _several(input_path) if "://" in os.fspath(path)]
-    files = input_files(path for path in _several(input_path) if path not in urls)
-    # Tasks may start in another directory.
-    names = [os.fspath(url) for url in urls] + [os.path.abspath(file) for file in files]
-    pieces = cut_into_pieces(names, field=field, column=column, piece_size=chunk_size)
-    if not pieces:
-        raise ValueError(f"input_path {input_path!r} is empty: there is nothing to train on")
+    chunks = [_with_absolute_path(chunk) for chunk in corpus.chunks(chunk_size)]
+    if not chunks:
+        raise ValueError(f"{', '.join(corpus.files[:3])} is empty: there is no text to read")
 
     started = not ray.is_initialized()
     if started:
@@ -90,50 +82,50 @@ def count_words_ray(
     try:
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         in_flight = num_workers or max(1, int(resources.get("CPU", 1)))
-        return _count(ray, pieces, (tokens, pattern, errors, field, column), in_flight, progress)
+        return _count(ray, chunks, splitter, in_flight, progress)
     finally:
         if started:
             ray.shutdown()
 
 
 def _count(
-    ray: Any, pieces: list[Piece], request: tuple[Any, ...], in_flight: int, progress: bool
+    ray: Any, chunks: list[Chunk], splitter: Splitter, in_flight: int, progress: bool
 ) -> WordCounts:
-    # Two results: the counts stay where they were made, the size tells the driver of the end.
-    count_task = ray.remote(max_retries=_RETRIES, num_returns=2)(_count_piece)
+    # Two results: the counts stay where they were made, the size tells the driver that it ended.
+    count_task = ray.remote(max_retries=_RETRIES, num_returns=2)(_count_chunk)
     add_task = ray.remote(max_retries=_RETRIES)(_add)
-    waiting = list(reversed(pieces))
+    waiting = list(reversed(chunks))
     running: dict[ObjectRef[Any], ObjectRef[Any]] = {}  # size -> counts
-    # parts[k]: sums of 8^k pieces; eight of a level become one of the next.
-    parts: dict[int, list[ObjectRef[Any]]] = {0: []}
-    num_bytes = sum(piece.num_bytes for piece in pieces)
+    # sums[k]: sums of 8^k chunks; eight of a level become one of the next.
+    sums: dict[int, list[ObjectRef[Any]]] = {0: []}
+    num_bytes = sum(chunk.num_bytes for chunk in chunks)
     with byte_bar(progress, num_bytes, "counting words over Ray") as bar:
-        # After an error, what runs is left to end by itself, a piece for each core: cancelling a
-        # task that is just ending makes Ray abort this process (ray-project/ray#54798).
+        # After an error, the running tasks end by themselves, one chunk for each core: cancelling
+        # a task that is just ending makes Ray abort this process (ray-project/ray#54798).
         while waiting or running:
             while waiting and len(running) < in_flight:
-                counts, size = count_task.remote(waiting.pop(), *request)
+                counts, size = count_task.remote(waiting.pop(), splitter)
                 running[size] = counts
             done, _ = ray.wait(list(running), timeout=0.5)
             for size in done:
                 bar.update(_get(ray, size))
-                parts[0].append(running.pop(size))
-                _add_up(parts, add_task)
-        rest = [part for level in parts.values() for part in level]
+                sums[0].append(running.pop(size))
+                _add_up(sums, add_task)
+        rest = [counts for level in sums.values() for counts in level]
         while len(rest) > 1:
             rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
         total: WordCounts = _get(ray, rest[0])
         return total
 
 
-def _add_up(parts: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:
+def _add_up(sums: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:
     """Replace every eight sums of a level by one of the next."""
     level = 0
-    while len(parts[level]) >= _FAN_IN:
-        total = add_task.remote(*parts[level][:_FAN_IN])
-        del parts[level][:_FAN_IN]
+    while len(sums[level]) >= _FAN_IN:
+        total = add_task.remote(*sums[level][:_FAN_IN])
+        del sums[level][:_FAN_IN]
         level += 1
-        parts.setdefault(level, []).append(total)
+        sums.setdefault(level, []).append(total)
 
 
 def _get(ray: Any, task: ObjectRef[Any]) -> Any:
@@ -147,18 +139,19 @@ def _get(ray: Any, task: ObjectRef[Any]) -> Any:
         ) from error
 
 
-def _count_piece(piece: Piece, *request: Any) -> tuple[WordCounts, int]:
-    counts, num_bytes = count_piece(piece, *request)
+def _count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[WordCounts, int]:
+    counts, num_bytes = count_chunk(chunk, splitter)
     if not isinstance(counts, WordCounts):
-        counts = WordCounts.from_mapping(counts, request[1], request[0])
+        counts = WordCounts.from_mapping(counts, splitter.pattern, splitter.special_tokens)
     return counts, num_bytes
 
 
-def _add(*parts: WordCounts) -> WordCounts:
-    return WordCounts.combined(parts)
+def _add(*addends: WordCounts) -> WordCounts:
+    return WordCounts.combined(addends)
 
 
-def _several(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-) -> list[str | os.PathLike[str]]:
-    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+def _with_absolute_path(chunk: Chunk) -> Chunk:
+    """Return a chunk for tasks, which may start in another directory."""
+    if is_url(chunk.path):
+        return chunk
+    return dataclasses.replace(chunk, path=os.path.abspath(chunk.path))

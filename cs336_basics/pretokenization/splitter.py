@@ -1,32 +1,117 @@
-"""Cut special tokens out of a text, and split what is left into pre-tokens."""
+"""Splitter: how text is split. Special tokens are cut out, the rest is split into pre-tokens."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from cs336_basics.pretokenization import reference
 from cs336_basics.pretokenization.patterns import resolve_pattern
+from cs336_basics.pretokenization.safe_cuts import SafeCuts
 
 try:
     from cs336_basics.pretokenization import _scanner
 except ImportError:  # not built: all goes through `regex`
     _scanner = None  # type: ignore[assignment]
 
-__all__ = ["check_special_tokens", "has_scanner", "pretokenize", "split_special_tokens"]
+__all__ = [
+    "Splitter",
+    "check_special_tokens",
+    "has_scanner",
+    "pretokenize",
+    "split_special_tokens",
+]
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Splitter:
+    """A split pattern and the special tokens that are cut out before it is applied.
+
+    Both are checked here, so that nothing that takes a Splitter checks them again. A Splitter is
+    immutable, hashable, and can be pickled.
+
+    Args:
+        pattern: a name in PATTERNS or a regular expression of the `regex` module.
+        special_tokens: texts that no pre-token may touch. Where they overlap, the one that starts
+            first wins, and of several that start at the same offset the longest.
+
+    Raises:
+        ValueError: the pattern is neither a name nor a regular expression that can split text; a
+            special token is empty, repeated, or not valid Unicode.
+        TypeError: `special_tokens` is a single string or a set, or holds something else than str.
+    """
+
+    pattern: str = "gpt2"
+    special_tokens: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        resolve_pattern(self.pattern)
+        tokens = tuple(check_special_tokens(self.special_tokens))
+        object.__setattr__(self, "special_tokens", tokens)
+
+    @classmethod
+    def of(cls, splitter: Splitter | None) -> Splitter:
+        """Return a splitter, `Splitter()` for None.
+
+        Raises:
+            TypeError: it is something else, such as a list of special tokens.
+        """
+        if splitter is None:
+            return cls()
+        if not isinstance(splitter, Splitter):
+            raise TypeError(
+                f"splitter is {splitter!r}: pass Splitter(pattern, special_tokens), such as "
+                "Splitter(special_tokens=['<|endoftext|>'])"
+            )
+        return splitter
+
+    @property
+    def expression(self) -> str:
+        """The regular expression of the pattern."""
+        return resolve_pattern(self.pattern)
+
+    @property
+    def has_scanner(self) -> bool:
+        """Whether the compiled scanner is built and knows the pattern."""
+        return has_scanner(self.pattern)
+
+    @property
+    def safe_cuts(self) -> SafeCuts:
+        """Finds where bytes can be cut without changing how they are split."""
+        return SafeCuts(self.special_tokens, self.pattern)
+
+    def split(self, text: str) -> Iterator[str]:
+        """Return an iterator over the pre-tokens of a text, in order, without special tokens.
+
+        What the pattern does not match is left out; the named patterns match every character.
+        """
+        for segment, is_special in self.split_special_tokens(text):
+            if not is_special:
+                yield from self.pretokenize(segment)
+
+    def split_special_tokens(self, text: str) -> Iterator[tuple[str, bool]]:
+        """Yield `(segment, is_special)` from left to right; see `split_special_tokens`."""
+        return split_special_tokens(text, self.special_tokens)
+
+    def pretokenize(self, text: str) -> Iterator[str]:
+        """Return an iterator over the pre-tokens of a text that holds no special token."""
+        return pretokenize(text, self.pattern)
 
 
 def has_scanner(pattern: str) -> bool:
-    """Tell whether the compiled scanner is built and knows this pattern (name or expression)."""
+    """Return whether the compiled scanner is built and knows this pattern (name or expression)."""
     return _scanner is not None and _scanner.scanned_pattern(pattern) is not None
 
 
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Return an iterator over the pre-tokens of a text that holds no special token, in order.
 
-    The named patterns have a compiled scanner, every other one goes through `regex`; the result is
-    that of `reference.pretokenize` in any case.
+    The named patterns have a compiled scanner; any other goes through `regex`. The result is that
+    of `reference.pretokenize` in both cases.
 
     Args:
         text: the text; cut special tokens out first with `split_special_tokens`.
@@ -36,13 +121,31 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         ValueError: see `resolve_pattern`.
     """
     resolve_pattern(pattern)
-    # UTF-8, and so the scanner, knows no lone surrogates.
+    # UTF-8, and so the scanner, has no lone surrogates.
     if has_scanner(pattern) and (text.isascii() or not _LONE_SURROGATE.search(text)):
         return _scanner.pretokenize_text(text, pattern)
     return reference.pretokenize(text, pattern)
 
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield `(segment, is_special)` from left to right; joining the segments gives `text` again.
+
+    Where special tokens overlap, the one that starts first wins, and of several that start at the
+    same index the longest. Empty segments are left out.
+    """
+    tokens = tuple(special_tokens)
+    if not tokens:
+        if text:
+            yield text, False
+        return
+    end = 0
+    for match in _special_token_regex(tokens).finditer(text):
+        if match.start() > end:
+            yield text[end : match.start()], False
+        yield match.group(), True
+        end = match.end()
+    if end < len(text):
+        yield text[end:], False
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
@@ -51,7 +154,7 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
     Raises:
         TypeError: a bare string in place of a list (its characters would each become a special
             token), a set (it has no order), or an item that is not a string.
-        ValueError: an empty or a repeated special token, or one that UTF-8 cannot hold.
+        ValueError: an empty or a repeated special token, or one that UTF-8 cannot encode.
     """
     if isinstance(special_tokens, (str, bytes)):
         raise TypeError(
@@ -81,29 +184,8 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
     return tokens
 
 
-def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Yield `(piece, is_special)` from left to right; joining the pieces gives `text` again.
-
-    Where special tokens overlap, the one that starts first wins, and of several that start at the
-    same place the longest. Empty pieces are left out.
-    """
-    tokens = tuple(special_tokens)
-    if not tokens:
-        if text:
-            yield text, False
-        return
-    end = 0
-    for match in _special_token_regex(tokens).finditer(text):
-        if match.start() > end:
-            yield text[end : match.start()], False
-        yield match.group(), True
-        end = match.end()
-    if end < len(text):
-        yield text[end:], False
-
-
 @functools.lru_cache(maxsize=32)
 def _special_token_regex(special_tokens: tuple[str, ...]) -> re.Pattern[str]:
-    # `|` takes the first alternative that matches, so the longest must stand first.
+    # `|` takes the first alternative that matches, so the longest must come first.
     longest_first = sorted(special_tokens, key=len, reverse=True)
     return re.compile("|".join(re.escape(token) for token in longest_first))

@@ -17,28 +17,21 @@ pickled objects), readable anywhere:
 
 from __future__ import annotations
 
-import glob
 import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from pathlib import Path
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._files import atomic_writer
-from cs336_basics.pretokenization.parallel import resolve_num_workers
-from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
-from cs336_basics.pretokenization.splitter import check_special_tokens
+from cs336_basics.pretokenization.patterns import pattern_name
 
 FORMAT = "cs336_basics word counts"
 FORMAT_VERSION = 1
-
-DEFAULT_BLOCK_SIZE = 1 << 20
-"""Bytes that a thread takes at a time: they fit the second-level cache of most CPUs."""
 
 _INT64_MAX = 2**63 - 1
 
@@ -326,101 +319,6 @@ class WordCounts(Mapping[bytes, int]):
 
     def _word(self, index: int) -> bytes:
         return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
-
-
-def count_words_native(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    special_tokens: Iterable[str] = (),
-    pattern: str = "gpt2",
-    num_workers: int | None = None,
-    errors: str = "replace",
-    progress_callback: Callable[[int], object] | None = None,
-    block_size: int = DEFAULT_BLOCK_SIZE,
-) -> WordCounts:
-    """Count the pre-tokens of text files in threads of compiled code.
-
-    Every file is split by itself: no word spans two of them. Peak memory follows the number of
-    distinct words and of threads, not the size of the files; only text without any place where it
-    may be cut (see `chunking`) is held whole. Ctrl-C ends it within a fraction of a second.
-
-    Args:
-        paths: a file, a pattern such as `"data/*.txt"`, or several of both.
-        special_tokens: cut out first; see `counting.count_words`.
-        pattern: a name in PATTERNS, or its expression.
-        num_workers: threads, None = one for each core.
-        errors: `"replace"` reads invalid bytes as U+FFFD, `"strict"` refuses them.
-        progress_callback: called about 20 times a second with the number of bytes done so far.
-        block_size: bytes that a thread takes at a time.
-
-    Returns:
-        The counts. Their order depends on the words alone, not on the number of threads; apart from
-        that it means nothing.
-
-    Raises:
-        ImportError: the extension is not built.
-        FileNotFoundError: there is no such file, or it vanished; OSError: it cannot be read.
-        ValueError: a directory; a file that became shorter while it was read; (`"strict"`) a byte
-            that is not UTF-8, named with its file and place; a pattern that has no scanner.
-    """
-    try:
-        from cs336_basics.pretokenization._counting import count_files
-    except ImportError as error:
-        raise ImportError(
-            "counting natively needs compiled code that is not built yet: run `python setup.py "
-            "build_ext --inplace` (it needs a C++ compiler), or choose method='processes'"
-        ) from error
-    resolve_pattern(pattern)
-    special_tokens = check_special_tokens(special_tokens)
-    files = input_files(paths)
-    arrays = count_files(
-        files,
-        [file.stat().st_size for file in files],
-        special_tokens,
-        pattern,
-        resolve_num_workers(num_workers),
-        errors,
-        block_size,
-        progress_callback,
-    )
-    return WordCounts(*arrays, pattern, special_tokens)
-
-
-def input_files(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], what: str = "input_path"
-) -> list[Path]:
-    """Return the files that `paths` names: a path, a pattern with `*`, `?` or `[`, or several.
-
-    Args:
-        what: the name of the argument, for messages.
-
-    Raises:
-        FileNotFoundError: there is no such file, or a pattern matches none.
-        ValueError: a path is a directory.
-    """
-    several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    files: list[Path] = []
-    for path in several:
-        name = os.fspath(path)
-        if not os.path.exists(name) and glob.has_magic(name):
-            found = sorted(file for file in glob.glob(name, recursive=True) if os.path.isfile(file))
-            if not found:
-                raise FileNotFoundError(f"no file matches the pattern {name!r}")
-            files.extend(map(Path, found))
-            continue
-        if os.path.isdir(name):
-            raise ValueError(
-                f"{what} {name!r} is a directory: name a text file, or a pattern such as "
-                f"{os.path.join(name, '*.txt')!r}"
-            )
-        if not os.path.exists(name):
-            raise FileNotFoundError(f"{what} {name!r} does not exist")
-        if not os.path.isfile(name):
-            raise ValueError(
-                f"{what} {name!r} is a pipe or a device, which cannot be read in parts: write "
-                "it to a file first"
-            )
-        files.append(Path(name))
-    return files
 
 
 def _comparable(pattern: str | None) -> str | None:

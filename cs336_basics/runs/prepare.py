@@ -23,9 +23,10 @@ from cs336_basics._text import END_OF_TEXT
 from cs336_basics.bpe import TRAINERS, train_bpe
 from cs336_basics.bpe.base import NUM_BYTES
 from cs336_basics.datasets import dataset_path, write_sample
-from cs336_basics.pretokenization.chunking import SafeCuts, next_cut
+from cs336_basics.pretokenization.chunking import next_cut
+from cs336_basics.pretokenization.corpus import is_plain_text
 from cs336_basics.pretokenization.patterns import resolve_pattern
-from cs336_basics.pretokenization.readers import is_plain_text
+from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.token_files import encode_file, load_token_file

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
-from cs336_basics.pretokenization.chunking import SafeCuts
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.patterns import compile_pattern
+from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.tokenizer import vocab_files
 from cs336_basics.tokenizer.encoders import ABSENT, AbsentByteError, PythonEncoder

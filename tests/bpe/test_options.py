@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cs336_basics import TRAINERS, train_bpe
 from cs336_basics.bpe.base import huggingface_byte_ranks
 from cs336_basics.datasets import write_sample
-from cs336_basics.pretokenization import count_text, count_texts, count_words
+from cs336_basics.pretokenization import Splitter, count_text, count_texts, count_words
 
 EOT = "<|endoftext|>"
 TIES = ("lexicographic", "huggingface")
@@ -300,7 +300,7 @@ def test_equals_ffbpe(tmp_path):
     ffbpe = pytest.importorskip("ffbpe", reason="ffbpe is not installed: pip install ffbpe")
     path = tmp_path / "sample.txt"
     write_sample(path, 300_000)
-    counts = count_words(path, [EOT])
+    counts = count_words(path, Splitter(special_tokens=[EOT]))
     peer = ffbpe.BpeTrainer([EOT], unit="byte", tie_break="largest_content")
     peer.add_words({word.decode(): count for word, count in counts.items()})
     peer.train(2257)

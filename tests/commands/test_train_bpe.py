@@ -187,10 +187,10 @@ def test_a_pipe_is_not_called_empty(tmp_path, capsys):
 
 
 def test_a_very_large_file_is_recorded_without_its_hash(tmp_path):
-    from cs336_basics.commands.train_bpe import MOST_HASHED, describe_corpus
+    from cs336_basics.commands.train_bpe import MOST_HASHED, describe_files
 
     path = tmp_path / "large.txt"
     with open(path, "wb") as file:
         file.truncate(MOST_HASHED + 1)  # a hole, not on the disk
-    (corpus,) = describe_corpus([str(path)])
+    (corpus,) = describe_files([str(path)])
     assert (corpus["num_bytes"], corpus["sha256"]) == (MOST_HASHED + 1, None)

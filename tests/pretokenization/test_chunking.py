@@ -1,4 +1,4 @@
-"""Ranges of a file: wherever they are cut, splitting them one by one equals splitting the whole."""
+"""Chunks of a file: wherever they are cut, splitting them one by one equals splitting the whole."""
 
 import itertools
 
@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics.pretokenization.chunking import (
-    SafeCuts,
-    chunk_ranges,
-    read_range,
-    read_text_range,
+    chunk_bounds,
+    read_bytes,
+    read_text,
 )
-from cs336_basics.pretokenization.splitter import pretokenize, split_special_tokens
+from cs336_basics.pretokenization.splitter import Splitter
 
 EOT = "<|endoftext|>"
+SPLITTER = Splitter(special_tokens=[EOT])
 
-# Pieces that make trouble: special tokens that overlap or hold spaces, every kind of white space,
+# Bytes that make trouble: special tokens that overlap or hold spaces, every kind of white space,
 # characters of one to four bytes, bytes that are not UTF-8 whole.
 TROUBLE = [
     b"a", b"'s", b"'", b" ", b"  ", b"\n", b"\r\n", b"\t", b".", b"12", b"\x00", b"\x1c", b"\x0c",
@@ -30,13 +30,13 @@ data_strategy = st.lists(st.sampled_from(TROUBLE), max_size=40).map(b"".join)
 special_strategy = st.lists(st.sampled_from(SPECIAL), max_size=4, unique=True)
 
 
-def split(data, special_tokens, pattern):
+def split(data, splitter):
     """All pre-tokens and special tokens of some bytes, in order."""
-    pieces = []
-    for piece, is_special in split_special_tokens(data.decode("utf-8", "replace"), special_tokens):
-        pieces.extend([(piece, True)] if is_special else
-                      [(word, False) for word in pretokenize(piece, pattern)])  # fmt: skip
-    return pieces
+    found = []
+    for segment, is_special in splitter.split_special_tokens(data.decode("utf-8", "replace")):
+        found.extend([(segment, True)] if is_special else
+                     [(word, False) for word in splitter.pretokenize(segment)])  # fmt: skip
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -46,85 +46,84 @@ def scratch(tmp_path_factory):
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W+"])
 @given(data=data_strategy, special_tokens=special_strategy, chunk_size=st.integers(1, 30))
-def test_ranges_split_like_the_whole(scratch, pattern, data, special_tokens, chunk_size):
+def test_chunks_split_like_the_whole(scratch, pattern, data, special_tokens, chunk_size):
     scratch.write_bytes(data)
-    ranges = list(chunk_ranges(scratch, chunk_size, special_tokens, pattern))
-    assert [start for start, _ in ranges] == [0, *(end for _, end in ranges)][: len(ranges)]
-    assert sum(end - start for start, end in ranges) == len(data)
-    assert all(end - start >= chunk_size for start, end in ranges[:-1])
-    parts = [split(read_range(scratch, *r), special_tokens, pattern) for r in ranges]
-    assert list(itertools.chain(*parts)) == split(data, special_tokens, pattern)
+    splitter = Splitter(pattern, special_tokens)
+    bounds = list(chunk_bounds(scratch, chunk_size, splitter))
+    assert [start for start, _ in bounds] == [0, *(end for _, end in bounds)][: len(bounds)]
+    assert sum(end - start for start, end in bounds) == len(data)
+    assert all(end - start >= chunk_size for start, end in bounds[:-1])
+    chunks = [split(read_bytes(scratch, start, end), splitter) for start, end in bounds]
+    assert list(itertools.chain(*chunks)) == split(data, splitter)
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
 @given(data=data_strategy, special_tokens=special_strategy, more=data_strategy)
 def test_the_last_cut_of_a_stream_holds_whatever_follows(pattern, data, special_tokens, more):
-    place = SafeCuts(special_tokens, pattern).last(data, 0)
-    if place is None:
+    splitter = Splitter(pattern, special_tokens)
+    cut = splitter.safe_cuts.last(data, 0)
+    if cut is None:
         return
-    whole = split(data + more, special_tokens, pattern)
-    assert 0 < place <= len(data)
-    assert split(data[:place], special_tokens, pattern) + split(
-        data[place:] + more, special_tokens, pattern
-    ) == whole  # fmt: skip
+    assert 0 < cut <= len(data)
+    both = split(data[:cut], splitter) + split(data[cut:] + more, splitter)
+    assert both == split(data + more, splitter)
 
 
-def test_ranges_end_at_special_tokens_where_there_are_some(tmp_path):
+def test_chunks_end_at_special_tokens_if_there_are_any(tmp_path):
     path = tmp_path / "text.txt"
     document = b"one two three four\n" + EOT.encode()
     path.write_bytes(document * 10)
-    ends = [end for _, end in chunk_ranges(path, 40, [EOT])]
+    ends = [end for _, end in chunk_bounds(path, 40, SPLITTER)]
     assert ends == [2 * len(document) * i for i in range(1, 6)]
 
 
 def test_text_without_special_tokens_is_cut_too(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"word " * 1000)
-    ranges = list(chunk_ranges(path, 100, [EOT]))
-    assert len(ranges) > 40
-    # cl100k and gpt2 have safe places; of another pattern nothing is known.
-    assert len(list(chunk_ranges(path, 100, [EOT], "cl100k"))) > 40
-    assert len(list(chunk_ranges(path, 100, [EOT], r"\S+|\s+"))) == 1
+    assert len(list(chunk_bounds(path, 100, SPLITTER))) > 40
+    # cl100k and gpt2 have safe cuts; of another pattern nothing is known.
+    assert len(list(chunk_bounds(path, 100, Splitter("cl100k", [EOT])))) > 40
+    assert len(list(chunk_bounds(path, 100, Splitter(r"\S+|\s+", [EOT])))) == 1
 
 
-def test_a_text_with_no_safe_place_is_one_range(tmp_path):
+def test_text_without_a_safe_cut_is_one_chunk(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"x" * 300_000)
-    assert list(chunk_ranges(path, 10, [EOT])) == [(0, 300_000)]
+    assert list(chunk_bounds(path, 10, SPLITTER)) == [(0, 300_000)]
 
 
 def test_cuts_far_beyond_the_first_window(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"x" * 300_000 + b" y" + EOT.encode() + b"z")
-    assert list(chunk_ranges(path, 10, [EOT])) == [(0, 300_015), (300_015, 300_016)]
-    assert list(chunk_ranges(path, 1 << 20, [EOT])) == [(0, 300_016)]
+    assert list(chunk_bounds(path, 10, SPLITTER)) == [(0, 300_015), (300_015, 300_016)]
+    assert list(chunk_bounds(path, 1 << 20, SPLITTER)) == [(0, 300_016)]
 
 
-def test_an_empty_file_has_no_range(tmp_path):
+def test_an_empty_file_has_no_chunk(tmp_path):
     path = tmp_path / "text.txt"
     path.touch()
-    assert list(chunk_ranges(path, 10, [EOT])) == []
+    assert list(chunk_bounds(path, 10, SPLITTER)) == []
 
 
 def test_bad_chunk_size(tmp_path):
     with pytest.raises(ValueError, match="chunk_size is 0"):
-        list(chunk_ranges(tmp_path, 0))
+        list(chunk_bounds(tmp_path, 0))
 
 
 def test_a_file_that_became_shorter_is_noticed(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"abc")
     with pytest.raises(ValueError, match="ended at byte 3"):
-        read_range(path, 1, 10)
+        read_bytes(path, 1, 10)
 
 
-def test_the_text_of_a_range(tmp_path):
+def test_read_text(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes("\ufeffa\r\n".encode() + b"b\xe9c")
-    assert read_text_range(path, 0, 6) == "\ufeffa\r\n"
-    assert read_text_range(path, 3, 9) == "a\r\nb\ufffdc"
-    assert read_text_range(path, 3, 7, "strict") == "a\r\nb"
+    assert read_text(path, 0, 6) == "\ufeffa\r\n"
+    assert read_text(path, 3, 9) == "a\r\nb\ufffdc"
+    assert read_text(path, 3, 7, "strict") == "a\r\nb"
     with pytest.raises(ValueError, match=r"text\.txt: byte 0xe9 at offset 7 is not valid UTF-8"):
-        read_text_range(path, 3, 9, "strict")
+        read_text(path, 3, 9, "strict")
     with pytest.raises(ValueError, match="ended at byte 9"):
-        read_text_range(path, 3, 10)
+        read_text(path, 3, 10)

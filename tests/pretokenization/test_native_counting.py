@@ -15,11 +15,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization import WordCounts, _counting, count_words, reference, splitter
-from cs336_basics.pretokenization.counting import METHODS
-from cs336_basics.pretokenization.word_counts import count_words_native
+from cs336_basics.pretokenization import (
+    Corpus,
+    Splitter,
+    WordCounts,
+    _counting,
+    count_words,
+    reference,
+    splitter,
+)
+from cs336_basics.pretokenization.counting import BACKENDS, count_words_native
 
 EOT = "<|endoftext|>"
+SPLITTER = Splitter(special_tokens=[EOT])
+LOCAL_BACKENDS = [name for name in BACKENDS if name != "ray"]
 ROOT = Path(__file__).parents[2]
 
 HOSTILE = (
@@ -62,7 +71,10 @@ def test_every_block_size_and_number_of_threads(hostile_file, pattern, num_worke
     arrays = None
     for block_size in (1, 2, 3, 7, 64, 333, 1000, 1 << 20):
         counts = count_words_native(
-            hostile_file, [EOT], pattern, num_workers, block_size=block_size
+            hostile_file,
+            Splitter(pattern, [EOT]),
+            num_workers=num_workers,
+            block_size=block_size,
         )
         assert counts == expected
         # Even the order is the same.
@@ -96,7 +108,9 @@ def test_special_tokens(tmp_path, special_tokens):
         path.write_bytes(data)
         expected = expected_counts(data, special_tokens)
         for block_size in (1, 5, 17, 1000):
-            counts = count_words_native(path, special_tokens, num_workers=2, block_size=block_size)
+            counts = count_words_native(
+                path, Splitter(special_tokens=special_tokens), num_workers=2, block_size=block_size
+            )
             assert counts == expected, (data, block_size)
 
 
@@ -111,13 +125,15 @@ def test_any_bytes(tmp_path_factory, data, block_size, pattern):
     path = tmp_path_factory.getbasetemp() / "any_native.bin"
     path.write_bytes(data)
     tokens = ["<|a|>", "|>"]
-    counts = count_words_native(path, tokens, pattern, num_workers=2, block_size=block_size)
+    counts = count_words_native(
+        path, Splitter(pattern, tokens), num_workers=2, block_size=block_size
+    )
     assert counts == expected_counts(data, tokens, pattern)
 
 
 def test_one_block_of_any_size(hostile_file):
     for block_size in (len(HOSTILE), 2**63, 2**64 - 1, 10**30):
-        counts = count_words_native(hostile_file, [EOT], block_size=block_size)
+        counts = count_words_native(hostile_file, SPLITTER, block_size=block_size)
         assert counts == expected_counts(HOSTILE)
 
 
@@ -136,7 +152,7 @@ def test_long_words_and_many_words(tmp_path):
 def test_a_text_without_any_cut(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"a" * 100_000)
-    counts = count_words_native(path, [EOT], num_workers=3, block_size=1000)
+    counts = count_words_native(path, SPLITTER, num_workers=3, block_size=1000)
     assert counts == {b"a" * 100_000: 1}
 
 
@@ -144,12 +160,12 @@ def test_several_files_do_not_join(tmp_path):
     for name, text in (("1.txt", "one tw"), ("2.txt", "o three"), ("3.txt", ""), ("4.md", "x")):
         (tmp_path / name).write_text(text)
     expected = {b"one": 1, b" tw": 1, b"o": 1, b" three": 1}
-    for method in METHODS:
-        pattern = tmp_path / "*.txt"
-        assert count_words(pattern, method=method, num_workers=1) == expected
+    for backend in LOCAL_BACKENDS:
+        glob = tmp_path / "*.txt"
+        assert count_words(glob, backend=backend, num_workers=1) == expected
         files = [tmp_path / "1.txt", str(tmp_path / "2.txt")]
-        assert count_words(files, method=method, num_workers=1) == expected
-    with pytest.raises(FileNotFoundError, match="no file matches the pattern"):
+        assert count_words(files, backend=backend, num_workers=1) == expected
+    with pytest.raises(FileNotFoundError, match="no file matches the glob"):
         count_words(tmp_path / "*.csv")
     with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
         count_words([tmp_path / "1.txt", tmp_path / "gone.txt"])
@@ -163,7 +179,9 @@ def test_the_first_invalid_byte_is_named_whatever_the_threads_do(tmp_path):
     path.write_bytes(data)
     for num_workers in (1, 2, 4):
         with pytest.raises(ValueError, match=r"text\.txt: byte 0xe9 at offset 40,404 is not"):
-            count_words_native(path, errors="strict", num_workers=num_workers, block_size=512)
+            count_words_native(
+                Corpus(path, errors="strict"), num_workers=num_workers, block_size=512
+            )
 
 
 def test_files_that_vanish_or_shrink(tmp_path):
@@ -182,23 +200,26 @@ def test_files_that_vanish_or_shrink(tmp_path):
 
 def test_bad_arguments(hostile_file, tmp_path):
     with pytest.raises(ValueError, match="has no scanner"):
-        count_words_native(hostile_file, pattern=r"\w+")
+        count_words_native(hostile_file, Splitter(r"\w+"))
     with pytest.raises(ValueError, match="errors is 'ignore'"):
-        count_words_native(hostile_file, errors="ignore")
+        _counting.count_files([hostile_file], [9], [], "gpt2", 1, "ignore", 700)
     with pytest.raises(ValueError, match="block_size is 0"):
         count_words_native(hostile_file, block_size=0)
-    with pytest.raises(TypeError, match="pass a list"):
-        count_words_native(hostile_file, EOT)
+    with pytest.raises(TypeError, match=r"splitter is \['<\|endoftext\|>'\]: pass Splitter\("):
+        count_words_native(hostile_file, [EOT])
+    (tmp_path / "text.gz").write_bytes(b"some bytes")
+    with pytest.raises(ValueError, match=r"text\.gz is not plain text"):
+        count_words_native([hostile_file, tmp_path / "text.gz"])
     with pytest.raises(ValueError, match="is a directory"):
         count_words_native(tmp_path)
-    with pytest.raises(ValueError, match="method is 'magic'"):
-        count_words(hostile_file, method="magic")
+    with pytest.raises(ValueError, match="backend is 'magic': it must be one of serial"):
+        count_words(hostile_file, backend="magic")
 
 
 def test_empty_files_count_nothing(tmp_path):
     path = tmp_path / "empty.txt"
     path.touch()
-    counts = count_words_native(path)
+    counts = WordCounts(*_counting.count_files([path], [0], [], "gpt2", 2, "replace", 700))
     assert counts == {}
     assert len(counts) == counts.total == 0
 
@@ -267,8 +288,10 @@ def test_progress_is_reported_and_its_errors_end_the_threads(hostile_file, long_
 def test_memory_does_not_follow_the_size_of_the_file(tmp_path):
     script = textwrap.dedent("""
         import sys
-        from cs336_basics.pretokenization.word_counts import count_words_native
-        count_words_native(sys.argv[1], ["<|endoftext|>"], num_workers=2)
+        from cs336_basics.pretokenization import Splitter
+        from cs336_basics.pretokenization.counting import count_words_native
+        splitter = Splitter(special_tokens=["<|endoftext|>"])
+        count_words_native(sys.argv[1], splitter, num_workers=2)
         print([line.split()[1] for line in open("/proc/self/status") if "VmHWM" in line][0])
     """)
     peaks = []
@@ -287,9 +310,9 @@ def test_memory_does_not_follow_the_size_of_the_file(tmp_path):
     assert peaks[1] < peaks[0] + 5000, f"{peaks} KB"
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_gives_the_same(hostile_file, method):
-    counts = count_words(hostile_file, [EOT], method=method, num_workers=2, chunk_size=2000)
+@pytest.mark.parametrize("backend", LOCAL_BACKENDS)
+def test_every_backend_gives_the_same_counts(hostile_file, backend):
+    counts = count_words(hostile_file, SPLITTER, backend=backend, num_workers=2, chunk_size=2000)
     assert counts == expected_counts(HOSTILE)
     assert counts[b"no such word"] == 0
     assert counts.get(b"no such word") is None
@@ -300,7 +323,7 @@ def test_native_is_the_default_and_other_patterns_say_so_once(hostile_file, recw
     assert isinstance(count_words(hostile_file), WordCounts)
     assert not recwarn.list
     for _ in range(2):
-        counts = count_words(hostile_file, pattern=r"\S+|\s", num_workers=1)
+        counts = count_words(hostile_file, Splitter(r"\S+|\s"), num_workers=1)
         assert isinstance(counts, Counter)
     assert [str(warning.message)[:12] for warning in recwarn.list] == [r"pattern '\\S"]
 
@@ -346,7 +369,7 @@ def test_adding_without_the_extension(monkeypatch):
     some = WordCounts.from_mapping(SOME)
     assert some + some == {word: 2 * count for word, count in SOME.items()}
     with pytest.raises(ImportError, match="build_ext --inplace"):
-        count_words_native("file.txt")
+        count_words_native(__file__)
 
 
 def test_what_cannot_be_added():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cs336_basics.pretokenization import count_text, count_words
+from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words
 
 ray = pytest.importorskip("ray")
 psutil = pytest.importorskip("psutil")
@@ -20,6 +20,7 @@ from cs336_basics.pretokenization.ray_counting import count_words_ray  # noqa: E
 
 ROOT = Path(__file__).parents[2]
 EOT = "<|endoftext|>"
+SPLITTER = Splitter(special_tokens=[EOT])
 TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).encode()
 
 
@@ -41,8 +42,8 @@ def text_file(tmp_path):
 
 @pytest.mark.parametrize("chunk_size", [500, 3000, None])
 def test_the_counts_of_one_process(local_ray, text_file, chunk_size):
-    counts = count_words_ray(text_file, [EOT], chunk_size=chunk_size)
-    assert counts == count_words(text_file, [EOT], method="serial")
+    counts = count_words_ray(text_file, SPLITTER, chunk_size=chunk_size)
+    assert counts == count_words(text_file, SPLITTER, backend="serial")
 
 
 def test_many_files_of_every_kind(local_ray, text_file, tmp_path):
@@ -50,35 +51,37 @@ def test_many_files_of_every_kind(local_ray, text_file, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"text": "ab cd"}) + "\n" for _ in range(50)))
     expected = Counter({b"ab": 50, b" cd": 50})
-    expected.update(count_words(text_file, [EOT], method="serial"))
-    expected.update(count_text(TEXT.decode(), [EOT]))
-    counts = count_words_ray(
-        [text_file, str(tmp_path / "more*.gz"), rows], [EOT], field="text", chunk_size=700
-    )
+    expected.update(count_words(text_file, SPLITTER, backend="serial"))
+    expected.update(count_text(TEXT.decode(), SPLITTER))
+    corpus = Corpus([text_file, str(tmp_path / "more*.gz"), rows], field="text")
+    counts = count_words_ray(corpus, SPLITTER, chunk_size=700)
     assert counts == expected
 
 
 def test_a_pattern_without_a_scanner(local_ray, text_file):
-    counts = count_words_ray(text_file, [EOT], pattern=r"\w+", chunk_size=2000)
-    assert counts == count_words(text_file, [EOT], pattern=r"\w+", method="serial")
+    splitter = Splitter(r"\w+", [EOT])
+    counts = count_words_ray(text_file, splitter, chunk_size=2000)
+    assert counts == count_words(text_file, splitter, backend="serial")
 
 
 def test_urls_that_fsspec_opens(local_ray, text_file):
-    counts = count_words_ray(f"file://{text_file}", [EOT], chunk_size=1000)
-    assert counts == count_words(text_file, [EOT], method="serial")
+    counts = count_words_ray(f"file://{text_file}", SPLITTER, chunk_size=1000)
+    assert counts == count_words(text_file, SPLITTER, backend="serial")
 
 
 def test_errors_of_a_task_arrive(local_ray, text_file):
     with pytest.raises(ValueError, match=r"text\.txt, the text from byte .*: byte 0xff"):
-        count_words_ray(text_file, [EOT], errors="strict", chunk_size=1000)
+        count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
 
 
 def test_many_errors_do_not_end_this_process(local_ray, text_file):
     # Cancelling the other tasks did: where one of them was just ending, Ray aborted its driver.
     for _ in range(40):
         with pytest.raises(ValueError, match="byte 0xff"):
-            count_words_ray(text_file, [EOT], errors="strict", chunk_size=1000)
-    assert count_words_ray(text_file, [EOT]) == count_words(text_file, [EOT], method="serial")
+            count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
+    assert count_words_ray(text_file, SPLITTER) == count_words(
+        text_file, SPLITTER, backend="serial"
+    )
 
 
 def test_bad_input_is_named(local_ray, tmp_path):
@@ -90,11 +93,11 @@ def test_bad_input_is_named(local_ray, tmp_path):
 
 
 def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
-    # The pattern goes through `regex`, so that a piece takes long enough to be killed in it.
+    # The pattern goes through `regex`, so that a chunk takes long enough to be killed in it.
     path = tmp_path / "text.txt"
     path.write_bytes(TEXT * 20)
-    pattern = r"\w+|[^\w\s]+|\s+"
-    expected = count_words(path, [EOT], pattern=pattern, method="serial")
+    splitter = Splitter(r"\w+|[^\w\s]+|\s+", [EOT])
+    expected = count_words(path, splitter, backend="serial")
     killed = []
 
     def kill_one():
@@ -102,7 +105,7 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
         while not killed and time.monotonic() < deadline:
             for process in psutil.Process().children(recursive=True):
                 try:
-                    if "ray::_count_piece" in " ".join(process.cmdline()):
+                    if "ray::_count_chunk" in " ".join(process.cmdline()):
                         process.kill()
                         killed.append(process.pid)
                         return
@@ -112,7 +115,7 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
 
     killer = threading.Thread(target=kill_one)
     killer.start()
-    counts = count_words_ray(path, [EOT], pattern=pattern, chunk_size=60_000)
+    counts = count_words_ray(path, splitter, chunk_size=60_000)
     killer.join()
     assert killed, "no worker was seen at its task"
     assert counts == expected
@@ -124,7 +127,7 @@ import sys
 sys.modules["ray"] = None
 from cs336_basics.pretokenization.ray_counting import count_words_ray
 try:
-    count_words_ray("text.txt")
+    count_words_ray(sys.executable)
 except ImportError as error:
     print(error)
 """

@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from cs336_basics.pretokenization import count_words, pretokenize
-from cs336_basics.pretokenization.readers import (
-    count_piece,
+from cs336_basics.pretokenization import (
+    Corpus,
+    MissingFieldError,
+    Splitter,
     count_texts,
-    cut_into_pieces,
-    is_plain_text,
-    kind_of,
+    count_words,
+    pretokenize,
 )
+from cs336_basics.pretokenization.text_counting import count_chunk
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -32,6 +33,7 @@ except ImportError:
     zstd = pytest.importorskip("backports.zstd")
 
 EOT = "<|endoftext|>"
+SPLITTER = Splitter(special_tokens=[EOT])
 ROOT = Path(__file__).parents[2]
 RNG = random.Random(336)
 PARTS = ["the cat", " sat", "\n", "  ", "\u00e9\u597d", "'s", EOT, " 12", "\r\n"]
@@ -46,11 +48,10 @@ def expected(documents, pattern="gpt2"):
     return counts
 
 
-def count(paths, *, pattern="gpt2", errors="replace", piece_size=1 << 20, **options):
+def count(paths, *, pattern="gpt2", chunk_size=1 << 20, **options):
     total = Counter()
-    pieces = cut_into_pieces(paths, piece_size=piece_size, **options)
-    for piece in pieces:
-        total.update(dict(count_piece(piece, [EOT], pattern, errors, **options)[0]))
+    for chunk in Corpus(paths, **options).chunks(chunk_size):
+        total.update(dict(count_chunk(chunk, Splitter(pattern, [EOT]))[0]))
     return total
 
 
@@ -78,22 +79,22 @@ def test_json_lines(tmp_path, ending):
     assert count([path], field="text") == expected(DOCUMENTS)
 
 
-@pytest.mark.parametrize("piece_size", [1, 2, 3, 17, 100, 1000, 100_000])
-def test_json_lines_are_cut_at_lines(tmp_path, piece_size):
+@pytest.mark.parametrize("chunk_size", [1, 2, 3, 17, 100, 1000, 100_000])
+def test_json_lines_are_cut_at_lines(tmp_path, chunk_size):
     path = tmp_path / "rows.jsonl"
     documents = DOCUMENTS[:30]
     # A blank line, CRLF, a byte order mark, and no line end at the end.
     data = "\ufeff" + json_lines(documents).replace("\n", "\r\n", 3).replace("\n", "\n\n", 1)
     path.write_bytes(data.rstrip().encode())
-    assert count([path], field="text", piece_size=piece_size) == expected(documents)
+    assert count([path], field="text", chunk_size=chunk_size) == expected(documents)
 
 
-@pytest.mark.parametrize("piece_size", [1, 7, 64, 1000])
-def test_text_is_cut_at_safe_places(tmp_path, piece_size):
+@pytest.mark.parametrize("chunk_size", [1, 7, 64, 1000])
+def test_text_is_cut_at_safe_cuts(tmp_path, chunk_size):
     path = tmp_path / "text.txt"
     text = EOT.join(DOCUMENTS[:40])
     path.write_bytes(text.encode())
-    assert count([path], piece_size=piece_size) == expected([text])
+    assert count([path], chunk_size=chunk_size) == expected([text])
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "binary"])
@@ -103,7 +104,7 @@ def test_parquet(tmp_path, kind):
     table = pyarrow.table({"id": list(range(len(rows) + 1)), "body": column})
     path = tmp_path / "rows.parquet"
     parquet.write_table(table, path, row_group_size=37)
-    assert len(cut_into_pieces([path], column="body")) > 4
+    assert len(Corpus(path, column="body").chunks()) > 4
     assert count([path], column="body") == expected(DOCUMENTS)
 
 
@@ -116,11 +117,11 @@ def test_rows_and_files_do_not_join(tmp_path):
 
 
 def test_texts_in_memory():
-    assert count_texts(iter(DOCUMENTS), [EOT]) == expected(DOCUMENTS)
-    assert count_texts((d.encode() for d in DOCUMENTS), [EOT]) == expected(DOCUMENTS)
+    assert count_texts(iter(DOCUMENTS), SPLITTER) == expected(DOCUMENTS)
+    assert count_texts((d.encode() for d in DOCUMENTS), SPLITTER) == expected(DOCUMENTS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert count_texts(DOCUMENTS, [EOT], pattern=r"\w+") == expected(DOCUMENTS, r"\w+")
+        assert count_texts(DOCUMENTS, Splitter(r"\w+", [EOT])) == expected(DOCUMENTS, r"\w+")
     assert count_texts([]) == {}
     assert count_texts(["a\ud800b", "\ud83d\ude42"]) == {
         b"a": 1, "\ufffd".encode(): 1, b"b": 1, "\U0001f642".encode(): 1
@@ -191,29 +192,23 @@ def test_damaged_compressed_files_are_named(tmp_path, ending, damage):
 def test_bad_parquet_is_named(tmp_path):
     path = tmp_path / "rows.parquet"
     parquet.write_table(pyarrow.table({"text": ["a"], "n": [1]}), path)
-    with pytest.raises(ValueError, match=r"rows\.parquet has the columns text, n: not 'body'"):
-        cut_into_pieces([path], column="body")
-    with pytest.raises(ValueError, match="has the columns text, n: say which"):
-        cut_into_pieces([path])
+    with pytest.raises(MissingFieldError, match=r"rows\.parquet has the columns text, n, but not"):
+        Corpus(path, column="body").chunks()
+    with pytest.raises(
+        MissingFieldError, match=r"text, n, .* pass Corpus\(\.\.\., column='text'\)"
+    ):
+        Corpus(path)
     with pytest.raises(ValueError, match="the column 'n' holds int64, not strings"):
-        cut_into_pieces([path], column="n")
+        Corpus(path, column="n").chunks()
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(ValueError, match=r"rows\.parquet is not a whole Parquet file"):
-        cut_into_pieces([path], column="text")
+        Corpus(path, column="text").chunks()
 
 
 def test_json_lines_need_a_field(tmp_path):
     (tmp_path / "rows.jsonl").write_text("{}\n")
-    with pytest.raises(ValueError, match="which field has the text"):
-        cut_into_pieces([tmp_path / "rows.jsonl"])
-
-
-def test_kinds():
-    assert kind_of("a/b.txt") == kind_of("b.txt.gz") == kind_of("b") == "text"
-    assert kind_of("b.JSONL.zst") == "jsonl"
-    assert kind_of("b.parquet") == "parquet"
-    assert is_plain_text("b.txt")
-    assert not any(map(is_plain_text, ["b.gz", "b.txt.zst", "b.jsonl", "b.parquet", "s3://b.txt"]))
+    with pytest.raises(MissingFieldError, match="which field has the text: pass Corpus"):
+        Corpus(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -223,19 +218,21 @@ def test_count_words_takes_a_mixture(tmp_path, num_workers):
     (tmp_path / "c.jsonl").write_text(json_lines(DOCUMENTS))
     parquet.write_table(pyarrow.table({"text": DOCUMENTS}), tmp_path / "d.parquet")
     whole = expected(["".join(DOCUMENTS)] * 2 + DOCUMENTS * 2)
-    options = {"num_workers": num_workers, "field": "text", "column": "text"}
-    assert count_words(str(tmp_path / "*"), [EOT], **options) == whole
-    assert count_words(str(tmp_path / "*"), [EOT], method="serial", **options) == whole
-    assert count_words(tmp_path / "c.jsonl", [EOT], **options) == expected(DOCUMENTS)
+    corpus = Corpus(str(tmp_path / "*"), field="text", column="text")
+    assert count_words(corpus, SPLITTER, num_workers=num_workers) == whole
+    assert count_words(corpus, SPLITTER, num_workers=num_workers, chunk_size=300) == whole
+    assert count_words(corpus, SPLITTER, backend="serial") == whole
+    rows = Corpus(tmp_path / "c.jsonl", field="text")
+    assert count_words(rows, SPLITTER, num_workers=num_workers) == expected(DOCUMENTS)
 
 
-def test_a_piece_that_vanishes_is_named(tmp_path):
+def test_a_file_that_vanishes_is_named(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(json_lines(["a"]))
-    (piece,) = cut_into_pieces([path], field="text")
+    (chunk,) = Corpus(path, field="text").chunks()
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"rows\.jsonl"):
-        count_piece(piece, [], "gpt2", "replace", "text")
+        count_chunk(chunk, Splitter())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
@@ -248,10 +245,10 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
     )
     script = (
         "import sys\n"
-        "from cs336_basics.pretokenization import count_words\n"
+        "from cs336_basics.pretokenization import Corpus, count_words\n"
         "if __name__ == '__main__':\n"
         "    print('begun', flush=True)\n"
-        "    count_words([sys.argv[1]] * 5000, num_workers=2, field='text')\n"
+        "    count_words(Corpus([sys.argv[1]] * 5000, field='text'), num_workers=2)\n"
         "    print('ended', flush=True)\n"
     )
     with subprocess.Popen(
@@ -273,12 +270,12 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
     assert output == ""
 
 
-def test_a_line_longer_than_many_pieces(tmp_path):
+def test_a_line_longer_than_many_chunks(tmp_path):
     path = tmp_path / "rows.jsonl"
     documents = ["a b", "word " * 2000, "c", "d " * 3000]
     path.write_text(json_lines(documents).rstrip())
-    for piece_size in (10, 999, 4000):
-        assert count([path], field="text", piece_size=piece_size) == expected(documents)
+    for chunk_size in (10, 999, 4000):
+        assert count([path], field="text", chunk_size=chunk_size) == expected(documents)
 
 
 @pytest.mark.parametrize("lines_left", [0, 1, 5])
@@ -286,14 +283,14 @@ def test_json_lines_that_became_shorter_are_noticed(tmp_path, lines_left):
     path = tmp_path / "rows.jsonl"
     line = b'{"text": "abc"}\n'
     path.write_bytes(line * 8)
-    pieces = cut_into_pieces([path], field="text", piece_size=48)
+    chunks = Corpus(path, field="text").chunks(48)
     path.write_bytes(line * lines_left)
     counted = 0
-    for piece in pieces:
-        if piece.end <= lines_left * len(line):
-            counted += count_piece(piece, [], "gpt2", "replace", "text")[0][b"abc"]
+    for chunk in chunks:
+        if chunk.end <= lines_left * len(line):
+            counted += count_chunk(chunk, Splitter())[0][b"abc"]
             continue
-        message = f"rows.jsonl ended at byte {lines_left * len(line)} where bytes up to {piece.end}"
+        message = f"rows.jsonl ended at byte {lines_left * len(line)} where bytes up to {chunk.end}"
         with pytest.raises(ValueError, match=message):
-            count_piece(piece, [], "gpt2", "replace", "text")
+            count_chunk(chunk, Splitter())
     assert counted == lines_left // 3 * 3

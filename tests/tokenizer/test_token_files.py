@@ -24,7 +24,8 @@ import cs336_basics
 import cs336_basics.tokenizer.token_files as token_files
 import cs336_basics.tokenizer.tokenizer as tokenizer_module
 from cs336_basics import _progress
-from cs336_basics.pretokenization.readers import TextPart
+from cs336_basics.pretokenization.corpus import Corpus
+from cs336_basics.pretokenization.readers import TextBlock
 from cs336_basics.pretokenization.splitter import split_special_tokens
 from cs336_basics.tokenizer import (
     Tokenizer,
@@ -117,11 +118,11 @@ def test_the_bytes_are_the_same_for_every_number_of_workers(source, out, encoder
     assert (out / "1.json").read_bytes() == (out / "2.json").read_bytes()
 
 
-def test_a_worker_reads_the_tokenizer_once(tmp_path):
+def test_a_worker_reads_the_tokenizer_once(tmp_path, source):
     small_tokenizer().save(tmp_path / "tokenizer")
     token_files._load_once.cache_clear()
-    options = token_files._Options("replace", 1, None, None, None, None)
-    batch = token_files._Batch([TextPart("the cat", True, "a.txt", None, 7)], 7)
+    options = token_files._Options(Corpus([source]).only([]), 1, None, None)
+    batch = token_files._Batch([TextBlock("the cat", True, "a.txt", None, 7)], 7)
     for _ in range(5):
         encoded = token_files._encode_batch_in_worker(str(tmp_path / "tokenizer"), batch, options)
         assert encoded.ids.tolist() == small_tokenizer().encode("the cat")
@@ -342,8 +343,8 @@ def test_what_is_missing_is_noticed_before_the_work(tmp_path, out, monkeypatch):
     monkeypatch.setattr(token_files, "_new_token_file", None)  # is not reached
     for name, request, message in (
         ("e.jsonl", {}, "which field"),
-        ("i.parquet", {}, "has the columns id, body: say which"),
-        ("i.parquet", {"column": "text"}, "has the columns id, body: not 'text'"),
+        ("i.parquet", {}, "has the columns id, body, and nothing says which"),
+        ("i.parquet", {"column": "text"}, "has the columns id, body, but not 'text'"),
         ("a.txt", {"end_of_document": "<s>"}, "'<s>' is not a special token"),
     ):
         assert tmp_path / name in inputs
@@ -847,7 +848,7 @@ def test_a_bad_source_is_named(tmp_path, out):
     with pytest.raises(ValueError, match="is a directory"):
         encode_file(tokenizer, tmp_path, out / "a.npy")
     (tmp_path / "empty.txt").touch()
-    with pytest.raises(ValueError, match=r"empty\.txt is empty"):
+    with pytest.raises(ValueError, match=r"empty\.txt' is empty"):
         encode_file(tokenizer, tmp_path / "empty.txt", out / "a.npy")
     assert os.listdir(out) == []
 

@@ -1,0 +1,298 @@
+"""Corpus: which text is read. Its files, and how the text is found in them.
+
+| name ends in | is read as | by |
+|---|---|---|
+| `.jsonl`, `.ndjson` | one JSON object per line, the text in `field` | json |
+| `.parquet` | rows, the text in `column` | pyarrow |
+| anything else | UTF-8 text | |
+
+Text and JSON lines may be compressed: `.gz` (gzip) or `.zst` (Zstandard) after the name. Every
+file, and every row of a file of rows, is a document of its own: no word spans two of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import glob
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Union
+
+from cs336_basics.pretokenization.storage import (
+    COMPRESSED_ENDINGS,
+    is_compressed,
+    is_url,
+    open_parquet,
+    open_path,
+    size_of,
+)
+
+PathsLike = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
+"""A path, a glob, a URL, or several of them."""
+
+ERRORS = ("replace", "strict")
+"""What can be done about bytes that are not UTF-8."""
+
+DEFAULT_CHUNK_SIZE = 32 << 20
+"""Bytes of text or JSON lines in a chunk of a corpus."""
+
+WHOLE_FILE = -1
+"""The end of a chunk that is a compressed file."""
+
+_JSON_LINES = (".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A part of a corpus that can be counted by itself, by another process or machine too.
+
+    Attributes:
+        path: a file or a URL.
+        kind: `"text"`, `"jsonl"` or `"parquet"`.
+        start, end: a nominal byte range. The chunk really begins at the first safe cut (for JSON
+            lines: the first line) at or after `start`, and ends at the first one at or after
+            `end`, so that all chunks together cover the file once. For Parquet they are row
+            groups. `WHOLE_FILE` as the end: the whole file.
+        num_bytes: size of the chunk as it is stored, for progress.
+        field: the field of JSON lines or the column of Parquet that has the text.
+        errors: one of ERRORS.
+    """
+
+    path: str
+    kind: str
+    start: int
+    end: int
+    num_bytes: int
+    field: str | None
+    errors: str
+
+
+class MissingFieldError(ValueError):
+    """Nothing says which field or column of a file has the text, or the file has no such column.
+
+    Attributes:
+        path: the file.
+        option: `"field"` (JSON lines) or `"column"` (Parquet): the argument of Corpus to set.
+        given: its present value, None if there is none.
+        columns: the columns that the file has; empty for JSON lines.
+    """
+
+    def __init__(
+        self, path: str, option: str, given: str | None = None, columns: Sequence[str] = ()
+    ) -> None:
+        super().__init__(path, option, given, columns)
+        self.path = path
+        self.option = option
+        self.given = given
+        self.columns = tuple(columns)
+
+    @property
+    def problem(self) -> str:
+        """What was found, without the advice: for a command that gives advice in its own terms."""
+        if self.option == "field":
+            return f"{self.path} holds JSON lines, and nothing says which field has the text"
+        columns = f"{self.path} has the columns {', '.join(self.columns)}"
+        if self.given is None:
+            return f"{columns}, and nothing says which one has the text"
+        return f"{columns}, but not {self.given!r}"
+
+    def __str__(self) -> str:
+        example = self.columns[0] if self.columns else "text"
+        return f"{self.problem}: pass Corpus(..., {self.option}={example!r})"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The text of some files: which files, and where in them the text is.
+
+    Everything that can be known without reading the files is checked here: that they exist, that
+    they are files, and that a field or column is given where one is needed. A Corpus is immutable
+    and can be pickled; it holds names, no text.
+
+    Args:
+        paths: a file, a glob such as `"data/*.txt"`, a URL that fsspec opens, or several of them.
+            They keep their order; the files of a glob are sorted.
+        field: of JSON lines, the field that has the text.
+        column: of Parquet, the column that has the text.
+        errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, as `bytes.decode` does;
+            `"strict"` refuses them.
+
+    Attributes:
+        files: the names of the files, globs expanded.
+
+    Raises:
+        FileNotFoundError: a file does not exist, or no file matches a glob.
+        ValueError: a path is a directory, a pipe or a device; all files are empty; `errors` is not
+            one of ERRORS.
+        MissingFieldError: there are JSON lines but no `field`, or Parquet but no `column`. (It is a
+            ValueError. Whether Parquet files have the column is checked by `chunks`.)
+        TypeError: something is not a path.
+    """
+
+    paths: PathsLike
+    _: KW_ONLY
+    field: str | None = None
+    column: str | None = None
+    errors: str = "replace"
+    files: tuple[str, ...] = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = _names_of(self.paths)
+        object.__setattr__(self, "paths", names)
+        check_errors(self.errors)
+        files = tuple(file for name in names for file in _expand(name))
+        object.__setattr__(self, "files", files)
+        if not files:
+            raise ValueError("paths is empty: name at least one file")
+        for file in files:
+            self._check_field(file)
+        if not any(is_url(file) or os.path.getsize(file) for file in files):
+            shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
+            raise ValueError(f"{shown} is empty: there is no text to read")
+
+    @classmethod
+    def of(cls, corpus: Corpus | PathsLike) -> Corpus:
+        """Return `corpus` itself if it is a Corpus, else the Corpus of these paths."""
+        return corpus if isinstance(corpus, Corpus) else cls(corpus)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kind of each file: `"text"`, `"jsonl"` or `"parquet"`."""
+        return tuple(kind_of(file) for file in self.files)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The present size of each file as it is stored, in bytes."""
+        return tuple(size_of(file) for file in self.files)
+
+    @property
+    def num_bytes(self) -> int:
+        """The present size of all files as they are stored, in bytes."""
+        return sum(self.sizes)
+
+    def only(self, files: Iterable[str]) -> Corpus:
+        """Return the same corpus with some of its files, or with none."""
+        chosen = copy.copy(self)
+        object.__setattr__(chosen, "files", tuple(files))
+        object.__setattr__(chosen, "paths", chosen.files)
+        return chosen
+
+    def by_plainness(self) -> tuple[Corpus, Corpus]:
+        """Return the files of plain text, which native code reads by itself, and all others."""
+        plain = [file for file in self.files if is_plain_text(file)]
+        others = [file for file in self.files if not is_plain_text(file)]
+        return self.only(plain), self.only(others)
+
+    def chunks(self, chunk_size: int = DEFAULT_CHUNK_SIZE) -> list[Chunk]:
+        """Divide the files into chunks, without reading their text.
+
+        Args:
+            chunk_size: bytes of text or JSON lines in a chunk. Compressed files are not divided,
+                and Parquet files only between row groups.
+
+        Raises:
+            FileNotFoundError: a file vanished.
+            MissingFieldError: a Parquet file lacks the column.
+            ValueError: a Parquet file is damaged, or its column does not hold strings.
+            ImportError: a library for the format is missing; names the command that installs it.
+        """
+        return [chunk for file in self.files for chunk in self._chunks_of(file, chunk_size)]
+
+    def _chunks_of(self, file: str, chunk_size: int) -> Iterator[Chunk]:
+        kind = kind_of(file)
+        if kind == "parquet":
+            yield from self._row_groups(file)
+            return
+        size = size_of(file)
+        field = self.field if kind == "jsonl" else None
+        if is_compressed(file):
+            yield Chunk(file, kind, 0, WHOLE_FILE, size, field, self.errors)
+            return
+        for start in range(0, size, chunk_size):
+            end = min(start + chunk_size, size)
+            yield Chunk(file, kind, start, end, end - start, field, self.errors)
+
+    def _row_groups(self, file: str) -> Iterator[Chunk]:
+        with open_path(file) as opened:
+            parquet = open_parquet(opened, file)
+            schema = parquet.schema_arrow
+            if self.column not in schema.names:
+                raise MissingFieldError(file, "column", self.column, schema.names)
+            kind = schema.field(self.column).type
+            if not any(name in str(kind) for name in ("string", "binary")):
+                raise ValueError(f"{file}: the column {self.column!r} holds {kind}, not strings")
+            for group in range(parquet.num_row_groups):
+                size = parquet.metadata.row_group(group).total_byte_size
+                yield Chunk(file, "parquet", group, group + 1, size, self.column, self.errors)
+
+    def _check_field(self, file: str) -> None:
+        kind = kind_of(file)
+        if kind == "jsonl" and self.field is None:
+            raise MissingFieldError(file, "field")
+        if kind == "parquet" and self.column is None:
+            with open_path(file) as opened:
+                columns = open_parquet(opened, file).schema_arrow.names
+            raise MissingFieldError(file, "column", None, columns)
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """Return `"text"`, `"jsonl"` or `"parquet"`, by the name of a file."""
+    name = os.fspath(path).lower()
+    for ending in COMPRESSED_ENDINGS:
+        name = name.removesuffix(ending)
+    if name.endswith(_JSON_LINES):
+        return "jsonl"
+    return "parquet" if name.endswith(".parquet") else "text"
+
+
+def is_plain_text(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is uncompressed text on a local disk, by its name."""
+    name = os.fspath(path)
+    return kind_of(name) == "text" and not is_compressed(name) and not is_url(name)
+
+
+def check_errors(errors: str) -> None:
+    """Raise ValueError unless `errors` is one of ERRORS."""
+    if errors not in ERRORS:
+        raise ValueError(f"errors is {errors!r}: it must be one of {', '.join(ERRORS)}")
+
+
+def _names_of(paths: object) -> tuple[str, ...]:
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    if isinstance(paths, bytes) or not isinstance(paths, Iterable):
+        raise TypeError(f"paths is {paths!r}: it must be a path (str or Path) or several")
+    several = list(paths)
+    for path in several:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"paths holds {path!r}: name files by str or Path")
+    return tuple(os.fspath(path) for path in several)
+
+
+def _expand(name: str) -> list[str]:
+    """Return the files that a path or glob stands for, after checking that they are files."""
+    if is_url(name):
+        return [name]
+    try:
+        mode = os.stat(name).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if not glob.has_magic(name):
+            raise FileNotFoundError(f"{name!r} does not exist") from None
+        found = sorted(file for file in glob.glob(name, recursive=True) if os.path.isfile(file))
+        if not found:
+            raise FileNotFoundError(f"no file matches the glob {name!r}") from None
+        return found
+    if stat.S_ISDIR(mode):
+        raise ValueError(
+            f"{name!r} is a directory: name a file, or a glob such as "
+            f"{os.path.join(name, '*.txt')!r}"
+        )
+    if not stat.S_ISREG(mode):
+        raise ValueError(
+            f"{name!r} is a pipe or a device, which cannot be read in chunks: write it to a file "
+            "first"
+        )
+    return [name]

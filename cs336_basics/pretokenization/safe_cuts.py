@@ -1,0 +1,130 @@
+"""SafeCuts: where UTF-8 bytes can be cut without changing how they are split.
+
+There are two kinds of safe cut:
+
+- at the end of a special token: special tokens are cut out first, so no pre-token crosses them;
+- inside a text, between a character that is not white space and an ASCII space (for the GPT-2
+  pattern also a line feed). No alternative of the named patterns matches white space anywhere but
+  at its beginning or after other white space, so a pre-token always ends there. The look-ahead
+  `\\s+(?!\\S)` only looks past white space, so the text on the left is split the same without the
+  text on the right; and no pattern looks behind.
+
+At neither may an occurrence of a special token lie across the cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
+
+# What may follow a character that is not white space at a safe cut. cl100k lets a pre-token run
+# from punctuation into line ends (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is safe there.
+_SAFE_FOLLOWERS = {"gpt2": b" \n", "cl100k": b" "}
+
+# The white space beyond ASCII, in UTF-8, as `\s` of the `regex` module has it.
+_WIDE_WHITE_SPACE = tuple(
+    chr(code).encode()
+    for code in (0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+)
+
+
+class SafeCuts:
+    """Finds safe cuts in bytes.
+
+    Args:
+        special_tokens: the special tokens that are cut out first.
+        pattern: the split pattern. Only the named ones have safe cuts inside a text; with any
+            other pattern the ends of special tokens are the only cuts.
+    """
+
+    def __init__(self, special_tokens: Iterable[str] = (), pattern: str = "gpt2") -> None:
+        self._tokens = [token.encode() for token in special_tokens]
+        longest = max(map(len, self._tokens), default=0)
+        self.margin = 2 * longest + 4
+        """Bytes on each side of an offset that must be known to tell whether it is a safe cut."""
+        alternatives = sorted(self._tokens, key=len, reverse=True)
+        self._special = (
+            re.compile(b"|".join(re.escape(token) for token in alternatives))
+            if alternatives
+            else None
+        )
+        # A special token that holds U+FFFD also matches where invalid bytes were replaced, which
+        # the bytes do not show: such a text is never cut.
+        self._never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in self._tokens)
+        name = pattern_name(resolve_pattern(pattern))
+        followers = _SAFE_FOLLOWERS.get(name) if name else None
+        self._inside = (
+            re.compile(rb"[!-~\x80-\xff](?=[" + followers + rb"])") if followers else None
+        )
+
+    def after_special_token(self, data: bytes, start: int, stop: int) -> int | None:
+        """Return the first cut at the end of a special token, start <= cut <= stop, or None.
+
+        `data` must hold `margin` bytes (or all there are) before `start` and after `stop`.
+        """
+        if self._special is None or self._never:
+            return None
+        offset = max(0, start - self.margin // 2)
+        while match := self._special.search(data, offset):
+            if match.end() > stop:
+                return None
+            # An occurrence is surely matched when no other lies across either of its ends.
+            if (
+                match.end() >= start
+                and not self._is_crossed(data, match.start())
+                and not self._is_crossed(data, match.end())
+            ):
+                return match.end()
+            offset = match.start() + 1
+        return None
+
+    def inside_text(self, data: bytes, start: int, stop: int) -> int | None:
+        """Return the first cut between two pre-tokens, start <= cut <= stop, or None.
+
+        `data` must hold `margin` bytes (or all there are) before `start` and after `stop`.
+        """
+        if self._inside is None or self._never:
+            return None
+        for match in self._inside.finditer(data, max(0, start - 1)):
+            cut = match.end()
+            if cut > stop:
+                return None
+            is_white = data.endswith(_WIDE_WHITE_SPACE, max(0, cut - 3), cut)
+            if not is_white and not self._is_crossed(data, cut):
+                return cut
+        return None
+
+    def last(self, data: bytes, start: int) -> int | None:
+        """Return a late cut, start <= cut, that is safe whatever follows `data`, or None.
+
+        For streams: the bytes before the cut can be split at once. `data` is searched backwards in
+        steps, so the bytes before the cut are not searched at all.
+        """
+        stop = len(data) - self.margin
+        upper = stop
+        step = 256
+        while upper > start:
+            lower = max(start, upper - step)
+            found = self._last_between(data, lower, upper)
+            if found is not None:
+                return found
+            upper, step = lower, step * 2
+        return None
+
+    def _last_between(self, data: bytes, start: int, stop: int) -> int | None:
+        latest: int | None = None
+        for find in (self.inside_text, self.after_special_token):
+            cut = find(data, max(start, 1), stop)
+            while cut is not None:
+                latest = max(cut, latest or 0)
+                cut = find(data, cut + 1, stop)
+        return latest
+
+    def _is_crossed(self, data: bytes, cut: int) -> bool:
+        """Return whether an occurrence of a special token starts before `cut` and ends after it."""
+        return any(
+            data.find(token, max(0, cut - len(token) + 1), cut + len(token) - 1) >= 0
+            for token in self._tokens
+        )

@@ -1,0 +1,134 @@
+"""Corpus: what is checked when it is made, what it knows, and that it can travel."""
+
+import dataclasses
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.pretokenization import Corpus, MissingFieldError
+from cs336_basics.pretokenization.corpus import Chunk, is_plain_text, kind_of
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, content in (("b.txt", "bb"), ("a.txt", "a"), ("empty.txt", ""), ("c.jsonl", "{}\n")):
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+def test_paths_keep_their_order_and_globs_are_sorted(folder):
+    corpus = Corpus([folder / "b.txt", str(folder / "*.txt"), "memory://x.txt"])
+    names = [os.path.basename(file) for file in corpus.files]
+    assert names == ["b.txt", "a.txt", "b.txt", "empty.txt", "x.txt"]
+    assert Corpus(folder / "a.txt").files == (str(folder / "a.txt"),)
+    (folder / "[x]*.txt").write_text("a name that looks like a glob")
+    assert Corpus(folder / "[x]*.txt").files == (str(folder / "[x]*.txt"),)
+
+
+def test_sizes_are_the_present_ones(folder):
+    corpus = Corpus([folder / "a.txt", folder / "b.txt"])
+    assert corpus.sizes == (1, 2)
+    (folder / "a.txt").write_text("aaaa")
+    assert corpus.sizes == (4, 2)
+    assert corpus.num_bytes == 6
+
+
+def test_urls_are_read_through_fsspec(folder):
+    pytest.importorskip("fsspec")
+    url = f"file://{folder / 'b.txt'}"
+    assert Corpus(url).sizes == (2,)
+    assert Corpus(url).chunks(10) == [Chunk(url, "text", 0, 2, 2, None, "replace")]
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "error", "message"),
+    [
+        ("gone.txt", {}, FileNotFoundError, r"^'.*gone\.txt' does not exist$"),
+        ("*.csv", {}, FileNotFoundError, r"no file matches the glob '.*\*\.csv'"),
+        (".", {}, ValueError, r"is a directory: name a file, or a glob such as '.*\*\.txt'"),
+        ("fifo", {}, ValueError, "is a pipe or a device"),
+        ("empty.txt", {}, ValueError, r"^'.*empty\.txt' is empty"),
+        ("a.txt", {"errors": "ignore"}, ValueError, "errors is 'ignore': it must be one of repl"),
+        ("c.jsonl", {}, MissingFieldError, r"c\.jsonl holds JSON lines.*Corpus\(.*field='text'\)"),
+        ("c.jsonl", {"column": "x"}, MissingFieldError, "holds JSON lines"),
+    ],
+)
+def test_what_can_be_known_is_checked_when_it_is_made(folder, paths, options, error, message):
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(error, match=message):
+        Corpus([folder / paths], **options)
+
+
+def test_what_is_not_a_path_is_named():
+    for paths in (5, b"a.txt", [b"a.txt"], [None]):
+        with pytest.raises(TypeError, match="path"):
+            Corpus(paths)
+    with pytest.raises(ValueError, match="paths is empty"):
+        Corpus([])
+
+
+def test_a_file_beyond_a_file_does_not_exist(folder):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        Corpus(folder / "a.txt" / "b.txt")
+
+
+def test_of_returns_a_corpus_itself(folder):
+    corpus = Corpus(folder / "a.txt", errors="strict")
+    assert Corpus.of(corpus) is corpus
+    assert Corpus.of(folder / "a.txt") == Corpus(folder / "a.txt")
+    assert Corpus.of([folder / "a.txt"]) != corpus
+
+
+def test_it_is_immutable_and_travels(folder):
+    corpus = Corpus([folder / "*.txt", folder / "c.jsonl"], field="body", errors="strict")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        corpus.field = "text"
+    received = pickle.loads(pickle.dumps(corpus))
+    assert received == corpus
+    assert received.files == corpus.files
+    # It is not checked again on arrival: another machine may not see the files yet.
+    pickled = pickle.dumps(corpus)
+    (folder / "a.txt").unlink()
+    assert pickle.loads(pickled).files == corpus.files
+
+
+def test_the_error_for_a_missing_field_travels_and_lets_a_command_advise(folder):
+    with pytest.raises(MissingFieldError) as caught:
+        Corpus(folder / "c.jsonl")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error) == str(caught.value)
+    assert (error.option, error.given, error.columns) == ("field", None, ())
+    assert error.path == str(folder / "c.jsonl")
+    assert "Corpus(" not in error.problem
+    assert str(error).startswith(error.problem)
+    assert isinstance(error, ValueError)
+
+
+def test_plain_text_and_the_rest(folder):
+    corpus = Corpus([folder / "a.txt", folder / "c.jsonl", folder / "b.txt"], field="body")
+    plain, others = corpus.by_plainness()
+    assert [Path(file).name for file in plain.files] == ["a.txt", "b.txt"]
+    assert [Path(file).name for file in others.files] == ["c.jsonl"]
+    assert others.field == plain.field == "body"
+    assert corpus.kinds == ("text", "jsonl", "text")
+    assert others.by_plainness()[0].chunks() == []
+
+
+def test_chunks_say_all_that_a_reader_needs(folder):
+    corpus = Corpus([folder / "b.txt", folder / "c.jsonl"], field="body", errors="strict")
+    text, rows = (str(folder / name) for name in ("b.txt", "c.jsonl"))
+    assert corpus.chunks(2) == [
+        Chunk(text, "text", 0, 2, 2, None, "strict"),
+        Chunk(rows, "jsonl", 0, 2, 2, "body", "strict"),
+        Chunk(rows, "jsonl", 2, 3, 1, "body", "strict"),
+    ]
+
+
+def test_the_kind_of_a_file_is_in_its_name():
+    assert kind_of("a/b.txt") == kind_of("b.txt.gz") == kind_of("b") == "text"
+    assert kind_of("b.JSONL.zst") == "jsonl"
+    assert kind_of("b.parquet") == "parquet"
+    assert is_plain_text("b.txt")
+    assert not any(map(is_plain_text, ["b.gz", "b.txt.zst", "b.jsonl", "b.parquet", "s3://b.txt"]))

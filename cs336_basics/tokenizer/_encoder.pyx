@@ -36,7 +36,13 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
-cdef extern from "encoder.hpp" namespace "cs336" nogil:
+cdef extern from *:
+    """
+    #include "decoder.hpp"
+    #include "file_encoder.hpp"
+    """
+
+cdef extern from * namespace "cs336" nogil:
     enum class SimdLevel:
         pass
 
@@ -46,7 +52,7 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
     size_t OUTPUT_SLACK
     void ask_for_huge_pages(void* memory, size_t num_bytes)
     size_t first_invalid_utf8(const uint8_t* text, size_t size)
-    size_t KEPT_OUTPUT
+    size_t MAX_KEPT_OUTPUT
 
     cdef cppclass SpecialTokens:
         SpecialTokens() except +
@@ -65,11 +71,11 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
         cbool cancelled
         Buffer output
 
-    cdef cppclass EncoderBase:
+    cdef cppclass CppEncoder "cs336::Encoder":
         unique_ptr[EncodingWorker] make_worker(size_t cache_bytes) except +
         size_t id_size()
 
-    unique_ptr[EncoderBase] make_encoder(
+    unique_ptr[CppEncoder] make_encoder(
         cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
         size_t cache_bytes, cbool cl100k, SimdLevel simd_level) except +
 
@@ -80,10 +86,10 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
     Failure encode_to(EncodingWorker&, TextSpan, const SpecialIds&, void*, uint32_t,
                       vector[int64_t]*, size_t&) except +
     Failure encode_word_to(EncodingWorker&, TextSpan, void*, size_t&) except +
-    vector[TextSpan] cut_text(const uint8_t*, size_t, size_t, const SpecialIds&, cbool) except +
+    vector[TextSpan] cut_text(TextSpan, size_t, const SpecialIds&, cbool) except +
 
-    cdef cppclass BatchEncoding:
-        BatchEncoding(const vector[EncodingWorker*]&, size_t, const vector[TextSpan]&,
+    cdef cppclass BatchEncoder:
+        BatchEncoder(const vector[EncodingWorker*]&, size_t, const vector[TextSpan]&,
                       const SpecialIds&) except +
         void start() except +
         cbool wait(int milliseconds)
@@ -104,8 +110,8 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
         vector[int64_t] ends
         uint64_t num_bytes
 
-    cdef cppclass CppFileEncoding "cs336::FileEncoding":
-        CppFileEncoding(const BlockReader&, const vector[EncodingWorker*]&, size_t,
+    cdef cppclass FileEncoder:
+        FileEncoder(const BlockReader&, const vector[EncodingWorker*]&, size_t,
                         const SpecialIds&, cbool, uint32_t) except +
         void start() except +
         cbool wait(int milliseconds)
@@ -115,8 +121,8 @@ cdef extern from "encoder.hpp" namespace "cs336" nogil:
         const Failure& failure()
         size_t num_encoded()
 
-    cdef cppclass TokenTable:
-        TokenTable(const uint8_t*, const int64_t*, size_t) except +
+    cdef cppclass CppDecoder "cs336::Decoder":
+        CppDecoder(const uint8_t*, const int64_t*, size_t) except +
         size_t size()
         size_t check[Id](const Id* ids, size_t count, size_t& num_bytes)
         uint8_t* write[Id](const Id* ids, size_t count, uint8_t* out)
@@ -273,8 +279,8 @@ cdef class Encoder:
         simd_level: a name in `_scanner.simd_levels()`; None = the fastest.
     """
 
-    cdef unique_ptr[EncoderBase] encoder
-    cdef unique_ptr[TokenTable] table
+    cdef unique_ptr[CppEncoder] encoder
+    cdef unique_ptr[CppDecoder] table
     cdef list idle
     cdef list kept_ids
     cdef readonly bint scanned
@@ -305,7 +311,7 @@ cdef class Encoder:
         )
         self.id_size = self.encoder.get().id_size()
         if token_offsets is not None:
-            self.table.reset(new TokenTable(
+            self.table.reset(new CppDecoder(
                 &token_data[0] if token_data.shape[0] else NULL, &token_offsets[0],
                 token_offsets.shape[0] - 1,
             ))
@@ -329,7 +335,7 @@ cdef class Encoder:
         return worker
 
     cdef object release(self, _Worker worker):
-        worker.worker.get().output.trim(KEPT_OUTPUT)
+        worker.worker.get().output.trim(MAX_KEPT_OUTPUT)
         worker.worker.get().cancelled = False
         self.idle.append(worker)
 
@@ -399,7 +405,7 @@ cdef class Encoder:
         if num_workers == 1:
             return [self.encode(text, special) for text in texts]
         cdef vector[TextSpan] spans
-        cdef unique_ptr[BatchEncoding] job
+        cdef unique_ptr[BatchEncoder] job
         cdef list workers = []
         cdef vector[EncodingWorker*] pointers
         cdef size_t i
@@ -461,7 +467,7 @@ cdef class Encoder:
         cdef size_t longest = 0, i
         kept = view_text(text, &span)
         with nogil:
-            spans = cut_text(span.data, span.size, BLOCK_SIZE, special.special, self.gpt2)
+            spans = cut_text(span, BLOCK_SIZE, special.special, self.gpt2)
         for i in range(spans.size()):
             longest = max(longest, spans[i].size)
         # (This thread does not see Ctrl-C while it encodes a span.)
@@ -505,7 +511,7 @@ cdef class Encoder:
 
     cdef encode_in_threads(self, vector[TextSpan]& spans, SpecialSet special, int num_workers,
                            const uint8_t* origin):
-        cdef unique_ptr[BatchEncoding] job
+        cdef unique_ptr[BatchEncoder] job
         cdef list workers = []
         cdef vector[EncodingWorker*] pointers
         cdef size_t i, total = 0
@@ -535,7 +541,7 @@ cdef class Encoder:
             for worker in workers:
                 self.release(worker)
 
-    cdef int run(self, unique_ptr[BatchEncoding]& job, vector[TextSpan]& spans, SpecialSet special,
+    cdef int run(self, unique_ptr[BatchEncoder]& job, vector[TextSpan]& spans, SpecialSet special,
                  int num_workers, list workers, vector[EncodingWorker*]& pointers) except -1:
         """Encode with threads, wait, and raise what went wrong."""
         cdef cbool done = False
@@ -543,7 +549,7 @@ cdef class Encoder:
         while <size_t>len(workers) < number:
             workers.append(self.acquire())
             pointers.push_back((<_Worker>workers[len(workers) - 1]).worker.get())
-        job.reset(new BatchEncoding(pointers, self.id_size, spans, special.special))
+        job.reset(new BatchEncoder(pointers, self.id_size, spans, special.special))
         try:
             job.get().start()
             while not done:
@@ -594,7 +600,7 @@ cdef class Encoder:
 
     cdef decode_list(self, list ids, bint as_text):
         # Some at a time, which stay in the first cache.
-        cdef const TokenTable* table = self.table.get()
+        cdef const CppDecoder* table = self.table.get()
         cdef uint32_t some[2048]
         cdef size_t count = PyList_GET_SIZE(ids), done = 0, used = 0, added, part, i
         cdef size_t capacity = 5 * count + 64
@@ -627,7 +633,7 @@ cdef class Encoder:
             PyMem_RawFree(out)
 
     cdef decode_array(self, const void* ids, bint narrow, size_t count, bint as_text):
-        cdef const TokenTable* table = self.table.get()
+        cdef const CppDecoder* table = self.table.get()
         cdef size_t num_bytes = 0, known
         cdef char* out
         with nogil:
@@ -681,7 +687,7 @@ cdef class FileEncoding:
     cdef list paths, workers
     cdef vector[EncodingWorker*] pointers
     cdef unique_ptr[BlockReader] reader
-    cdef unique_ptr[CppFileEncoding] job
+    cdef unique_ptr[FileEncoder] job
     cdef bint begun, closed
 
     def __init__(self, Encoder encoder not None, paths, sizes, SpecialSet special not None,
@@ -703,7 +709,7 @@ cdef class FileEncoding:
             self.workers.append(encoder.acquire())
             self.pointers.push_back(
                 (<_Worker>self.workers[len(self.workers) - 1]).worker.get())
-        self.job.reset(new CppFileEncoding(
+        self.job.reset(new FileEncoder(
             self.reader.get()[0], self.pointers, encoder.id_size, special.special, strict,
             ABSENT_ID if separator is None else separator))
         self.job.get().start()
@@ -712,7 +718,7 @@ cdef class FileEncoding:
         return self
 
     def __next__(self):
-        cdef CppFileEncoding* job = self.job.get()
+        cdef FileEncoder* job = self.job.get()
         cdef EncodedBlock* block
         cdef cbool ready = False
         cdef int64_t[::1] c_ends

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "encoder.hpp"
+#include "batch_encoder.hpp"
 
 // From now on so many threads can be started; -1: as many as the system can.
 static int threads_left = -1;
@@ -35,7 +35,7 @@ void check(bool holds, const char* claim) {
     std::exit(1);
 }
 
-std::unique_ptr<EncoderBase> encoder_of_bytes(size_t cache_bytes) {
+std::unique_ptr<Encoder> encoder_of_bytes(size_t cache_bytes) {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = byte;
     return make_encoder(true, byte_ids, nullptr, 0, cache_bytes, false, SimdLevel::SCALAR);
@@ -81,7 +81,7 @@ void a_batch_is_whole_whatever_threads_there_are() {
     const std::string text = "abc def";
     const std::vector<TextSpan> texts(3, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
     const SpecialIds special;
-    BatchEncoding batch(workers, 2, texts, special);
+    BatchEncoder batch(workers, 2, texts, special);
     threads_left = 1;
     batch.start();
     while (!batch.wait(50)) {

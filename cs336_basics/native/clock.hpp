@@ -1,0 +1,15 @@
+// The clock by which the phases of training are timed.
+
+#pragma once
+
+#include <chrono>
+
+namespace cs336 {
+
+// Seconds of a clock that never goes back.
+inline double seconds_now() {
+    using namespace std::chrono;
+    return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace cs336

@@ -1,0 +1,181 @@
+// Encoding files with threads, block by block.
+
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "batch_encoder.hpp"
+#include "block_reader.hpp"
+#include "encoder.hpp"
+#include "failure.hpp"
+#include "memory.hpp"
+#include "thread_pool.hpp"
+#include "utf8.hpp"
+
+namespace cs336 {
+
+// The ids of one block of a file.
+struct EncodedBlock {
+    Buffer ids;
+    size_t num_ids = 0;
+    std::vector<int64_t> ends;  // the number of ids up to and with each separator
+    uint64_t num_bytes = 0;     // of the block, for progress
+};
+
+// Encodes files and returns their blocks in order: `start`, `wait` until it returns true, take the
+// `block`, continue with `next` and so on until it is null. Then `close`; `failure` tells what went
+// wrong.
+class FileEncoder {
+  public:
+    // All arguments must outlive this object. There is one thread for each worker. Bytes that are
+    // not valid UTF-8 are read as U+FFFD, or with `strict` are a failure.
+    FileEncoder(const BlockReader& reader, const std::vector<EncodingWorker*>& workers,
+                size_t id_size, const SpecialIds& special, bool strict, uint32_t separator)
+        : reader_(reader),
+          workers_(workers),
+          id_size_(id_size),
+          special_(special),
+          strict_(strict),
+          separator_(separator),
+          read_states_(workers.size()),
+          slots_(2 * workers.size() + 2) {}
+    ~FileEncoder() { close(); }
+
+    void start() {
+        const bool started =
+            pool_.start(int(workers_.size()), reader_.num_blocks(),
+                        [this](int thread, size_t block) { return encode(thread, block); });
+        if (!started) taken_ = reader_.num_blocks();
+    }
+
+    // Wait for the next block, at most that long; returns whether `block` can be called.
+    bool wait(int milliseconds) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        return ready_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] {
+            return taken_ == reader_.num_blocks() || slot(taken_).state != Slot::OPEN;
+        });
+    }
+
+    // The next block; null after the last one, and where one failed.
+    EncodedBlock* block() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (taken_ == reader_.num_blocks() || slot(taken_).state != Slot::DONE) return nullptr;
+        return &slot(taken_).block;
+    }
+
+    // The block is not needed any more.
+    void next() {
+        slot(taken_).block.ids.trim(MAX_KEPT_OUTPUT);
+        std::lock_guard<std::mutex> lock(mutex_);
+        slot(taken_).state = Slot::OPEN;
+        ++taken_;
+        room_.notify_all();
+    }
+
+    // Stop the threads. From then on the workers are not used.
+    void close() {
+        if (closed_) return;
+        closed_ = true;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            pool_.cancelled = true;
+            for (EncodingWorker* worker : workers_) worker->cancelled = true;
+            room_.notify_all();
+        }
+        pool_.join();
+        for (EncodingWorker* worker : workers_) worker->cancelled = false;
+    }
+    const Failure& failure() const { return pool_.failure(); }
+
+    // The number of blocks encoded so far.
+    size_t num_encoded() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return num_encoded_;
+    }
+
+  private:
+    // Holds every (number of slots)-th block.
+    struct Slot {
+        enum State { OPEN, DONE, FAILED };
+        State state = OPEN;
+        EncodedBlock block;
+    };
+
+    Slot& slot(size_t block) { return slots_[block % slots_.size()]; }
+
+    Failure encode(int thread, size_t block) {
+        {
+            // The ids of a few blocks are kept; a thread that is further ahead waits.
+            std::unique_lock<std::mutex> lock(mutex_);
+            room_.wait(lock, [&] { return pool_.cancelled || block < taken_ + slots_.size(); });
+            if (pool_.cancelled) throw Cancelled();
+        }
+        Failure failure;
+        try {
+            failure = encode_block(block, read_states_[thread], *workers_[thread],
+                                   slot(block).block);
+        } catch (...) {
+            finish(block, Slot::FAILED);
+            throw;
+        }
+        finish(block, failure.kind ? Slot::FAILED : Slot::DONE);
+        return failure;
+    }
+
+    void finish(size_t block, Slot::State state) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        slot(block).state = state;
+        num_encoded_ += state == Slot::DONE;
+        if (block == taken_) ready_.notify_one();
+    }
+
+    Failure encode_block(size_t block, BlockReader::ReadState& state, EncodingWorker& worker,
+                         EncodedBlock& result) const {
+        BlockReader::Text text;
+        Failure failure = reader_.read(block, state, worker.cancelled, text);
+        if (failure.kind) return failure;
+        result.num_bytes = text.num_bytes;
+        result.ends.clear();
+        TextSpan valid = {text.data, text.size};
+        std::vector<uint8_t> replaced;
+        const size_t invalid = first_invalid_utf8(text.data, text.size);
+        if (invalid < text.size) {
+            if (strict_) {
+                return {Failure::NOT_UTF8, text.file, text.offset + invalid, 0,
+                        text.data[invalid], ""};
+            }
+            replace_invalid_utf8(text.data, text.size, replaced);
+            valid = {replaced.data(), replaced.size()};
+        }
+        result.ids.reserve((valid.size + OUTPUT_SLACK) * id_size_, 0);
+        failure = encode_to(worker, valid, special_, result.ids.data(), separator_, &result.ends,
+                            result.num_ids);
+        if (failure.kind) {
+            failure.file = text.file;
+            // Where bytes were replaced, only the offset of the text is known exactly.
+            failure.offset = text.offset + (replaced.empty() ? failure.offset : 0);
+        }
+        return failure;
+    }
+
+    const BlockReader& reader_;
+    const std::vector<EncodingWorker*>& workers_;
+    const size_t id_size_;
+    const SpecialIds& special_;
+    const bool strict_;
+    const uint32_t separator_;
+    bool closed_ = false;
+    std::vector<BlockReader::ReadState> read_states_;
+    std::mutex mutex_;  // of what follows but the blocks: one of them belongs to one thread at a time
+    std::condition_variable ready_, room_;
+    std::vector<Slot> slots_;
+    size_t taken_ = 0, num_encoded_ = 0;
+    ThreadPool pool_;  // the last member: destroyed first, which ends its threads
+};
+
+}  // namespace cs336

@@ -1,0 +1,195 @@
+// Merging a word of any length, in time in proportion to its length.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <stdexcept>
+#include <vector>
+
+#include "failure.hpp"
+#include "memory.hpp"
+#include "merge_table.hpp"
+
+namespace cs336 {
+
+// Merges in passes: all occurrences of the lowest rank, from left to right, before another rank. For
+// every rank there is a linked list of the positions at which its pair was seen. A merge removes one
+// symbol and adds at most two pairs, so that all passes together visit at most three positions a
+// byte. Right for merges in any order: new pairs wait for the end of the pass.
+template <class Id>
+class LongWordMerger {
+  public:
+    // `cancelled` is read every few thousand steps: a pass over a word of 100 MB takes seconds.
+    LongWordMerger(const MergeTable<Id>& merges, const std::atomic<bool>& cancelled)
+        : merges_(merges), cancelled_(cancelled) {}
+
+    // Write the ids of a word, all bytes of which are in the vocabulary; returns their end. Throws
+    // Cancelled, std::length_error.
+    Id* merge(const uint8_t* word, size_t word_length, Id* out) {
+        if (word_length >= END) throw std::length_error("a pre-token is longer than 4 GiB");
+        const uint32_t length = uint32_t(word_length);
+        reserve(symbols_, length);
+        fill(spans_, length, uint32_t(1));
+        fill(begins_, length, uint8_t(1));
+        if (heads_.empty()) {
+            heads_.assign(merges_.size(), END);
+            tails_.assign(merges_.size(), END);
+        }
+        nodes_.clear(length > MAX_KEPT);
+        ranks_ = {};
+        // (An exception would leave lists behind.)
+        struct Cleaner {
+            LongWordMerger& merger;
+            ~Cleaner() { merger.clear_lists(); }
+        } cleaner{*this};
+        for (uint32_t i = 0; i < length; ++i) {
+            stop_if_cancelled(i);
+            symbols_.push_back(Id(merges_.byte_id(word[i])));
+            if (i) append(i - 1, merges_.byte_rank(word[i - 1], word[i]));
+        }
+        while (!ranks_.empty()) {
+            stop_if_cancelled(0);
+            const uint32_t rank = ranks_.top();
+            ranks_.pop();
+            merge_everywhere(rank, length);
+        }
+        for (uint32_t i = 0; i < length; i += spans_[i]) *out++ = symbols_[i];
+        return out;
+    }
+
+  private:
+    static constexpr uint32_t END = UINT32_MAX;
+
+    // Memory for longer words is freed after use.
+    static constexpr size_t MAX_KEPT = size_t{1} << 16;
+
+    // An element of the list of a rank.
+    struct Node {
+        uint32_t position, next;
+    };
+
+    // An array that grows without moving its elements: Ctrl-C would have to wait for that.
+    class NodeArray {
+      public:
+        size_t size() const { return size_; }
+        Node& operator[](size_t i) { return blocks_[i >> BLOCK_BITS][i & (BLOCK - 1)]; }
+        void push_back(Node node) {
+            if (size_ == blocks_.size() << BLOCK_BITS) {
+                blocks_.emplace_back(new Node[BLOCK]);
+                if (large_) ask_for_huge_pages(blocks_.back().get(), BLOCK * sizeof(Node));
+            }
+            (*this)[size_++] = node;
+        }
+        // Remove all elements. The memory of a `large` array is not kept for the next word.
+        void clear(bool large) {
+            if (large || large_) blocks_.clear();
+            large_ = large;
+            size_ = 0;
+        }
+
+      private:
+        static constexpr int BLOCK_BITS = 22;
+        static constexpr size_t BLOCK = size_t{1} << BLOCK_BITS;
+        std::vector<std::unique_ptr<Node[]>> blocks_;
+        size_t size_ = 0;
+        bool large_ = false;
+    };
+
+    // The list of a rank has its positions from left to right: what becomes of the bytes of a token
+    // does not depend on its neighbours as long as no merge reaches across, so all tokens of a kind
+    // are made in the same pass, and so are all pairs of two kinds.
+    void merge_everywhere(uint32_t rank, uint32_t length) {
+        const Id merged = merges_.merged(rank);
+        uint32_t next = heads_[rank];
+        // Pairs that are appended from now on begin a new list. (Before anything is thrown.)
+        heads_[rank] = tails_[rank] = END;
+        for (size_t done = 0; next != END; ++done) {
+            stop_if_cancelled(done);
+            const uint32_t position = nodes_[next].position;
+            next = nodes_[next].next;
+            // One of the two symbols may have been merged with another since.
+            if (!begins_[position]) continue;
+            const uint32_t right = position + spans_[position];
+            if (right >= length) continue;
+            if (merges_.rank(symbols_[position], symbols_[right]) != rank) continue;
+            const uint32_t end = right + spans_[right];
+            symbols_[position] = merged;
+            // The length of a symbol is written at its first and at its last byte.
+            begins_[right] = 0;
+            spans_[position] = spans_[end - 1] = end - position;
+            if (position > 0) {
+                const uint32_t before = position - spans_[position - 1];
+                append(before, merges_.rank(symbols_[before], merged));
+            }
+            if (end < length) append(position, merges_.rank(merged, symbols_[end]));
+        }
+    }
+
+    // Append a position to the list of a rank.
+    void append(uint32_t position, uint32_t rank) {
+        if (rank == MergeTable<Id>::NO_RANK) return;
+        if (nodes_.size() >= END) throw std::length_error("a pre-token is too long");
+        const uint32_t added = uint32_t(nodes_.size());
+        nodes_.push_back({position, END});
+        if (tails_[rank] == END) {
+            heads_[rank] = added;
+            ranks_.push(rank);
+        } else {
+            nodes_[tails_[rank]].next = added;
+        }
+        tails_[rank] = added;
+    }
+
+    void clear_lists() {
+        while (!ranks_.empty()) {
+            heads_[ranks_.top()] = tails_[ranks_.top()] = END;
+            ranks_.pop();
+        }
+        if (symbols_.capacity() > MAX_KEPT) {
+            symbols_ = {};
+            spans_ = {};
+            begins_ = {};
+            nodes_.clear(false);
+        }
+    }
+
+    // Empty an array and reserve memory, for which huge pages are requested before it is touched:
+    // with small ones a word of 10 MB took twelve times as long as one of 1 MB.
+    template <class T>
+    static void reserve(std::vector<T>& array, uint32_t size) {
+        array.clear();
+        array.reserve(size);
+        ask_for_huge_pages(array.data(), size_t(size) * sizeof(T));
+    }
+
+    template <class T>
+    void fill(std::vector<T>& array, uint32_t size, T value) const {
+        reserve(array, size);
+        while (array.size() < size) {
+            stop_if_cancelled(0);
+            array.resize(std::min<size_t>(size, array.size() + (size_t{1} << 20)), value);
+        }
+    }
+
+    void stop_if_cancelled(size_t step) const {
+        if (step % (1 << 16) == 0 && cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
+    }
+
+    const MergeTable<Id>& merges_;
+    const std::atomic<bool>& cancelled_;
+    std::vector<Id> symbols_;
+    std::vector<uint32_t> spans_;  // bytes of the symbol that begins or ends here
+    std::vector<uint8_t> begins_;  // whether a symbol begins at this byte
+    NodeArray nodes_;
+    std::vector<uint32_t> heads_, tails_;  // rank -> the first and the last element of its list
+    // The ranks that have a list, the lowest on top.
+    std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ranks_;
+};
+
+}  // namespace cs336

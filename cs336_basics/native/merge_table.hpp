@@ -1,0 +1,160 @@
+// The merges of a vocabulary, made ready for looking up pairs.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace cs336 {
+
+// Stands for the id of a byte that the vocabulary lacks.
+constexpr uint32_t ABSENT_ID = UINT32_MAX;
+
+// (left id, right id) -> rank, as a flat hash table; rank -> merged id. `Id` is uint16_t where all
+// ids fit, which halves the table: it should stay in the L2 cache. Immutable, so threads share it.
+template <class Id>
+class MergeTable {
+  public:
+    static constexpr uint32_t NO_RANK = UINT32_MAX;
+
+    // `byte_ids`: 256 ids, ABSENT_ID for a byte that the vocabulary lacks. `merges`: three ids for
+    // every rank: left, right, merged. Throws std::length_error.
+    MergeTable(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges) {
+        if (num_merges >= NO_RANK) throw std::length_error("too many merges");
+        std::copy(byte_ids, byte_ids + 256, byte_ids_);
+        has_all_bytes_ = std::find(byte_ids, byte_ids + 256, ABSENT_ID) == byte_ids + 256;
+        bits_ = 4;
+        while ((size_t{1} << bits_) < 2 * num_merges) ++bits_;
+        slots_.assign(size_t{1} << bits_, Slot{0, NO_RANK});
+        merged_.resize(num_merges);
+        for (size_t rank = 0; rank < num_merges; ++rank) {
+            insert(pair_of(Id(merges[3 * rank]), Id(merges[3 * rank + 1])), uint32_t(rank));
+            merged_[rank] = Id(merges[3 * rank + 2]);
+        }
+        in_order_ = ranks_grow(merges, num_merges);
+        find_joins(byte_ids, merges, num_merges);
+        byte_ranks_.resize(1 << 16);
+        for (int left = 0; left < 256; ++left) {
+            for (int right = 0; right < 256; ++right) {
+                const bool known = byte_ids_[left] != ABSENT_ID && byte_ids_[right] != ABSENT_ID;
+                byte_ranks_[left << 8 | right] =
+                    known ? rank(Id(byte_ids_[left]), Id(byte_ids_[right])) : NO_RANK;
+            }
+        }
+    }
+
+    // The rank of a pair; NO_RANK if it is not merged.
+    uint32_t rank(Id left, Id right) const {
+        const Pair pair = pair_of(left, right);
+        const uint64_t hashed = hash(pair);
+        const uint64_t bit = filter_bit(hashed);
+        if (!(filter_[bit >> 6] >> (bit & 63) & 1)) return NO_RANK;
+        for (size_t slot = hashed >> (64 - bits_);; slot = (slot + 1) & mask()) {
+            const Slot& found = slots_[slot];
+            if (found.pair == pair || found.rank == NO_RANK) return found.rank;
+        }
+    }
+
+    Id merged(uint32_t rank) const { return merged_[rank]; }
+    uint32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }
+    uint32_t byte_rank(uint8_t left, uint8_t right) const {
+        return byte_ranks_[size_t(left) << 8 | right];
+    }
+    // Whether any merge joins a token that ends with `left` and one that begins with `right`: if
+    // none does, the bytes before and after this boundary merge independently.
+    bool joins(uint8_t left, uint8_t right) const {
+        return joins_[left][right >> 6] >> (right & 63) & 1;
+    }
+    bool has_all_bytes() const { return has_all_bytes_; }
+    size_t size() const { return merged_.size(); }
+
+    // Whether every merge was learned after those that make its two tokens, as in all vocabularies
+    // that come from training. Then a merge never makes a pair of a lower rank than its own, and
+    // pairs can be merged one by one, the lowest rank first and of equal ones the leftmost.
+    bool in_order() const { return in_order_; }
+
+  private:
+    using Pair = typename std::conditional<sizeof(Id) == 2, uint32_t, uint64_t>::type;
+    struct Slot {
+        Pair pair;
+        uint32_t rank;  // NO_RANK: the slot is empty
+    };
+
+    static Pair pair_of(Id left, Id right) { return Pair(left) << (8 * sizeof(Id)) | right; }
+
+    size_t mask() const { return slots_.size() - 1; }
+
+    static uint64_t hash(Pair pair) { return uint64_t(pair) * 0x9E3779B97F4A7C15ull; }
+
+    // Most pairs that are looked up have no rank. A bit for each possible hash identifies most of
+    // them from a few kilobytes, so that the table need not be read.
+    static constexpr int FILTER_BITS = 18;
+    static uint64_t filter_bit(uint64_t hashed) { return hashed << 20 >> (64 - FILTER_BITS); }
+
+    void insert(Pair pair, uint32_t rank) {
+        const uint64_t hashed = hash(pair);
+        size_t slot = hashed >> (64 - bits_);
+        while (slots_[slot].rank != NO_RANK) slot = (slot + 1) & mask();
+        slots_[slot] = {pair, rank};
+        const uint64_t bit = filter_bit(hashed);
+        filter_[bit >> 6] |= uint64_t{1} << (bit & 63);
+    }
+
+    static bool ranks_grow(const uint32_t* merges, size_t num_merges) {
+        std::vector<std::pair<uint32_t, uint32_t>> last_made;  // id, the last rank that makes it
+        for (size_t rank = 0; rank < num_merges; ++rank) {
+            last_made.emplace_back(merges[3 * rank + 2], uint32_t(rank));
+        }
+        std::sort(last_made.begin(), last_made.end());
+        for (size_t rank = 0; rank < num_merges; ++rank) {
+            for (int side = 0; side < 2; ++side) {
+                const uint32_t id = merges[3 * rank + side];
+                auto after = std::upper_bound(last_made.begin(), last_made.end(),
+                                              std::make_pair(id, UINT32_MAX));
+                if (after == last_made.begin()) continue;
+                --after;
+                if (after->first == id && after->second >= rank) return false;
+            }
+        }
+        return true;
+    }
+
+    void find_joins(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges) {
+        // id -> first and last byte. Merges in any order may need several rounds; one that is never
+        // reached joins nothing.
+        std::unordered_map<uint32_t, std::pair<uint8_t, uint8_t>> ends;
+        for (int byte = 0; byte < 256; ++byte) {
+            if (byte_ids[byte] != ABSENT_ID) ends[byte_ids[byte]] = {uint8_t(byte), uint8_t(byte)};
+        }
+        for (bool found = true; found;) {
+            found = false;
+            for (size_t rank = 0; rank < num_merges; ++rank) {
+                const auto left = ends.find(merges[3 * rank]);
+                const auto right = ends.find(merges[3 * rank + 1]);
+                if (left == ends.end() || right == ends.end()) continue;
+                const uint8_t last = left->second.second, first = right->second.first;
+                joins_[last][first >> 6] |= uint64_t{1} << (first & 63);
+                const auto joined = std::make_pair(left->second.first, right->second.second);
+                found |= ends.emplace(merges[3 * rank + 2], joined).second && !in_order_;
+            }
+        }
+    }
+
+    uint32_t byte_ids_[256];
+    uint64_t joins_[256][4] = {};
+    bool has_all_bytes_;
+    int bits_;
+    std::vector<Slot> slots_;
+    std::vector<Id> merged_;
+    std::vector<uint32_t> byte_ranks_;
+    uint64_t filter_[(size_t{1} << FILTER_BITS) / 64] = {};
+    bool in_order_;
+};
+
+}  // namespace cs336

@@ -1,0 +1,274 @@
+// The cache of words: pre-token -> ids. Most pre-tokens of a text occurred before.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "compiler.hpp"
+#include "memory.hpp"
+#include "word_table.hpp"
+
+namespace cs336 {
+
+// Bytes that all the caches of a tokenizer may take together. Threads share it.
+class CacheBudget {
+  public:
+    explicit CacheBudget(size_t num_bytes)
+        : is_zero_(num_bytes == 0), available_(int64_t(std::min(num_bytes, MAX))) {}
+
+    bool is_zero() const { return is_zero_; }
+
+    // Take bytes; returns whether that many were available.
+    bool take(size_t num_bytes) {
+        if (available_.fetch_sub(int64_t(num_bytes)) >= int64_t(num_bytes)) return true;
+        give_back(num_bytes);
+        return false;
+    }
+    void give_back(size_t num_bytes) { available_.fetch_add(int64_t(num_bytes)); }
+
+  private:
+    static constexpr size_t MAX = size_t{1} << 62;
+    const bool is_zero_;
+    std::atomic<int64_t> available_;
+};
+
+// Open addressing. A word of at most 15 bytes and its ids share one entry of 32 bytes, so that a hit
+// reads one cache line and stores 16 bytes. A full cache that must not grow is cleared and filled
+// again, the simplest rule that keeps recently used words.
+template <class Id>
+class WordCache {
+  public:
+    static constexpr size_t LANES = 16 / sizeof(Id);
+    static constexpr size_t MAX_INLINE = LANES - 1;
+    static constexpr size_t MAX_WORD = 128;  // longer ones seldom occur again
+    static constexpr Id FAR = Id(~Id{0});
+
+    struct Entry {
+        uint64_t low, high;  // a short word as in WordKey; or hash and length of a long one
+        // At most MAX_INLINE ids, and their number; or the address of a record, and FAR.
+        union {
+            Id lanes[LANES];
+            struct {
+                const uint8_t* record;
+                uint32_t num_ids;
+            } far;
+        };
+        Id count() const { return lanes[MAX_INLINE]; }
+        // Whether this is the entry of a key, with its ids in it. (The highest bit of FAR is set.)
+        bool is_near(const WordKey& key) const {
+            return ((low ^ key.low) | (high ^ key.high) | (count() >> (8 * sizeof(Id) - 1))) == 0;
+        }
+    };
+    static_assert(sizeof(Entry) == 32, "two entries to a cache line");
+
+    // No memory is taken before the first word: many tokenizers are never used. (The budget is owned
+    // together: Python frees an encoder before the workers that it has kept.)
+    explicit WordCache(std::shared_ptr<CacheBudget> budget) : budget_(std::move(budget)) {}
+    WordCache(const WordCache&) = delete;
+    ~WordCache() {
+        clear_records();
+        budget_->give_back(table_.size() * sizeof(Entry));
+    }
+
+    // The key of a word. Bytes from `readable_end` on are not read.
+    static CS336_INLINE WordKey key(const uint8_t* word, size_t length,
+                                    const uint8_t* readable_end) {
+        if (length <= MAX_SHORT_WORD && readable_end - word >= ptrdiff_t(WORD_PADDING)) {
+            return make_key(word, length);
+        }
+        return rare_key(word, length);
+    }
+
+    // The same for a long word, or a short one at the end of the text, where 16 bytes cannot be
+    // read at once.
+    static CS336_NOINLINE WordKey rare_key(const uint8_t* word, size_t length) {
+        if (length > MAX_SHORT_WORD) {
+            WordKey key = make_key(word, length);
+            key.low = key.hash;
+            return key;
+        }
+        uint8_t padded[WORD_PADDING] = {};
+        std::memcpy(padded, word, length);
+        return make_key(padded, length);
+    }
+
+    // Whether the table is larger than 2 MB: larger than L2 caches, so that its entries are worth
+    // prefetching.
+    bool is_large() const { return table_.size() > (size_t{1} << 16); }
+
+    // The first slot of every word, in values that a loop keeps in registers. It is valid until the
+    // next word is inserted.
+    struct View {
+        const Entry* entries;
+        int shift;
+        const Entry& at(const WordKey& key) const { return entries[key.hash >> shift]; }
+    };
+    View view() const {
+        static const Entry NOTHING[2] = {};  // equals no key: every word has a length
+        return table_.size() ? View{&table_[0], shift_} : View{NOTHING, 63};
+    }
+
+    // The entry of a word, or null.
+    const Entry* find(const WordKey& key, const uint8_t* word) const {
+        if (size_ == 0) return nullptr;
+        for (size_t slot = key.hash >> shift_;; slot = (slot + 1) & (table_.size() - 1)) {
+            const Entry& entry = table_[slot];
+            if (entry.high == 0) return nullptr;
+            if (entry.low == key.low && entry.high == key.high &&
+                (!key.is_long() || !std::memcmp(entry.far.record, word, key.length()))) {
+                return &entry;
+            }
+        }
+    }
+
+    static const Id* ids(const Entry& entry, const WordKey& key) {
+        if (entry.count() != FAR) return entry.lanes;
+        return reinterpret_cast<const Id*>(entry.far.record + ids_offset(key));
+    }
+    static size_t num_ids(const Entry& entry) {
+        return entry.count() == FAR ? entry.far.num_ids : entry.count();
+    }
+
+    // Insert the ids of a word that is not in the cache, if there is memory for it.
+    void insert(const WordKey& key, const uint8_t* word, const Id* ids, size_t num_ids) {
+        if (key.length() > MAX_WORD || budget_->is_zero() || !make_room()) return;
+        Entry added;
+        added.low = key.low;
+        added.high = key.high;
+        std::memset(added.lanes, 0, sizeof(added.lanes));
+        if (!key.is_long() && num_ids <= MAX_INLINE) {
+            std::copy(ids, ids + num_ids, added.lanes);
+            added.lanes[MAX_INLINE] = Id(num_ids);
+        } else {
+            uint8_t* record = new_record(ids_offset(key) + num_ids * sizeof(Id));
+            if (!record) return;
+            if (key.is_long()) std::memcpy(record, word, key.length());
+            std::memcpy(record + ids_offset(key), ids, num_ids * sizeof(Id));
+            added.far.record = record;
+            added.far.num_ids = uint32_t(num_ids);
+            added.lanes[MAX_INLINE] = FAR;
+        }
+        put(table_, shift_, added, key.hash);
+        ++size_;
+    }
+
+  private:
+    static constexpr int FIRST_BITS = 12, SMALLEST_BITS = 4;
+    static constexpr size_t FIRST_BLOCK = size_t{1} << 14, LAST_BLOCK = size_t{1} << 20;
+
+    // Memory for records.
+    struct Block {
+        std::unique_ptr<uint8_t[]> bytes;
+        size_t size;
+    };
+
+    // The offset of the ids in a record: they follow the bytes of a long word.
+    static size_t ids_offset(const WordKey& key) {
+        return key.is_long() ? (key.length() + 3) / 4 * 4 : 0;
+    }
+
+    static void put(EntryArray<Entry>& table, int shift, const Entry& entry, uint64_t hash) {
+        size_t slot = hash >> shift;
+        while (table[slot].high) slot = (slot + 1) & (table.size() - 1);
+        table[slot] = entry;
+    }
+
+    // Make room for one more word; returns false if there can be none.
+    bool make_room() {
+        // At most half full, or too many words are not in their first slot; three quarters where
+        // there is no memory for more.
+        if (2 * (size_ + 1) <= table_.size() || grow()) return true;
+        if (4 * (size_ + 1) > 3 * table_.size()) clear();
+        return table_.size() > 0;
+    }
+
+    bool grow() {
+        // Fourfold at first: a new process fills the table, and growing moves it.
+        int bits = table_.size() ? bits_ + (bits_ < 20 ? 2 : 1) : FIRST_BITS;
+        const int least = table_.size() ? bits_ + 1 : SMALLEST_BITS;
+        for (; bits >= least; --bits) {
+            const size_t num_bytes = (size_t{1} << bits) * sizeof(Entry);
+            if (!budget_->take(num_bytes)) continue;
+            EntryArray<Entry> larger;
+            try {
+                larger = EntryArray<Entry>(size_t{1} << bits);
+            } catch (const std::bad_alloc&) {
+                budget_->give_back(num_bytes);
+                continue;
+            }
+            for (size_t i = 0; i < table_.size(); ++i) {
+                const Entry& entry = table_[i];
+                if (entry.high) put(larger, 64 - bits, entry, hash_of(entry));
+            }
+            budget_->give_back(table_.size() * sizeof(Entry));
+            table_ = std::move(larger);
+            bits_ = bits;
+            shift_ = 64 - bits;
+            return true;
+        }
+        return false;
+    }
+
+    static uint64_t hash_of(const Entry& entry) {
+        return entry.high >> 56 == 0xFF ? entry.low : hash_two(entry.low, entry.high);
+    }
+
+    void clear() {
+        if (size_) std::memset(static_cast<void*>(&table_[0]), 0, table_.size() * sizeof(Entry));
+        size_ = 0;
+        clear_records();
+    }
+
+    void clear_records() {
+        for (const Block& block : blocks_) budget_->give_back(block.size);
+        blocks_.clear();
+        available_ = 0;
+    }
+
+    // Memory for a record; null if there is none.
+    uint8_t* new_record(size_t size) {
+        size = (size + 7) / 8 * 8;
+        if (size > available_) {
+            const size_t wanted =
+                blocks_.empty() ? FIRST_BLOCK : std::min(2 * blocks_.back().size, LAST_BLOCK);
+            // (A record is shorter than the first block.)
+            if (!budget_->take(wanted)) {
+                // Where there are no records, clearing frees none: the words in the table stay.
+                if (blocks_.empty()) return nullptr;
+                clear();
+                if (!budget_->take(FIRST_BLOCK)) return nullptr;
+                add_block(FIRST_BLOCK);
+            } else {
+                add_block(wanted);
+            }
+        }
+        uint8_t* record = next_;
+        next_ += size;
+        available_ -= size;
+        return record;
+    }
+
+    void add_block(size_t size) {
+        blocks_.push_back({std::unique_ptr<uint8_t[]>(new uint8_t[size]), size});
+        next_ = blocks_.back().bytes.get();
+        available_ = size;
+    }
+
+    const std::shared_ptr<CacheBudget> budget_;
+    EntryArray<Entry> table_;
+    int bits_ = 0, shift_ = 63;
+    size_t size_ = 0;
+    std::vector<Block> blocks_;
+    uint8_t* next_ = nullptr;  // in the last block
+    size_t available_ = 0;     // bytes from there on
+};
+
+}  // namespace cs336

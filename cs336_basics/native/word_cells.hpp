@@ -1,0 +1,143 @@
+// All words in one array of cells, in which merges are made.
+//
+// There is one cell for each byte, and a NO_TOKEN cell between words. A token is written into its
+// first and into its last cell, so that both neighbours of any token are found without links,
+// however long the word is:
+//
+//     position   0   1   2   3   4   5   6        (the word "lower" after the merges
+//     cell       -   l   ow  ow  er  er  -         o+w and e+r; l is a token of one byte)
+//
+// The token that begins at p ends before p + length; the one before p ends in cell p - 1. A token
+// that was merged into another leaves NO_TOKEN in its first cell (or, if it was one byte long,
+// perhaps the id of a longer token).
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "interrupt.hpp"
+#include "memory.hpp"
+#include "postings.hpp"
+#include "token_bytes.hpp"
+
+namespace cs336 {
+
+// The words that can hold a pair, most frequent first: word i is data[offsets[i]] up to
+// data[offsets[i + 1]] and occurs counts[i] times. Words of equal count form a run, so that the
+// count of a position is found by walking along with ascending positions.
+template <class Token>
+class WordCells {
+  public:
+    static constexpr Token NO_TOKEN = static_cast<Token>(-1);
+
+    // Calls on_pair(left, right, count of the word) for every two neighbouring bytes. Throws
+    // std::overflow_error, Interrupted. The arrays are not needed afterwards.
+    template <class OnPair>
+    WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
+              int64_t num_words, InterruptCheck interrupt, OnPair on_pair) {
+        reserve(offsets, counts, num_words);
+        Position position = 0;
+        cells_[position++] = NO_TOKEN;
+        for (const int64_t word : words_by_count(offsets, counts, num_words)) {
+            const int64_t count = counts[word];
+            if (run_counts_.empty() || run_counts_.back() != count) {
+                run_starts_.push_back(position);
+                run_counts_.push_back(count);
+            }
+            for (int64_t i = offsets[word]; i < offsets[word + 1]; ++i) {
+                interrupt.at(position);
+                cells_[position++] = data[i];
+                if (i + 1 < offsets[word + 1]) on_pair(data[i], data[i + 1], count);
+            }
+            cells_[position++] = NO_TOKEN;
+        }
+        run_starts_.push_back(std::numeric_limits<Position>::max());
+    }
+
+    size_t size() const { return cells_.size(); }
+    Token* data() { return cells_.data(); }
+    const Token* data() const { return cells_.data(); }
+
+    // The run of equal counts that holds a position, searched for from run `first` on.
+    size_t run_of(Position position, size_t first = 0) const {
+        return std::upper_bound(run_starts_.begin() + first, run_starts_.end(), position) -
+               run_starts_.begin() - 1;
+    }
+    Position run_start(size_t run) const { return run_starts_[run]; }
+    int64_t run_count(size_t run) const { return run_counts_[run]; }
+
+    // Call function(position, left, right, count of the word) for all neighbouring tokens.
+    template <class Function>
+    void for_each_pair(const TokenBytes& tokens, InterruptCheck interrupt,
+                       Function function) const {
+        size_t run = 0;
+        Position p = 1;
+        while (p < cells_.size()) {
+            while (p >= run_starts_[run + 1]) ++run;
+            Token left = cells_[p], right;
+            Position q = p + tokens.length(left);
+            while ((right = cells_[q]) != NO_TOKEN) {
+                interrupt.at(p);
+                function(p, left, right, run_counts_[run]);
+                p = q;
+                left = right;
+                q += tokens.length(right);
+            }
+            p = q + 1;
+        }
+    }
+
+  private:
+    void reserve(const int64_t* offsets, const int64_t* counts, int64_t num_words) {
+        uint64_t num_cells = 1;
+        for (int64_t i = 0; i < num_words; ++i) {
+            if (holds_pairs(offsets, counts, i)) num_cells += offsets[i + 1] - offsets[i] + 1;
+        }
+        if (num_cells >= std::numeric_limits<Position>::max()) {
+            throw std::overflow_error(
+                "the distinct words have 4 GiB or more together, more than the native trainer can "
+                "address: drop the rarest words, or count with a pattern that splits more");
+        }
+        cells_.reserve(num_cells);
+        ask_for_huge_pages(cells_.data(), num_cells * sizeof(Token));
+        cells_.resize(num_cells);
+    }
+
+    static bool holds_pairs(const int64_t* offsets, const int64_t* counts, int64_t word) {
+        return counts[word] > 0 && offsets[word + 1] - offsets[word] >= 2;
+    }
+
+    // The words that can hold a pair, most frequent first. Most counts are small: those are sorted
+    // by counting. (std::stable_sort makes the whole merge loop slower: benchmarks/NOTES.md.)
+    static std::vector<uint32_t> words_by_count(const int64_t* offsets, const int64_t* counts,
+                                                int64_t num_words) {
+        constexpr int64_t LARGE = 4096;
+        // Buckets by LARGE - count, so that the large counts, which share bucket 0, come first.
+        std::vector<uint32_t> starts(LARGE + 2, 0);
+        const auto bucket = [&](int64_t word) { return LARGE - std::min(LARGE, counts[word]); };
+        for (int64_t i = 0; i < num_words; ++i) {
+            if (holds_pairs(offsets, counts, i)) ++starts[bucket(i) + 1];
+        }
+        for (int64_t i = 0; i <= LARGE; ++i) starts[i + 1] += starts[i];
+        const uint32_t num_large = starts[1];
+        std::vector<uint32_t> words(starts[LARGE + 1]);
+        for (int64_t i = 0; i < num_words; ++i) {
+            if (holds_pairs(offsets, counts, i)) words[starts[bucket(i)]++] = uint32_t(i);
+        }
+        std::sort(words.begin(), words.begin() + num_large, [&](uint32_t a, uint32_t b) {
+            return counts[a] != counts[b] ? counts[a] > counts[b] : a < b;
+        });
+        return words;
+    }
+
+    std::vector<Token> cells_;
+    std::vector<Position> run_starts_;  // of every run, and one number that no position reaches
+    std::vector<int64_t> run_counts_;
+};
+
+}  // namespace cs336

@@ -24,7 +24,8 @@ from bench_lm_training import SHAPES, measure, report
 
 from cs336_basics.commands.estimate import measure_steps
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.config import TrainConfig, config_to_yaml
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml
 from cs336_basics.training.devices import choose_device, choose_fast_path
 from cs336_basics.training.memory import step_memory
 
@@ -56,7 +57,7 @@ import sys
 import numpy as np
 import torch
 from pathlib import Path
-from cs336_basics.training.config import load_config
+from cs336_basics.training.config_files import load_config
 from cs336_basics.training.memory import peak_memory_of_process
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer

@@ -7,16 +7,15 @@ speedrun, the two named configurations.
 """
 
 import argparse
-import contextlib
 import shlex
 import statistics
 import sys
 from pathlib import Path
 
 from cs336_basics._files import atomic_writer
+from cs336_basics.commands._options import parse_command_line
 from cs336_basics.commands.experiments import plot_curves, prepare_shared_data, run_training
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.config import find_config, load_config
 
 DEFAULT_RECIPES = ["tinystories:--config tinystories", "speedrun:--config speedrun"]
 
@@ -36,7 +35,9 @@ def main():
         for name, text in recipes.items():
             words = [*shlex.split(text), *common]
             if shared is None:  # one tokenizer and one set of token files for all
-                shared = prepare_shared_data(config_of(words), arguments.out / "data", print)
+                shared = prepare_shared_data(
+                    parse_command_line(words).config, arguments.out / "data", print
+                )
             command = [*words, *shared, "--seed", str(seed)]
             print(f"{name}, seed {seed}", flush=True)
             directory = arguments.out / "runs" / f"{name}-{seed}"
@@ -57,17 +58,6 @@ def check_same_command(directory, command):
         sys.exit(f"{directory} was trained with other options: see {record}, or take another OUT")
     record.parent.mkdir(parents=True, exist_ok=True)
     record.write_text(text)
-
-
-def config_of(words):
-    """Return the configuration that a command line of training gives."""
-    words = list(words)
-    name = "sample"
-    with contextlib.suppress(ValueError):
-        at = words.index("--config")
-        name = words[at + 1]
-        del words[at : at + 2]
-    return load_config(find_config(name), words)
 
 
 def write_comparison(out, recipes, seeds):

@@ -30,14 +30,10 @@ import numpy as np
 import torch
 
 from cs336_basics.commands._cli import complain, complain_of, say
+from cs336_basics.commands._options import parse_command_line
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.config import (
-    ConfigError,
-    TrainConfig,
-    config_to_yaml,
-    load_config,
-    parse_command_line,
-)
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import ConfigError, config_to_yaml, load_config
 from cs336_basics.training.devices import (
     check_precision,
     choose_device,

@@ -31,10 +31,12 @@ from typing import Any
 from cs336_basics._files import atomic_writer, write_json
 from cs336_basics.commands import train
 from cs336_basics.commands._cli import complain, complain_of, say, show_what_can_be_shown
+from cs336_basics.commands._options import parse_command_line
 from cs336_basics.commands.plot import draw_run
 from cs336_basics.runs.prepare import prepare_data
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.config import TrainConfig, find_config, load_config
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import load_config
 
 Rows = list[dict[str, Any]]
 
@@ -265,7 +267,7 @@ def run_all(scale: Scale, options: argparse.Namespace, report: Callable[[str], N
                 f"{path} is a token file: the experiments train a tokenizer of their own, so name "
                 "the text that it was made from"
             )
-    config = load_config(find_config(scale.config), common)
+    config = parse_command_line(["--config", scale.config, *common]).config
     _check_same_command(out, [scale.config, *common])
     common += prepare_shared_data(config, out / "data", report)
 

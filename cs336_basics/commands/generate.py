@@ -27,8 +27,8 @@ from cs336_basics.model import TransformerLM
 from cs336_basics.runs.checkpoint import load_checkpoint
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.training.config import load_config
-from cs336_basics.training.trainer import choose_device
+from cs336_basics.training.config_files import load_config
+from cs336_basics.training.devices import choose_device
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -28,16 +28,12 @@ import torch
 
 from cs336_basics._files import atomic_writer
 from cs336_basics.commands._cli import complain, complain_of, say, show_what_can_be_shown
+from cs336_basics.commands._options import CommandLine, parse_command_line
 from cs336_basics.runs.loggers import Logger, open_loggers
 from cs336_basics.runs.prepare import check_sources, prepare_data
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.config import (
-    CommandLine,
-    ConfigError,
-    TrainConfig,
-    config_to_yaml,
-    parse_command_line,
-)
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import ConfigError, config_to_yaml
 from cs336_basics.training.devices import check_precision, choose_device, choose_fast_path
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.trainer import (

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from cs336_basics._files import atomic_writer
 from cs336_basics.commands._cli import complain
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.config import TrainConfig, config_to_dict
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_dict
 
 
 class Logger(Protocol):

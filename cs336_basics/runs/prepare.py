@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from cs336_basics._files import atomic_writer, sha256_file, write_json
 from cs336_basics._text import END_OF_TEXT
-from cs336_basics.bpe import TRAINERS, train_bpe
+from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
 from cs336_basics.bpe.base import NUM_BYTES
 from cs336_basics.datasets import dataset_path, write_sample
 from cs336_basics.pretokenization.chunking import next_cut
@@ -117,8 +117,10 @@ def check_sources(config: TrainConfig) -> None:
             dataset_path(data.dataset, split, data.data_dir)
     if data.tokenizer is not None:
         _check_tokenizer(Tokenizer.from_directory(data.tokenizer), data.tokenizer)
-    if data.trainer not in TRAINERS:
-        raise ValueError(f"data.trainer is {data.trainer!r}: it must be {', '.join(TRAINERS)}")
+    if data.trainer not in ("auto", *TRAINERS):
+        raise ValueError(
+            f"data.trainer is {data.trainer!r}: it must be auto or one of {', '.join(TRAINERS)}"
+        )
     resolve_pattern(data.pattern)
 
 
@@ -329,7 +331,7 @@ def _train(config: TrainConfig, run: RunDirectory, text: Path, sha256: str, prog
         text,
         config.model.vocab_size,
         [END_OF_TEXT],
-        trainer=config.data.trainer,
+        trainer=DEFAULT_TRAINER if config.data.trainer == "auto" else config.data.trainer,
         num_workers=config.num_workers,
         pattern=config.data.pattern,
         progress=progress,

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from cs336_basics.commands import experiments, train
+from cs336_basics.commands._options import parse_command_line
 from cs336_basics.commands.experiments import SCALES, main, plan
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.config import find_config, load_config
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def without_seconds(report):
 
 def groups_of(name):
     scale = SCALES[name]
-    return plan(scale, load_config(find_config(scale.config), scale.options))
+    return plan(scale, parse_command_line(["--config", scale.config, *scale.options]).config)
 
 
 @pytest.mark.parametrize("name", SCALES)
@@ -51,7 +51,9 @@ def test_every_scale_plans_the_experiments_of_the_course(name):
     ]
     runs = {run.name: run for group in groups for run in group.experiments}
     configs = {
-        run.name: load_config(find_config(scale.config), [*scale.options, *run.options])
+        run.name: parse_command_line(
+            ["--config", scale.config, *scale.options, *run.options]
+        ).config
         for run in runs.values()
     }
     base = configs["baseline"]

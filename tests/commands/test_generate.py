@@ -15,7 +15,8 @@ from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import AdamW, save_checkpoint
-from cs336_basics.training.config import TrainConfig, config_to_yaml
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml
 
 MODEL = ModelConfig(
     vocab_size=257, context_length=16, d_model=16, num_layers=1, num_heads=2, d_ff=32

@@ -20,11 +20,12 @@ import yaml
 
 import cs336_basics.commands.train as train_module
 from cs336_basics.bpe import TRAINERS
+from cs336_basics.commands._options import CommandLine
 from cs336_basics.commands.train import main
 from cs336_basics.datasets import write_sample
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer, encode_file
-from cs336_basics.training.config import CommandLine, TrainConfig
+from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World
 from cs336_basics.training.trainer import Trainer
 

@@ -11,8 +11,9 @@ import torch
 
 import cs336_basics.training.devices as devices
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training.config import TrainConfig, load_config
-from cs336_basics.training.config import find_config as find
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import find_config as find
+from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import (
     can_compile,
     choose_fast_path,

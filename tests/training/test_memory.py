@@ -13,7 +13,8 @@ import torch
 
 from cs336_basics.commands.estimate import measure_steps
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training.config import TrainConfig, config_to_yaml
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml
 from cs336_basics.training.memory import LiveBytes, step_memory
 
 SMALL = TrainConfig(
@@ -103,7 +104,7 @@ def test_a_model_that_fits_nowhere_can_be_asked_about():
 RUN = """
 import sys
 import numpy as np
-from cs336_basics.training.config import load_config
+from cs336_basics.training.config_files import load_config
 from cs336_basics.training.memory import peak_memory_of_process
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer

@@ -5,18 +5,16 @@ import dataclasses
 import pytest
 import yaml
 
-from cs336_basics.training.config import (
-    MODEL_HELP,
+from cs336_basics.commands._options import MODEL_HELP, build_parser, parse_command_line
+from cs336_basics.model import ModelConfig
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import (
     NAMED_CONFIGS,
     ConfigError,
-    ModelConfig,
-    TrainConfig,
-    build_parser,
     config_keys,
     config_to_yaml,
     find_config,
     load_config,
-    parse_command_line,
 )
 
 NAMES_COMPARED = ("tinystories", "speedrun")
@@ -238,7 +236,7 @@ def test_help_explains_every_option_and_shows_the_values_of_the_file(capsys, mon
         option = f"--{key.replace('_', '-')}"
         # The explanation stands beside a short option and below a long one.
         at = next(n for n, line in enumerate(lines) if line.strip().startswith(f"{option} "))
-        text = " ".join(lines[at : at + 2]).strip().split(maxsplit=2)[2].split("(type:")[0]
+        text = " ".join(lines[at : at + 2]).strip().split(maxsplit=2)[2].split("(default:")[0]
         assert len(text.split()) > 1, f"{option} is not explained"
     at = next(n for n, line in enumerate(lines) if "--model.vocab-size" in line)
     assert "default: 32000" in " ".join(lines[at : at + 2])

@@ -1,0 +1,52 @@
+"""The data section of a training configuration; `prepare.py` acts on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cs336_basics._option import option
+
+
+@dataclass
+class DataConfig:
+    """Where the text comes from, and how it becomes tokens.
+
+    Raises:
+        ValueError: naming the key and the value that is out of bounds.
+    """
+
+    dataset: Literal["sample", "tinystories", "owt"] = option(
+        "sample", "the corpus to train on, unless train_path names another"
+    )
+    data_dir: str | None = option(
+        None, "folder of the downloaded corpora (unset: the environment's CS336_DATA, else data/)"
+    )
+    sample_bytes: int = option(10_000_000, "size of the generated sample corpus, in bytes")
+    train_path: str | None = option(
+        None,
+        "your own training text, documents separated by <|endoftext|>; or a .npy token file",
+    )
+    valid_path: str | None = option(
+        None, "validation text or .npy token file to go with train_path"
+    )
+    valid_fraction: float = option(
+        0.05, "share of train_path held out, whole documents at its end, if valid_path is not set"
+    )
+    tokenizer: str | None = option(
+        None, "directory of a finished tokenizer to use; unset: train one on the training text"
+    )
+    trainer: str = option(
+        "auto", "which BPE trainer learns the tokenizer; auto: the fastest that is built"
+    )
+    pattern: str = option("gpt2", "split pattern of a new tokenizer: gpt2, cl100k or a regex")
+
+    def __post_init__(self) -> None:
+        if self.sample_bytes < 1_000:
+            raise ValueError(f"data.sample_bytes is {self.sample_bytes}: it must be at least 1000")
+        if not 0 < self.valid_fraction < 1:
+            raise ValueError(
+                f"data.valid_fraction is {self.valid_fraction}: it must be between 0 and 1"
+            )
+        if self.valid_path is not None and self.train_path is None:
+            raise ValueError("data.valid_path is set without data.train_path: give both")

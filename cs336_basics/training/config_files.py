@@ -1,0 +1,281 @@
+"""Configurations as YAML files: read over the dataclasses' defaults, checked, and written.
+
+A configuration is data: names, numbers and strings, checked against the types of the dataclasses
+in `config.py`. Unknown names and wrong types are errors; nothing in a file is ever executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
+
+from cs336_basics.training.config import TrainConfig
+
+NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "owt")
+"""Configurations that come with the package, in `cs336_basics/configs/`."""
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message is one line that names the key."""
+
+
+@dataclass(frozen=True)
+class ConfigKey:
+    """One value of a TrainConfig."""
+
+    name: str
+    """Dotted: `max_steps`, `model.d_model`."""
+    kind: Any
+    """Its type, as annotated."""
+    default: Any
+    help: str | None
+    """Its line in `--help`, where the dataclass has one."""
+
+    @property
+    def section(self) -> str:
+        """The section that it belongs to: `model` for `model.d_model`, empty for `max_steps`."""
+        return self.name.rpartition(".")[0]
+
+
+def config_keys(config: TrainConfig | None = None) -> dict[str, ConfigKey]:
+    """Return every value of a TrainConfig by its dotted name, with the values of `config`."""
+    keys = _keys_of(config or TrainConfig(), "")
+    return {key.name: key for key in keys}
+
+
+def _keys_of(section: Any, prefix: str) -> Iterator[ConfigKey]:
+    kinds = get_type_hints(type(section))
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from _keys_of(value, f"{prefix}{field.name}.")
+        else:
+            yield ConfigKey(
+                prefix + field.name, kinds[field.name], value, field.metadata.get("help")
+            )
+
+
+def find_config(name: str) -> Path:
+    """Return the file of a named configuration, or `name` itself if it is a file.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if name in NAMED_CONFIGS:
+        return Path(str(resources.files("cs336_basics") / "configs" / f"{name}.yaml"))
+    if not Path(name).is_file():
+        raise ConfigError(
+            f"--config is {name!r}: it must be a file or one of {', '.join(NAMED_CONFIGS)}"
+        )
+    return Path(name)
+
+
+def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> TrainConfig:
+    """Return the defaults, changed by the YAML file `source`, changed by `changes`.
+
+    Args:
+        source: a YAML file.
+        changes: values by dotted name, as `convert_value` returns them.
+
+    Raises:
+        ConfigError: an unknown name, a wrong type or an impossible value.
+    """
+    values = read_values(source)
+    try:
+        return build_config({**values, **(changes or {})})
+    except (TypeError, ValueError) as error:
+        # With changes on top of the file, either may be at fault.
+        raise ConfigError(str(error) if changes else f"{source}: {error}") from None
+
+
+def build_config(values: Mapping[str, Any]) -> TrainConfig:
+    """Return the defaults, changed by values of the right types, by dotted name.
+
+    Raises:
+        ValueError: a value is out of bounds, or values contradict each other.
+    """
+    default = TrainConfig()
+    sections: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        section, _, key = name.rpartition(".")
+        sections.setdefault(section, {})[key] = value
+    top = sections.pop("", {})
+    for section, inner in sections.items():
+        top[section] = dataclasses.replace(getattr(default, section), **inner)
+    return dataclasses.replace(default, **top)
+
+
+def read_values(source: Path) -> dict[str, Any]:
+    """Return the values in a YAML file by dotted name, converted to their types.
+
+    Raises:
+        ConfigError: naming the file, and the unknown name or the wrong type.
+    """
+    try:
+        content = yaml.load(source.read_text(encoding="utf-8"), Loader=_Loader)
+        if not isinstance(content, dict):
+            raise ConfigError("it must hold names and values, such as `max_steps: 100`")
+        keys = config_keys()
+        sections = {key.section for key in keys.values() if key.section}
+        values: dict[str, Any] = {}
+        for name, value in _flatten(content, sections):
+            if name not in keys:
+                raise ConfigError(unknown_name(name, keys))
+            if name in values:
+                raise ConfigError(f"{name} is given twice")
+            values[name] = convert_value(keys[name], value)
+        return values
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise ConfigError(f"{source} is not YAML: {' '.join(str(error).split())}") from None
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.strerror}") from None
+
+
+def _flatten(content: dict[Any, Any], sections: set[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a file with their dotted names, those of the sections one by one."""
+    for key, value in content.items():
+        name = str(key).replace("-", "_")
+        if name not in sections:
+            yield name, value
+        elif not isinstance(value, dict):
+            raise ConfigError(f"{name} is {value!r}: it is a section, with values of its own")
+        else:
+            yield from ((f"{name}.{str(k).replace('-', '_')}", v) for k, v in value.items())
+
+
+def unknown_name(name: str, known: Iterable[str]) -> str:
+    """Return the message for an unknown name, with the known names nearest to it."""
+    known = list(known)
+    # A value is often asked for without its section: learning_rate, d_model.
+    near = [other for other in known if other.split(".")[-1] == name.split(".")[-1]]
+    near = near or difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see --help for all names"
+    return f"unknown option {name!r}: {hint}"
+
+
+def parse_value(key: ConfigKey, text: str) -> Any:
+    """Return the value that a word of a command line gives a key: YAML, except for strings.
+
+    Raises:
+        ConfigError: it has another type.
+    """
+    value: Any = text
+    if _is_text(key.kind):
+        return convert_value(key, None if text == "null" and _may_be_none(key.kind) else text)
+    # A word that is not YAML stays as it is, for the message to show it.
+    with contextlib.suppress(yaml.YAMLError, ValueError, RecursionError):
+        value = yaml.load(text, Loader=_Loader)
+    return convert_value(key, value)
+
+
+def convert_value(key: ConfigKey, value: Any) -> Any:
+    """Return a value read from YAML in the type that its key has.
+
+    Raises:
+        ConfigError: it has another type.
+    """
+    try:
+        return _convert(key.kind, value)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{key.name} is {value!r}: it must be {_describe(key.kind)}") from None
+
+
+def _convert(kind: Any, value: Any) -> Any:
+    if _may_be_none(kind):
+        return None if value is None else _convert(_without_none(kind), value)
+    if get_origin(kind) is Literal and value in get_args(kind):
+        return value
+    if get_origin(kind) is tuple and isinstance(value, (list, tuple)):
+        return tuple(_convert(part, item) for part, item in zip(get_args(kind), value, strict=True))
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is float and (is_number or isinstance(value, str)):
+        return float(value)  # to YAML 1.1, 1e-3 is a string
+    if kind is int and (isinstance(value, str) or (is_number and isinstance(value, int))):
+        return int(value)
+    if kind in (str, bool) and isinstance(value, kind):
+        return value
+    raise TypeError
+
+
+def _describe(kind: Any) -> str:
+    if _may_be_none(kind):
+        return f"{_describe(_without_none(kind))} or null"
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    if get_origin(kind) is tuple:
+        return f"a list of {len(get_args(kind))} numbers, such as [0.9, 0.95]"
+    return {int: "an integer", float: "a number", bool: "true or false", str: "a string"}[kind]
+
+
+def _may_be_none(kind: Any) -> bool:
+    return type(None) in get_args(kind)
+
+
+def _without_none(kind: Any) -> Any:
+    return next(part for part in get_args(kind) if part is not type(None))
+
+
+def _is_text(kind: Any) -> bool:
+    kind = _without_none(kind) if _may_be_none(kind) else kind
+    return kind is str or get_origin(kind) is Literal
+
+
+def config_to_dict(config: TrainConfig) -> dict[str, Any]:
+    """Return the configuration as nested dictionaries."""
+    return dataclasses.asdict(config)
+
+
+def config_to_yaml(config: TrainConfig) -> str:
+    """Return the configuration as YAML that `load_config` reads back."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        if isinstance(value, str):
+            return _Quoted(value)
+        return list(value) if isinstance(value, tuple) else value
+
+    text: str = yaml.dump(plain(config_to_dict(config)), Dumper=_Dumper, sort_keys=False)
+    return text
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads plain data; `off` and dates stay strings, and a key that is given twice is an error."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"{name} is given twice")
+        return super().construct_mapping(node, deep=deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    if first not in ("o", "O")  # the booleans `on` and `off` of YAML 1.1
+}
+
+
+class _Quoted(str):
+    """A string that is written in quotes: readers of YAML disagree on whether 1e5 is a number."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes _Quoted strings."""
+
+
+_Dumper.add_representer(
+    _Quoted,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"'),
+)

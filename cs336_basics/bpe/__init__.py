@@ -23,11 +23,11 @@ else:
     try:
         from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer
     except ImportError:
-        MemoryviewTrainer = unbuilt_trainer("memoryview", "MemoryviewTrainer")
+        MemoryviewTrainer = unbuilt_trainer("memoryview")
     try:
         from cs336_basics.bpe.v5_native import NativeTrainer
     except ImportError:
-        NativeTrainer = unbuilt_trainer("native", "NativeTrainer")
+        NativeTrainer = unbuilt_trainer("native")
 
 __all__ = [
     "DEFAULT_TRAINER",

@@ -290,6 +290,41 @@ def test_bad_counts_are_named(word_counts, error, message):
         TRAINERS["memoryview"]().train_from_counts(word_counts, 300)
 
 
+@pytest.mark.parametrize("name", ["naive", "incremental", "heap"])
+def test_the_loop_keeps_nothing_after_training(name):
+    trainer = TRAINERS[name]()
+    before = set(vars(trainer))
+    trainer.train_from_counts(WORKED_EXAMPLE, 262)
+    assert set(vars(trainer)) == before
+
+
+def test_the_base_class_runs_the_loop_over_three_hooks():
+    class Alphabetical(BPE_Trainer):
+        """Merges in the order of the words, to show who calls what."""
+
+        name = "alphabetical"
+
+        def _index(self, words, counts):
+            self._pair_counts = {(word[:1], word[1:]): 1 for word in words}
+            calls.append("index")
+
+        def _find_best(self):
+            calls.append("find")
+            return min(self._pair_counts, default=None)
+
+        def _apply(self, pair):
+            calls.append("apply")
+            del self._pair_counts[pair]
+
+    calls = []
+    trainer = Alphabetical()
+    with pytest.warns(UserWarning, match="no pair was left after 2 of 9"):
+        _, merges = trainer.train_from_counts({b"cd": 1, b"ab": 2}, 265)
+    assert merges == [(b"a", b"b"), (b"c", b"d")]
+    assert calls == ["index", "find", "apply", "find", "apply", "find"]
+    assert all(trainer.timings[phase] > 0 for phase in PHASES[1:])
+
+
 def test_unknown_names_are_named():
     with pytest.raises(ValueError, match="no trainer 'fastest': choose one of naive"):
         get_trainer("fastest")

@@ -89,7 +89,9 @@ class BPE_Trainer:
         if max_token_length is not None:
             _check_limit("max_token_length", max_token_length, 1)
         if tie_break not in TIE_BREAKS:
-            raise ValueError(f"tie_break is {tie_break!r}: choose one of {', '.join(TIE_BREAKS)}")
+            raise ValueError(
+                f"tie_break is {tie_break!r}: it must be one of {', '.join(TIE_BREAKS)}"
+            )
         self.pattern = pattern
         self.num_workers = num_workers
         self.progress = progress

@@ -19,7 +19,7 @@ class UnbuiltTrainer(BPE_Trainer):
 
 
 def unbuilt_trainer(name: str) -> type[BPE_Trainer]:
-    """Return a stand-in that has the name of a trainer; to make one says how to build it."""
+    """Return a stand-in with the name of a trainer; making an instance raises the error."""
     return type("UnbuiltTrainer", (UnbuiltTrainer,), {"name": name})
 
 

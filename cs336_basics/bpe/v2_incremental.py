@@ -43,8 +43,8 @@ class IncrementalTrainer(BPE_Trainer):
         pair_counts, pair_words = self._pair_counts, self._pair_words
         new_token = best[0] + best[1]
         new_pairs: set[Pair] = set()
-        # Take the old pairs of a changed word out and put its new pairs in. Pairs that the merge
-        # did not touch leave and come back, which is simpler than telling them apart.
+        # Remove the old pairs of a changed word and add its new pairs. Pairs that the merge did not
+        # touch are removed and added again, which is simpler than telling them apart.
         for index in list(pair_words[best]):
             for pair in self._pairs(splits[index]):
                 pair_counts[pair] -= counts[index]

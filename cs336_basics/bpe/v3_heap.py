@@ -7,7 +7,7 @@ count, and the first entry that is up to date is the maximum. Only pairs with th
 in count, and they are pushed once, when the merge that makes them is complete.
 
 Cost per merge: the words that hold the pair, and a few heap operations. Biggest downside: Python
-itself; every symbol is an object and every count a dictionary look-up.
+itself; every symbol is an object and every count a dictionary lookup.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import torch
 
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.commands._cli import complain_of, show_what_can_be_shown, silence
-from cs336_basics.generation import generate, stop_at, stream_text
+from cs336_basics.generation import Sampling, generate, stop_at, stream_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.runs.checkpoint import load_checkpoint
 from cs336_basics.runs.run_dir import RunDirectory
@@ -142,11 +142,13 @@ def _continuation(
         model,
         tokenizer.encode(prompt) or [eos_id],
         options.max_new_tokens,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        min_p=options.min_p,
-        repetition_penalty=options.repetition_penalty,
+        Sampling(
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            repetition_penalty=options.repetition_penalty,
+        ),
         eos_id=eos_id,
         generator=generator,
         use_cache=not options.no_cache,

@@ -22,11 +22,11 @@ from pathlib import Path
 import torch
 from bench_lm_training import SHAPES, measure, report
 
-from cs336_basics.commands.estimate import measure_steps
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
 from cs336_basics.training.devices import choose_device, choose_fast_path
+from cs336_basics.training.measure import measure_steps
 from cs336_basics.training.memory import step_memory
 
 TRAIN = [sys.executable, "-m", "cs336_basics.train"]
@@ -163,7 +163,7 @@ def check_memory(shape, batch_size, device):
                 text=True,
             )
         peak = int(done.stdout.splitlines()[-1])
-        estimate = measure_steps(path)["peak"]
+        estimate = measure_steps(path).peak
         tensors = step_memory(path).total
         print(
             f"memory, {shape}, batch {batch_size}, {name}: {peak / 1e6:,.0f} MB; estimate "

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from cs336_basics._files import atomic_writer
 from cs336_basics.commands._options import parse_command_line
-from cs336_basics.commands.experiments import plot_curves, prepare_shared_data, run_training
+from cs336_basics.experiments.report import as_options
+from cs336_basics.experiments.run import prepare_shared_data, run_one
+from cs336_basics.runs.plots import plot_group
 from cs336_basics.runs.run_dir import RunDirectory
 
 DEFAULT_RECIPES = ["tinystories:--config tinystories", "speedrun:--config speedrun"]
@@ -38,13 +40,11 @@ def main():
                 shared = prepare_shared_data(
                     parse_command_line(words).config, arguments.out / "data", print
                 )
-            command = [*words, *shared, "--seed", str(seed)]
+            command = [*words, *as_options(shared), "--seed", str(seed)]
             print(f"{name}, seed {seed}", flush=True)
             directory = arguments.out / "runs" / f"{name}-{seed}"
             check_same_command(directory, command)
-            status = run_training(directory, directory.name, command)
-            if status != 0:
-                return status
+            run_one(directory, parse_command_line([*command, "--name", directory.name]).config)
             write_comparison(arguments.out, list(recipes), arguments.seeds)
     print((arguments.out / "comparison.md").read_text())
     return 0
@@ -87,7 +87,7 @@ def write_comparison(out, recipes, seeds):
         ]
         for name, found in losses.items()
     }
-    plot_curves(out / "comparison.png", "Recipes: validation loss", lines)
+    plot_group(out / "comparison.png", "Recipes: validation loss", lines)
 
 
 def losses_by_tokens(runs):

@@ -131,6 +131,24 @@ def dump_json(content: Any, file: IO[str]) -> None:
     file.write("\n")
 
 
+@contextlib.contextmanager
+def making_directory(path: str | os.PathLike[str]) -> Iterator[bool]:
+    """Create a directory, and its parents, for the block; yield whether it is new.
+
+    After an exception the directories that were created are removed again if they are empty.
+    """
+    target = Path(path)
+    missing = [folder for folder in (target, *target.parents) if not folder.exists()]
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        yield bool(missing)
+    except BaseException:
+        with contextlib.suppress(OSError):  # not empty
+            for folder in missing:
+                folder.rmdir()
+        raise
+
+
 def printable_path(path: str | os.PathLike[str]) -> str:
     """Return a path as text that UTF-8 can hold; a file name need not be valid Unicode."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

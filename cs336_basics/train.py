@@ -2,7 +2,7 @@
 
 import sys
 
-from cs336_basics.commands.train import main
+from cs336_basics.__main__ import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(["train", *sys.argv[1:]]))

@@ -1,1 +1,30 @@
-"""The command lines: one file a command, each a thin front over one library call."""
+"""The command lines of the package: `python -m cs336_basics COMMAND`, or `cs336 COMMAND`.
+
+A command reads its options, makes one call of the library, and prints lines. To add one, add a line
+to COMMANDS and a file with its name (`train-bpe` is `train_bpe.py`) that has two functions:
+
+    build_parser() -> Parser                the options; see `_parser.py`
+    main(arguments=None) -> int             `return run_command(build_parser(), work, arguments)`
+
+Nothing in the library imports this package.
+"""
+
+from __future__ import annotations
+
+import os
+
+# OpenMP reads this when torch loads it. Threads that wait for each other then sleep. Spinning, the
+# default, gains little on idle cores and costs much where other programs use the cores too.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+COMMANDS = {
+    "download": "fetch a dataset, or generate the sample corpus",
+    "train-bpe": "train a BPE tokenizer on text",
+    "encode": "encode text into a token file",
+    "train": "train a language model, from text or from token files",
+    "estimate": "estimate the memory and time of a training run",
+    "plot": "plot the learning curves of runs",
+    "generate": "generate text with a trained model",
+    "experiments": "run the experiments of the course and report them",
+}
+"""Every command, in the order of a day's work, with the line that the list of commands shows."""

@@ -1,4 +1,4 @@
-"""The options of `python -m cs336_basics.train`: dataclass defaults < YAML file < command line.
+"""The options of `train` and `estimate`: dataclass defaults < YAML file < command line.
 
 Every value of a TrainConfig is an option of its dotted name: `--max-steps`, `--model.d-model`.
 """
@@ -6,21 +6,35 @@ Every value of a TrainConfig is an option of its dotted name: `--max-steps`, `--
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from cs336_basics.commands._parser import Option, Parser, asks_for_help
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import (
     NAMED_CONFIGS,
     ConfigError,
+    ConfigKey,
     config_keys,
     find_config,
     load_config,
     parse_value,
-    unknown_name,
 )
+
+COMMON = (
+    "data.train_path",
+    "data.valid_path",
+    "data.tokenizer",
+    "name",
+    "max_steps",
+    "batch_size",
+    "fast",
+    "device",
+)
+"""The values that `--help` shows, beside the options of the run directory."""
 
 MODEL_HELP = {
     "vocab_size": "tokens of a new tokenizer and its model; a finished tokenizer has its own size",
@@ -40,7 +54,7 @@ MODEL_HELP = {
     "zero_init": "start the last matrix of each sub-layer at zero",
     "logit_soft_cap": "logits become cap * tanh(logits / cap); unset: as they are",
 }
-"""ModelConfig belongs to the model, which knows nothing of command lines: its help lines."""
+"""The help lines of ModelConfig, which belongs to the model and knows nothing of command lines."""
 
 RESUME_OPTIONS = (
     "max_steps",
@@ -57,12 +71,10 @@ RESUME_OPTIONS = (
 """What may differ when a run is continued. Another max_steps bends the rest of the learning rate's
 curve, unless schedule.cycle_steps is set; the steps that were taken stay what they were."""
 
-_COMMAND_ONLY = ("help", "config", "run_dir", "resume", "resume_from", "skip_damaged")
-
 
 @dataclass
 class CommandLine:
-    """What `parse_command_line` found: the configuration, and where the run is stored."""
+    """What a command line of training asks for: the configuration, and where the run is stored."""
 
     config: TrainConfig
     run_dir: Path | None
@@ -73,25 +85,92 @@ class CommandLine:
     """The keys that the line names: precision, model.d_model, ..."""
 
 
-def parse_command_line(arguments: Sequence[str]) -> CommandLine:
-    """Parse the arguments of `python -m cs336_basics.train`.
+class TrainParser(Parser):
+    """The options of a training run; its help pages show the values of the configuration file.
+
+    The values of the configuration stay strings, and those that are not given are omitted;
+    `read_command_line` makes a configuration of them.
+    """
+
+    def __init__(
+        self, command: str, description: str, examples: Sequence[str], interrupted: str = ""
+    ) -> None:
+        super().__init__(command, description, examples, interrupted)
+        self._shown_config = TrainConfig()
+        self.add(
+            "--config",
+            f"{', '.join(NAMED_CONFIGS)}, or a YAML file (default: sample)",
+            metavar="NAME",
+        )
+        keys = config_keys()
+        # The common options come first on the page, in an order that tells a story.
+        for name in dict.fromkeys([*COMMON, *keys]):
+            self._add_key(keys[name])
+        self.add("--run-dir", "a new directory (default: runs/NAME-DATE)", type=Path, metavar="DIR",
+                 output=True)  # fmt: skip
+        self.add("--resume", "continue the run in this directory", type=Path, metavar="RUN_DIR")
+        self.add(
+            "--resume-from",
+            "with --resume: the checkpoint to continue from (default: the newest)",
+            type=Path,
+            metavar="CHECKPOINT",
+            common=False,
+        )
+        self.add(
+            "--skip-damaged",
+            "with --resume: skip damaged checkpoints, back to the newest that is whole",
+            action="store_true",
+            common=False,
+        )
+
+    def _add_key(self, key: ConfigKey) -> None:
+        is_switch = key.kind is bool
+        common = key.name in COMMON
+        self.add(
+            f"--{key.name.replace('_', '-')}",
+            key.help or MODEL_HELP[key.name.removeprefix("model.")],
+            group="options" if common else key.section or "run",
+            common=common,
+            dest=key.name,
+            nargs="?" if is_switch else None,
+            const="true" if is_switch else None,
+            default=argparse.SUPPRESS,
+            metavar=_metavar(key.kind),
+        )
+
+    def requested_help(self, words: Sequence[str]) -> str | None:
+        """Return the help page that a command line asks for, with the values of its file."""
+        if not asks_for_help(words):
+            return None
+        for before, word in itertools.pairwise(words):
+            if before == "--config":
+                self._shown_config = load_config(find_config(word))
+            elif before == "--resume":
+                self._shown_config = load_config(_config_of_run(Path(word)))
+        return super().requested_help(words)
+
+    def help_of(self, option: Option) -> str:
+        """Return the line of an option, with the value that it has if it is not given."""
+        key = config_keys(self._shown_config).get(option.action.dest)
+        if key is None:
+            return super().help_of(option)
+        if key.default in (None, ""):
+            return option.action.help or ""
+        shown = str(key.default).lower() if isinstance(key.default, bool) else key.default
+        return f"{option.action.help} (default: {shown})"
+
+
+def read_command_line(found: argparse.Namespace) -> CommandLine:
+    """Return what the options of a TrainParser ask for.
 
     With `--resume RUN_DIR` the configuration is the one saved there, and only the options of
     RESUME_OPTIONS may be given beside it.
 
     Raises:
-        ConfigError: an unknown name, a wrong type or an impossible value.
-        SystemExit: after `--help`.
+        ConfigError: a wrong type, an impossible value, or options that exclude each other.
     """
-    parser = build_parser()
-    try:
-        found, unknown = parser.parse_known_args([_with_dashes(word) for word in arguments])
-    except argparse.ArgumentError as error:
-        raise ConfigError(str(error)) from None
-    if unknown:
-        raise ConfigError(_explain_unknown(unknown[0]))
-    given = [name for name in config_keys() if hasattr(found, name)]
-
+    keys = config_keys()
+    given = [name for name in keys if hasattr(found, name)]
     if found.resume is not None:
         source = _resumed_config(found, given)
     elif found.resume_from is not None:
@@ -100,11 +179,6 @@ def parse_command_line(arguments: Sequence[str]) -> CommandLine:
         raise ConfigError("--skip-damaged needs --resume RUN_DIR beside it")
     else:
         source = find_config("sample" if found.config is None else found.config)
-    if found.help:
-        # The defaults shown are those of the file: they apply if no option is given.
-        build_parser(load_config(source)).print_help()
-        raise SystemExit(0)
-    keys = config_keys()
     changes = {name: parse_value(keys[name], getattr(found, name)) for name in given}
     return CommandLine(
         load_config(source, changes),
@@ -116,64 +190,17 @@ def parse_command_line(arguments: Sequence[str]) -> CommandLine:
     )
 
 
-def build_parser(defaults: TrainConfig | None = None) -> argparse.ArgumentParser:
-    """Return the parser of `python -m cs336_basics.train`, whose help shows these defaults.
+def parse_command_line(words: Sequence[str]) -> CommandLine:
+    """Return what the options of `train` ask for.
 
-    It leaves the values of the configuration as strings, and omits those that are not given.
+    Raises:
+        UsageError, ConfigError: the command line or the configuration cannot be used.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m cs336_basics.train",
-        usage="%(prog)s [--config NAME_OR_FILE] [--max-steps N] [--model.d-model N] ...",
-        description="Train a Transformer language model: text to tokenizer to tokens to weights. "
-        "With no argument it trains on a corpus that it generates itself. "
-        "Values come from the dataclasses in training/config.py, then from the configuration "
-        "file, then from the command line; names may be written with - or _.",
-        exit_on_error=False,
-        allow_abbrev=False,
-        add_help=False,
-    )
-    add = parser.add_argument
-    add("-h", "--help", action="store_true", help="show this help message and exit")
-    add(
-        "--config",
-        metavar="NAME_OR_FILE",
-        help=f"{', '.join(NAMED_CONFIGS)}, or a YAML file (default: sample)",
-    )
-    add("--run-dir", type=Path, metavar="DIR", help="a new directory; unset: runs/NAME-DATE")
-    add("--resume", type=Path, metavar="RUN_DIR", help="continue the run in this directory")
-    add(
-        "--resume-from",
-        type=Path,
-        metavar="CHECKPOINT",
-        help="with --resume: the checkpoint to continue from; unset: the newest",
-    )
-    add(
-        "--skip-damaged",
-        action="store_true",
-        help="with --resume: skip damaged checkpoints, back to the newest that is whole",
-    )
-    groups = {}
-    for key in config_keys(defaults).values():
-        section = key.section or "run"
-        if section not in groups:
-            groups[section] = parser.add_argument_group(section)
-        text = key.help or MODEL_HELP[key.name.removeprefix("model.")]
-        shown = "unset" if key.default is None else key.default
-        alone_it_means_true = key.kind is bool
-        groups[section].add_argument(
-            f"--{key.name.replace('_', '-')}",
-            dest=key.name,
-            nargs="?" if alone_it_means_true else None,
-            const="true" if alone_it_means_true else None,
-            default=argparse.SUPPRESS,
-            metavar=_metavar(key.kind),
-            help=f"{text} (default: {shown})".replace("%", "%%"),
-        )
-    return parser
+    return read_command_line(TrainParser("train", "", []).parse(words))
 
 
 def _metavar(kind: Any) -> str:
-    names = {int: "N", float: "X", bool: "true|false", str: "TEXT"}
+    names = {int: "N", float: "X", bool: "BOOL", str: "TEXT"}
     if get_origin(kind) is Literal:
         return "|".join(get_args(kind))
     if get_origin(kind) is tuple:
@@ -181,17 +208,16 @@ def _metavar(kind: Any) -> str:
     return names.get(kind) or _metavar(get_args(kind)[0])  # of an `int | None`: int
 
 
-def _with_dashes(word: str) -> str:
-    """Return a word of a command line with `-` for `_` in its option name, if it has one."""
-    name, equals, value = word.partition("=")
-    return name.replace("_", "-") + equals + value if word.startswith("--") else word
+def _config_of_run(run_dir: Path) -> Path:
+    """Return the configuration file of a run.
 
-
-def _explain_unknown(word: str) -> str:
-    if not word.startswith("--"):
-        return f"unrecognized argument {word!r}: every value needs the name of its option before it"
-    known = [*_COMMAND_ONLY, *config_keys()]
-    return unknown_name(word[2:].split("=")[0].replace("-", "_"), known)
+    Raises:
+        ConfigError: it is not a run directory.
+    """
+    file = run_dir / "config.yaml"
+    if not file.is_file():
+        raise ConfigError(f"--resume: {run_dir} is not a run directory (no {file.name})")
+    return file
 
 
 def _resumed_config(found: argparse.Namespace, given: Sequence[str]) -> Path:
@@ -205,13 +231,12 @@ def _resumed_config(found: argparse.Namespace, given: Sequence[str]) -> Path:
             "--resume continues a run with the configuration in its directory: "
             "omit --config and --run-dir"
         )
-    source: Path = found.resume / "config.yaml"
-    if not source.is_file():
-        raise ConfigError(f"--resume: {found.resume} is not a run directory (no {source.name})")
+    source = _config_of_run(found.resume)
     for name in given:
         if name not in RESUME_OPTIONS:
+            can_change = ", ".join(f"--{name}" for name in RESUME_OPTIONS).replace("_", "-")
             raise ConfigError(
-                f"--{name} cannot change when a run is resumed: start a new run, "
-                f"or omit it (these can change: {', '.join(RESUME_OPTIONS)})"
+                f"--{name.replace('_', '-')} cannot change when a run is resumed: start a new run, "
+                f"or omit it (these can change: {can_change})"
             )
     return source

@@ -1,4 +1,4 @@
-"""Fetch a dataset: `python -m cs336_basics download tinystories`."""
+"""`python -m cs336_basics download`: fetch a dataset into the data directory."""
 
 from __future__ import annotations
 
@@ -7,60 +7,65 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cs336_basics.commands._cli import run_command, say
+from cs336_basics.commands._parser import Parser, choice
 from cs336_basics.datasets.fetch import fetch_split
 from cs336_basics.datasets.registry import DATASETS, SPLITS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line, fetch, print; return the exit code."""
-    options = _parser().parse_args(arguments)
-    dataset = DATASETS[options.dataset]
-    print(f"{dataset.name}: {dataset.description}; licence: {dataset.licence}")
-    try:
-        for split in SPLITS if options.split == "all" else (options.split,):
-            path, fetched = fetch_split(
-                dataset.name,
-                split,
-                options.data_dir,
-                base_url=options.base_url,
-                force=options.force,
-                progress=True,
-            )
-            note = "" if fetched else " (was there already; --force fetches it again)"
-            print(f"{path}  {path.stat().st_size:,} bytes{note}")
-    except (ValueError, OSError) as error:
-        print("error:", str(error).replace("\n", " "), file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("error: interrupted; no unfinished file was kept", file=sys.stderr)
-        return 130
-    return 0
+    """Run the command and return its exit status."""
+    return run_command(build_parser(), _download, arguments)
 
 
-def _parser() -> argparse.ArgumentParser:
-    width = max(map(len, DATASETS))
-    parser = argparse.ArgumentParser(
-        prog="python -m cs336_basics download",
-        description="Fetch a dataset into the data directory, as plain text files.",
-        epilog="datasets:\n"
-        + "\n".join(
-            f"  {d.name:<{width}}  {_size(d.name):>8}  {d.description}" for d in DATASETS.values()
-        ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def build_parser() -> Parser:
+    """Return the options of the command."""
+    parser = Parser(
+        "download",
+        "Fetch a dataset into the data directory, as plain text files.",
+        examples=[
+            "download tinystories",
+            "download owt --split valid --data-dir /data",
+            "download sample",
+        ],
+        interrupted="no unfinished file was kept",
     )
-    add = parser.add_argument
-    add("dataset", choices=list(DATASETS), metavar="DATASET", help=" | ".join(DATASETS))
-    add("--split", choices=[*SPLITS, "all"], default="all", help="which files (default: all)")
-    add(
+    sizes = "; ".join(f"{name} ({_size(name)})" for name in DATASETS)
+    parser.add("dataset", sizes, required=True, type=choice(DATASETS), metavar="DATASET")
+    parser.add(
+        "--split",
+        f"{', '.join(SPLITS)} or all",
+        choices=[*SPLITS, "all"],
+        default="all",
+        metavar="NAME",
+    )
+    parser.add(
         "--data-dir",
+        "directory of the files (default: $CS336_DATA, or data)",
         type=Path,
         metavar="DIR",
-        help="where to put them (default: the environment's CS336_DATA, else data)",
+        output=True,
     )
-    add("--base-url", metavar="URL", help="a mirror: the folder in which the files lie")
-    add("--force", action="store_true", help="fetch files that are there already")
+    parser.add("--base-url", "URL of a mirror's directory of the files", metavar="URL")
+    parser.add("--force", "fetch files that exist", action="store_true")
     return parser
+
+
+def _download(options: argparse.Namespace) -> None:
+    """Fetch the files and print where they are."""
+    dataset = DATASETS[options.dataset]
+    say(f"{dataset.name}: {dataset.description}; licence: {dataset.licence}")
+    for split in SPLITS if options.split == "all" else (options.split,):
+        path, fetched = fetch_split(
+            dataset.name,
+            split,
+            options.data_dir,
+            base_url=options.base_url,
+            force=options.force,
+            progress=True,
+        )
+        note = "" if fetched else " (exists; --force fetches it again)"
+        say(f"{path}  {path.stat().st_size:,} bytes{note}")
 
 
 def _size(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Encode files of text to a token file: `python -m cs336_basics encode --help`."""
+"""`python -m cs336_basics encode`: text files to a token file."""
 
 from __future__ import annotations
 
@@ -7,89 +7,85 @@ import sys
 import time
 from collections.abc import Sequence
 
+from cs336_basics.commands._cli import run_command, say
+from cs336_basics.commands._parser import (
+    Parser,
+    add_num_workers,
+    add_overwrite,
+    add_text_options,
+)
+from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line, encode, print; return the exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        tokenizer = Tokenizer.from_directory(options.tokenizer)
-        start = time.perf_counter()
-        metadata = encode_file(
-            tokenizer,
-            options.input,
-            options.output,
-            num_workers=options.num_workers,
-            progress=True,
-            overwrite=options.overwrite,
-            errors=options.errors,
-            field=options.field,
-            column=options.column,
-            document_starts=options.document_starts,
-            end_of_document=options.end_of_document,
-        )
-        seconds = time.perf_counter() - start
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
-        print("error:", str(error).replace("\n", " "), file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("error: interrupted; nothing was written", file=sys.stderr)
-        return 130
-    print(f"tokens           {metadata['num_tokens']:,} ({metadata['dtype']})")
-    if options.document_starts:
-        print(f"documents        {metadata['num_documents']:,}")
-    print(f"bytes per token  {metadata['bytes_per_token']:.3f}")
-    print(f"speed            {metadata['num_bytes'] / seconds / 1e6:.2f} MB/s")
-    print(f"written to       {options.output}")
-    return 0
+    """Run the command and return its exit status."""
+    return run_command(build_parser(), _encode, arguments)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m cs336_basics encode",
-        description="Encode files of text to a token file: FILE.npy, an array that is mapped into "
-        "memory, and FILE.json, which says what made it.",
+def build_parser() -> Parser:
+    """Return the options of the command."""
+    parser = Parser(
+        "encode",
+        "Encode text files into a token file: FILE.npy, an array of token ids, and FILE.json, "
+        "which describes it.",
+        examples=[
+            "encode --tokenizer tokenizers/my --input my.txt --output data/my.npy",
+            "encode --tokenizer tokenizers/my --input 'web/*.jsonl.gz' --field text "
+            "--end-of-document '<|endoftext|>' --output data/web.npy",
+        ],
+        interrupted="nothing was written",
     )
-    parser.add_argument(
-        "--tokenizer",
-        required=True,
-        metavar="DIR",
-        help="directory written by python -m cs336_basics train-bpe",
-    )
-    parser.add_argument(
+    parser.add("--tokenizer", "directory that train-bpe wrote", required=True, metavar="DIR")
+    parser.add(
         "--input",
+        "text or JSON lines (.jsonl), also .gz and .zst, or .parquet; a glob such as "
+        "'data/*.txt' names several",
         nargs="+",
         required=True,
         metavar="FILE",
-        help="UTF-8 text or JSON lines (.jsonl), also as .gz or .zst, or .parquet; several, or "
-        "patterns such as 'data/*.txt'",
     )
-    parser.add_argument("--field", help="of JSON lines, the field that has the text")
-    parser.add_argument("--column", help="of Parquet, the column that has the text")
-    parser.add_argument("--output", required=True, metavar="FILE.npy", help="file to write")
-    parser.add_argument(
-        "--num-workers", type=int, metavar="N", help="threads or processes (default: all cores)"
-    )
-    parser.add_argument(
-        "--document-starts",
-        action="store_true",
-        help="also write FILE.starts.npy: where in FILE.npy each document begins",
-    )
-    parser.add_argument(
+    parser.add("--output", "file to write", required=True, output=True, metavar="FILE.npy")
+    parser.add(
         "--end-of-document",
+        "special token to append to each text file and row that does not end with it",
         metavar="TOKEN",
-        help="a special token to put after every file of text and every row that lacks it, such "
-        "as '<|endoftext|>'",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
-    parser.add_argument(
-        "--errors",
-        choices=("replace", "strict"),
-        default="replace",
-        help="bytes that are not UTF-8: read as U+FFFD (default), or refuse",
+    parser.add(
+        "--document-starts",
+        "also write FILE.starts.npy: the index of each document's first token",
+        action="store_true",
     )
+    add_text_options(parser)
+    add_num_workers(parser)
+    add_overwrite(parser, "an output that exists")
     return parser
+
+
+def _encode(options: argparse.Namespace) -> None:
+    """Encode the files and print what was written."""
+    tokenizer = Tokenizer.from_directory(options.tokenizer)
+    corpus = Corpus(
+        options.input, field=options.field, column=options.column, errors=options.errors
+    )
+    start = time.perf_counter()
+    metadata = encode_file(
+        tokenizer,
+        corpus,
+        options.output,
+        num_workers=options.num_workers,
+        progress=True,
+        overwrite=options.overwrite,
+        document_starts=options.document_starts,
+        end_of_document=options.end_of_document,
+    )
+    seconds = time.perf_counter() - start
+    say(f"tokens           {metadata['num_tokens']:,} ({metadata['dtype']})")
+    if options.document_starts:
+        say(f"documents        {metadata['num_documents']:,}")
+    say(f"bytes per token  {metadata['bytes_per_token']:.3f}")
+    say(f"speed            {metadata['num_bytes'] / seconds / 1e6:.2f} MB/s")
+    say(f"written to       {options.output}")
 
 
 if __name__ == "__main__":

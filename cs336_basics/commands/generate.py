@@ -1,18 +1,9 @@
-"""`python -m cs336_basics generate`: text from a trained run, shown as it is written.
-
-python -m cs336_basics generate --run runs/sample-... --prompt 'Once upon a time'
-python -m cs336_basics generate --run runs/sample-... --interactive
-"""
+"""`python -m cs336_basics generate`: text from a trained run, printed as it is generated."""
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see train.py
-
 import argparse
 import contextlib
-import functools
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,174 +12,163 @@ from pathlib import Path
 import torch
 
 from cs336_basics._text import END_OF_TEXT
-from cs336_basics.commands._cli import complain_of, show_what_can_be_shown, silence
-from cs336_basics.generation import Sampling, generate, stop_at, stream_text
-from cs336_basics.model import TransformerLM
-from cs336_basics.runs.checkpoint import load_checkpoint
-from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.training.config_files import load_config
-from cs336_basics.training.devices import choose_device
+from cs336_basics.commands._cli import complain, describe_error, run_command, say, show
+from cs336_basics.commands._parser import Parser, add_device, add_num_workers, integer
+from cs336_basics.generation import generate, stop_at, stream_text
+from cs336_basics.training.load_run import LoadedRun, load_run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status: 0, 2 for what cannot be used, 130 for Ctrl-C."""
-    options = build_parser().parse_args(arguments)
-    show_what_can_be_shown()
-    try:
+    """Run the command and return its exit status."""
+    parser = build_parser()
+
+    def work(options: argparse.Namespace) -> None:
         continuation = _load(options)
         if options.interactive:
-            return _converse(continuation)
-        _show(options.prompt, continuation(options.prompt))
-    except KeyboardInterrupt:
-        print()
-        return 130
-    except BrokenPipeError:  # `generate ... | head`: the reader has seen enough
-        silence(sys.stdout)
-        return 0
-    except (ValueError, OSError) as error:
-        complain_of(error)
-        return 2
-    return 0
+            _converse(parser, continuation)
+        else:
+            _print_text(options.prompt, continuation(options.prompt))
+
+    return run_command(parser, work, arguments)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m cs336_basics generate",
-        description="Let a trained model continue a text.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
+def build_parser() -> Parser:
+    """Return the options of the command."""
+    parser = Parser(
+        "generate",
+        "Generate text with a trained model, printed as it is generated.",
+        examples=[
+            "generate --run runs/my --prompt 'Once upon a time'",
+            "generate --run runs/my --temperature 0 --max-new-tokens 100",
+            "generate --run runs/my --interactive",
+        ],
     )
-    add = parser.add_argument
-    add("--run", type=Path, required=True, metavar="DIR", help="run directory of the training")
-    add("--prompt", default="", help="how the text begins; empty: at the start of a document")
-    add("--max-new-tokens", type=int, default=256, metavar="N", help="most tokens to write")
-    add("--temperature", type=float, default=0.8, metavar="T", help="0 is greedy")
-    add("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens; unset: all")
-    add("--top-p", type=float, default=0.95, metavar="P", help="size of the nucleus; 1: everything")
-    add("--min-p", type=float, default=0.0, metavar="P", help="least share of the likeliest token")
+    add = parser.add
+    add("--run", "run directory of the training", type=Path, required=True, metavar="DIR")
+    add("--prompt", "how the text begins; empty: a new document", default="", metavar="TEXT")
+    add("--max-new-tokens", "limit of the length", type=int, default=256, metavar="N")
+    add("--temperature", "0 is greedy", type=float, default=0.8, metavar="T")
+    add("--top-k", "sample from the K most likely tokens", type=int, metavar="K")
+    add("--top-p", "nucleus sampling; 1 is off", type=float, default=0.95, metavar="P")
+    add(
+        "--min-p",
+        "omit tokens below P times the highest probability; 0 is off",
+        type=float,
+        default=0.0,
+        metavar="P",
+        common=False,
+    )
     add(
         "--repetition-penalty",
+        "above 1, tokens of the text become less likely; 1 is off",
         type=float,
         default=1.0,
         metavar="R",
-        help="above 1, tokens that the text has already become less likely",
+        common=False,
     )
     add(
         "--stop",
+        "end before this text; repeatable",
         action="append",
         default=[],
         metavar="TEXT",
-        help="end before this text; may be given several times",
     )
-    add("--seed", type=int, default=0, metavar="S", help="the same seed gives the same text")
+    add("--seed", "the same seed gives the same text", type=integer(-(2**63), 2**64 - 1),
+        default=0, metavar="S")  # fmt: skip
     add(
         "--interactive",
+        "read prompts from standard input, one per line, until Ctrl-D",
         action="store_true",
-        help="ask for prompts, one per line, until the end of input (Ctrl-D)",
     )
-    add("--no-cache", action="store_true", help="compute every token anew: the same text, slowly")
-    add("--checkpoint", type=Path, metavar="FILE", help="checkpoint; unset: the newest of the run")
-    add("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto")
-    add("--num-workers", type=int, metavar="N", help="threads; unset: all cores")
+    add("--checkpoint", "checkpoint to load (default: the newest of the run)", type=Path,
+        metavar="DIR", common=False)  # fmt: skip
+    add(
+        "--no-cache",
+        "compute without the key-value cache: the same text, slower",
+        action="store_true",
+        common=False,
+    )
+    add_device(parser, common=False)
+    add_num_workers(parser, "threads", common=False)
     return parser
 
 
 def _load(options: argparse.Namespace) -> Callable[[str], Iterator[str]]:
-    """Load the model of a run; return the function from a prompt to the pieces that continue it.
+    """Load the model of a run; return the function from a prompt to the text that continues it.
 
     Raises:
         ValueError, OSError: the run, the checkpoint or an option cannot be used.
     """
     if options.num_workers is not None:
-        if options.num_workers < 1:
-            raise ValueError(f"--num-workers is {options.num_workers}: it must be at least 1")
         torch.set_num_threads(options.num_workers)
-    if not -(2**63) <= options.seed < 2**64:
-        raise ValueError(f"--seed is {options.seed}: it must fit into 64 bits")
-    run = RunDirectory(options.run)
-    if not run.config.is_file():
-        raise FileNotFoundError(f"--run: {run.path} is not a run directory (no {run.config.name})")
-    checkpoint = options.checkpoint or run.newest_checkpoint()
-    if checkpoint is None:
-        raise FileNotFoundError(f"--run: there is no checkpoint in {run.checkpoints} yet")
-    tokenizer = Tokenizer.from_directory(run.tokenizer)
-    model = TransformerLM(load_config(run.config).model)
-    try:
-        load_checkpoint(checkpoint, model, None)
-    except RuntimeError as error:
-        raise ValueError(f"{checkpoint} does not fit the run {run.path}: {error}") from error
-    model.to(choose_device(options.device))
-    # One for all prompts of a session: a prompt that is asked again gets another answer.
+    run = load_run(options.run, checkpoint=options.checkpoint, device=options.device)
+    # One generator for all prompts of a session: a repeated prompt gets another answer.
     generator = torch.Generator().manual_seed(options.seed)
-    return functools.partial(_continuation, options, tokenizer, model, generator)
+
+    def continuation(prompt: str) -> Iterator[str]:
+        return _continuation(options, run, generator, prompt)
+
+    return continuation
 
 
 def _continuation(
-    options: argparse.Namespace,
-    tokenizer: Tokenizer,
-    model: TransformerLM,
-    generator: torch.Generator,
-    prompt: str,
+    options: argparse.Namespace, run: LoadedRun, generator: torch.Generator, prompt: str
 ) -> Iterator[str]:
-    """Return the pieces of text that continue a prompt, each of whole characters.
+    """Return the strings that continue a prompt, each of whole characters.
 
     Raises:
         ValueError: the prompt or an option cannot be used; at the call.
     """
-    eos_id = tokenizer.special_token_id(END_OF_TEXT)
+    eos_id = run.tokenizer.special_token_id(END_OF_TEXT)
     new_ids = generate(
-        model,
-        tokenizer.encode(prompt) or [eos_id],
+        run.model,
+        run.tokenizer.encode(prompt) or [eos_id],
         options.max_new_tokens,
-        Sampling(
-            temperature=options.temperature,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            min_p=options.min_p,
-            repetition_penalty=options.repetition_penalty,
-        ),
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        repetition_penalty=options.repetition_penalty,
         eos_id=eos_id,
         generator=generator,
         use_cache=not options.no_cache,
     )
-    return stop_at(stream_text(tokenizer, new_ids), options.stop)
+    return stop_at(stream_text(run.tokenizer, new_ids), options.stop)
 
 
-def _show(prompt: str, continuation: Iterator[str]) -> None:
-    """Print a prompt and then the pieces of text, each as soon as it is there."""
-    print(prompt, end="", flush=True)
-    for piece in continuation:
-        print(piece, end="", flush=True)
-    print(flush=True)
+def _print_text(prompt: str, continuation: Iterator[str]) -> None:
+    """Print a prompt and then its continuation, each string as soon as it is there."""
+    show(prompt)
+    for text in continuation:
+        show(text)
+    show("\n")
 
 
-def _converse(continuation: Callable[[str], Iterator[str]]) -> int:
-    """Ask for prompts and continue each; return the exit status at the end of input.
+def _converse(parser: Parser, continuation: Callable[[str], Iterator[str]]) -> None:
+    """Read prompts and continue each, until the end of the input.
 
-    Ctrl-C ends a text that is being written, and the program where none is.
+    Ctrl-C ends a text that is being generated, and the program between texts.
     """
-    with contextlib.suppress(ImportError):  # Windows has none
+    with contextlib.suppress(ImportError):  # not on Windows
         import readline  # noqa: F401 -- gives `input` line editing and a history
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # so that a bad byte spoils its prompt only
-    if sys.stdin is None:  # closed by whoever started this
-        return 0
+        sys.stdin.reconfigure(errors="surrogateescape")  # a bad byte spoils one prompt only
+    if sys.stdin is None:  # closed by whatever started this
+        return
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if on_terminal:  # elsewhere the output has the texts alone
-        print("A prompt per line; Ctrl-C stops a text, Ctrl-D ends.")
+        say("One prompt per line; Ctrl-C stops a text, Ctrl-D ends.")
     while True:
         try:
             prompt = input("> " if on_terminal else "")
         except EOFError:
-            return 0
+            return
         try:
-            _show(prompt, continuation(prompt))
+            _print_text(prompt, continuation(prompt))
         except KeyboardInterrupt:
-            print()
-        except ValueError as error:  # a prompt that the tokenizer cannot take; the next one may do
-            complain_of(error)
+            show("\n")
+        except ValueError as error:  # the tokenizer cannot take this prompt, but perhaps the next
+            complain(f"{parser.name}: error: {describe_error(error, parser)}")
 
 
 if __name__ == "__main__":

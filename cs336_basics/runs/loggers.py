@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import uuid
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from cs336_basics._files import atomic_writer
-from cs336_basics.commands._cli import complain
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_dict
@@ -142,7 +142,9 @@ class GuardedLogger:
             action()
         except Exception as error:
             if not self._failed:
-                complain(f"warning: {self._name} gets no more metrics: {_describe(error)}")
+                warnings.warn(
+                    f"{self._name} gets no more metrics: {_describe(error)}", stacklevel=3
+                )
             self._failed = True
 
 

@@ -65,6 +65,10 @@ class RunDirectory:
             )
         self.path.mkdir(parents=True, exist_ok=True)
 
+    def discard(self) -> None:
+        """Remove the directory, of a run that could not start."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def remove_temporary_files(self) -> None:
         """Remove what a killed process was in the middle of writing."""
         for left in self.path.rglob(".*.tmp"):

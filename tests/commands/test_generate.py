@@ -90,16 +90,16 @@ def test_a_text_that_ends_inside_a_character_shows_it(run, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--temperature", "-1"], "temperature"),
-        (["--top-p", "0"], "top_p"),
-        (["--max-new-tokens", "-5"], "max_new_tokens"),
-        (["--num-workers", "0"], "num-workers"),
-        (["--seed", str(2**70)], "seed"),
+        (["--temperature", "-1"], "--temperature is -1"),
+        (["--top-p", "0"], "--top-p is 0"),
+        (["--max-new-tokens", "-5"], "--max-new-tokens is -5"),
+        (["--num-workers", "0"], "--num-workers is 0"),
+        (["--seed", str(2**70)], "--seed is"),
         (["--device", "abacus"], "abacus"),
         (["--checkpoint", "nothing.pt"], "nothing.pt"),
-        (["--top-k", "0"], "top_k"),
-        (["--min-p", "2"], "min_p"),
-        (["--repetition-penalty", "0"], "repetition_penalty"),
+        (["--top-k", "0"], "--top-k is 0"),
+        (["--min-p", "2"], "--min-p is 2"),
+        (["--repetition-penalty", "0"], "--repetition-penalty is 0"),
         (["--stop", ""], "stop string is empty"),
         (["--prompt", "a\ud800"], "surrogate"),
     ],
@@ -169,7 +169,7 @@ def test_interactive_survives_bytes_that_are_not_utf_8(run, capsys, monkeypatch)
     assert main(["--run", str(run.path), "--interactive", "--max-new-tokens", "0"]) == 0
     out, error = capsys.readouterr()
     assert out == "one\ntwo\n"
-    assert error.startswith("error: ")
+    assert error.startswith("cs336 generate: error: ")
     assert error.count("\n") == 1
 
 

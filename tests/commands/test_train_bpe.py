@@ -1,5 +1,6 @@
 """`python -m cs336_basics train-bpe`: the files it writes, the words it says."""
 
+import errno
 import hashlib
 import json
 import os
@@ -11,6 +12,7 @@ import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.commands.train_bpe import main
+from cs336_basics.tokenizer.train_tokenizer import MOST_HASHED, describe_files
 
 ROOT = Path(__file__).parents[2]
 EOT = "<|endoftext|>"
@@ -59,11 +61,11 @@ def test_metadata(text_file, tmp_path):
     assert Tokenizer.from_directory(output).pattern == "cl100k"
 
 
-def test_a_vocabulary_that_is_there_is_kept(text_file, tmp_path, capsys):
+def test_an_existing_vocabulary_is_kept_without_overwrite(text_file, tmp_path, capsys):
     output = tmp_path / "tokenizer"
     assert main(arguments(text_file, output)) == 0
     before = (output / "merges.txt").read_bytes()
-    assert main([*arguments(text_file, output), "--vocab-size", "270"]) == 1
+    assert main([*arguments(text_file, output), "--vocab-size", "270"]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert (output / "merges.txt").read_bytes() == before
     assert main([*arguments(text_file, output), "--vocab-size", "270", "--overwrite"]) == 0
@@ -73,21 +75,23 @@ def test_a_vocabulary_that_is_there_is_kept(text_file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--vocab-size", "100"], "vocab_size is 100"),
+        (["--vocab-size", "100"], "--vocab-size is 100"),
         (["--input", "missing.txt"], "missing.txt"),
         (["--special-token", EOT], "given twice"),
         (["--pattern", "("], "pattern '('"),
-        (["--num-workers", "0"], "num_workers is 0"),
+        (["--num-workers", "0"], "--num-workers is 0"),
+        (["--min-frequency", "-1"], "--min-frequency is -1"),
+        (["--max-token-length", "0"], "--max-token-length is 0"),
     ],
 )
-def test_errors_are_one_sentence_and_write_nothing(text_file, tmp_path, capsys, more, message):
-    output = tmp_path / "tokenizer"
-    assert main(arguments(text_file, output, *more)) == 1
+def test_errors_are_one_line_and_leave_no_directory(text_file, tmp_path, capsys, more, message):
+    output = tmp_path / "deep" / "tokenizer"
+    assert main(arguments(text_file, output, *more)) == 2
     error = capsys.readouterr().err.strip()
-    assert error.startswith("train_bpe: error: ")
+    assert error.startswith("cs336 train-bpe: error: ")
     assert message in error
     assert len(error.splitlines()) == 1
-    assert not output.exists()
+    assert not output.parent.exists()
 
 
 def test_as_a_module(text_file, tmp_path):
@@ -103,7 +107,7 @@ def test_as_a_module(text_file, tmp_path):
 def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, capsys):
     assert main([*arguments(text_file, tmp_path / "tokenizer"), "--vocab-size", "5000"]) == 0
     error = capsys.readouterr().err.strip()
-    assert error.startswith("train_bpe: warning: no pair was left after ")
+    assert error.startswith("cs336 train-bpe: warning: no pair was left after ")
     assert len(error.splitlines()) == 1
 
 
@@ -144,8 +148,7 @@ def test_options_of_the_merge_loop(text_file, tmp_path):
 
 
 def test_nothing_to_train_on(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        main(["--output", str(tmp_path / "out"), "--vocab-size", "280"])
+    assert main(["--output", str(tmp_path / "out"), "--vocab-size", "280"]) == 2
     assert "give --input, --counts, or both" in capsys.readouterr().err
 
 
@@ -154,9 +157,9 @@ def test_counts_are_used_as_they_were_made(text_file, tmp_path, capsys):
     first = ["--pattern", "cl100k", "--save-counts", counts]
     assert main([*arguments(text_file, tmp_path / "one"), *first]) == 0
     only = ["--output", str(tmp_path / "two"), "--vocab-size", "280", "--counts", counts]
-    assert main([*only, "--special-token", EOT]) == 1
+    assert main([*only, "--special-token", EOT]) == 2
     assert "counted with the pattern 'cl100k', not 'gpt2'" in capsys.readouterr().err
-    assert main([*only, "--pattern", "cl100k"]) == 1
+    assert main([*only, "--pattern", "cl100k"]) == 2
     assert "with the special tokens ['<|endoftext|>'] cut out, not []" in capsys.readouterr().err
     assert main([*only, "--pattern", "cl100k", "--special-token", EOT]) == 0
 
@@ -164,10 +167,9 @@ def test_counts_are_used_as_they_were_made(text_file, tmp_path, capsys):
 def test_what_cannot_be_written_fails_before_training(text_file, tmp_path, capsys, monkeypatch):
     (tmp_path / "file").write_text("a file, not a directory")
     monkeypatch.setattr("cs336_basics.bpe.base.BPE_Trainer.train", pytest.fail)
-    # The module is not the attribute of its name, which is the function.
-    assert main(arguments(text_file, tmp_path / "file" / "tokenizer")) == 1
-    assert main(arguments(text_file, tmp_path / "file")) == 1
-    assert "names a directory" in capsys.readouterr().err
+    assert main(arguments(text_file, tmp_path / "file" / "tokenizer")) == 2
+    assert main(arguments(text_file, tmp_path / "file")) == 2
+    assert "file is a file: name a directory" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
@@ -182,15 +184,41 @@ def test_a_file_name_that_is_not_unicode(text_file, tmp_path):
 def test_a_pipe_is_not_called_empty(tmp_path, capsys):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    assert main(arguments(fifo, tmp_path / "tokenizer")) == 1
+    assert main(arguments(fifo, tmp_path / "tokenizer")) == 2
     assert "is a pipe or a device" in capsys.readouterr().err
 
 
 def test_a_very_large_file_is_recorded_without_its_hash(tmp_path):
-    from cs336_basics.commands.train_bpe import MOST_HASHED, describe_files
-
     path = tmp_path / "large.txt"
     with open(path, "wb") as file:
         file.truncate(MOST_HASHED + 1)  # a hole, not on the disk
     (corpus,) = describe_files([str(path)])
     assert (corpus["num_bytes"], corpus["sha256"]) == (MOST_HASHED + 1, None)
+
+
+def test_a_vocabulary_whose_saving_fails_is_not_in_the_way(
+    text_file, tmp_path, capsys, monkeypatch
+):
+    def disk_is_full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    output = tmp_path / "tokenizer"
+    with monkeypatch.context() as full:
+        full.setattr("cs336_basics.tokenizer.vocab_files.write_json", disk_is_full)
+        assert main(arguments(text_file, output)) == 1
+    assert f"cannot write {output}: No space left on device" in capsys.readouterr().err
+    assert not output.exists()
+    assert main(arguments(text_file, output)) == 0
+
+
+def test_counts_survive_an_error_after_them(text_file, tmp_path, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    output = tmp_path / "tokenizer"
+    counts = output / "counts.npz"
+    with monkeypatch.context() as broken:
+        broken.setattr("cs336_basics.bpe.base.BPE_Trainer.train_from_counts", fail)
+        assert main([*arguments(text_file, output), "--save-counts", str(counts)]) == 1
+    assert [file.name for file in output.iterdir()] == ["counts.npz"]
+    assert main([*arguments(text_file, output), "--counts", str(counts)]) == 0

@@ -100,7 +100,7 @@ def test_a_new_trackio_run_does_not_go_on_with_an_old_one(tmp_path, monkeypatch,
     assert recorder.calls[0][2]["resume"] == resume
 
 
-def test_what_fails_on_the_way_is_said_once_and_ends_no_run(tmp_path, monkeypatch, capsys):
+def test_a_failing_logger_warns_once_and_ends_no_run(tmp_path, monkeypatch):
     module = types.ModuleType("trackio")
     module.init = lambda **options: None
 
@@ -110,27 +110,27 @@ def test_what_fails_on_the_way_is_said_once_and_ends_no_run(tmp_path, monkeypatc
     module.log = module.finish = log
     monkeypatch.setitem(sys.modules, "trackio", module)
     (logger,) = open_loggers(config("trackio"), RunDirectory(tmp_path), 0)
-    for row in ROWS:
-        logger.log(row)
-    logger.close()
-    expected = (
-        "warning: trackio gets no more metrics: OSError: [Errno 28] No space left on device\n"
-    )
-    assert capsys.readouterr().err == expected
+    with pytest.warns(UserWarning) as caught:
+        for row in ROWS:
+            logger.log(row)
+        logger.close()
+    expected = "trackio gets no more metrics: OSError: [Errno 28] No space left on device"
+    assert [str(warning.message) for warning in caught] == [expected]
 
 
-def test_what_came_before_a_failure_is_written(tmp_path, monkeypatch, capsys):
+def test_rows_before_a_failure_are_written(tmp_path, monkeypatch):
     recorder = Recorder()
     module = recorder.module("trackio", ["init", "log", "finish"])
     monkeypatch.setitem(sys.modules, "trackio", module)
     (logger,) = open_loggers(config("trackio"), RunDirectory(tmp_path), 0)
     logger.log(ROWS[0])
     monkeypatch.delattr(module, "log")
-    logger.log(ROWS[1])
-    logger.log(ROWS[1])
-    logger.close()
+    with pytest.warns(UserWarning, match="no more metrics") as caught:
+        logger.log(ROWS[1])
+        logger.log(ROWS[1])
+        logger.close()
     assert [call[0] for call in recorder.calls] == ["init", "log", "finish"]
-    assert capsys.readouterr().err.count("\n") == 1
+    assert len(caught) == 1
 
 
 def test_where_a_package_is_missing_the_others_are_closed(tmp_path, monkeypatch):

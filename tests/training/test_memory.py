@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from cs336_basics.commands.estimate import measure_steps
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
+from cs336_basics.training.measure import measure_steps
 from cs336_basics.training.memory import LiveBytes, step_memory
 
 SMALL = TrainConfig(
@@ -148,6 +148,6 @@ def test_the_estimate_is_within_a_tenth_of_the_measured_peak(tmp_path, values):
         check=True,
     )
     peak = int(done.stdout.splitlines()[-1])
-    assert measure_steps(config)["peak"] == pytest.approx(peak, rel=0.1)
+    assert measure_steps(config).peak == pytest.approx(peak, rel=0.1)
     # The tensors alone are less, but not by much.
     assert 0.4 * peak < step_memory(config).total < peak

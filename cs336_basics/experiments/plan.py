@@ -1,0 +1,204 @@
+"""The experiments of the course: which runs there are, and how each differs from the baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cs336_basics.training.config import TrainConfig
+
+Values = Mapping[str, Any]
+"""Values of a configuration by dotted name: `{"model.norm": "none"}`."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One training run: its name, its label, and how it differs from the configuration."""
+
+    name: str
+    label: str
+    values: Values = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that are compared with each other, in one figure and one table."""
+
+    name: str
+    title: str
+    question: str
+    experiments: tuple[Experiment, ...]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the runs are.
+
+    `values` turn the configuration `config` into the baseline. The batch sizes share one budget of
+    tokens; `learning_rates` end with one that diverges.
+    """
+
+    config: str
+    values: Values
+    learning_rates: tuple[float, ...]
+    baseline_rate: float
+    lower_rate: float
+    batch_sizes: tuple[int, ...]
+
+
+SCALES = {
+    # For the tests: it runs everything and learns nothing.
+    "test": Scale(
+        "sample",
+        {
+            "data.sample_bytes": 60_000,
+            "model.vocab_size": 300,
+            "model.context_length": 16,
+            "model.d_model": 16,
+            "model.d_ff": 64,
+            "model.num_layers": 1,
+            "model.num_heads": 2,
+            "batch_size": 4,
+            "max_steps": 8,
+            "eval_every": 4,
+            "log_every": 2,
+            "eval_batches": 2,
+            "sample_tokens": 0,
+            "checkpoint_every": 4,
+        },
+        learning_rates=(1e-3, 1e-2, 1e6),
+        baseline_rate=1e-2,
+        lower_rate=1e-3,
+        batch_sizes=(1, 4, 8),
+    ),
+    # 1.1 M parameters; 2.5 M tokens for each run.
+    "cpu": Scale(
+        "sample",
+        {
+            "model.vocab_size": 2000,
+            "model.d_ff": 344,
+            "batch_size": 16,
+            "max_steps": 600,
+            "eval_every": 50,
+            "log_every": 5,
+            "sample_tokens": 0,
+            "checkpoint_every": 50,
+            "eval_batches": 10,
+            "schedule.min_learning_rate": 0.0,
+        },
+        learning_rates=(1e-3, 3e-3, 1e-2, 3e-2, 0.1, 1.0, 100.0),
+        baseline_rate=1e-2,
+        lower_rate=1e-3,
+        batch_sizes=(1, 4, 16, 64, 128),
+    ),
+    # CS336's own: 327,680,000 tokens for each run.
+    "course": Scale(
+        "tinystories",
+        {"schedule.min_learning_rate": 0.0, "sample_tokens": 0},
+        learning_rates=(1e-3, 3e-3, 1e-2, 3e-2, 0.1, 1.0, 100.0),
+        baseline_rate=1e-2,
+        lower_rate=1e-3,
+        batch_sizes=(1, 8, 64, 256, 512),
+    ),
+}
+
+_RATE = "schedule.max_learning_rate"
+
+
+def plan(scale: Scale, config: TrainConfig) -> list[Group]:
+    """Return the experiments of a scale; `config` is that of the baseline, but for its rate."""
+    baseline = Experiment("baseline", "baseline", {_RATE: scale.baseline_rate})
+
+    def variant(name: str, label: str, values: Values) -> Experiment:
+        return Experiment(name, label, {**baseline.values, **values})
+
+    lower = scale.lower_rate
+    no_norm = {"model.norm": "none"}
+    return [
+        Group(
+            "learning-rate",
+            "Learning rate",
+            "How fast does it learn, where does it become unstable, and where does it diverge?",
+            tuple(_learning_rates(scale, baseline)),
+        ),
+        Group(
+            "batch-size",
+            "Batch size",
+            "The same number of tokens in fewer, larger steps; the learning rate follows the "
+            "square root of the batch size.",
+            tuple(_batch_sizes(scale, baseline, config)),
+        ),
+        Group(
+            "normalization",
+            "RMSNorm",
+            "What happens without it, at the same learning rate and at a lower one, and when it "
+            "follows the sublayers?",
+            (
+                baseline,
+                variant("no-norm", "without RMSNorm", no_norm),
+                variant(
+                    "no-norm-lower",
+                    f"without RMSNorm, learning rate {lower}",
+                    {**no_norm, _RATE: lower},
+                ),
+                variant("post-norm", "post-norm", {"model.norm": "post"}),
+            ),
+        ),
+        Group(
+            "position",
+            "Position embedding",
+            "Does the causal mask tell enough about positions?",
+            (baseline, variant("nope", "no positions (NoPE)", {"model.position": "none"})),
+        ),
+        Group(
+            "feed-forward",
+            "SwiGLU against SiLU",
+            "What is the gate worth, at about as many parameters (SiLU: d_ff = 4 d_model)?",
+            (
+                baseline,
+                variant(
+                    "silu",
+                    "SiLU",
+                    {"model.ffn": "silu", "model.d_ff": 4 * config.model.d_model},
+                ),
+            ),
+        ),
+    ]
+
+
+def _learning_rates(scale: Scale, baseline: Experiment) -> list[Experiment]:
+    return [
+        _labelled(baseline, f"learning rate {rate:g}")
+        if rate == scale.baseline_rate
+        else Experiment(f"lr-{rate:g}".replace("+", ""), f"learning rate {rate:g}", {_RATE: rate})
+        for rate in scale.learning_rates
+    ]
+
+
+def _batch_sizes(scale: Scale, baseline: Experiment, config: TrainConfig) -> list[Experiment]:
+    """Return the runs of one budget of tokens, with as many evaluations and rows each."""
+    tokens = config.max_steps * config.batch_size
+    experiments = []
+    for size in scale.batch_sizes:
+        if size == config.batch_size:
+            experiments.append(_labelled(baseline, f"batch size {size}"))
+            continue
+        factor = config.batch_size / size
+        # The square root of the batch size: Malladi et al. 2022, for Adam.
+        rate = float(f"{scale.baseline_rate * math.sqrt(1 / factor):g}")
+        intervals = ("eval_every", "checkpoint_every", "log_every", "eval_batches")
+        values = {
+            "batch_size": size,
+            "max_steps": max(1, tokens // size),
+            _RATE: rate,
+            **{key: max(1, round(getattr(config, key) * factor)) for key in intervals},
+        }
+        experiments.append(Experiment(f"batch-{size}", f"batch size {size}", values))
+    return experiments
+
+
+def _labelled(baseline: Experiment, label: str) -> Experiment:
+    return dataclasses.replace(baseline, label=f"{label} (baseline)")

@@ -1,0 +1,93 @@
+"""The report of the experiments: report.md, and a picture for each group of runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._files import atomic_writer
+from cs336_basics.experiments.plan import Experiment, Group
+from cs336_basics.runs.plots import Rows, plot_group
+from cs336_basics.runs.run_dir import RunDirectory
+
+
+def diverged_file(directory: Path) -> Path:
+    """Return the file that says why a run diverged; it exists for such runs only."""
+    return directory / "diverged.json"
+
+
+def as_options(values: Mapping[str, Any]) -> list[str]:
+    """Return the values of a configuration as options of `python -m cs336_basics.train`."""
+    words = []
+    for key, value in values.items():
+        words += [f"--{key.replace('_', '-')}", str(value)]
+    return words
+
+
+def write_report(
+    out: Path, groups: Sequence[Group], command: Sequence[str], newest: Experiment
+) -> None:
+    """Write report.md about the runs so far, and the PNG of each group with the newest run.
+
+    Args:
+        out: output directory, with the runs in `runs/`.
+        groups: the experiments.
+        command: the options of the baseline.
+        newest: the run that was trained last.
+    """
+    lines = [
+        "# Experiments",
+        "",
+        "Loss is the mean cross-entropy per token of the validation data, in nats, at the end of "
+        "the run; unstable is a run whose training loss rose above its first value, diverged one "
+        "that ended in infinities. Seconds are wall-clock time. Every run is the baseline but for "
+        "the options in its row; the baseline is `python -m cs336_basics.train` with",
+        "",
+        "```",
+        f"--config {' '.join(map(shlex.quote, command))}",
+        "```",
+    ]
+    for group in groups:
+        directories = {run.label: out / "runs" / run.name for run in group.experiments}
+        curves = {label: RunDirectory(path).read_metrics() for label, path in directories.items()}
+        lines += ["", f"## {group.title}", "", group.question, ""]
+        lines += ["| run | options | loss | perplexity | bits per byte | seconds |"]
+        lines += ["|---|---|---|---|---|---|"]
+        for experiment in group.experiments:
+            row = _summary(directories[experiment.label], curves[experiment.label])
+            options = f"`{' '.join(as_options(experiment.values))}`"
+            lines.append(f"| {experiment.label} | {options} | {row} |")
+        lines += ["", f"![{group.title}]({group.name}.png)"]
+        if newest.name in [experiment.name for experiment in group.experiments]:
+            ended = {
+                f"{label} (diverged)" if _diverged(directories[label]) else label: rows
+                for label, rows in curves.items()
+            }
+            plot_group(out / f"{group.name}.png", group.title, ended)
+    with atomic_writer(out / "report.md", "w") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def _diverged(directory: Path) -> bool:
+    return diverged_file(directory).exists()
+
+
+def _summary(directory: Path, rows: Rows) -> str:
+    """Return the cells of a run in the table: loss, perplexity, bits per byte, seconds."""
+    evaluated = [row for row in rows if "val_loss" in row]
+    if _diverged(directory):
+        at = f" after step {rows[-1]['step']}" if rows else ""
+        return f"diverged{at} | - | - | - "
+    if not evaluated:
+        return "- | - | - | - "
+    last = evaluated[-1]
+    bits = last.get("val_bits_per_byte")
+    bits_text = "-" if bits is None else f"{bits:.4f}"
+    loss = f"{last['val_loss']:.4f}"
+    training = [row["train_loss"] for row in rows if "train_loss" in row]
+    if max(training) > training[0]:
+        loss += f" (unstable: rose to {max(training):.2f})"
+    seconds = f"{last['seconds']:.0f}" if "seconds" in last else "-"
+    return f"{loss} | {last['val_perplexity']:.2f} | {bits_text} | {seconds}"

@@ -1,0 +1,154 @@
+"""Run the experiments: each is a training run of its own, and all share their token files.
+
+Interrupted at any moment, the same call goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._files import write_json
+from cs336_basics.experiments.plan import Scale, Values, plan
+from cs336_basics.experiments.report import as_options, diverged_file, write_report
+from cs336_basics.runs.prepare import prepare_data
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import find_config, load_config
+from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
+from cs336_basics.training.trainer import NonFiniteLossError
+
+_OF_THE_MACHINE = ("device", "num_workers")
+"""Values that may change when the experiments are continued: results do not depend on them."""
+
+
+def run_experiments(
+    scale: Scale,
+    out: Path,
+    values: Values | None = None,
+    report: Callable[[str], None] = print,
+) -> None:
+    """Run the experiments of a scale that are missing; write the report after each of them.
+
+    Args:
+        scale: one of SCALES.
+        out: output directory: report.md, pictures, and the runs in `runs/`.
+        values: further values of the configuration by dotted name, such as `data.train_path`.
+        report: is given lines to show.
+
+    Raises:
+        ValueError, OSError: the values or the data cannot be used, or `out` was begun with others.
+        TrainingInterrupted: after Ctrl-C or SIGTERM; the run was saved.
+    """
+    common = {**scale.values, **(values or {})}
+    for key in ("data.train_path", "data.valid_path"):
+        if str(common.get(key)).endswith(".npy"):
+            raise ValueError(
+                f"{key} is the token file {common[key]}: the experiments train a tokenizer of "
+                "their own, so name the text that it was made from"
+            )
+    config = load_config(find_config(scale.config), common)
+    check_start(config)
+    kept = {key: value for key, value in common.items() if key not in _OF_THE_MACHINE}
+    _check_same_request(out, [scale.config, *as_options(kept)])
+    common |= prepare_shared_data(config, out / "data", report)
+
+    groups = plan(scale, config)
+    experiments = {run.name: run for group in groups for run in group.experiments}
+    command = [scale.config, *as_options(common)]
+    for number, experiment in enumerate(experiments.values(), start=1):
+        report(f"{number}/{len(experiments)} {experiment.label}")
+        changes = {**common, **experiment.values, "name": experiment.name}
+        run_one(out / "runs" / experiment.name, load_config(find_config(scale.config), changes))
+        write_report(out, groups, command, experiment)
+    report(f"report: {out / 'report.md'}")
+
+
+def _check_same_request(out: Path, request: list[str]) -> None:
+    """Refuse to mix the runs of two different requests in one directory.
+
+    Raises:
+        ValueError: the directory was begun with other values.
+    """
+    record = out / "command.json"
+    if record.exists():
+        if json.loads(record.read_text(encoding="utf-8")) != request:
+            raise ValueError(f"{out} was begun with other options: name another directory")
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(record, request)
+
+
+def prepare_shared_data(
+    config: TrainConfig, directory: Path, report: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """Make the tokenizer and token files that all runs share.
+
+    Returns:
+        The values of the configuration that name them, by dotted name.
+
+    Raises:
+        ValueError, OSError: the text cannot be used.
+    """
+    run = RunDirectory(directory)
+    run.path.mkdir(parents=True, exist_ok=True)
+    run.remove_temporary_files()
+    data = prepare_data(config, run, report=report)
+
+    def token_file(split: str, given: str | None) -> str:
+        is_one = given is not None and given.endswith(".npy")
+        return str(given) if is_one else str(run.data / f"{split}.npy")
+
+    return {
+        "data.tokenizer": str(run.tokenizer),
+        "data.train_path": token_file("train", config.data.train_path),
+        "data.valid_path": token_file("valid", config.data.valid_path),
+        "model.vocab_size": data.tokenizer.vocab_size,
+    }
+
+
+def run_one(directory: Path, config: TrainConfig) -> None:
+    """Train a run, or go on with it; what it reports goes to NAME.txt beside its directory.
+
+    A run that diverges has ended: it leaves diverged.json in its directory.
+
+    Raises:
+        ValueError: the run cannot start or go on; names its directory.
+        TrainingInterrupted: after Ctrl-C or SIGTERM; the run was saved.
+    """
+    run = RunDirectory(directory)
+    if diverged_file(directory).exists() or is_finished(run):
+        return
+    resume = None
+    if run.config.is_file():
+        machine = {key: getattr(config, key) for key in _OF_THE_MACHINE}
+        config = load_config(run.config, machine)
+        resume = Resumption()
+    else:
+        run.remove_temporary_files()  # of a process that was killed before it began
+        run = create_run(config, directory)
+    run.lock()
+    try:
+        with (
+            open(directory.parent / f"{directory.name}.txt", "a", encoding="utf-8") as log,
+            open_trainer(
+                config, run, resume=resume, report=lambda line: print(line, file=log, flush=True)
+            ) as trainer,
+        ):
+            trainer.fit()
+    except NonFiniteLossError as error:
+        write_json(diverged_file(directory), {"message": str(error)})
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise type(error)(f"{directory}: {error}") from error
+    finally:
+        run.unlock()
+
+
+def is_finished(run: RunDirectory) -> bool:
+    """Return whether the last step of a run was taken and evaluated."""
+    if not run.config.is_file():
+        return False
+    last = load_config(run.config).max_steps
+    return any("val_loss" in row and row["step"] == last for row in run.read_metrics())

@@ -1,0 +1,53 @@
+"""The model and tokenizer of a run, for generating text or going on with them elsewhere."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from cs336_basics.model import TransformerLM
+from cs336_basics.runs.checkpoint import load_checkpoint
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.training.config_files import load_config
+from cs336_basics.training.devices import choose_device
+
+
+class LoadedRun(NamedTuple):
+    """What a run has trained."""
+
+    model: TransformerLM
+    tokenizer: Tokenizer
+
+
+def load_run(
+    path: str | os.PathLike[str],
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+) -> LoadedRun:
+    """Load the model and the tokenizer of a run.
+
+    Args:
+        path: the run directory.
+        checkpoint: the checkpoint with the weights; None: the newest of the run.
+        device: where the model goes: cpu, cuda, cuda:N, mps or auto.
+
+    Raises:
+        FileNotFoundError: it is not a run directory, or there is no checkpoint.
+        ValueError: the checkpoint is damaged, or its weights do not fit the run's model; or this
+            machine has no such device.
+    """
+    run = RunDirectory(path)
+    if not run.config.is_file():
+        raise FileNotFoundError(f"{run.path} is not a run directory (no {run.config.name})")
+    source = checkpoint or run.newest_checkpoint()
+    if source is None:
+        raise FileNotFoundError(f"{run.checkpoints} has no checkpoint yet")
+    tokenizer = Tokenizer.from_directory(run.tokenizer)
+    model = TransformerLM(load_config(run.config).model)
+    try:
+        load_checkpoint(source, model, None)
+    except RuntimeError as error:
+        raise ValueError(f"{source} does not fit the run {run.path}: {error}") from error
+    return LoadedRun(model.to(choose_device(device)), tokenizer)

@@ -1,0 +1,93 @@
+"""What a run takes, measured: a few steps in a process of their own.
+
+Only that shows what the memory allocator and the libraries add to the tensors, on a CPU up to a
+third, and how fast the machine is. `memory.py` computes the tensors alone.
+
+`python -m cs336_basics.training.measure CONFIG.yaml` is that process: it prints JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml, load_config
+from cs336_basics.training.memory import peak_memory_of_process
+from cs336_basics.training.trainer import Trainer
+
+NUM_STEPS = 4
+"""Steps that are taken. The first one compiles and fills the caches."""
+
+
+class Measurement(NamedTuple):
+    """What a few steps of a run took."""
+
+    peak: int
+    """Bytes: on a GPU of its memory, else of the process; 0 where the system does not tell."""
+    tokens_per_second: float
+
+
+def measure_steps(config: TrainConfig) -> Measurement:
+    """Take a few steps of a run in a new process.
+
+    Raises:
+        RuntimeError: the process failed, for example because memory ran out.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "config.yaml"
+        file.write_text(config_to_yaml(config), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "cs336_basics.training.measure", str(file)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},  # as the command `train` sets it
+        )
+    if done.returncode != 0:
+        last = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        raise RuntimeError(f"the steps to measure failed: {last}")
+    return Measurement(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def take_steps(config: TrainConfig) -> Measurement:
+    """Train for a few steps on random tokens in this process.
+
+    The evaluations and checkpoints are included: they need memory of their own, and fragment the
+    allocator's.
+    """
+    config = dataclasses.replace(
+        config,
+        max_steps=NUM_STEPS,
+        eval_every=NUM_STEPS // 2,
+        eval_batches=1,
+        checkpoint_every=NUM_STEPS // 2,
+        log_every=1,
+        log_to="",
+    )
+    num_tokens = (config.batch_size + 1) * (config.model.context_length + 1)
+    tokens = np.random.default_rng(0).integers(config.model.vocab_size, size=num_tokens)
+    with tempfile.TemporaryDirectory() as directory:
+        run = RunDirectory(directory)
+        trainer = Trainer(config, tokens, tokens, run, report=lambda line: None)
+        trainer.fit()
+        rows = [row for row in run.read_metrics() if "tokens_per_second" in row]
+    if trainer.device.type == "cuda":
+        peak = torch.cuda.max_memory_allocated(trainer.device)
+    else:
+        peak = peak_memory_of_process() or 0
+    return Measurement(peak, max(row["tokens_per_second"] for row in rows[1:]))
+
+
+if __name__ == "__main__":
+    print(json.dumps(take_steps(load_config(Path(sys.argv[1])))._asdict()))

@@ -1,0 +1,45 @@
+"""A training run that takes a second, for the tests of the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+TINY = """
+name: tiny
+max_steps: 12
+batch_size: 4
+device: cpu
+num_workers: 1
+log_every: 2
+eval_every: 6
+eval_batches: 2
+checkpoint_every: 4
+keep_checkpoints: 3
+sample_tokens: 10
+data: {sample_bytes: 60000, trainer: heap}
+model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_heads: 2, d_ff: 32}
+"""
+COMMAND = [sys.executable, "-m", "cs336_basics.train"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def environment():
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def assert_equal_runs(left, right):
+    """All files have the same bytes, but those that say when and how fast."""
+    contents = []
+    for path in (Path(left), Path(right)):
+        files = [file for file in path.rglob("*") if file.is_file()]
+        contents.append({str(file.relative_to(path)): file for file in files})
+    # What is in data/*.json is the path of the run, and when its stages were made.
+    free = {"timings.jsonl", ".lock", "loss.png"}
+    free |= {f"data/{name}.json" for name in ("stages", "train", "valid")}
+    names = [set(files) - free for files in contents]
+    assert names[0] == names[1]
+    for name in sorted(names[0]):
+        assert contents[0][name].read_bytes() == contents[1][name].read_bytes(), name

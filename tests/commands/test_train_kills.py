@@ -1,0 +1,132 @@
+"""Runs that are killed at random moments, or stopped by signals, and resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.runs.run_dir import RunDirectory
+from tests.commands.small_run import COMMAND, TINY, assert_equal_runs, environment
+
+
+def start(run, *words):
+    return subprocess.Popen(
+        [*COMMAND, *words, "--run-dir", str(run)]
+        if "--resume" not in words
+        else [*COMMAND, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+
+
+def wait_for_rows(process, run, count):
+    """Wait until the run has written `count` rows, or has begun if that is 0, or has ended."""
+    deadline = time.monotonic() + 120
+    config, metrics = Path(run) / "config.yaml", Path(run) / "metrics.jsonl"
+    while process.poll() is None and time.monotonic() < deadline:
+        if config.exists() and count == 0:
+            return
+        if metrics.exists() and metrics.read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.002)
+
+
+def wait_for_a_save(process, run):
+    """Wait until the run is in the middle of writing a checkpoint, or has ended."""
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if list(Path(run, "checkpoints").glob(".step_*.tmp")):
+            return True
+        time.sleep(0.0005)
+    return False
+
+
+def kill(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+KILL_STEPS = 120
+KILL_CONFIG = TINY.replace("max_steps: 12", f"max_steps: {KILL_STEPS}").replace(
+    "eval_every: 6", "eval_every: 30"
+)
+
+
+@pytest.fixture(scope="module")
+def never_stopped(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole")
+    (path / "config.yaml").write_text(KILL_CONFIG)
+    finish(start(path / "run", "--config", str(path / "config.yaml")))
+    return path / "run"
+
+
+def finish(process):
+    _, error = process.communicate(timeout=240)
+    assert process.returncode == 0, error
+
+
+def run_with_kills(path, seed, kills):
+    """Start a run, kill it at random moments, resume it each time, and let it end at last.
+
+    The first kill falls into the preparation of the data, the others into the training, every
+    second of them into the writing of a checkpoint.
+    """
+    moments = random.Random(seed)
+    (path / "config.yaml").write_text(KILL_CONFIG)
+    run = path / "run"
+    # So many rows a run writes: the first step, steps that are logged, evaluations.
+    rows = 1 + KILL_STEPS // 2 + KILL_STEPS // 30
+    words = ["--config", str(path / "config.yaml")]
+    for number, at in enumerate([0, *sorted(moments.randrange(1, rows) for _ in range(kills - 1))]):
+        process = start(run, *words)
+        wait_for_rows(process, run, at)
+        if number % 2 == 1 and wait_for_a_save(process, run):
+            time.sleep(moments.random() * 0.01)  # a save takes about that long
+        else:
+            time.sleep(moments.random() * (0.5 if at == 0 else 0.02))
+        kill(process)
+        words = ["--resume", str(run)]
+    finish(start(run, *words))
+    return run
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_run_killed_at_random_moments_equals_one_that_was_not(tmp_path, never_stopped, seed):
+    run = run_with_kills(tmp_path, seed, kills=3)
+    assert_equal_runs(run, never_stopped)
+    assert not list(run.rglob(".*.tmp"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 125))
+def test_kill_campaign(tmp_path, never_stopped, seed):
+    assert_equal_runs(run_with_kills(tmp_path, seed, kills=4), never_stopped)
+
+
+def test_signals_save_say_how_to_go_on_and_give_their_status(tmp_path, never_stopped):
+    (tmp_path / "config.yaml").write_text(KILL_CONFIG)
+    run = tmp_path / "run"
+    words = ["--config", str(tmp_path / "config.yaml")]
+    for number, status, rows in ((signal.SIGINT, 130, 10), (signal.SIGTERM, 143, 30)):
+        process = start(run, *words)
+        wait_for_rows(process, run, rows)
+        process.send_signal(number)
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == status, error
+        assert f"--resume {run}" in error
+        assert "Traceback" not in error
+        assert f"after step {RunDirectory(run).steps_saved()[-1]}" in error
+        words = ["--resume", str(run)]
+    finish(start(run, *words))
+    assert_equal_runs(run, never_stopped)

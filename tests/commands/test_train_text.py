@@ -1,0 +1,142 @@
+"""`python -m cs336_basics.train` on the user's own text, tokenizer and token files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cs336_basics.bpe import TRAINERS
+from cs336_basics.commands.train import main
+from cs336_basics.datasets import write_sample
+from cs336_basics.tokenizer import Tokenizer, encode_file
+
+
+class TestOwnText:
+    @pytest.fixture
+    def text(self, tiny):
+        write_sample("my.txt", 60_000, seed=5)
+        return "my.txt"
+
+    def test_the_last_documents_are_held_out(self, tiny, text):
+        words = ["--data.train-path", text, "--data.valid-fraction", "0.1", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 0
+        train, valid = (Path(f"run/data/{split}.txt").read_bytes() for split in ("train", "valid"))
+        whole = Path(text).read_bytes()
+        assert train + valid == whole
+        assert train.endswith(b"<|endoftext|>")
+        assert 0.05 < len(valid) / len(whole) < 0.1
+
+    def test_a_single_document_is_cut_between_words(self, tiny):
+        Path("one.txt").write_text("the quick brown fox jumps over the lazy dog " * 400)
+        words = ["--data.train-path", "one.txt", "--run-dir", "run", "--model.vocab-size", "260"]
+        assert main(["--config", tiny, *words]) == 0
+        train = Path("run/data/train.txt").read_text()
+        assert train.split(" ")[-1] in {
+            "the",
+            "quick",
+            "brown",
+            "fox",
+            "jumps",
+            "over",
+            "lazy",
+            "dog",
+        }
+
+    def test_text_without_a_place_to_cut_is_refused(self, tiny, capsys):
+        Path("one.txt").write_text("a" * 5000)
+        assert main(["--config", tiny, "--data.train-path", "one.txt", "--run-dir", "run"]) == 2
+        assert "data.valid_path" in capsys.readouterr().err
+
+    def test_with_a_validation_text_and_a_finished_tokenizer(self, tiny, text):
+        write_sample("valid.txt", 5_000, seed=6)
+        vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, ["<|endoftext|>"])
+        tokenizer = Tokenizer(vocab, merges, ["<|endoftext|>"])
+        tokenizer.save("tok")
+        words = ["--data.train-path", text, "--data.valid-path", "valid.txt"]
+        words += ["--data.tokenizer", "tok", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 0
+        assert Tokenizer.from_directory("run/tokenizer").hash() == tokenizer.hash()
+        metadata = json.loads(Path("run/data/valid.json").read_text())
+        assert metadata["num_bytes"] == Path("valid.txt").stat().st_size
+
+    @pytest.fixture
+    def token_files(self, tiny, text):
+        vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, ["<|endoftext|>"])
+        tokenizer = Tokenizer(vocab, merges, ["<|endoftext|>"])
+        tokenizer.save("tok")
+        encode_file(tokenizer, text, "tokens.npy", num_workers=1)
+        return ["--data.train-path", "tokens.npy", "--data.valid-path", "tokens.npy"]
+
+    def test_token_files_are_used_as_they_are(self, tiny, token_files):
+        words = [*token_files, "--data.tokenizer", "tok", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 0
+        assert not list(Path("run/data").glob("*.npy"))
+
+    def test_token_files_of_another_tokenizer_are_refused(self, tiny, token_files, capsys):
+        vocab, merges = TRAINERS["heap"](num_workers=1).train("my.txt", 280, ["<|endoftext|>"])
+        Tokenizer(vocab, merges, ["<|endoftext|>"]).save("other")
+        words = [*token_files, "--data.tokenizer", "other", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 2
+        assert "tokens.npy" in capsys.readouterr().err
+        assert not Path("run/checkpoints").exists()
+
+    def test_token_files_without_their_tokenizer_are_refused(self, tiny, token_files, capsys):
+        assert main(["--config", tiny, *token_files, "--run-dir", "run"]) == 2
+        assert "data.tokenizer" in capsys.readouterr().err
+
+    def test_the_vocabulary_of_the_model_follows_the_tokenizer(self, tiny, token_files):
+        words = [*token_files, "--data.tokenizer", "tok", "--model.vocab-size", "5000"]
+        assert main(["--config", tiny, *words, "--run-dir", "run"]) == 0
+        assert yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"] == 290
+
+    def test_a_text_with_few_merges_makes_a_small_vocabulary(self, tiny, capsys):
+        Path("few.txt").write_text("low lower lowest " * 300)
+        words = ["--data.train-path", "few.txt", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 0
+        assert "cs336 train: warning: no pair" in capsys.readouterr().err
+        shutil.rmtree("run/tokenizer")
+        assert main(["--resume", "run"]) == 0  # and is made again with the same size
+        vocab_size = yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"]
+        assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
+
+    def test_a_run_stopped_before_its_vocabulary_was_known_resumes_with_the_right_size(
+        self, tiny, monkeypatch
+    ):
+        Path("few.txt").write_text("low lower lowest " * 300)
+
+        def stop(*_, **__):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as early:
+            early.setattr("cs336_basics.training.start.prepare_data", stop)
+            words = ["--data.train-path", "few.txt", "--run-dir", "run"]
+            assert main(["--config", tiny, *words]) == 130
+        assert main(["--resume", "run"]) == 0
+        vocab_size = yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"]
+        assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
+
+    def test_a_tokenizer_with_a_gap_in_its_ids_is_refused(self, tiny, text, capsys):
+        vocab = {byte: bytes([byte]) for byte in range(256)}
+        Tokenizer({**vocab, 257: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save("gap")
+        words = ["--data.train-path", text, "--data.tokenizer", "gap", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 2
+        assert "id 256" in capsys.readouterr().err
+
+    def test_a_tokenizer_without_the_end_of_text_token_is_refused(self, tiny, text, capsys):
+        vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, [])
+        Tokenizer(vocab, merges).save("plain")
+        words = ["--data.train-path", text, "--data.tokenizer", "plain", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 2
+        assert "<|endoftext|>" in capsys.readouterr().err
+
+    def test_text_that_changed_since_is_refused_on_resume(self, tiny, text, capsys):
+        words = ["--data.train-path", text, "--max-steps", "2", "--run-dir", "run"]
+        assert main(["--config", tiny, *words]) == 0
+        with open(text, "a") as file:
+            file.write("One more story.")
+        assert main(["--resume", "run", "--max-steps", "4"]) == 2
+        assert "start a new run" in capsys.readouterr().err

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from cs336_basics import ModelConfig, TransformerLM
-from cs336_basics.generation import generate, generate_batch
+from cs336_basics.generation import Sampling, generate, generate_batch
 
 NEW_TOKENS = 256
 BATCH_SIZE = 8
+GREEDY = Sampling(temperature=0)
 PROMPTS = [[token + 1 for token in range(length)] for length in range(1, BATCH_SIZE + 1)]
 
 
@@ -24,11 +25,11 @@ def model():
 
 
 def one_text(use_cache):
-    return [list(generate(model(), PROMPTS[0], NEW_TOKENS, temperature=0, use_cache=use_cache))]
+    return [list(generate(model(), PROMPTS[0], NEW_TOKENS, GREEDY, use_cache=use_cache))]
 
 
 def batch_of_texts():
-    return generate_batch(model(), PROMPTS, NEW_TOKENS, temperature=0)
+    return generate_batch(model(), PROMPTS, NEW_TOKENS, GREEDY)
 
 
 WAYS = {

@@ -1,4 +1,4 @@
-"""Progress bars that cost nothing where nobody asked for one."""
+"""Progress bars that cost nothing unless they are shown."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tqdm import tqdm
 
 
 class HiddenBar:
-    """What the library needs of a bar, for one that is never shown.
+    """A progress bar that is never shown.
 
-    (A `tqdm` that is disabled still makes its lock, for which it imports `multiprocessing`: 5 to 8
-    milliseconds of a first call.)
+    (A disabled `tqdm` still makes its lock, for which it imports `multiprocessing`: 5 to 8 ms of
+    the first call.)
     """
 
     disable = True
@@ -28,10 +28,10 @@ class HiddenBar:
 
 
 def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
-    """Return a bar of `tqdm` with these options, on a terminal only; a hidden one unless `show`."""
+    """Return a `tqdm` bar with these options, shown on a terminal only; hidden unless `show`."""
     return tqdm(**options, disable=None) if show else HiddenBar()
 
 
 def byte_bar(show: bool, total: int, desc: str) -> tqdm[Any] | HiddenBar:
-    """Return a bar that counts bytes."""
+    """Return a progress bar in bytes; see `progress_bar`."""
     return progress_bar(show, total=total, desc=desc, unit="B", unit_scale=True)

@@ -1,4 +1,4 @@
-"""Counted words to merges: one trainer interface, several versions behind it.
+"""Counted words to merges: one interface, several versions of the trainer.
 
 `TRAINERS` holds the versions in reading order. All learn the same merges; each is faster than the
 one before.
@@ -23,11 +23,11 @@ else:
     try:
         from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer
     except ImportError:
-        MemoryviewTrainer = unbuilt_trainer("memoryview", "MemoryviewTrainer")
+        MemoryviewTrainer = unbuilt_trainer("memoryview")
     try:
         from cs336_basics.bpe.v5_native import NativeTrainer
     except ImportError:
-        NativeTrainer = unbuilt_trainer("native", "NativeTrainer")
+        NativeTrainer = unbuilt_trainer("native")
 
 __all__ = [
     "DEFAULT_TRAINER",
@@ -57,17 +57,17 @@ TRAINERS: dict[str, type[BPE_Trainer]] = {
 DEFAULT_TRAINER = next(
     name for name in ("native", "memoryview", "heap") if is_built(TRAINERS[name])
 )
-"""The fastest one that is built; `"heap"` needs no building."""
+"""The fastest version that is built; `"heap"` is pure Python."""
 
 
 def get_trainer(name: str) -> type[BPE_Trainer]:
     """Return the trainer class of a name in TRAINERS.
 
     Raises:
-        ValueError: there is no trainer of this name.
+        ValueError: no trainer has this name.
     """
     if name not in TRAINERS:
-        raise ValueError(f"there is no trainer {name!r}: choose one of {', '.join(TRAINERS)}")
+        raise ValueError(f"trainer is {name!r}: it must be one of {', '.join(TRAINERS)}")
     return TRAINERS[name]
 
 

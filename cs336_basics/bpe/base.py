@@ -1,20 +1,21 @@
-"""BPE_Trainer: what every version of the trainer shares. A version adds one idea, `_learn_merges`.
+"""BPE_Trainer: everything that the versions of the trainer share, as a template.
 
 Byte-pair encoding (Sennrich et al. 2016; over bytes: Radford et al. 2019): begin with words as
-sequences of single bytes; again and again find the most frequent pair of neighbours and merge it
-everywhere into a new token. The tie rule of CS336: of equally frequent pairs the greatest one
+sequences of single bytes; again and again find the most frequent pair of adjacent tokens, and merge
+it everywhere into a new token. The tie rule of CS336: of equally frequent pairs the greatest one
 wins, compared as `(bytes, bytes)`.
 
-Uniqueness: a merge is applied wherever its pair stands, so that equal bytes between the same two
-boundaries are always cut into the same tokens. Two pairs can therefore never make the same bytes,
-whichever pairs are chosen: not with `min_frequency`, `max_token_length` or another tie rule either.
+The merged tokens are unique: a merge is applied wherever its pair occurs, so equal bytes between
+the same two boundaries are always split into the same tokens. Two pairs can therefore never make
+the same bytes, whichever pairs are chosen, so also with `min_frequency`, `max_token_length` or
+another tie rule.
 """
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -41,25 +42,26 @@ PHASES = ("reading and counting", "counting pairs", "finding the maximum", "upda
 """The keys of `BPE_Trainer.timings`, in seconds of wall time."""
 
 
-class BPE_Trainer(ABC):
-    """Learns a byte-level BPE vocabulary from a text file.
+class BPE_Trainer:
+    """Learns a byte-level BPE vocabulary from text.
 
-    The base class reads, splits and counts, checks what it is given, and builds the vocabulary; a
-    subclass learns the merges. So there are two honest timings, of the merge loop alone and of the
-    whole, and both compare like with like.
+    This class reads, splits and counts the text, checks arguments, runs the merge loop with its
+    clocks, and builds the vocabulary. A version in Python fills three hooks: `_index`, `_find_best`
+    and `_apply`. A compiled version replaces the whole loop, `_learn_merges`. So there are two
+    timings, of the merge loop alone and of the whole, and both compare like with like.
 
     Args:
         pattern: split pattern, a name in PATTERNS or a regular expression.
-        num_workers: processes that count words, None = one for each core.
+        num_workers: threads or processes that count words; None: one for each core.
         progress: show progress bars on a terminal.
         min_frequency: pairs with a smaller count are not merged; training stops before the first.
-        max_token_length: in bytes; a pair is not merged where the token would be longer. None: no
+        max_token_length: in bytes; a pair is not merged if the token would be longer. None: no
             limit. (Hugging Face's limit of n gives tokens of at most max(2, n - 1) bytes.)
         tie_break: which of equally frequent pairs is merged first. `"lexicographic"`: the greatest
             `(bytes, bytes)`, the rule of CS336; `"huggingface"`: the one that `tokenizers` takes.
 
     Raises:
-        ValueError, TypeError: an option is none of these.
+        ValueError, TypeError: an option has none of these values.
 
     Attributes:
         timings: after training, phase -> seconds; the phases are PHASES.
@@ -67,6 +69,10 @@ class BPE_Trainer(ABC):
 
     name: ClassVar[str]
     """The key of the class in TRAINERS."""
+
+    # What the merge loop and its hooks share; see `_learn_merges`.
+    _ties: TieBreak
+    _pair_counts: dict[Pair, int]
 
     def __init__(
         self,
@@ -83,7 +89,9 @@ class BPE_Trainer(ABC):
         if max_token_length is not None:
             _check_limit("max_token_length", max_token_length, 1)
         if tie_break not in TIE_BREAKS:
-            raise ValueError(f"tie_break is {tie_break!r}: choose one of {', '.join(TIE_BREAKS)}")
+            raise ValueError(
+                f"tie_break is {tie_break!r}: it must be one of {', '.join(TIE_BREAKS)}"
+            )
         self.pattern = pattern
         self.num_workers = num_workers
         self.progress = progress
@@ -91,7 +99,7 @@ class BPE_Trainer(ABC):
         self.max_token_length = max_token_length
         self.tie_break = tie_break
         self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
-        self._bar: tqdm[Any] | HiddenBar | None = None
+        self._bar: tqdm[Any] | HiddenBar = HiddenBar()
 
     def train(
         self,
@@ -111,12 +119,12 @@ class BPE_Trainer(ABC):
         Returns:
             vocab: id -> bytes. Ids 0-255 are the bytes, then come the special tokens in the order
                 given, then the merged tokens in the order of the merges. No two are equal.
-            merges: the merged pairs, in order. When no pair is left before `vocab_size` is
-                reached, training stops early, with a warning.
+            merges: the merged pairs, in order. If no pair is left before `vocab_size` is reached,
+                training stops early, with a warning.
 
         Raises:
-            ValueError: `vocab_size` has no room for the bytes and special tokens; a special token
-                is empty, repeated, or a single byte; the file is empty or a directory.
+            ValueError: `vocab_size` is too small for the bytes and special tokens; a special token
+                is empty, repeated, or a single byte; what `count_words` raises.
             FileNotFoundError: there is no such file.
         """
         tokens = check_request(vocab_size, special_tokens)
@@ -142,7 +150,7 @@ class BPE_Trainer(ABC):
         *,
         errors: str = "replace",
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        """Train on texts in memory, such as the rows of a dataset; otherwise as `train`.
+        """Train on texts in memory, such as the rows of a dataset; see `train`.
 
         Args:
             texts: strings or UTF-8 bytes, each a document of its own; read one by one.
@@ -160,16 +168,15 @@ class BPE_Trainer(ABC):
     def train_from_counts(
         self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: Iterable[str] = ()
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        """Train on words that are counted already; otherwise as `train`.
+        """Train on words that are counted already; see `train`.
 
         Args:
             word_counts: pre-token (bytes) -> number of occurrences, at least zero.
 
         Raises:
-            ValueError: as `train`; counts made with another pattern or other special tokens than
-                those asked for (a WordCounts remembers them); a negative count; counts that
-                together do not fit 64 bits; a special token that was not cut out of the words, so
-                that the merges make it once more.
+            ValueError: as `train`; the counts were made with another pattern or other special
+                tokens (a WordCounts records them); a count is negative; the counts together exceed
+                64 bits; a special token was not cut out of the words, and the merges make it again.
             TypeError: a word that is not bytes, a count that is not an int.
         """
         tokens = check_request(vocab_size, special_tokens)
@@ -181,27 +188,75 @@ class BPE_Trainer(ABC):
         self.timings["total"] = time.perf_counter() - start
         return result
 
-    @abstractmethod
-    def _learn_merges(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
-        """Return up to `num_merges` merges, fewer only if no pair is left.
+    # --- the hooks of a version ------------------------------------------------------------------
+
+    def _index(self, words: list[bytes], counts: list[int]) -> None:
+        """Build what the merge loop needs; timed as "counting pairs".
 
         Args:
             words: distinct words of at least two bytes.
             counts: their numbers of occurrences, all positive; Σ count·length fits 63 bits.
-            num_merges: how many merges to learn.
+        """
+        raise NotImplementedError
 
-        A version adds its seconds to `self.timings` under the names in PHASES, calls
-        `self._advance(n)` after every n merges, and obeys the three options of the merge loop:
-        `min_frequency`, `max_token_length` (see `_pairs`) and `tie_break` (see `TieBreak`).
+    def _recount(self) -> None:
+        """Count the pairs again before the next search; timed as "counting pairs".
+
+        Only for a version whose `_apply` does not keep `self._pair_counts` up to date.
         """
 
+    def _find_best(self) -> Pair | None:
+        """Return the most frequent pair in `self._pair_counts`, None if it holds none.
+
+        Of equally frequent pairs, the one with the greatest `self._ties.key`. Timed as "finding the
+        maximum".
+        """
+        raise NotImplementedError
+
+    def _apply(self, pair: Pair) -> None:
+        """Merge a pair wherever it occurs; timed as "updating"."""
+        raise NotImplementedError
+
+    # --- the merge loop --------------------------------------------------------------------------
+
+    def _learn_merges(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
+        """Return up to `num_merges` merges, fewer only if no pair is left; see `_index`.
+
+        A compiled version replaces this loop. It then adds its seconds to `self.timings` under the
+        names in PHASES, calls `self._advance(n)` after every n merges, and obeys `min_frequency`,
+        `max_token_length` (see `_pairs`) and `tie_break` (see `TieBreak`).
+        """
+        # What the hooks build is large. It belongs to a copy, so that it is freed with the loop.
+        version = copy.copy(self)
+        version._ties = TieBreak(self.tie_break)
+        clock = _Clock(self.timings)
+        version._index(words, counts)
+        clock.lap("counting pairs")
+        merges: list[Pair] = []
+        while len(merges) < num_merges:
+            version._recount()
+            clock.lap("counting pairs")
+            best = version._find_best()
+            clock.lap("finding the maximum")
+            if best is None or version._pair_counts[best] < self.min_frequency:
+                break
+            version._ties.add(best)
+            version._apply(best)
+            merges.append(best)
+            self._advance(1)
+            clock.lap("updating")
+        return merges
+
     def _learn_merges_from(self, word_counts: Mapping[bytes, int], num_merges: int) -> list[Pair]:
-        """Check the counted words and learn merges; for versions that do not need lists of them."""
+        """Check the counted words and learn merges.
+
+        A version that can do without a list of words replaces this.
+        """
         words, counts = _check_counts(word_counts)
         return self._learn_merges(words, counts, num_merges)
 
     def _pairs(self, symbols: tuple[bytes, ...]) -> Iterable[Pair]:
-        """Return the pairs of neighbours that may be merged."""
+        """Return the adjacent pairs of a word that may be merged."""
         if self.max_token_length is None:
             return pairwise(symbols)
         limit = self.max_token_length
@@ -223,7 +278,7 @@ class BPE_Trainer(ABC):
         ) as bar:
             self._bar = bar
             merges = self._learn_merges_from(word_counts, num_merges)
-        self._bar = None
+        self._bar = HiddenBar()
         _check_unique(special_tokens, merges)
         if len(merges) < num_merges:
             warnings.warn(
@@ -236,11 +291,24 @@ class BPE_Trainer(ABC):
         return build_vocab(special_tokens, merges), merges
 
     def _advance(self, num_merges: int) -> None:
-        if self._bar is not None:
-            self._bar.update(num_merges)
+        """Show that more merges were learned."""
+        self._bar.update(num_merges)
 
     def _reset_timings(self) -> None:
         self.timings = dict.fromkeys(PHASES, 0.0)
+
+
+class _Clock:
+    """Adds the seconds between laps to the timings of a phase."""
+
+    def __init__(self, timings: dict[str, float]) -> None:
+        self._timings = timings
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        now = time.perf_counter()
+        self._timings[phase] += now - self._last
+        self._last = now
 
 
 class TieBreak:
@@ -260,22 +328,22 @@ class TieBreak:
             self._id = {bytes([byte]): id for byte, id in enumerate(huggingface_byte_ranks())}
 
     def key(self, pair: Pair) -> tuple[Any, Any]:
-        """Return what to compare."""
+        """Return the key by which pairs are compared."""
         if self._id is None:
             return pair
         return -self._id[pair[0]], -self._id[pair[1]]
 
     def add(self, pair: Pair) -> None:
-        """Take note of a merge."""
+        """Give the token of a merge its id."""
         if self._id is not None:
             self._id[pair[0] + pair[1]] = len(self._id)
 
 
 def huggingface_byte_ranks() -> list[int]:
-    """Return for each byte its place in the sorted byte alphabet of GPT-2 (Radford et al. 2019).
+    """Return for each byte its rank in the sorted byte alphabet of GPT-2 (Radford et al. 2019).
 
-    There, printable characters of Latin-1 stand for their own byte, and the other bytes, in order,
-    for the characters from U+0100 on.
+    There, a printable character of Latin-1 represents its own byte, and the characters from U+0100
+    on represent the other bytes, in order.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = sorted(set(range(NUM_BYTES)) - set(printable))
@@ -310,7 +378,7 @@ def merge_pair(symbols: tuple[bytes, ...], pair: Pair) -> tuple[bytes, ...]:
 
 
 def split_bytes(word: bytes) -> tuple[bytes, ...]:
-    """Return a word as a tuple of single bytes, the state in which training begins."""
+    """Return a word as a tuple of single bytes, as it is before the first merge."""
     return tuple(bytes([byte]) for byte in word)
 
 
@@ -324,16 +392,16 @@ def check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
     for token in tokens:
         if len(token.encode()) == 1:
             raise ValueError(
-                f"special token {token!r} is a single byte, which every vocabulary holds already: "
-                "two ids would stand for the same bytes; choose a longer one"
+                f"special token {token!r} is a single byte, which every vocabulary has already: "
+                "two ids would have the same bytes; choose a longer one"
             )
     if isinstance(vocab_size, bool) or not isinstance(vocab_size, (int, np.integer)):
         raise TypeError(f"vocab_size is {vocab_size!r}: it must be an int")
     smallest = NUM_BYTES + len(tokens)
     if vocab_size < smallest:
         raise ValueError(
-            f"vocab_size is {vocab_size}: it must be at least {smallest}, for {NUM_BYTES} bytes "
-            f"and {len(tokens)} special tokens"
+            f"vocab_size is {vocab_size}: it must be at least {smallest} ({NUM_BYTES} bytes and "
+            f"{len(tokens)} special token{'' if len(tokens) == 1 else 's'})"
         )
     return tokens
 
@@ -354,8 +422,8 @@ def _check_unique(special_tokens: list[str], merges: list[Pair]) -> None:
     for left, right in merges:
         if left + right in special:
             raise ValueError(
-                f"the words hold the special token {special[left + right]!r}, and merging made it "
-                "once more: two ids would stand for the same bytes; count the words with the same "
+                f"the words hold the special token {special[left + right]!r}, and the merges made "
+                "it again: two ids would have the same bytes; count the words with the same "
                 "special_tokens"
             )
 

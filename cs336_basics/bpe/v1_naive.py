@@ -3,46 +3,38 @@
 The definition of BPE, written down. Every other version must learn exactly these merges.
 
 Cost per merge: the length of all distinct words. Biggest downside: a merge changes a handful of
-words, and all of them are counted again.
+words, but all of them are counted again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from time import perf_counter
 
-from cs336_basics.bpe.base import BPE_Trainer, Pair, TieBreak, merge_pair, split_bytes
+from cs336_basics.bpe.base import BPE_Trainer, Pair, merge_pair, split_bytes
 
 
 class NaiveTrainer(BPE_Trainer):
-    """Counts, takes the maximum, merges, and begins again."""
+    """Counts, takes the maximum, merges, and begins again.
+
+    It is the one version with a `_recount`: the base class calls it before every search and times
+    it as "counting pairs".
+    """
 
     name = "naive"
 
-    def _learn_merges(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
-        splits = [split_bytes(word) for word in words]
-        ties = TieBreak(self.tie_break)
-        merges: list[Pair] = []
-        while len(merges) < num_merges:
-            start = perf_counter()
-            pair_counts: Counter[Pair] = Counter()
-            for symbols, count in zip(splits, counts, strict=True):
-                for pair in self._pairs(symbols):
-                    pair_counts[pair] += count
-            counted = perf_counter()
-            self.timings["counting pairs"] += counted - start
-            if not pair_counts:
-                break
+    def _index(self, words: list[bytes], counts: list[int]) -> None:
+        self._splits = [split_bytes(word) for word in words]
+        self._counts = counts
 
-            best = max(pair_counts, key=lambda pair: (pair_counts[pair], ties.key(pair)))
-            found = perf_counter()
-            self.timings["finding the maximum"] += found - counted
-            if pair_counts[best] < self.min_frequency:
-                break
+    def _recount(self) -> None:
+        self._pair_counts = Counter()
+        for symbols, count in zip(self._splits, self._counts, strict=True):
+            for pair in self._pairs(symbols):
+                self._pair_counts[pair] += count
 
-            splits = [merge_pair(symbols, best) for symbols in splits]
-            merges.append(best)
-            ties.add(best)
-            self._advance(1)
-            self.timings["updating"] += perf_counter() - found
-        return merges
+    def _find_best(self) -> Pair | None:
+        counts, ties = self._pair_counts, self._ties
+        return max(counts, key=lambda pair: (counts[pair], ties.key(pair)), default=None)
+
+    def _apply(self, pair: Pair) -> None:
+        self._splits = [merge_pair(symbols, pair) for symbols in self._splits]

@@ -14,7 +14,7 @@ import torch
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.commands._cli import complain, describe_error, run_command, say, show
 from cs336_basics.commands._parser import Parser, add_device, add_num_workers, integer
-from cs336_basics.generation import generate, stop_at, stream_text
+from cs336_basics.generation import Sampling, generate, stop_at, stream_text
 from cs336_basics.training.load_run import LoadedRun, load_run
 
 
@@ -124,11 +124,13 @@ def _continuation(
         run.model,
         run.tokenizer.encode(prompt) or [eos_id],
         options.max_new_tokens,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        min_p=options.min_p,
-        repetition_penalty=options.repetition_penalty,
+        Sampling(
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            repetition_penalty=options.repetition_penalty,
+        ),
         eos_id=eos_id,
         generator=generator,
         use_cache=not options.no_cache,

@@ -1,18 +1,14 @@
 """Text from a model: sampling, generation with a key-value cache, streaming of text."""
 
-from cs336_basics.generation.generate import (
+from cs336_basics.generation.generate import generate, generate_batch, next_window
+from cs336_basics.generation.sampling import (
     Sampling,
-    generate,
-    generate_batch,
     keep_likely,
     keep_nucleus,
     keep_top_k,
-    next_window,
     penalize_repetition,
-    sample_token,
-    stop_at,
-    stream_text,
 )
+from cs336_basics.generation.streaming import stop_at, stream_text
 
 __all__ = [
     "Sampling",
@@ -23,7 +19,6 @@ __all__ = [
     "keep_top_k",
     "next_window",
     "penalize_repetition",
-    "sample_token",
     "stop_at",
     "stream_text",
 ]

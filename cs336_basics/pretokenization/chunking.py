@@ -12,6 +12,7 @@ from typing import IO
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.storage import became_shorter
+from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 
 DEFAULT_CHUNK_SIZE = 4 << 20
 """Bytes in a chunk: few enough for an even load and little memory, enough to hide the cost of
@@ -132,8 +133,4 @@ def read_text(path: str | os.PathLike[str], start: int, end: int, errors: str = 
     try:
         return data.decode("utf-8", errors)
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{os.fspath(path)}: byte {data[error.start]:#04x} at offset "
-            f"{start + error.start:,} is not valid UTF-8; "
-            'pass errors="replace" to read such bytes as U+FFFD'
-        ) from None
+        raise invalid_utf8_error(path, data[error.start], start + error.start) from None

@@ -34,7 +34,7 @@ PathsLike = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]
 """A path, a glob, a URL, or several of them."""
 
 ERRORS = ("replace", "strict")
-"""What can be done about bytes that are not UTF-8."""
+"""The ways to treat bytes that are not UTF-8: read them as U+FFFD, or refuse them."""
 
 DEFAULT_CHUNK_SIZE = 32 << 20
 """Bytes of text or JSON lines in a chunk of a corpus."""
@@ -47,16 +47,16 @@ _JSON_LINES = (".jsonl", ".ndjson")
 
 @dataclass(frozen=True)
 class Chunk:
-    """A part of a corpus that can be counted by itself, by another process or machine too.
+    """A section of a file that can be counted by itself, also by another process or machine.
 
     Attributes:
         path: a file or a URL.
         kind: `"text"`, `"jsonl"` or `"parquet"`.
-        start, end: a nominal byte range. The chunk really begins at the first safe cut (for JSON
+        start, end: nominal byte offsets. The chunk actually begins at the first safe cut (for JSON
             lines: the first line) at or after `start`, and ends at the first one at or after
-            `end`, so that all chunks together cover the file once. For Parquet they are row
-            groups. `WHOLE_FILE` as the end: the whole file.
-        num_bytes: size of the chunk as it is stored, for progress.
+            `end`, so that all chunks together cover the file once. For Parquet, indices of row
+            groups. With `end` `WHOLE_FILE`, the chunk is the whole file.
+        num_bytes: stored size of the chunk, for progress.
         field: the field of JSON lines or the column of Parquet that has the text.
         errors: one of ERRORS.
     """
@@ -76,7 +76,7 @@ class MissingFieldError(ValueError):
     Attributes:
         path: the file.
         option: `"field"` (JSON lines) or `"column"` (Parquet): the argument of Corpus to set.
-        given: its present value, None if there is none.
+        given: the value of that argument, or None.
         columns: the columns that the file has; empty for JSON lines.
     """
 
@@ -91,7 +91,7 @@ class MissingFieldError(ValueError):
 
     @property
     def problem(self) -> str:
-        """What was found, without the advice: for a command that gives advice in its own terms."""
+        """The message without advice, for a command that names its own option instead."""
         if self.option == "field":
             return f"{self.path} holds JSON lines, and nothing says which field has the text"
         columns = f"{self.path} has the columns {', '.join(self.columns)}"
@@ -108,13 +108,13 @@ class MissingFieldError(ValueError):
 class Corpus:
     """The text of some files: which files, and where in them the text is.
 
-    Everything that can be known without reading the files is checked here: that they exist, that
-    they are files, and that a field or column is given where one is needed. A Corpus is immutable
-    and can be pickled; it holds names, no text.
+    Everything that can be checked without reading the text is checked here: that the paths exist
+    and are files, that one of them is not empty, and that a field or column is given where one is
+    needed. A Corpus is immutable and can be pickled; it holds names, not text.
 
     Args:
         paths: a file, a glob such as `"data/*.txt"`, a URL that fsspec opens, or several of them.
-            They keep their order; the files of a glob are sorted.
+            Their order is kept; the files of a glob are sorted.
         field: of JSON lines, the field that has the text.
         column: of Parquet, the column that has the text.
         errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, as `bytes.decode` does;
@@ -127,9 +127,9 @@ class Corpus:
         FileNotFoundError: a file does not exist, or no file matches a glob.
         ValueError: a path is a directory, a pipe or a device; all files are empty; `errors` is not
             one of ERRORS.
-        MissingFieldError: there are JSON lines but no `field`, or Parquet but no `column`. (It is a
-            ValueError. Whether Parquet files have the column is checked by `chunks`.)
-        TypeError: something is not a path.
+        MissingFieldError: a file holds JSON lines and there is no `field`, or Parquet and there is
+            no `column`. (It is a ValueError. `chunks` checks that Parquet files have the column.)
+        TypeError: a path is not a str or Path.
     """
 
     paths: PathsLike
@@ -165,29 +165,32 @@ class Corpus:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The present size of each file as it is stored, in bytes."""
+        """The stored size of each file in bytes, read anew."""
         return tuple(size_of(file) for file in self.files)
 
     @property
     def num_bytes(self) -> int:
-        """The present size of all files as they are stored, in bytes."""
+        """The stored size of all files in bytes, read anew."""
         return sum(self.sizes)
 
     def only(self, files: Iterable[str]) -> Corpus:
-        """Return the same corpus with some of its files, or with none."""
+        """Return this corpus with only some of its files, or none."""
         chosen = copy.copy(self)
         object.__setattr__(chosen, "files", tuple(files))
         object.__setattr__(chosen, "paths", chosen.files)
         return chosen
 
     def by_plainness(self) -> tuple[Corpus, Corpus]:
-        """Return the files of plain text, which native code reads by itself, and all others."""
+        """Return this corpus with the files of plain text only, and with all others only.
+
+        Compiled code reads plain text by itself; everything else goes through `readers.py`.
+        """
         plain = [file for file in self.files if is_plain_text(file)]
         others = [file for file in self.files if not is_plain_text(file)]
         return self.only(plain), self.only(others)
 
     def chunks(self, chunk_size: int = DEFAULT_CHUNK_SIZE) -> list[Chunk]:
-        """Divide the files into chunks, without reading their text.
+        """Return the chunks of all files, without reading their text.
 
         Args:
             chunk_size: bytes of text or JSON lines in a chunk. Compressed files are not divided,
@@ -273,7 +276,7 @@ def _names_of(paths: object) -> tuple[str, ...]:
 
 
 def _expand(name: str) -> list[str]:
-    """Return the files that a path or glob stands for, after checking that they are files."""
+    """Return the files of a path or glob, after checking that they are files."""
     if is_url(name):
         return [name]
     try:

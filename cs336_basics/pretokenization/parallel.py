@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def resolve_num_workers(num_workers: int | None) -> int:
-    """Return the number of workers to use; None means every core that this process may use.
+    """Return the number of workers to use; None: one for each core that this process may use.
 
     Raises:
         ValueError: `num_workers` is smaller than one.
@@ -36,19 +36,20 @@ def map_ordered(
 ) -> Iterator[Result]:
     """Yield `function(*args)` for each of `arguments`, in their order.
 
-    With one worker everything happens in this process. With more, worker processes are started
-    afresh (never forked from a process that may have threads) by loky, which unlike
-    `multiprocessing` needs no `if __name__ == "__main__"` in the caller's script. `arguments` is
-    read only a few items ahead of the results, so neither it nor they pile up.
+    With one worker, everything runs in this process. With more, loky starts new worker processes
+    (it never forks a process that may have threads); unlike `multiprocessing`, it works without
+    `if __name__ == "__main__"` in the caller's script. `arguments` is read only a few items ahead
+    of the results, so memory holds only a few of either.
 
     Args:
         function: a function defined at the top level of a module.
-        arguments: tuples of positional arguments; they and the results are pickled.
+        arguments: tuples of positional arguments. They and the results are pickled.
         num_workers: number of processes.
 
     Raises:
-        RuntimeError: a worker process died (killed, out of memory); at once, not after a time-out.
-        Exception: what `function` itself raises.
+        RuntimeError: a worker process died (killed, or out of memory). It is raised at once, not
+            after a time-out.
+        Exception: what `function` raises.
     """
     if num_workers == 1:
         for args in arguments:
@@ -71,9 +72,9 @@ def map_ordered(
         finished = True
     except TerminatedWorkerError as error:
         raise RuntimeError(
-            f"a worker process of {num_workers} died (killed, or out of memory): no result was "
-            f"kept. Try fewer workers (num_workers={max(1, num_workers // 2)}). {error}"
+            f"one of {num_workers} worker processes died (killed, or out of memory), and no result "
+            f"was kept: try fewer workers (num_workers={max(1, num_workers // 2)}). {error}"
         ) from error
     finally:
-        # After an error, or when the caller stops early, what still runs is not waited for.
+        # After an error, or if the caller stops early, running tasks are killed, not awaited.
         executor.shutdown(wait=True, kill_workers=not finished)

@@ -19,6 +19,7 @@ from cs336_basics.pretokenization.storage import (
     open_path,
     size_of,
 )
+from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 
 DEFAULT_BLOCK_SIZE = 1 << 20
 """Bytes of text in a block."""
@@ -198,9 +199,9 @@ def _lines(blocks: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
 def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str:
     try:
         # A byte order mark may come before the first line.
-        row = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", chunk.errors))
+        row = json.loads(line.decode("utf-8", chunk.errors).removeprefix("\ufeff"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{origin}: not valid UTF-8: {error}") from None
+        raise invalid_utf8_error(origin, line[error.start], error.start) from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{origin}: not JSON ({error}): {line[:60]!r}") from None
     if not isinstance(row, dict):

@@ -1,6 +1,6 @@
-"""The reference splitter: a split pattern, run by the `regex` module.
+"""The reference splitter: a split pattern applied by the `regex` module.
 
-It is slow, and right by definition. Every faster splitter is tested against this one.
+It is slow, and correct by definition. Every faster splitter is tested against it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from cs336_basics.pretokenization.patterns import compile_pattern, resolve_patte
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Yield the pre-tokens of a text that holds no special token, in order.
 
-    What the pattern does not match is left out, as with `finditer`; the named patterns match
-    every character, so that joining their pre-tokens gives the text again.
+    Characters that the pattern does not match are left out, as with `finditer`. The named patterns
+    match every character, so joining their pre-tokens gives the text again.
 
     Args:
         text: the text; cut special tokens out first with `split_special_tokens`.
@@ -27,7 +27,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         yield match.group()
 
 
-# For each version of Unicode, a letter that it added; the `regex` module does not tell its own.
+# For each version of Unicode, a letter that it added: the `regex` module does not give its version.
 _FIRST_LETTERS = {
     "18.0": 0x3D000,
     "17.0": 0x16EA0,
@@ -40,10 +40,10 @@ _FIRST_LETTERS = {
 
 
 def unicode_version() -> str:
-    """Return the version of Unicode by which the installed `regex` tells letters from the rest.
+    """Return the version of Unicode that the installed `regex` module uses.
 
-    A vocabulary records it: texts with characters that a later version made letters are split
-    otherwise by it.
+    A vocabulary records it: text with letters that a later version added is split differently by
+    that version.
     """
     letter = compile_pattern(r"\p{L}")
     for version, code in _FIRST_LETTERS.items():

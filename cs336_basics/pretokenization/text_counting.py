@@ -9,6 +9,7 @@ from typing import Protocol
 from cs336_basics.pretokenization.corpus import Chunk, check_errors
 from cs336_basics.pretokenization.readers import texts_of_chunk
 from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.pretokenization.word_counts import WordCounts
 
 
@@ -135,10 +136,7 @@ class _PythonCounter:
         try:
             decoded = text.decode("utf-8", self._errors)
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"byte {text[error.start]:#04x} at offset {error.start:,} is not valid UTF-8; "
-                'pass errors="replace" to read such bytes as U+FFFD'
-            ) from None
+            raise invalid_utf8_error(None, text[error.start], error.start) from None
         self._counts.update(self._splitter.split(decoded))
 
     def counts(self) -> Counter[bytes]:

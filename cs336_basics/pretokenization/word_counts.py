@@ -1,11 +1,11 @@
 """WordCounts: distinct words and how often each occurs, in three flat arrays.
 
-Word counts are all that BPE training needs to know of a text, and far smaller than it: keep them,
-and a larger vocabulary, another mixture of corpora or the sum over several machines needs no second
-look at the text.
+BPE training needs nothing of a text but its word counts, which are far smaller. Save them, and a
+larger vocabulary, another mixture of corpora or the sum over several machines needs no second pass
+over the text.
 
-The file that `WordCounts.save` writes is a NumPy `.npz` archive (a ZIP file of `.npy` arrays; no
-pickled objects), readable anywhere:
+The file that `WordCounts.save` writes is a NumPy `.npz` archive (a ZIP file of `.npy` arrays,
+without pickled objects):
 
 | array | type | content |
 |---|---|---|
@@ -39,20 +39,19 @@ _INT64_MAX = 2**63 - 1
 class WordCounts(Mapping[bytes, int]):
     """Distinct words and their counts: word (bytes) -> int, without an object for each word.
 
-    Reads like a Counter that cannot be changed: a word that is not there has the count 0. The first
-    look-up by word builds a real dict (about 150 bytes for each word); `len`, `total`, the arrays,
-    and adding do without.
+    It behaves like an immutable Counter: an absent word has the count 0. The first look-up by word
+    builds a dict (some 150 bytes per word); `len`, `total`, the arrays and addition do not need it.
 
     Args:
         data: (number of bytes,) uint8, the bytes of all words.
         offsets: (n + 1,) int64; word i is `data[offsets[i]:offsets[i + 1]]`.
         counts: (n,) int64, greater than zero.
-        pattern: name or expression of the pattern that made the words, None if unknown.
+        pattern: name or expression of the pattern that split the text, None if unknown.
         special_tokens: the special tokens that were cut out first, None if unknown. Counts that
             were made with different patterns or special tokens cannot be added.
 
     Raises:
-        ValueError: the arrays do not fit together, or a count is not positive.
+        ValueError: the arrays do not match, or a count is not positive.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class WordCounts(Mapping[bytes, int]):
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
     ) -> WordCounts:
-        """Return word counts that hold what a dict holds; words that occur zero times are left out.
+        """Return the word counts of a dict; words with the count 0 are left out.
 
         Raises:
             TypeError: a word is not bytes, or a count is not an int.
@@ -119,22 +118,23 @@ class WordCounts(Mapping[bytes, int]):
         return cls(data, offsets, np.array(numbers, np.int64), pattern, special_tokens)
 
     @classmethod
-    def combined(cls, parts: Iterable[WordCounts]) -> WordCounts:
+    def combined(cls, addends: Iterable[WordCounts]) -> WordCounts:
         """Return the sum of several word counts: of several corpora, or of several machines.
 
         Raises:
-            ValueError: the parts were made with different patterns or special tokens.
+            ValueError: they were made with different patterns or special tokens.
             OverflowError: a sum is greater than 2^63 - 1.
         """
-        parts = list(parts)
-        patterns = {_comparable(part.pattern) for part in parts if part.pattern is not None}
+        addends = list(addends)
+        named = [counts.pattern for counts in addends if counts.pattern is not None]
+        patterns = {_comparable(pattern) for pattern in named}
         if len(patterns) > 1:
             raise ValueError(
                 "word counts of different split patterns cannot be added: "
                 + " and ".join(sorted(repr(pattern) for pattern in patterns))
             )
-        pattern = next((part.pattern for part in parts if part.pattern is not None), None)
-        cut_out = {part.special_tokens for part in parts if part.special_tokens is not None}
+        pattern = named[0] if named else None
+        cut_out = {counts.special_tokens for counts in addends if counts.special_tokens is not None}
         if len(cut_out) > 1:
             raise ValueError(
                 "word counts made with different special tokens cannot be added: "
@@ -145,18 +145,18 @@ class WordCounts(Mapping[bytes, int]):
             from cs336_basics.pretokenization._counting import TextCounter
         except ImportError:
             total: Counter[bytes] = Counter()
-            for part in parts:
-                total.update(part)
+            for counts in addends:
+                total.update(counts)
             return cls.from_mapping(total, pattern, special_tokens)
         adder = TextCounter()
-        for part in parts:
-            adder.add_words(part.data, part.offsets, part.counts)
+        for counts in addends:
+            adder.add_words(counts.data, counts.offsets, counts.counts)
         return cls(*adder.result(), pattern, special_tokens)
 
     def scaled(self, weight: float) -> WordCounts:
-        """Return the counts times `weight`, to give a corpus more or less influence in a mixture.
+        """Return the counts times `weight`, to change the share of a corpus in a mixture.
 
-        Products are rounded to the nearest integer; words that come to zero are left out.
+        Products are rounded to the nearest integer; words whose product is 0 are left out.
 
         Raises:
             ValueError: the weight is negative or not finite.
@@ -181,7 +181,7 @@ class WordCounts(Mapping[bytes, int]):
         return WordCounts(data, offsets, counts[kept], self.pattern, self.special_tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file, in the format that the top of this module describes."""
+        """Write the counts to a file; the docstring of this module describes the format."""
         cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
         header = {
             "format": FORMAT,
@@ -204,7 +204,7 @@ class WordCounts(Mapping[bytes, int]):
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: the file is something else, damaged, or of a newer version.
+            ValueError: the file is damaged, of another format, or of a newer version.
         """
         name = os.fspath(path)
         with open(name, "rb") as file:
@@ -213,9 +213,9 @@ class WordCounts(Mapping[bytes, int]):
             except MemoryError:
                 raise
             except Exception as error:
-                # A damaged archive shows in many ways: zipfile, zlib, NumPy, JSON each have theirs.
+                # zipfile, zlib, NumPy and JSON each report a damaged archive in their own way.
                 raise ValueError(
-                    f"{name} is not a file of word counts, or damaged: {error}"
+                    f"{name} is not a file of word counts, or is damaged: {error}"
                 ) from error
 
     @classmethod
@@ -237,7 +237,7 @@ class WordCounts(Mapping[bytes, int]):
 
     @property
     def total(self) -> int:
-        """The number of words, counted with repetition."""
+        """The number of words, with repetition."""
         return int(self.counts.sum())
 
     def words(self) -> list[bytes]:
@@ -246,19 +246,19 @@ class WordCounts(Mapping[bytes, int]):
         return [blob[start:end] for start, end in itertools.pairwise(ends)]
 
     def as_dict(self) -> dict[bytes, int]:
-        """Return the counts as a dict; it is built once and then kept: do not change it."""
+        """Return the counts as a dict, which is built once and cached: do not change it."""
         if self._dict is None:
             self._dict = dict(zip(self.words(), self.counts.tolist(), strict=True))
             if len(self._dict) != len(self.counts):
                 self._dict = None
-                raise ValueError("the same word stands in the arrays twice")
+                raise ValueError("the arrays hold the same word twice")
         return self._dict
 
     def __getitem__(self, word: bytes) -> int:
         return self.as_dict().get(word, 0)
 
     def get(self, word: bytes, default: Any = None) -> Any:
-        """Return the count of a word, `default` if it is not there."""
+        """Return the count of a word, `default` if it is absent."""
         return self.as_dict().get(word, default)
 
     def __contains__(self, word: object) -> bool:
@@ -300,10 +300,10 @@ class WordCounts(Mapping[bytes, int]):
         return WordCounts, (*arrays, self.pattern, self.special_tokens)
 
     def check_made_with(self, pattern: str, special_tokens: Iterable[str]) -> None:
-        """Refuse to be used with another pattern or other special tokens than at counting.
+        """Check that the words were counted with this pattern and these special tokens.
 
         Raises:
-            ValueError: names what differs.
+            ValueError: they were counted with others.
         """
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise ValueError(

@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from cs336_basics._files import atomic_writer
 from cs336_basics._text import END_OF_TEXT
-from cs336_basics.generation import generate
+from cs336_basics.generation import Sampling, generate
 from cs336_basics.model import TransformerLM
 from cs336_basics.runs.checkpoint import load_checkpoint
 from cs336_basics.runs.checkpoint_dir import (
@@ -442,8 +442,7 @@ class Trainer:
                     self.model,
                     prompt_ids,
                     config.sample_tokens,
-                    temperature=config.sample_temperature,
-                    top_p=config.sample_top_p,
+                    Sampling(temperature=config.sample_temperature, top_p=config.sample_top_p),
                     eos_id=eos_id,
                     generator=torch.Generator().manual_seed(int(seed[0])),
                 )

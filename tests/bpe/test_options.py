@@ -78,7 +78,7 @@ words = st.one_of(
     st.lists(st.sampled_from([b"a", b"aa", b"ab", b"aab", b" ", b"\0"]), max_size=7).map(b"".join),
     st.binary(max_size=9),
 )
-# Large counts beside small ones make `native` lower its threshold on the way.
+# With large and small counts, `native` lowers its threshold during the loop.
 word_counts = st.dictionaries(words, st.sampled_from([0, 1, 1, 2, 3, 1000, 2**40]), max_size=9)
 options = st.fixed_dictionaries(
     {
@@ -107,7 +107,7 @@ def test_equals_brute_force_with_any_options_at_length(name, word_counts, option
 
 
 @every_trainer
-def test_min_frequency(name):
+def test_min_frequency_stops_before_rarer_pairs(name):
     counts = {b"abc": 5, b"xy": 4, b"uv": 1}
     assert train_counts(name, counts, 9, min_frequency=4)[1] == [
         (b"b", b"c"),
@@ -120,7 +120,7 @@ def test_min_frequency(name):
 
 
 @every_trainer
-def test_max_token_length(name):
+def test_max_token_length_limits_every_token(name):
     counts = {b"abcdefgh": 3, b"aaaaaaaa": 2}
     for limit in range(1, 9):
         vocab, merges = train_counts(name, counts, 30, max_token_length=limit)
@@ -131,7 +131,7 @@ def test_max_token_length(name):
 
 
 @every_trainer
-def test_the_defaults(name):
+def test_the_defaults_change_nothing(name):
     counts = count_text("the cat sat on the mat; aaaa bbbb\n\n" * 3)
     assert train_counts(name, counts, 40) == train_counts(
         name, counts, 40, min_frequency=1, max_token_length=None, tie_break="lexicographic"
@@ -147,7 +147,7 @@ def test_the_defaults(name):
         ({"min_frequency": None}, TypeError, "min_frequency is None"),
         ({"max_token_length": 0}, ValueError, "max_token_length is 0: it must be at least 1"),
         ({"max_token_length": True}, TypeError, "max_token_length is True"),
-        ({"tie_break": "random"}, ValueError, "'random': choose one of lexicographic, hugg"),
+        ({"tie_break": "random"}, ValueError, "'random': it must be one of lexicographic, h"),
     ],
 )
 def test_bad_options_are_named(tmp_path, options, error, message):
@@ -168,11 +168,11 @@ def test_a_special_token_is_not_made_twice(name):
     trainer = TRAINERS[name]()
     with pytest.raises(ValueError, match=r"words hold the special token '<\|e\|>'"):
         trainer.train_from_counts({b"<|e|>": 9}, 261, ["<|e|>"])
-    # The same words do no harm as long as no merge gets there.
+    # The same words are accepted as long as no merge makes the special token.
     assert len(trainer.train_from_counts({b"<|e|>": 9}, 260, ["<|e|>"])[1]) == 3
 
 
-def test_huggingface_byte_ranks():
+def test_huggingface_byte_ranks_follow_the_alphabet():
     characters = byte_characters()
     order = sorted(range(256), key=characters.get)
     assert [huggingface_byte_ranks()[byte] for byte in order] == list(range(256))
@@ -259,7 +259,7 @@ MEGABYTES = {
 
 @cache
 def many_languages():
-    """40 MB of text, documents apart, and their word counts."""
+    """The documents of 40 MB of text, and their word counts."""
     texts = []
     for name, megabytes in MEGABYTES.items():
         with open(CORPORA / f"{name}.txt", "rb") as file:
@@ -290,7 +290,7 @@ def test_equals_tokenizers_on_many_languages(ours, theirs):
     assert len(expected) == 32_000 or "min_frequency" in ours
     for name in ("memoryview", "native"):
         merges = train_counts(name, word_counts, 32_000, tie_break="huggingface", **ours)[1]
-        # (Not the lists: of long ones pytest would take hours to show the difference.)
+        # (The lists are not compared: pytest would take hours to show the difference.)
         assert len(merges) == len(expected)
         different = [i for i, pair in enumerate(merges) if pair != expected[i]]
         assert not different, (different[:5], merges[different[0]], expected[different[0]])

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
 from cs336_basics.bpe import get_trainer
 from cs336_basics.bpe.base import PHASES, merge_pair
-from cs336_basics.pretokenization import count_text
+from cs336_basics.pretokenization import Corpus, count_text
+from tests.texts import long_text
 
 EOT = "<|endoftext|>"
 
@@ -48,9 +49,9 @@ def train_counts(name, word_counts, num_merges, special_tokens=()):
 
 
 def brute_force_merges(word_counts, num_merges):
-    """BPE once more, written differently: words as lists, merged by joining and splitting.
+    """BPE written differently: words as lists, merged by joining and splitting.
 
-    Independent of the library, so that a mistake shared by all trainers would show.
+    Independent of the library, so that an error shared by all trainers would show.
     """
     words = [([bytes([b]) for b in word], count) for word, count in word_counts.items() if count]
     merges = []
@@ -73,7 +74,7 @@ def brute_force_merges(word_counts, num_merges):
     return merges
 
 
-def test_the_order_of_the_trainers():
+def test_trainers_are_listed_in_reading_order():
     assert list(TRAINERS)[:4] == ["naive", "incremental", "heap", "memoryview"]
     for name, trainer in TRAINERS.items():
         assert issubclass(trainer, BPE_Trainer)
@@ -119,7 +120,7 @@ def test_runs_merge_from_the_left(name):
     assert merge_pair((b"a",) * 5, (b"a", b"a")) == (b"aa", b"aa", b"a")
 
 
-# Few letters, short words and small counts make ties and runs; the rest makes bytes of all kinds.
+# Few letters, short words and small counts give ties and runs; `binary` gives all bytes.
 tie_heavy = st.dictionaries(
     st.one_of(
         st.lists(st.sampled_from([b"a", b"b", b"\xff"]), max_size=12).map(b"".join),
@@ -156,7 +157,7 @@ def test_equals_naive_on_random_words(name):
 
 @every_trainer
 @pytest.mark.parametrize("factor", [1, 3 * 10**9, 2**40, 2**55])
-def test_counts_beyond_32_bits(name, factor):
+def test_counts_may_exceed_32_bits(name, factor):
     counts = {word: count * factor for word, count in WORKED_EXAMPLE.items()}
     _, merges = train_counts(name, counts, 12)
     assert [f"{a.decode()} {b.decode()}" for a, b in merges] == WORKED_MERGES
@@ -186,7 +187,7 @@ def test_training_stops_early_and_warns_once(name, tmp_path):
 
 
 @every_trainer
-def test_texts_in_memory(name):
+def test_texts_in_memory_are_trained_on(name):
     texts = ["low low low low low lower", b"lower widest widest", "widest" + EOT + "newest newest"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -198,7 +199,23 @@ def test_texts_in_memory(name):
 
 
 @every_trainer
-def test_no_words_at_all(name, tmp_path):
+def test_a_corpus_says_where_the_text_is(name, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"body": "ab ab"}\n{"body": "cd"}\n')
+    with pytest.warns(UserWarning, match="no pair was left"):
+        _, merges = train_bpe(Corpus(path, field="body"), 300, [], trainer=name)
+    assert merges == brute_force_merges({b"ab": 1, b" ab": 1, b"cd": 1}, 44)
+    with pytest.raises(ValueError, match=r"which field has the text: pass Corpus\("):
+        train_bpe(path, 300, [], trainer=name)
+    path.write_bytes(b'{"body": "ab\xff"}\n')
+    with pytest.raises(ValueError, match="byte 0xff at offset 12 is not valid UTF-8"):
+        train_bpe(Corpus(path, field="body", errors="strict"), 300, [], trainer=name)
+    with pytest.raises(ValueError, match="text 0: byte 0xff at offset 1 is not valid UTF-8"):
+        TRAINERS[name]().train_from_iterator([b"a\xff"], 300, [], errors="strict")
+
+
+@every_trainer
+def test_a_text_without_words_gives_no_merges(name, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(EOT * 3)
     with pytest.warns(UserWarning, match="no pair was left after 0 of 10 merges"):
@@ -221,7 +238,7 @@ def test_no_merge_touches_a_special_token(name, tmp_path):
 
 
 @every_trainer
-def test_timings(name, tmp_path):
+def test_timings_have_all_phases_and_start_anew(name, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("the cat sat on the mat " * 20)
     trainer = TRAINERS[name](num_workers=1)
@@ -271,7 +288,7 @@ def test_bad_files_are_named(name, tmp_path):
 
 
 @every_trainer
-def test_numpy_integers_are_integers(name):
+def test_numpy_integers_are_accepted(name):
     counts = {word: np.int64(count) for word, count in WORKED_EXAMPLE.items()}
     vocab, merges = TRAINERS[name]().train_from_counts(counts, np.int64(262))
     assert (vocab, merges) == train_counts(name, WORKED_EXAMPLE, 6)
@@ -290,21 +307,76 @@ def test_bad_counts_are_named(word_counts, error, message):
         TRAINERS["memoryview"]().train_from_counts(word_counts, 300)
 
 
+@pytest.mark.parametrize("name", ["naive", "incremental", "heap"])
+def test_the_loop_keeps_nothing_after_training(name):
+    trainer = TRAINERS[name]()
+    before = set(vars(trainer))
+    trainer.train_from_counts(WORKED_EXAMPLE, 262)
+    assert set(vars(trainer)) == before
+
+
+def test_the_base_class_runs_the_loop_over_three_hooks():
+    class Alphabetical(BPE_Trainer):
+        """Merges in the order of the words, and records the calls."""
+
+        name = "alphabetical"
+
+        def _index(self, words, counts):
+            self._pair_counts = {(word[:1], word[1:]): 1 for word in words}
+            calls.append("index")
+
+        def _find_best(self):
+            calls.append("find")
+            return min(self._pair_counts, default=None)
+
+        def _apply(self, pair):
+            calls.append("apply")
+            del self._pair_counts[pair]
+
+    calls = []
+    trainer = Alphabetical()
+    with pytest.warns(UserWarning, match="no pair was left after 2 of 9"):
+        _, merges = trainer.train_from_counts({b"cd": 1, b"ab": 2}, 265)
+    assert merges == [(b"a", b"b"), (b"c", b"d")]
+    assert calls == ["index", "find", "apply", "find", "apply", "find"]
+    assert all(trainer.timings[phase] > 0 for phase in PHASES[1:])
+
+
 def test_unknown_names_are_named():
-    with pytest.raises(ValueError, match="no trainer 'fastest': choose one of naive"):
+    with pytest.raises(ValueError, match="trainer is 'fastest': it must be one of naive"):
         get_trainer("fastest")
     with pytest.raises(ValueError, match="pattern '\\('"):
         TRAINERS["naive"](pattern="(")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'field'"):
+        train_bpe("text.txt", 300, [], field="text")
 
 
 @pytest.mark.parametrize("letters", ["a", "ab", "aab", "abcdefghij"])
 def test_long_words_equal_naive(letters):
-    # "a" and the likes repeat as they are, the rest is drawn at random.
+    # Short alphabets are repeated, the long one is sampled at random.
     rng = random.Random(len(letters))
     text = letters * 900 if len(letters) < 4 else "".join(rng.choices(letters, k=3000))
     counts = {text.encode(): 2, text[1:800].encode(): 1}
     for name in TRAINERS:
         assert train_counts(name, counts, 60) == train_counts("naive", counts, 60), name
+
+
+def agree_on(path, num_merges):
+    """Train every version on a file; `naive` learns 40 merges, the others `num_merges`."""
+    results = {
+        name: train_bpe(path, 257 + (40 if name == "naive" else num_merges), [EOT], trainer=name)[1]
+        for name in TRAINERS
+    }
+    for name, merges in results.items():
+        assert merges[:40] == results["naive"], name
+        if name != "naive":
+            assert merges == results["incremental"], name
+
+
+def test_all_agree_on_natural_and_hostile_text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(long_text(5, 60_000), encoding="utf-8", newline="")
+    agree_on(path, 700)
 
 
 def real_text(name):
@@ -320,11 +392,4 @@ def real_text(name):
 def test_all_agree_on_real_text(corpus, tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(real_text(corpus))
-    results = {
-        name: train_bpe(path, 256 + 1 + (40 if name == "naive" else 700), [EOT], trainer=name)[1]
-        for name in TRAINERS
-    }
-    for name, merges in results.items():
-        assert merges[:40] == results["naive"], name
-        if name != "naive":
-            assert merges == results["incremental"], name
+    agree_on(path, 700)

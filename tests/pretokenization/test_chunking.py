@@ -17,7 +17,7 @@ EOT = "<|endoftext|>"
 SPLITTER = Splitter(special_tokens=[EOT])
 
 # Bytes that make trouble: special tokens that overlap or hold spaces, every kind of white space,
-# characters of one to four bytes, bytes that are not UTF-8 whole.
+# characters of one to four bytes, bytes that are not valid UTF-8.
 TROUBLE = [
     b"a", b"'s", b"'", b" ", b"  ", b"\n", b"\r\n", b"\t", b".", b"12", b"\x00", b"\x1c", b"\x0c",
     "é".encode(), "好".encode(), "🙂".encode(), "\u00a0".encode(), "\u3000".encode(),
@@ -59,7 +59,7 @@ def test_chunks_split_like_the_whole(scratch, pattern, data, special_tokens, chu
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
 @given(data=data_strategy, special_tokens=special_strategy, more=data_strategy)
-def test_the_last_cut_of_a_stream_holds_whatever_follows(pattern, data, special_tokens, more):
+def test_the_last_cut_of_a_stream_is_safe_whatever_follows(pattern, data, special_tokens, more):
     splitter = Splitter(pattern, special_tokens)
     cut = splitter.safe_cuts.last(data, 0)
     if cut is None:
@@ -92,7 +92,7 @@ def test_text_without_a_safe_cut_is_one_chunk(tmp_path):
     assert list(chunk_bounds(path, 10, SPLITTER)) == [(0, 300_000)]
 
 
-def test_cuts_far_beyond_the_first_window(tmp_path):
+def test_cuts_are_found_far_beyond_the_first_window(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"x" * 300_000 + b" y" + EOT.encode() + b"z")
     assert list(chunk_bounds(path, 10, SPLITTER)) == [(0, 300_015), (300_015, 300_016)]
@@ -105,7 +105,7 @@ def test_an_empty_file_has_no_chunk(tmp_path):
     assert list(chunk_bounds(path, 10, SPLITTER)) == []
 
 
-def test_bad_chunk_size(tmp_path):
+def test_a_chunk_size_of_zero_is_refused(tmp_path):
     with pytest.raises(ValueError, match="chunk_size is 0"):
         list(chunk_bounds(tmp_path, 0))
 
@@ -117,7 +117,7 @@ def test_a_file_that_became_shorter_is_noticed(tmp_path):
         read_bytes(path, 1, 10)
 
 
-def test_read_text(tmp_path):
+def test_read_text_replaces_or_refuses_invalid_bytes(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes("\ufeffa\r\n".encode() + b"b\xe9c")
     assert read_text(path, 0, 6) == "\ufeffa\r\n"

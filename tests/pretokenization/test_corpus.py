@@ -1,4 +1,4 @@
-"""Corpus: what is checked when it is made, what it knows, and that it can travel."""
+"""Corpus: its checks, the files and chunks it names, and pickling."""
 
 import dataclasses
 import os
@@ -27,7 +27,7 @@ def test_paths_keep_their_order_and_globs_are_sorted(folder):
     assert Corpus(folder / "[x]*.txt").files == (str(folder / "[x]*.txt"),)
 
 
-def test_sizes_are_the_present_ones(folder):
+def test_sizes_are_read_anew(folder):
     corpus = Corpus([folder / "a.txt", folder / "b.txt"])
     assert corpus.sizes == (1, 2)
     (folder / "a.txt").write_text("aaaa")
@@ -55,13 +55,13 @@ def test_urls_are_read_through_fsspec(folder):
         ("c.jsonl", {"column": "x"}, MissingFieldError, "holds JSON lines"),
     ],
 )
-def test_what_can_be_known_is_checked_when_it_is_made(folder, paths, options, error, message):
+def test_bad_paths_and_options_are_refused_when_it_is_made(folder, paths, options, error, message):
     os.mkfifo(folder / "fifo")
     with pytest.raises(error, match=message):
         Corpus([folder / paths], **options)
 
 
-def test_what_is_not_a_path_is_named():
+def test_something_that_is_not_a_path_is_refused():
     for paths in (5, b"a.txt", [b"a.txt"], [None]):
         with pytest.raises(TypeError, match="path"):
             Corpus(paths)
@@ -69,32 +69,32 @@ def test_what_is_not_a_path_is_named():
         Corpus([])
 
 
-def test_a_file_beyond_a_file_does_not_exist(folder):
+def test_a_path_below_a_file_does_not_exist(folder):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         Corpus(folder / "a.txt" / "b.txt")
 
 
-def test_of_returns_a_corpus_itself(folder):
+def test_of_returns_a_corpus_unchanged(folder):
     corpus = Corpus(folder / "a.txt", errors="strict")
     assert Corpus.of(corpus) is corpus
     assert Corpus.of(folder / "a.txt") == Corpus(folder / "a.txt")
     assert Corpus.of([folder / "a.txt"]) != corpus
 
 
-def test_it_is_immutable_and_travels(folder):
+def test_it_is_immutable_and_can_be_pickled(folder):
     corpus = Corpus([folder / "*.txt", folder / "c.jsonl"], field="body", errors="strict")
     with pytest.raises(dataclasses.FrozenInstanceError):
         corpus.field = "text"
     received = pickle.loads(pickle.dumps(corpus))
     assert received == corpus
     assert received.files == corpus.files
-    # It is not checked again on arrival: another machine may not see the files yet.
+    # Unpickling does not check the files again.
     pickled = pickle.dumps(corpus)
     (folder / "a.txt").unlink()
     assert pickle.loads(pickled).files == corpus.files
 
 
-def test_the_error_for_a_missing_field_travels_and_lets_a_command_advise(folder):
+def test_missing_field_error_can_be_pickled_and_has_the_problem_without_advice(folder):
     with pytest.raises(MissingFieldError) as caught:
         Corpus(folder / "c.jsonl")
     error = pickle.loads(pickle.dumps(caught.value))
@@ -106,7 +106,7 @@ def test_the_error_for_a_missing_field_travels_and_lets_a_command_advise(folder)
     assert isinstance(error, ValueError)
 
 
-def test_plain_text_and_the_rest(folder):
+def test_plain_text_is_separated_from_other_kinds(folder):
     corpus = Corpus([folder / "a.txt", folder / "c.jsonl", folder / "b.txt"], field="body")
     plain, others = corpus.by_plainness()
     assert [Path(file).name for file in plain.files] == ["a.txt", "b.txt"]
@@ -116,7 +116,7 @@ def test_plain_text_and_the_rest(folder):
     assert others.by_plainness()[0].chunks() == []
 
 
-def test_chunks_say_all_that_a_reader_needs(folder):
+def test_chunks_carry_field_and_errors(folder):
     corpus = Corpus([folder / "b.txt", folder / "c.jsonl"], field="body", errors="strict")
     text, rows = (str(folder / name) for name in ("b.txt", "c.jsonl"))
     assert corpus.chunks(2) == [
@@ -126,7 +126,7 @@ def test_chunks_say_all_that_a_reader_needs(folder):
     ]
 
 
-def test_the_kind_of_a_file_is_in_its_name():
+def test_the_name_of_a_file_tells_its_kind():
     assert kind_of("a/b.txt") == kind_of("b.txt.gz") == kind_of("b") == "text"
     assert kind_of("b.JSONL.zst") == "jsonl"
     assert kind_of("b.parquet") == "parquet"

@@ -55,7 +55,7 @@ def test_every_number_of_workers_gives_the_same_counts(hostile_file, num_workers
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+"])
-def test_a_text_with_no_special_token(tmp_path, pattern):
+def test_text_without_special_tokens_is_counted_in_chunks_too(tmp_path, pattern):
     path = tmp_path / "text.txt"
     path.write_text(HOSTILE, encoding="utf-8", newline="")
     whole = Counter(word.encode() for word in pretokenize(HOSTILE, pattern))
@@ -64,14 +64,14 @@ def test_a_text_with_no_special_token(tmp_path, pattern):
 
 
 @given(data=st.binary(max_size=60), chunk_size=st.integers(1, 20))
-def test_any_bytes(tmp_path_factory, data, chunk_size):
+def test_any_bytes_give_the_expected_counts(tmp_path_factory, data, chunk_size):
     path = tmp_path_factory.getbasetemp() / "any.bin"
     path.write_bytes(data or b"x")
     counts = count_words(path, SPLITTER, num_workers=1, chunk_size=chunk_size)
     assert counts == expected_counts(data or b"x")
 
 
-def test_several_special_tokens():
+def test_several_special_tokens_are_cut_out():
     text = "ab<|a|>cd<|a|><|b|>ab"
     assert count_text(text, Splitter(special_tokens=["<|a|>", "<|b|>", "<|a|><|b|>"])) == {
         b"ab": 2,
@@ -80,7 +80,7 @@ def test_several_special_tokens():
     assert count_text(text)[b"<|"] == 2
 
 
-def test_strict_names_the_byte_and_its_place(tmp_path):
+def test_strict_names_the_byte_and_its_offset(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"good " * 10 + b"\xe9t\xe9")
     assert count_words(path)["\ufffdt\ufffd".encode()] == 0  # letters and U+FFFD are split apart
@@ -91,7 +91,7 @@ def test_strict_names_the_byte_and_its_place(tmp_path):
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_errors_of_a_worker_arrive(tmp_path, num_workers):
+def test_errors_of_a_worker_reach_the_caller(tmp_path, num_workers):
     path = tmp_path / "text.txt"
     path.write_bytes(b"good " * 100 + b"\xff")
     with pytest.raises(ValueError, match="0xff at offset 500"):
@@ -117,7 +117,28 @@ def test_bad_input_is_named(tmp_path):
         count_words(good, num_workers=2.0)
 
 
-def test_num_workers_none_is_every_core():
+def test_urls_are_counted_too(hostile_file):
+    pytest.importorskip("fsspec")
+    counts = count_words([f"file://{hostile_file}", hostile_file], SPLITTER, num_workers=1)
+    once = count_words(hostile_file, SPLITTER)
+    assert counts == {word: 2 * count for word, count in once.items()}
+
+
+def test_several_files_share_one_pool_of_processes(hostile_file, monkeypatch):
+    pools = []
+
+    def map_and_record(function, arguments, num_workers):
+        pools.append(num_workers)
+        return map_ordered(function, arguments, num_workers)
+
+    monkeypatch.setattr("cs336_basics.pretokenization.counting.map_ordered", map_and_record)
+    files = [hostile_file] * 3
+    counts = count_words(files, SPLITTER, backend="processes", num_workers=2, chunk_size=1 << 20)
+    assert counts == count_words(files, SPLITTER, backend="serial")
+    assert pools == [2, 1, 1, 1]  # of plain text and of other files, for each of the two calls
+
+
+def test_num_workers_none_means_every_core():
     assert resolve_num_workers(None) == len(os.sched_getaffinity(0))
     assert resolve_num_workers(3) == 3
 
@@ -153,8 +174,8 @@ def test_map_ordered_reads_only_a_little_ahead():
     results.close()
 
 
-def test_a_worker_that_dies_is_an_error_and_no_hang():
-    with pytest.raises(RuntimeError, match="worker process of 2 died"):
+def test_a_worker_that_dies_raises_instead_of_hanging():
+    with pytest.raises(RuntimeError, match="one of 2 worker processes died"):
         list(map_ordered(_die, ((x,) for x in range(50)), 2))
 
 

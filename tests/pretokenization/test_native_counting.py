@@ -417,7 +417,7 @@ def test_what_cannot_be_loaded(tmp_path):
     good = path.read_bytes()
     for data in (b"", b"text", good[:-50], good[: len(good) // 2], good[:300] + good[310:]):
         path.write_bytes(data)
-        with pytest.raises(ValueError, match=r"counts\.npz is not a file of word counts, or damag"):
+        with pytest.raises(ValueError, match=r"counts\.npz is not a file of word counts, or is d"):
             WordCounts.load(path)
     np.savez(path, header=np.frombuffer(b'{"format": "other"}', np.uint8))
     with pytest.raises(ValueError, match="its format is 'other'"):

@@ -1,4 +1,4 @@
-"""The split patterns against tiktoken's own, and the reference splitter's promises."""
+"""The split patterns agree with tiktoken's, and bad patterns are refused."""
 
 import itertools
 
@@ -36,12 +36,12 @@ def test_gpt2_is_the_course_pattern():
 
 @pytest.mark.parametrize("name", PATTERNS)
 @given(text=texts)
-def test_same_matches_as_tiktoken_pattern(name, text):
+def test_same_matches_as_tiktokens_pattern(name, text):
     assert list(pretokenize(text, name)) == regex.findall(TIKTOKEN[name], text)
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_same_matches_as_tiktoken_pattern_on_all_short_strings(name):
+def test_same_matches_as_tiktokens_pattern_on_all_short_strings(name):
     theirs = regex.compile(TIKTOKEN[name])
     for length in range(1, 6):
         for characters in itertools.product("as \n\r.1'", repeat=length):
@@ -51,27 +51,27 @@ def test_same_matches_as_tiktoken_pattern_on_all_short_strings(name):
 
 @pytest.mark.parametrize("name", PATTERNS)
 @given(text=st.text(st.sampled_from("abs'Ttl \t\n\r.,1好é"), max_size=30))
-def test_same_pieces_as_the_tiktoken_engine(name, text):
-    # An encoding whose tokens are single bytes hides the splits, so give every piece found one
-    # token: tiktoken then answers with one id for each piece if and only if it splits alike.
-    pieces = list(pretokenize(text, name))
+def test_same_pretokens_as_tiktokens_engine(name, text):
+    # An encoding whose tokens are single bytes hides the splits, so give every pre-token a
+    # token: tiktoken then returns one id for each if and only if it splits alike.
+    pretokens = list(pretokenize(text, name))
     ranks = {bytes([byte]): byte for byte in range(256)}
-    for piece in pieces:
-        ranks.setdefault(piece.encode(), len(ranks))
+    for pretoken in pretokens:
+        ranks.setdefault(pretoken.encode(), len(ranks))
     encoding = tiktoken.Encoding(
         name, pat_str=TIKTOKEN[name], mergeable_ranks=ranks, special_tokens={}
     )
-    assert encoding.encode_ordinary(text) == [ranks[piece.encode()] for piece in pieces]
+    assert encoding.encode_ordinary(text) == [ranks[pretoken.encode()] for pretoken in pretokens]
 
 
 @pytest.mark.parametrize("name", PATTERNS)
 @given(text=texts)
-def test_nothing_is_lost(name, text):
+def test_joining_the_pretokens_gives_the_text(name, text):
     assert "".join(pretokenize(text, name)) == text
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces"),
+    ("text", "pretokens"),
     [
         ("", []),
         ("some text that i'll pre-tokenize",
@@ -83,12 +83,12 @@ def test_nothing_is_lost(name, text):
         ("12345 ٣", ["12345", " ٣"]),
     ],
 )  # fmt: skip
-def test_gpt2_examples(text, pieces):
-    assert list(pretokenize(text)) == pieces
+def test_gpt2_examples(text, pretokens):
+    assert list(pretokenize(text)) == pretokens
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces"),
+    ("text", "pretokens"),
     [
         ("I'LL 12345", ["I", "'LL", " ", "123", "45"]),
         ("wait!\n\nGo", ["wait", "!\n\n", "Go"]),
@@ -96,15 +96,15 @@ def test_gpt2_examples(text, pieces):
         ("$abc", ["$abc"]),
     ],
 )
-def test_cl100k_examples(text, pieces):
-    assert list(pretokenize(text, "cl100k")) == pieces
+def test_cl100k_examples(text, pretokens):
+    assert list(pretokenize(text, "cl100k")) == pretokens
 
 
 def test_a_regular_expression_is_a_pattern():
     assert list(pretokenize("low  lower", r"\S+")) == ["low", "lower"]
 
 
-def test_names():
+def test_a_pattern_is_found_by_name_or_expression():
     assert resolve_pattern("gpt2") == COURSE_GPT2
     assert pattern_name(COURSE_GPT2) == pattern_name("gpt2") == "gpt2"
     assert pattern_name(r"\S+") is None

@@ -1,4 +1,4 @@
-"""Counting over a real Ray of this machine, with two workers."""
+"""Counting over a local Ray cluster with two workers."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ TEXT = (f"It's the dogs' bone, isn't it? 好的 é 12,345.67\n{EOT}\n" * 400).en
 
 @pytest.fixture(scope="module")
 def local_ray():
-    # Workers must find the package where it is not installed.
+    # Workers must find the package even if it is not installed.
     environment = {"env_vars": {"PYTHONPATH": str(ROOT)}}
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
     yield
@@ -41,12 +41,12 @@ def text_file(tmp_path):
 
 
 @pytest.mark.parametrize("chunk_size", [500, 3000, None])
-def test_the_counts_of_one_process(local_ray, text_file, chunk_size):
+def test_same_counts_as_one_process(local_ray, text_file, chunk_size):
     counts = count_words_ray(text_file, SPLITTER, chunk_size=chunk_size)
     assert counts == count_words(text_file, SPLITTER, backend="serial")
 
 
-def test_many_files_of_every_kind(local_ray, text_file, tmp_path):
+def test_files_of_every_kind_are_counted_together(local_ray, text_file, tmp_path):
     (tmp_path / "more.txt.gz").write_bytes(gzip.compress(TEXT))
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"text": "ab cd"}) + "\n" for _ in range(50)))
@@ -58,24 +58,24 @@ def test_many_files_of_every_kind(local_ray, text_file, tmp_path):
     assert counts == expected
 
 
-def test_a_pattern_without_a_scanner(local_ray, text_file):
+def test_a_pattern_without_a_scanner_is_counted(local_ray, text_file):
     splitter = Splitter(r"\w+", [EOT])
     counts = count_words_ray(text_file, splitter, chunk_size=2000)
     assert counts == count_words(text_file, splitter, backend="serial")
 
 
-def test_urls_that_fsspec_opens(local_ray, text_file):
+def test_urls_are_read_through_fsspec(local_ray, text_file):
     counts = count_words_ray(f"file://{text_file}", SPLITTER, chunk_size=1000)
     assert counts == count_words(text_file, SPLITTER, backend="serial")
 
 
-def test_errors_of_a_task_arrive(local_ray, text_file):
+def test_errors_of_a_task_reach_the_caller(local_ray, text_file):
     with pytest.raises(ValueError, match=r"text\.txt, the text from byte .*: byte 0xff"):
         count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
 
 
 def test_many_errors_do_not_end_this_process(local_ray, text_file):
-    # Cancelling the other tasks did: where one of them was just ending, Ray aborted its driver.
+    # Cancelling the other tasks did: if one of them was just ending, Ray aborted the driver.
     for _ in range(40):
         with pytest.raises(ValueError, match="byte 0xff"):
             count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
@@ -121,7 +121,7 @@ def test_a_killed_worker_costs_a_retry(local_ray, tmp_path):
     assert counts == expected
 
 
-def test_a_missing_ray_gives_the_command():
+def test_without_ray_the_error_names_the_command_that_installs_it():
     code = """
 import sys
 sys.modules["ray"] = None

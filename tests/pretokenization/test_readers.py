@@ -1,4 +1,4 @@
-"""Compressed text, JSON lines, Parquet and texts in memory: the counts of the documents, always."""
+"""Compressed text, JSON lines, Parquet and texts in memory give the counts of their documents."""
 
 import functools
 import gzip
@@ -36,15 +36,15 @@ EOT = "<|endoftext|>"
 SPLITTER = Splitter(special_tokens=[EOT])
 ROOT = Path(__file__).parents[2]
 RNG = random.Random(336)
-PARTS = ["the cat", " sat", "\n", "  ", "\u00e9\u597d", "'s", EOT, " 12", "\r\n"]
-DOCUMENTS = ["".join(RNG.choices(PARTS, k=RNG.randint(0, 30))) for _ in range(200)]
+SNIPPETS = ["the cat", " sat", "\n", "  ", "\u00e9\u597d", "'s", EOT, " 12", "\r\n"]
+DOCUMENTS = ["".join(RNG.choices(SNIPPETS, k=RNG.randint(0, 30))) for _ in range(200)]
 
 
 def expected(documents, pattern="gpt2"):
     counts = Counter()
     for document in documents:
-        for part in document.split(EOT):
-            counts.update(word.encode() for word in pretokenize(part, pattern))
+        for text in document.split(EOT):
+            counts.update(word.encode() for word in pretokenize(text, pattern))
     return counts
 
 
@@ -61,7 +61,7 @@ def json_lines(documents, **more):
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+"])
-def test_compressed_text(tmp_path, compress, pattern):
+def test_compressed_text_is_counted(tmp_path, compress, pattern):
     text = EOT.join(DOCUMENTS) * 40
     path = tmp_path / ("text.txt.gz" if compress is gzip.compress else "text.txt.zst")
     # Two members: what `cat a.gz b.gz` makes.
@@ -71,7 +71,7 @@ def test_compressed_text(tmp_path, compress, pattern):
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "ndjson", "jsonl.gz", "jsonl.zst"])
-def test_json_lines(tmp_path, ending):
+def test_json_lines_are_counted(tmp_path, ending):
     data = json_lines(DOCUMENTS).encode()
     compress = {"gz": gzip.compress, "zst": zstd.compress}.get(ending.split(".")[-1], bytes)
     path = tmp_path / f"rows.{ending}"
@@ -80,7 +80,7 @@ def test_json_lines(tmp_path, ending):
 
 
 @pytest.mark.parametrize("chunk_size", [1, 2, 3, 17, 100, 1000, 100_000])
-def test_json_lines_are_cut_at_lines(tmp_path, chunk_size):
+def test_json_lines_are_divided_between_lines(tmp_path, chunk_size):
     path = tmp_path / "rows.jsonl"
     documents = DOCUMENTS[:30]
     # A blank line, CRLF, a byte order mark, and no line end at the end.
@@ -90,7 +90,7 @@ def test_json_lines_are_cut_at_lines(tmp_path, chunk_size):
 
 
 @pytest.mark.parametrize("chunk_size", [1, 7, 64, 1000])
-def test_text_is_cut_at_safe_cuts(tmp_path, chunk_size):
+def test_text_is_divided_at_safe_cuts(tmp_path, chunk_size):
     path = tmp_path / "text.txt"
     text = EOT.join(DOCUMENTS[:40])
     path.write_bytes(text.encode())
@@ -98,7 +98,7 @@ def test_text_is_cut_at_safe_cuts(tmp_path, chunk_size):
 
 
 @pytest.mark.parametrize("kind", ["string", "large_string", "binary"])
-def test_parquet(tmp_path, kind):
+def test_parquet_is_counted(tmp_path, kind):
     rows = [d.encode() if kind == "binary" else d for d in DOCUMENTS]
     column = pyarrow.array([*rows, None], getattr(pyarrow, kind)())
     table = pyarrow.table({"id": list(range(len(rows) + 1)), "body": column})
@@ -116,7 +116,7 @@ def test_rows_and_files_do_not_join(tmp_path):
     assert count_texts(["ab", b"cd", "ef"]) == {b"ab": 1, b"cd": 1, b"ef": 1}
 
 
-def test_texts_in_memory():
+def test_texts_in_memory_are_counted():
     assert count_texts(iter(DOCUMENTS), SPLITTER) == expected(DOCUMENTS)
     assert count_texts((d.encode() for d in DOCUMENTS), SPLITTER) == expected(DOCUMENTS)
     with warnings.catch_warnings():
@@ -162,7 +162,7 @@ def test_bad_lines_are_named(tmp_path, line, message, ending):
     assert path.name in str(error.value)
 
 
-def test_strict_names_the_place_in_a_compressed_file(tmp_path):
+def test_strict_names_the_offset_in_a_compressed_file(tmp_path):
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(b"abc def\xff"))
     assert count([path])["\ufffd".encode()] == 1
@@ -212,7 +212,7 @@ def test_json_lines_need_a_field(tmp_path):
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_count_words_takes_a_mixture(tmp_path, num_workers):
+def test_files_of_every_kind_are_counted_together(tmp_path, num_workers):
     (tmp_path / "a.txt").write_text("".join(DOCUMENTS), newline="")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress("".join(DOCUMENTS).encode()))
     (tmp_path / "c.jsonl").write_text(json_lines(DOCUMENTS))
@@ -258,19 +258,19 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
         text=True,
         start_new_session=True,
         cwd=ROOT,
-        # What runs the tests may ignore SIGINT, as a shell does for what it puts in the background.
+        # The test runner may ignore SIGINT, as a shell does for background processes.
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout.readline() == "begun\n"
         time.sleep(1.5)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it, too
-        # (It ends when the workers have ended: they hold the same pipes.)
+        # (It returns when the workers have ended: they hold the same pipes.)
         output, errors = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors
     assert output == ""
 
 
-def test_a_line_longer_than_many_chunks(tmp_path):
+def test_a_line_longer_than_several_chunks_is_read_once(tmp_path):
     path = tmp_path / "rows.jsonl"
     documents = ["a b", "word " * 2000, "c", "d " * 3000]
     path.write_text(json_lines(documents).rstrip())

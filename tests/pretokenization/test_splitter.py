@@ -1,35 +1,39 @@
-"""Special tokens: first the leftmost, then the longest, and nothing lost."""
+"""Splitter, and how special tokens are cut out: the leftmost first, then the longest."""
+
+import dataclasses
+import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs336_basics.pretokenization import PATTERNS, Splitter
 from cs336_basics.pretokenization.splitter import check_special_tokens, split_special_tokens
 
 EOT = "<|endoftext|>"
 
 
 def brute_force(text, special_tokens):
-    """At each place the longest special token that begins there, else one more character."""
-    pieces, plain, i = [], "", 0
+    """At each index the longest special token that begins there, else one more character."""
+    segments, plain, i = [], "", 0
     while i < len(text):
         found = max((t for t in special_tokens if text.startswith(t, i)), key=len, default="")
         if found:
             if plain:
-                pieces.append((plain, False))
+                segments.append((plain, False))
                 plain = ""
-            pieces.append((found, True))
+            segments.append((found, True))
             i += len(found)
         else:
             plain += text[i]
             i += 1
     if plain:
-        pieces.append((plain, False))
-    return pieces
+        segments.append((plain, False))
+    return segments
 
 
 @pytest.mark.parametrize(
-    ("text", "special_tokens", "pieces"),
+    ("text", "special_tokens", "segments"),
     [
         ("", [EOT], []),
         ("plain", [], [("plain", False)]),
@@ -43,18 +47,18 @@ def brute_force(text, special_tokens):
         ("aab", ["ab", "aa"], [("aa", True), ("b", False)]),
     ],
 )
-def test_examples(text, special_tokens, pieces):
-    assert list(split_special_tokens(text, special_tokens)) == pieces
+def test_special_tokens_are_cut_out(text, special_tokens, segments):
+    assert list(split_special_tokens(text, special_tokens)) == segments
 
 
 @given(
     text=st.text("ab|<é", max_size=20),
     special_tokens=st.lists(st.text("ab|<é", min_size=1, max_size=4), max_size=5, unique=True),
 )
-def test_equals_brute_force(text, special_tokens):
-    pieces = list(split_special_tokens(text, special_tokens))
-    assert pieces == brute_force(text, special_tokens)
-    assert "".join(piece for piece, _ in pieces) == text
+def test_cutting_out_equals_brute_force(text, special_tokens):
+    segments = list(split_special_tokens(text, special_tokens))
+    assert segments == brute_force(text, special_tokens)
+    assert "".join(segment for segment, _ in segments) == text
 
 
 def test_a_bare_string_is_refused():
@@ -75,3 +79,38 @@ def test_a_bare_string_is_refused():
 def test_bad_special_tokens_are_named(special_tokens, error, message):
     with pytest.raises(error, match=message):
         check_special_tokens(special_tokens)
+
+
+def test_a_splitter_splits_between_special_tokens():
+    splitter = Splitter(special_tokens=[EOT])
+    assert list(splitter.split(f"It's{EOT} 3 cats{EOT}")) == ["It", "'s", " 3", " cats"]
+    assert list(splitter.split_special_tokens(f"a{EOT}")) == [("a", False), (EOT, True)]
+    assert list(Splitter(r"[a-z]+").split("ab, cd")) == ["ab", "cd"]
+    assert list(Splitter().split("")) == []
+
+
+def test_a_lone_surrogate_is_split_by_the_reference():
+    assert list(Splitter().split("a \ud800b")) == ["a", " \ud800", "b"]
+
+
+def test_a_splitter_is_checked_once_and_is_a_value():
+    splitter = Splitter("cl100k", [EOT])
+    assert splitter.special_tokens == (EOT,)
+    assert splitter.expression == PATTERNS["cl100k"]
+    assert splitter == Splitter("cl100k", (EOT,))
+    assert hash(splitter) == hash(pickle.loads(pickle.dumps(splitter)))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        splitter.pattern = "gpt2"
+    with pytest.raises(ValueError, match="matches the empty string"):
+        Splitter("a*")
+    with pytest.raises(TypeError, match="pass a list"):
+        Splitter("gpt2", EOT)
+    assert not Splitter(r"\w+").has_scanner
+
+
+def test_of_takes_a_splitter_or_nothing():
+    splitter = Splitter("cl100k")
+    assert Splitter.of(splitter) is splitter
+    assert Splitter.of(None) == Splitter()
+    with pytest.raises(TypeError, match=r"splitter is 'gpt2': pass Splitter\("):
+        Splitter.of("gpt2")

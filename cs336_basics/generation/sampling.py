@@ -1,0 +1,133 @@
+"""From logits to a token: temperature, top-k, nucleus, min-p, repetition penalty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cs336_basics.model.attention import softmax
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a token is drawn from logits.
+
+    The repetition penalty comes first, then the temperature, then the filters: top-k, top-p,
+    min-p. Each filter sees the distribution that those before it leave, scaled to a sum of 1.
+
+    Raises:
+        ValueError: a value is out of its bounds.
+    """
+
+    temperature: float = 1.0
+    """The logits are divided by it. 0 is greedy: always the likeliest token."""
+    top_k: int | None = None
+    """Sample from this many of the likeliest tokens; None: from all of them."""
+    top_p: float = 1.0
+    """Sample from the smallest set of likeliest tokens whose probabilities add up to at least this;
+    1: from the whole distribution."""
+    min_p: float = 0.0
+    """Sample from tokens at least this times as likely as the likeliest; 0: from all of them."""
+    repetition_penalty: float = 1.0
+    """Above 1, tokens that the text already has become less likely."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(
+                f"temperature is {self.temperature}: it must be 0 (greedy) or more, and finite"
+            )
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k is {self.top_k}: it must be at least 1")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p is {self.top_p}: it must be above 0 and at most 1")
+        if not 0 <= self.min_p <= 1:
+            raise ValueError(f"min_p is {self.min_p}: it must be between 0 and 1")
+        if not 0 < self.repetition_penalty < math.inf:
+            raise ValueError(
+                f"repetition_penalty is {self.repetition_penalty}: it must be above 0, and finite"
+            )
+
+    def draw(
+        self,
+        logits: Tensor,
+        previous_ids: Sequence[int] = (),
+        generator: torch.Generator | None = None,
+    ) -> int:
+        """Draw one token id from logits (vocab_size,); `previous_ids` are the text so far.
+
+        Raises:
+            ValueError: the logits are not finite.
+        """
+        logits = logits.double().cpu()  # in float32 a tiny temperature would be zero
+        if not torch.isfinite(logits).all():
+            raise ValueError("the model's logits are not finite: its weights are damaged")
+        if self.repetition_penalty != 1:
+            logits = penalize_repetition(logits, previous_ids, self.repetition_penalty)
+        if self.temperature == 0:
+            return int(logits.argmax())
+        # The maximum goes first: a tiny temperature would otherwise make infinities of differences.
+        probabilities = softmax((logits - logits.max()) / self.temperature, dim=-1)
+        if self.top_k is not None:
+            probabilities = keep_top_k(probabilities, self.top_k)
+            probabilities = probabilities / probabilities.sum()
+        # The next one only compares probabilities with each other, so it needs no scaling.
+        probabilities = keep_nucleus(probabilities, self.top_p)
+        probabilities = keep_likely(probabilities, self.min_p)
+        return int(torch.multinomial(probabilities, 1, generator=generator))
+
+
+def penalize_repetition(logits: Tensor, previous_ids: Sequence[int], penalty: float) -> Tensor:
+    """Return logits (vocab_size,) in which tokens of the text so far are less likely (penalty > 1).
+
+    Positive logits are divided by the penalty and negative ones multiplied, once, however often
+    the token occurred. (Keskar et al. 2019, "CTRL", section 4.1; for negative logits the rule of
+    its code, since a division would favour them.)
+    """
+    ids = torch.tensor(sorted(set(previous_ids)), dtype=torch.long)
+    seen = logits[ids]
+    result = logits.clone()
+    result[ids] = torch.where(seen > 0, seen / penalty, seen * penalty)
+    return result
+
+
+def keep_top_k(probabilities: Tensor, top_k: int) -> Tensor:
+    """Return a distribution (vocab_size,) with all but its `top_k` likeliest tokens set to 0.
+
+    Of equally likely tokens the lower ids come first. What stays is not scaled up to 1. (Fan et
+    al. 2018, "Hierarchical Neural Story Generation", section 5.4.)
+    """
+    if top_k >= len(probabilities):
+        return probabilities
+    ids = torch.sort(probabilities, descending=True, stable=True).indices[:top_k]
+    return torch.zeros_like(probabilities).scatter(-1, ids, probabilities[ids])
+
+
+def keep_nucleus(probabilities: Tensor, top_p: float) -> Tensor:
+    """Return a distribution (vocab_size,) with all but its likeliest tokens set to 0.
+
+    What stays is the smallest set of likeliest tokens whose probabilities add up to at least
+    `top_p`, hence always one token at least; of equally likely tokens the lower ids come first.
+    The rest is not scaled up to 1. (Holtzman et al. 2020, "The Curious Case of Neural Text
+    Degeneration", section 3.1.)
+    """
+    if top_p == 1:  # rounding in the sum below could drop the unlikeliest tokens
+        return probabilities
+    ordered, ids = torch.sort(probabilities, descending=True, stable=True)
+    # How much probability lies before each token, in float64: sums of thousands stay accurate.
+    likelier = ordered.double().cumsum(-1).roll(1)
+    likelier[0] = 0.0
+    kept = torch.where(likelier < top_p, ordered, 0.0)
+    return torch.zeros_like(probabilities).scatter(-1, ids, kept)
+
+
+def keep_likely(probabilities: Tensor, min_p: float) -> Tensor:
+    """Return a distribution (vocab_size,) without tokens less than `min_p` times the likeliest.
+
+    What stays is not scaled up to 1. (Nguyen et al. 2024, "Turning Up the Heat: Min-p Sampling",
+    section 3.)
+    """
+    return torch.where(probabilities >= min_p * probabilities.max(), probabilities, 0.0)

@@ -1,0 +1,59 @@
+"""From token ids to text, as they come: whole characters, up to a stop string."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from cs336_basics.tokenizer import StreamingDecoder
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer import Tokenizer
+
+
+def stream_text(tokenizer: Tokenizer, token_ids: Iterable[int]) -> Iterator[str]:
+    """Yield the text of tokens as they come, in strings of whole characters."""
+    decoder = StreamingDecoder(tokenizer)
+    for token_id in token_ids:
+        yield decoder.push(token_id)
+    yield decoder.finish()
+
+
+def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
+    """Yield the text that arrives in `texts` up to the first string of `stop`, without it.
+
+    A stop string may arrive in any number of steps: characters with which one could begin are held
+    back until it is clear. The text ends where the first stop string to be complete begins, or the
+    longest where several end at the same character. Nothing after that is read from `texts`.
+
+    Raises:
+        ValueError: a stop string is empty; at the call.
+    """
+    if "" in stop:
+        raise ValueError("a stop string is empty: it would stop the text before it begins")
+
+    def until_stop() -> Iterator[str]:
+        held = ""
+        for text in texts:
+            held += text
+            found = [(held.find(string) + len(string), string) for string in stop if string in held]
+            if found:
+                end = min(end for end, _ in found)
+                length = max(len(string) for at, string in found if at == end)
+                yield held[: end - length]
+                return
+            possible = _possible_beginning(held, stop)
+            yield held[: len(held) - possible]
+            held = held[len(held) - possible :]
+        yield held
+
+    return until_stop()
+
+
+def _possible_beginning(text: str, stop: Sequence[str]) -> int:
+    """Return how many characters at the end of `text` could be the beginning of a stop string."""
+    longest = max(map(len, stop), default=1) - 1
+    for size in range(min(longest, len(text)), 0, -1):
+        if any(string.startswith(text[-size:]) for string in stop):
+            return size
+    return 0

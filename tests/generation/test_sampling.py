@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.generation import (
+    Sampling,
+    keep_likely,
+    keep_nucleus,
+    keep_top_k,
+    penalize_repetition,
+)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -0.5}, "temperature is -0.5"),
+        ({"temperature": math.nan}, "temperature is nan"),
+        ({"temperature": math.inf}, "temperature is inf"),
+        ({"top_p": 0.0}, "top_p is 0.0"),
+        ({"top_p": 1.5}, "top_p is 1.5"),
+        ({"top_p": math.nan}, "top_p is nan"),
+        ({"top_k": 0}, "top_k is 0"),
+        ({"min_p": -0.1}, "min_p is -0.1"),
+        ({"min_p": 1.1}, "min_p is 1.1"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0"),
+        ({"repetition_penalty": math.inf}, "repetition_penalty is inf"),
+    ],
+)
+def test_values_out_of_bounds_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Sampling(**options)
+
+
+def test_logits_that_are_not_finite_are_an_error():
+    with pytest.raises(ValueError, match="not finite"):
+        Sampling().draw(torch.tensor([0.0, math.nan]))
+
+
+# The sampler against the distribution that it is meant to draw from.
+
+# Upper 0.1 % points of the chi-square distribution, by degrees of freedom (any table of it).
+CHI_SQUARE_999 = {1: 10.83, 2: 13.82, 3: 16.27, 4: 18.47, 5: 20.52}
+
+LOGITS = [0.3, -1.0, 1.2, 0.0, 0.9, -0.4]
+PREVIOUS = (2, 5, 2)  # the text so far, for the repetition penalty
+
+
+def exact_distribution(temperature=1.0, top_k=None, top_p=1.0, min_p=0.0, repetition_penalty=1.0):
+    """The sampler spelled out in Python's floats."""
+    logits = list(LOGITS)
+    for i in set(PREVIOUS):
+        logits[i] *= 1 / repetition_penalty if logits[i] > 0 else repetition_penalty
+    weights = {i: math.exp(logit / temperature) for i, logit in enumerate(logits)}
+
+    def scaled(weights):
+        total = sum(weights.values())
+        return {i: weight / total for i, weight in weights.items()}
+
+    likeliest = sorted(weights, key=lambda i: (-weights[i], i))
+    probabilities = scaled({i: weights[i] for i in likeliest[:top_k]})
+    kept, mass = {}, 0.0
+    for i in probabilities:  # likeliest first
+        if mass >= top_p:
+            break
+        kept[i] = probabilities[i]
+        mass += probabilities[i]
+    return scaled({i: p for i, p in kept.items() if p >= min_p * max(kept.values())})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"temperature": 0.7},
+        {"temperature": 2.5},
+        {"top_p": 0.9},
+        {"temperature": 0.8, "top_p": 0.7},
+        {"top_k": 3},
+        {"top_k": 100},
+        {"min_p": 0.3},
+        {"repetition_penalty": 1.5},
+        {"repetition_penalty": 0.5},
+        {"temperature": 1.3, "top_k": 5, "top_p": 0.85, "min_p": 0.4, "repetition_penalty": 1.2},
+    ],
+    ids=str,
+)
+def test_samples_follow_the_exact_distribution(options):
+    expected = exact_distribution(**options)
+    draws, generator = 6000, seeded(3)
+    counts = [0] * len(LOGITS)
+    for _ in range(draws):
+        token = Sampling(**options).draw(torch.tensor(LOGITS), PREVIOUS, generator)
+        counts[token] += 1
+    assert {i for i, count in enumerate(counts) if count} <= set(expected)
+    statistic = sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in expected.items())
+    assert statistic < CHI_SQUARE_999[len(expected) - 1]
+    # The test can fail: the same counts do not pass for another temperature.
+    other = exact_distribution(temperature=options.get("temperature", 1.0) * 2)
+    assert sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in other.items()) > 30
+
+
+def test_repetition_penalty_of_an_example():
+    logits = torch.tensor([2.0, -2.0, 0.0, 1.0])
+    assert penalize_repetition(logits, [0, 1, 0], 2.0).tolist() == [1.0, -4.0, 0.0, 1.0]
+    assert penalize_repetition(logits, [], 2.0).tolist() == logits.tolist()
+    assert logits.tolist() == [2.0, -2.0, 0.0, 1.0]
+
+
+def test_top_k_and_min_p_of_an_example():
+    probabilities = torch.tensor([0.25, 0.125, 0.25, 0.375])
+    assert keep_top_k(probabilities, 1).tolist() == [0, 0, 0, 0.375]
+    assert keep_top_k(probabilities, 2).tolist() == [0.25, 0, 0, 0.375]  # of equals, the lower id
+    assert keep_top_k(probabilities, 9).tolist() == probabilities.tolist()
+    assert keep_likely(probabilities, 0.0).tolist() == probabilities.tolist()
+    assert keep_likely(probabilities, 0.5).tolist() == [0.25, 0, 0.25, 0.375]
+    assert keep_likely(probabilities, 1.0).tolist() == [0, 0, 0, 0.375]
+
+
+@given(
+    weights=st.lists(st.integers(0, 8), min_size=1, max_size=12).filter(any),
+    top_p=st.floats(0.01, 1.0),
+)
+@settings(deadline=None)
+def test_the_nucleus_is_the_smallest_set_that_reaches_p(weights, top_p):
+    # Eighths of a power of two: all sums are exact, ties and hits of the bound included.
+    total = 1 << (sum(weights) - 1).bit_length()
+    weights = [*weights, total - sum(weights)]
+    probabilities = torch.tensor(weights, dtype=torch.float32) / total
+    kept = keep_nucleus(probabilities, top_p)
+    inside = kept > 0
+    assert torch.equal(kept[inside], probabilities[inside])
+    if top_p == 1:
+        assert torch.equal(kept, probabilities)
+        return
+    mass = float(kept.sum())
+    assert mass >= top_p
+    assert mass - float(kept[inside].min()) < top_p  # without its unlikeliest it falls short
+    if not inside.all():
+        assert probabilities[~inside].max() <= kept[inside].min()
+
+
+def test_the_nucleus_ends_where_the_sum_equals_p():
+    probabilities = torch.tensor([0.125, 0.5, 0.25, 0.125])
+    assert keep_nucleus(probabilities, 0.75).tolist() == [0, 0.5, 0.25, 0]
+    assert keep_nucleus(probabilities, 1e-9).tolist() == [0, 0.5, 0, 0]
+
+
+@pytest.mark.parametrize("temperature", [1e-30, 1e-3, 1e30])
+def test_extreme_temperatures_stay_finite(temperature):
+    logits = torch.tensor([1.0, 3e4, -3e4])
+    token = Sampling(temperature=temperature).draw(logits, generator=seeded())
+    assert token in range(3)
+    if temperature < 1:
+        assert token == 1

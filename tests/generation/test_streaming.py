@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.generation import stop_at, stream_text
+from cs336_basics.tokenizer import Tokenizer
+
+
+def stopped(text, stop):
+    """The rule of stop_at, character by character."""
+    for end in range(1, len(text) + 1):
+        found = [string for string in stop if text[:end].endswith(string)]
+        if found:
+            return text[: end - max(map(len, found))]
+    return text
+
+
+@settings(deadline=None)
+@given(
+    texts=st.lists(st.text("ab", max_size=4), max_size=12),
+    stop=st.lists(st.text("ab", min_size=1, max_size=5), max_size=3),
+)
+def test_stop_strings_are_found_across_texts(texts, stop):
+    assert "".join(stop_at(texts, stop)) == stopped("".join(texts), stop)
+
+
+def test_text_is_held_back_only_while_a_stop_string_is_possible():
+    passed = stop_at(iter(["one", " two", "\n", "\nthree", "\n\n", "never"]), ["\n\n\n", "e\n\n"])
+    # "e" could begin "e\n\n", and a line break "\n\n\n", until the next text says otherwise.
+    assert list(passed) == ["on", "e two", "", "\n\nthre", ""]
+
+
+def test_nothing_is_read_after_the_stop_string():
+    def texts():
+        yield "a"
+        yield "b"
+        raise AssertionError("read after the stop string")
+
+    assert "".join(stop_at(texts(), ["b"])) == "a"
+
+
+def test_an_empty_stop_string_is_refused_at_the_call():
+    with pytest.raises(ValueError, match="stop string is empty"):
+        stop_at(["a"], ["x", ""])
+
+
+def test_text_streams_in_whole_characters():
+    tokenizer = Tokenizer({byte: bytes([byte]) for byte in range(256)}, [])
+    texts = list(stream_text(tokenizer, "a€b".encode()))
+    assert texts == ["a", "", "", "€", "b", ""]
+    assert "".join(stop_at(stream_text(tokenizer, "a€b€".encode()), ["b€"])) == "a€"

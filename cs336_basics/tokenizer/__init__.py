@@ -5,7 +5,8 @@ from cs336_basics.tokenizer.token_files import (
     load_document_starts,
     load_token_file,
 )
-from cs336_basics.tokenizer.tokenizer import StreamingDecoder, Tokenizer
+from cs336_basics.tokenizer.streaming_decoder import StreamingDecoder
+from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 __all__ = [
     "StreamingDecoder",

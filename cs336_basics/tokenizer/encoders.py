@@ -1,181 +1,209 @@
-"""The encoder in plain Python: merging by rank, with words remembered.
+"""Encoder: text to ids and back. One interface; the implementation is chosen once.
 
-Unlike `reference.py`, tokens are ids instead of bytes, what was encoded before is remembered, and a
-very long pre-token takes a linked list. It works where the compiled encoder is not built, and is
-the step between the two for who reads them in order.
+| backend | file | splits | merges |
+|---|---|---|---|
+| `reference` | `reference.py` | Python | every word anew, as the papers describe it |
+| `python` | `python_encoder.py` | Python | each distinct word once, over ids |
+| `native` | `native_encoder.py` | C++ | C++, without the GIL |
+
+All give the same ids and raise the same errors. The base class implements every operation in the
+obvious way on top of `encode_word`; an implementation overrides what it does faster.
 """
 
 from __future__ import annotations
 
-import heapq
-import sys
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import SupportsIndex
 
-ABSENT = -1
-"""Stands for the id of a byte that the vocabulary lacks."""
+import numpy as np
+import numpy.typing as npt
 
-_NO_RANK = sys.maxsize
+from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
+from cs336_basics.pretokenization.patterns import compile_pattern
+from cs336_basics.pretokenization.splitter import has_scanner
+from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
+from cs336_basics.tokenizer.vocabulary import Vocabulary
 
-# From about this many bytes the linked list wins over scanning the whole word for each merge.
-_LONG_WORD = 100
+BACKENDS = ("reference", "python", "native")
 
 
 class AbsentByteError(Exception):
-    """A word needs a byte for which the vocabulary has no token.
+    """A text needs a byte for which the vocabulary has no token.
 
     Attributes:
         byte: its value.
+        item: index of the text among several.
+        offset: of the byte in the UTF-8 of that text.
     """
 
-    def __init__(self, byte: int) -> None:
-        super().__init__(byte)
+    def __init__(self, byte: int, item: int = 0, offset: int = 0) -> None:
+        super().__init__(byte, item, offset)
         self.byte = byte
+        self.item = item
+        self.offset = offset
 
 
-class PythonEncoder:
-    """Merges by rank: of all pairs of neighbours the one that was learned first, wherever it is.
+class Encoder(ABC):
+    """Encodes text with one vocabulary and one split pattern, and decodes ids.
 
-    Args:
-        byte_ids: the id of every byte, ABSENT for one that the vocabulary lacks.
-        pair_ranks: (left id, right id) -> rank.
-        merged_ids: the id that the merge of a rank makes.
-        cache_size: bytes of memory for remembered words, 0 = remember nothing.
+    Callers have checked the arguments. In every method, `special` holds the special tokens that
+    become ids where they occur, a subset of the vocabulary's; the others are ordinary text.
+
+    Attributes:
+        vocabulary, pattern: as given.
+        all_special: all special tokens of the vocabulary.
+
+    Raises (every encoding method):
+        AbsentByteError: the vocabulary lacks a byte of the text.
+        UnicodeEncodeError: a lone surrogate.
     """
 
-    def __init__(
-        self,
-        byte_ids: Sequence[int],
-        pair_ranks: Mapping[tuple[int, int], int],
-        merged_ids: Sequence[int],
-        cache_size: int,
-    ) -> None:
-        self._byte_ids = byte_ids
-        self._pair_ranks = pair_ranks
-        self._merged_ids = merged_ids
-        self._cache = WordCache(self.encode_word, cache_size)
+    def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
+        self.vocabulary = vocabulary
+        self.pattern = pattern
+        self.all_special = frozenset(vocabulary.special_ids)
 
-    def streaming_cache(self, cache_size: int) -> WordCache:
-        """Return a cache for `encode_words` that takes at most that many bytes."""
-        return WordCache(self.encode_word, cache_size)
-
-    def encode_words(self, words: Iterable[str], cache: WordCache | None = None) -> Iterator[int]:
-        """Yield the ids of pre-tokens.
-
-        Raises:
-            AbsentByteError: a byte has no token.
-        """
-        known = self._cache if cache is None else cache
-        # Looking up a known word takes no line of Python.
-        return chain.from_iterable(map(known.__getitem__, words))
-
+    @abstractmethod
     def encode_word(self, word: str) -> list[int]:
         """Return the ids of one pre-token."""
-        data = word.encode()
-        symbols = [self._byte_ids[byte] for byte in data]
-        if ABSENT in symbols:
-            raise AbsentByteError(data[symbols.index(ABSENT)])
-        if len(symbols) < _LONG_WORD:
-            return self._merge(symbols)
-        return list(self._merge_long(symbols))
 
-    def _merge(self, symbols: list[int]) -> list[int]:
-        """Merge by rank in a list, in place: quick for a short word, n^2 for a long one."""
-        rank_of = self._pair_ranks.get
-        ranks = [rank_of(pair, _NO_RANK) for pair in pairwise(symbols)]
-        while (lowest := min(ranks, default=_NO_RANK)) != _NO_RANK:
-            # One pass: every place of that pair, from left to right, before another is looked at.
-            while lowest in ranks:
-                place = ranks.index(lowest)
-                symbols[place : place + 2] = [self._merged_ids[lowest]]
-                del ranks[place]
-                if place > 0:
-                    ranks[place - 1] = rank_of((symbols[place - 1], symbols[place]), _NO_RANK)
-                if place < len(ranks):
-                    ranks[place] = rank_of((symbols[place], symbols[place + 1]), _NO_RANK)
-        return symbols
+    def split(self, text: str) -> Iterable[str]:
+        """Return the pre-tokens of a text without special tokens."""
+        return pretokenize(text, self.pattern)
 
-    def _merge_long(self, word: list[int]) -> Iterator[int]:
-        """Merge by rank in time n log n: a linked list of symbols, and for each rank its places.
+    def encode_words(self, words: Iterable[str]) -> Iterable[int]:
+        """Return the ids of pre-tokens, one after the other."""
+        return chain.from_iterable(map(self.encode_word, words))
 
-        The same passes as `_merge`, but a pass only visits the places of its own pair. Each merge
-        takes one symbol away and adds at most two pairs, so all passes together visit at most three
-        places for each symbol. Arrays, not lists: a word of a megabyte then stays small enough for
-        the processor's cache to help.
-        """
-        rank_of = self._pair_ranks.get
-        end = len(word)
-        # symbols[i] begins at byte i; the bytes up to after[i] were merged into it.
-        symbols = array("q", word)
-        before = array("q", range(-1, end - 1))
-        after = array("q", range(1, end + 1))
-        places_of_rank: dict[int, array[int]] = {}
-        open_ranks: list[int] = []  # a heap of the keys of places_of_rank
-
-        def note(place: int) -> None:
-            """Put down the rank of the pair that begins at `place`."""
-            rank = rank_of((symbols[place], symbols[after[place]]))
-            if rank is None:
-                return
-            if rank not in places_of_rank:
-                places_of_rank[rank] = array("q")
-                heapq.heappush(open_ranks, rank)
-            places_of_rank[rank].append(place)
-
-        for place in range(end - 1):
-            note(place)
-        while open_ranks:
-            rank = heapq.heappop(open_ranks)
-            for place in sorted(places_of_rank.pop(rank)):
-                second = after[place]
-                # One of the two may have been merged with another since they were put down.
-                if (
-                    symbols[place] == ABSENT
-                    or second == end
-                    or rank_of((symbols[place], symbols[second])) != rank
-                ):
-                    continue
-                symbols[place] = self._merged_ids[rank]
-                symbols[second] = ABSENT
-                after[place] = after[second]
-                if after[place] < end:
-                    before[after[place]] = place
-                # The new pairs wait for the end of this pass, even one of a lower rank.
-                if before[place] >= 0:
-                    note(before[place])
-                if after[place] < end:
-                    note(place)
-        return (symbol for symbol in symbols if symbol != ABSENT)
-
-
-class WordCache(dict[str, list[int]]):
-    """Pre-token -> ids, filled on demand: `cache[word]` encodes a word that it does not know.
-
-    At most about `max_bytes` of memory are used; then the cache is emptied. Threads may share it:
-    at worst they encode a word twice or count its bytes wrong by a little. The ids are lists, not
-    tuples: Python keeps up to 2,000 freed tuples of every length for itself, so that an emptied
-    cache would not give its memory back.
-    """
-
-    # What a word takes besides itself and its ids: its place in the table, which is a third to two
-    # thirds full, and the rounding of the allocator. Measured with tracemalloc.
-    _SLOT = 50
-
-    def __init__(self, encode_word: Callable[[str], list[int]], max_bytes: int) -> None:
-        super().__init__()
-        self._encode_word = encode_word
-        self._max_bytes = max_bytes
-        self._num_bytes = 0
-
-    def __missing__(self, word: str) -> list[int]:
-        ids = self._encode_word(word)
-        num_bytes = sys.getsizeof(word) + sys.getsizeof(ids) + self._SLOT
-        # Long words seldom come again, and one of them would take the place of many.
-        if len(word.encode()) < _LONG_WORD and num_bytes <= self._max_bytes:
-            if self._num_bytes + num_bytes > self._max_bytes:
-                self.clear()
-                self._num_bytes = 0
-            self[word] = ids
-            self._num_bytes += num_bytes
+    def encode(self, text: str, special: frozenset[str]) -> list[int]:
+        """Return the ids of a text."""
+        if not text.isascii():
+            text.encode()  # raises UnicodeEncodeError
+        ids: list[int] = []
+        try:
+            for segment, is_special in split_special_tokens(text, special):
+                if is_special:
+                    ids.append(self.vocabulary.special_ids[segment])
+                else:
+                    ids.extend(self.encode_words(self.split(segment)))
+        except AbsentByteError as error:
+            # Earlier words did not need the byte, so that its first occurrence is the one.
+            for start, word, is_special in self.located_words(text, special):
+                if not is_special and error.byte in (data := word.encode()):
+                    error.offset = len(text[:start].encode()) + data.index(error.byte)
+                    break
+            raise
         return ids
+
+    def encode_array(
+        self, text: str | bytes, special: frozenset[str], num_workers: int
+    ) -> TokenArray:
+        """Return the ids of a text (or its valid UTF-8) as an array of `token_dtype`."""
+        dtype = token_dtype(self.vocabulary.size)
+        characters = text.decode() if isinstance(text, bytes) else text
+        return np.array(self.encode(characters, special), dtype)
+
+    def encode_batch(
+        self, texts: list[str], special: frozenset[str], num_workers: int
+    ) -> list[list[int]]:
+        """Return the ids of each of several texts."""
+        return [self.encode(text, special) for text in texts]
+
+    def encode_documents(self, texts: Sequence[bytes]) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """Return the ids of texts of valid UTF-8, one after the other, and the number of each.
+
+        All special tokens become ids.
+
+        Raises:
+            AbsentByteError: its `item` is the index of the text.
+        """
+        lists = []
+        for index, text in enumerate(texts):
+            try:
+                lists.append(self.encode(text.decode(), self.all_special))
+            except AbsentByteError as error:
+                error.item = index
+                raise
+        ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
+        return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
+
+    def with_own_cache(self, cache_size: int) -> Encoder:
+        """Return an encoder for one thread, whose word cache is its own and at most this large."""
+        return self
+
+    def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
+        """Yield (start in characters, word, is special) for pre-tokens and special tokens."""
+        find_words = compile_pattern(resolve_pattern(self.pattern)).finditer
+        start = 0
+        for segment, is_special in split_special_tokens(text, special):
+            if is_special:
+                yield start, segment, True
+            else:
+                for match in find_words(segment):
+                    yield start + match.start(), match.group(), False
+            start += len(segment)
+
+    def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
+        """Return the bytes of ids.
+
+        Raises:
+            TypeError, ValueError: see `Tokenizer.decode`.
+        """
+        tokens: list[bytes] = []
+        for token_id in plain_ids(ids):
+            token = self.vocabulary.tokens.get(token_id)
+            if token is None:
+                raise ValueError(
+                    f"id {token_id} is not in the vocabulary, whose greatest id is "
+                    f"{self.vocabulary.size - 1}"
+                )
+            tokens.append(token)
+        return b"".join(tokens)
+
+    def decode(self, ids: Iterable[SupportsIndex]) -> str:
+        """Return the text of ids; bytes that are not UTF-8 become U+FFFD."""
+        return self.decode_bytes(ids).decode("utf-8", errors="replace")
+
+
+def make_encoder(
+    vocabulary: Vocabulary, pattern: str, cache_size: int, backend: str | None = None
+) -> Encoder:
+    """Return the encoder of a backend; None: `native` where it is available, else `python`.
+
+    Raises:
+        ValueError: an unknown backend; `native` where it is not available.
+    """
+    # Imported here, because each of these modules imports this one.
+    if backend not in (None, *BACKENDS):
+        raise ValueError(f"backend is {backend!r}: it must be None or one of {', '.join(BACKENDS)}")
+    if backend == "reference":
+        from cs336_basics.tokenizer.reference import ReferenceEncoder
+
+        return ReferenceEncoder(vocabulary, pattern)
+    obstacle = _obstacle_to_native(vocabulary)
+    if backend == "native" and obstacle is not None:
+        raise ValueError(f"backend is 'native', but {obstacle}: use backend=None or 'python'")
+    if backend == "python" or obstacle is not None:
+        from cs336_basics.tokenizer.python_encoder import PythonEncoder
+
+        return PythonEncoder(vocabulary, pattern, cache_size)
+    from cs336_basics.tokenizer.native_encoder import NativeEncoder, NativeWordEncoder
+
+    if has_scanner(pattern):
+        return NativeEncoder(vocabulary, pattern, cache_size)
+    return NativeWordEncoder(vocabulary, pattern, cache_size)
+
+
+def _obstacle_to_native(vocabulary: Vocabulary) -> str | None:
+    """Return why the compiled encoder cannot be used, None if it can."""
+    try:
+        from cs336_basics.tokenizer.native_encoder import MAX_VOCAB_SIZE
+    except ImportError as error:
+        return f"the extensions are not built ({error})"
+    if vocabulary.size > MAX_VOCAB_SIZE:
+        return (
+            f"the greatest id is {vocabulary.size - 1}, and it takes {MAX_VOCAB_SIZE - 1} at most"
+        )
+    return None

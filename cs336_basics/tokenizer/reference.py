@@ -1,9 +1,9 @@
-"""The reference encoder: byte-pair encoding as the papers say it. Slow, and right by definition.
+"""The `reference` backend: byte-pair encoding as the papers describe it. Slow; right by definition.
 
 Every faster encoder is tested against this one. Sennrich, Haddow and Birch 2016, "Neural Machine
 Translation of Rare Words with Subword Units"; over bytes, and by rank, as in GPT-2 (Radford et al.
-2019): of all pairs of neighbours take the one that was learned first, merge it wherever it stands,
-and begin again.
+2019): of all adjacent pairs take the one that was learned first, merge it wherever it occurs, and
+begin again.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-from cs336_basics.pretokenization import pretokenize, split_special_tokens
-
-Pair = tuple[bytes, bytes]
+from cs336_basics.pretokenization import reference as reference_splitter
+from cs336_basics.pretokenization import split_special_tokens
+from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
+from cs336_basics.tokenizer.vocabulary import Pair, Vocabulary
 
 
 def encode_text(
@@ -28,7 +29,7 @@ def encode_text(
     Args:
         text: any text.
         vocab: id -> token; holds the special tokens too.
-        merges: pairs in the order in which they were learned: the place of a pair is its rank.
+        merges: pairs in the order in which they were learned: the index of a pair is its rank.
         special_tokens: texts that become one id each; the longest wins where they overlap.
         pattern: split pattern, a name in PATTERNS or a regular expression.
 
@@ -38,17 +39,17 @@ def encode_text(
     token_ids = {token: token_id for token_id, token in vocab.items()}
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     ids: list[int] = []
-    for piece, is_special in split_special_tokens(text, special_tokens):
+    for segment, is_special in split_special_tokens(text, special_tokens):
         if is_special:
-            ids.append(token_ids[piece.encode()])
+            ids.append(token_ids[segment.encode()])
         else:
-            for pretoken in pretokenize(piece, pattern):
+            for pretoken in reference_splitter.pretokenize(segment, pattern):
                 ids.extend(token_ids[token] for token in merge_pretoken(pretoken.encode(), ranks))
     return ids
 
 
 def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
-    """Return the tokens into which a pre-token is merged; joined they give it again.
+    """Return the tokens into which a pre-token is merged; joined, they are the pre-token.
 
     Args:
         pretoken: the bytes of one pre-token.
@@ -66,9 +67,10 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
     """Return the tokens of a pre-token by applying every merge, in the order of learning.
 
     The plainest reading of "apply the merges in the order in which they were learned": each merge
-    is looked for in each word, so that a word takes as long as there are merges. The result is that
-    of `merge_pretoken` if every merge comes after those that make its parts, as in every vocabulary
-    that was trained; in one that was edited by hand, a pair of a lower rank could come up too late.
+    is searched for in each word, so that the time for a word grows with the number of merges. The
+    result is that of `merge_pretoken` if every merge comes after those that make its two tokens, as
+    in every trained vocabulary. In one that was edited by hand, a pair may be formed only after its
+    turn.
     """
     tokens = [bytes([byte]) for byte in pretoken]
     for pair in merges:
@@ -91,3 +93,24 @@ def merge_pair(tokens: list[bytes], pair: Pair) -> list[bytes]:
             merged.append(tokens[position])
             position += 1
     return merged
+
+
+class ReferenceEncoder(Encoder):
+    """The reference as an `Encoder`: merges every word anew, and splits with the `regex` module."""
+
+    def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
+        super().__init__(vocabulary, pattern)
+        self._token_ids = {token: token_id for token_id, token in vocabulary.tokens.items()}
+        self._ranks = {pair: rank for rank, pair in enumerate(vocabulary.merges)}
+
+    def split(self, text: str) -> Iterable[str]:
+        """As `Encoder`."""
+        return reference_splitter.pretokenize(text, self.pattern)
+
+    def encode_word(self, word: str) -> list[int]:
+        """As `Encoder`."""
+        data = word.encode()
+        for offset, byte in enumerate(data):
+            if bytes([byte]) not in self._token_ids:
+                raise AbsentByteError(byte, offset=offset)
+        return [self._token_ids[token] for token in merge_pretoken(data, self._ranks)]

@@ -40,12 +40,18 @@ from cs336_basics._files import (
 from cs336_basics._progress import byte_bar
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.pretokenization.chunking import check_chunk_size
-from cs336_basics.pretokenization.corpus import Corpus, PathsLike, is_plain_text
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
-from cs336_basics.pretokenization.readers import TextBlock, read_texts
-from cs336_basics.pretokenization.splitter import Splitter
-from cs336_basics.pretokenization.text_counting import to_utf8
-from cs336_basics.tokenizer.tokenizer import TokenArray, Tokenizer, checked_utf8, token_dtype
+from cs336_basics.pretokenization.readers import (
+    TextPart,
+    cut_into_pieces,
+    is_plain_text,
+    read_texts,
+    to_utf8,
+)
+from cs336_basics.pretokenization.word_counts import input_files
+from cs336_basics.tokenizer.ids import TokenArray, token_dtype
+from cs336_basics.tokenizer.text_input import checked_utf8
+from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 DEFAULT_CHUNK_SIZE = 1 << 19
 """Bytes of text encoded at a time: enough to hide the cost of handing them out."""
@@ -73,7 +79,7 @@ Result = TypeVar("Result")
 
 def encode_file(
     tokenizer: Tokenizer,
-    source: Corpus | PathsLike,
+    source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     destination: str | os.PathLike[str],
     *,
     num_workers: int | None = None,
@@ -94,10 +100,10 @@ def encode_file(
 
     Args:
         tokenizer: encodes the text.
-        source: a file, a glob such as `"data/*.txt"`, or several of both, or a Corpus, which also
-            says what errors, field and column do here. UTF-8 text, JSON lines (`.jsonl`), either of
-            them compressed (`.gz`, `.zst`), or Parquet. Text is read as bytes: line ends and a byte
-            order mark are text.
+        source: a file, a pattern such as `"data/*.txt"`, or several of both, in the order in which
+            they are encoded (those of a pattern sorted). UTF-8 text, JSON lines (`.jsonl`), either
+            of them compressed (`.gz`, `.zst`), or Parquet; see `pretokenization/inputs.py`. Text is
+            read as bytes: line ends and a byte order mark are text.
         destination: FILE.npy; FILE.json is written beside it.
         num_workers: threads, or worker processes where the compiled encoder cannot do it all; None
             = one for each core. No more are started than there are chunks.
@@ -131,22 +137,26 @@ def encode_file(
         ImportError: a library for the format is missing, named with the command that installs it.
         RuntimeError: a worker process died.
     """
-    corpus = source
-    if not isinstance(corpus, Corpus):
-        corpus = Corpus(corpus, field=field, column=column, errors=errors)
-    files = [Path(file) for file in corpus.files]
-    sizes = corpus.sizes
+    files = input_files(source, "source")
+    sizes = [file.stat().st_size for file in files]
+    if sum(sizes) == 0:
+        names = ", ".join(map(str, files[:3])) or "source"
+        raise ValueError(f"{names} is empty: there is nothing to encode")
     destination = Path(destination)
     _check_destination(destination, files, overwrite, document_starts)
+    if errors not in ("replace", "strict"):
+        raise ValueError(f"errors is {errors!r}: it must be 'replace' or 'strict'")
     check_chunk_size(chunk_size)
     # (For its errors: what can fail should fail before the work, not after it.)
-    corpus.by_plainness()[1].chunks()
+    cut_into_pieces((file for file in files if not is_plain_text(file)), field=field, column=column)
     separator = end_of_document
     if separator is None and END_OF_TEXT in tokenizer.special_tokens:
         separator = END_OF_TEXT
     options = _Options(
-        corpus.only([]),
+        errors,
         chunk_size,
+        field,
+        column,
         end_id=_special_id(tokenizer, end_of_document),
         separator_id=_special_id(tokenizer, separator if document_starts else None),
     )
@@ -288,13 +298,12 @@ def load_document_starts(path: str | os.PathLike[str]) -> Places:
 
 @dataclass(frozen=True)
 class _Options:
-    """What `encode_file` was asked for; ids of special tokens are None for none.
+    """What `encode_file` was asked for; ids of special tokens are None for none."""
 
-    (The corpus holds the field, column and errors, without the files: it travels to processes.)
-    """
-
-    corpus: Corpus
+    errors: str
     chunk_size: int
+    field: str | None
+    column: str | None
     end_id: int | None
     separator_id: int | None
 
@@ -303,7 +312,7 @@ class _Options:
 class _Batch:
     """Some texts of the source, and the bytes of it on the disk that are read by then."""
 
-    texts: list[TextBlock]
+    texts: list[TextPart]
     position: int
 
 
@@ -378,7 +387,7 @@ def _encode_plain_text(
         tokenizer._special_set(tokenizer.special_tokens),
         size,
         num_workers,
-        options.corpus.errors == "strict",
+        options.errors == "strict",
         options.separator_id,
     )
     with contextlib.closing(encoding):
@@ -398,19 +407,22 @@ def _read_batches(
     options: _Options,
 ) -> Iterator[_Batch]:
     """Yield the texts of files of any kind, about `chunk_size` bytes together."""
-    texts: list[TextBlock] = []
+    texts: list[TextPart] = []
     num_bytes = 0
     for file, size in zip(files, sizes, strict=True):
         for part in read_texts(
-            options.corpus,
-            str(file),
-            Splitter(tokenizer.pattern, tokenizer.special_tokens),
+            file,
+            tokenizer.special_tokens,
+            tokenizer.pattern,
+            options.errors,
+            field=options.field,
+            column=options.column,
             block_size=options.chunk_size,
         ):
             texts.append(part)
             num_bytes += len(part.text)
             if num_bytes >= options.chunk_size:
-                yield _Batch(texts, position + part.bytes_read)
+                yield _Batch(texts, position + part.position)
                 texts, num_bytes = [], 0
         position += size
     if texts:
@@ -442,11 +454,11 @@ def _load_once(directory: str) -> Tokenizer:
 
 def _encode_batch(tokenizer: Tokenizer, batch: _Batch, options: _Options) -> _Encoded:
     """Return the ids of some texts, with the ends of documents where they are known here."""
-    texts = [_valid_utf8(part, options.corpus.errors) for part in batch.texts]
+    texts = [_valid_utf8(part, options.errors) for part in batch.texts]
     ids, lengths = _encode_texts(tokenizer, batch.texts, texts)
     # Where a file or row begins, the one before has ended. Only one that ended before this batch is
     # not known here: _TokenWriter looks after it.
-    begins = np.array([part.starts_document for part in batch.texts], bool)
+    begins = np.array([part.begins for part in batch.texts], bool)
     places = np.unique((np.cumsum(lengths) - lengths)[begins])
     places = places[places > 0]
     if options.end_id is not None:
@@ -460,11 +472,11 @@ def _encode_batch(tokenizer: Tokenizer, batch: _Batch, options: _Options) -> _En
         len(part.text if isinstance(part.text, bytes) else text)
         for part, text in zip(batch.texts, texts, strict=True)
     )
-    return _Encoded(ids, batch.texts[0].starts_document, places, num_bytes, batch.position)
+    return _Encoded(ids, batch.texts[0].begins, places, num_bytes, batch.position)
 
 
 def _encode_texts(
-    tokenizer: Tokenizer, parts: list[TextBlock], texts: list[bytes]
+    tokenizer: Tokenizer, parts: list[TextPart], texts: list[bytes]
 ) -> tuple[TokenArray, Places]:
     """Return the ids of texts one after the other, and the number of each."""
     if tokenizer._is_scanned():
@@ -487,7 +499,7 @@ def _encode_texts(
     return ids, np.array([len(one) for one in lists], np.int64)
 
 
-def _valid_utf8(part: TextBlock, errors: str) -> bytes:
+def _valid_utf8(part: TextPart, errors: str) -> bytes:
     """Return a text as valid UTF-8."""
     try:
         data = to_utf8(part.text, errors)
@@ -496,12 +508,12 @@ def _valid_utf8(part: TextBlock, errors: str) -> bytes:
         if part.offset is None or errors == "replace":
             return checked_utf8(data, errors)
     except ValueError as error:
-        raise ValueError(f"{part.origin}: {error}") from None
+        raise ValueError(f"{part.where}: {error}") from None
     try:
         data.decode()
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{part.origin}: byte {data[error.start]:#04x} at offset "
+            f"{part.where}: byte {data[error.start]:#04x} at offset "
             f"{part.offset + error.start:,} is not valid UTF-8; errors='replace' would read it as "
             "U+FFFD"
         ) from None
@@ -546,8 +558,8 @@ def _done(function: Callable[[Item], Result], item: Item) -> Future[Result]:
     return future
 
 
-def _where(part: TextBlock) -> str:
-    return part.origin + (
+def _where(part: TextPart) -> str:
+    return part.where + (
         "" if part.offset is None else f", the text that begins at byte {part.offset:,}"
     )
 
@@ -565,14 +577,14 @@ def _absent_byte_in_file(path: Path, offset: int, byte: int) -> ValueError:
     return _absent_byte_error(where, byte, around, offset - start, offset)
 
 
-def _absent_byte_in_text(part: TextBlock, text: bytes, offset: int) -> ValueError:
+def _absent_byte_in_text(part: TextPart, text: bytes, offset: int) -> ValueError:
     """Return the error for the byte at `offset` of what a part was made to be UTF-8."""
     if part.offset is not None and part.text != text:
         return _absent_byte_error(_where(part), text[offset])
     start = max(0, offset - 3)
     around = text[start : offset + 4]
     return _absent_byte_error(
-        part.origin, text[offset], around, offset - start, offset + (part.offset or 0)
+        part.where, text[offset], around, offset - start, offset + (part.offset or 0)
     )
 
 

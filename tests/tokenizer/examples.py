@@ -9,14 +9,15 @@ import random
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
+from cs336_basics._text import END_OF_TEXT as END
 from cs336_basics.bpe import train_bpe
 from cs336_basics.tokenizer import Tokenizer
-
-END = "<|endoftext|>"
+from cs336_basics.tokenizer.reference import encode_text
 
 # Files of real text, .txt.
 CORPORA = [
@@ -40,7 +41,7 @@ TRAINING_TEXT = (
     "the theatre then gathers others; 100 1000 10000; aaaa aaaaaaaa; hahaha hahahaha\n"
 ) * 3
 
-# What trips tokenizers: white space of every kind beside everything else, apostrophes, whole and
+# What trips tokenizers: white space of every kind next to everything else, apostrophes, whole and
 # broken special tokens, characters of every length in UTF-8.
 SPECIALS = [END, END + END, "<|", "a b", "\n\n", "é"]
 FRAGMENTS = [
@@ -59,16 +60,15 @@ tricky_texts = st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join)
 def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
     """Return a vocabulary trained on TRAINING_TEXT, with merges that show where text was split.
 
-    A trained vocabulary alone knows few pairs of white space and punctuation, so that a wrong split
+    A trained vocabulary has few merges of white space and punctuation, so that a wrong split
     between them would give the right ids. Here any two bytes of TELLTALES merge.
     """
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "text.txt")
         path.write_text(TRAINING_TEXT, encoding="utf-8", newline="")
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # a pattern of our own is slow; here that does not matter
+            # A pattern without a scanner is slow, of which a warning tells.
+            warnings.simplefilter("ignore")
             vocab, merges = train_bpe(path, 340, [], trainer="heap", num_workers=1, pattern=pattern)
     tokens = set(vocab.values())
     for left, right in itertools.product(TELLTALES, repeat=2):
@@ -79,15 +79,30 @@ def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, 
 
 
 def small_tokenizer(
-    special_tokens: tuple[str, ...] = (END,), pattern: str = "gpt2", **options: int
+    special_tokens: tuple[str, ...] = (END,), pattern: str = "gpt2", **options: Any
 ) -> Tokenizer:
+    """Return a tokenizer with the vocabulary of `trained`; `options` are passed on to it."""
     return Tokenizer(*trained(pattern), list(special_tokens), pattern=pattern, **options)
+
+
+def reference_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Return the ids of a text by the reference functions, which share nothing with encoders."""
+    return encode_text(
+        text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
+    )
+
+
+def skip_unless_available(backend: str) -> str:
+    """Return the backend, or skip the test where the extensions are not built."""
+    if backend == "native":
+        pytest.importorskip("cs336_basics.tokenizer._encoder", reason="extensions are not built")
+    return backend
 
 
 def edited_merges(seed: int) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
     """Return a vocabulary that no trainer makes: merges over a, b, c in any order, ids shuffled.
 
-    A merge may come before those that make its parts, and a token may be made in several ways.
+    A merge may come before those that make its tokens, and several merges may make one token.
     """
     chooser = random.Random(seed)
     tokens = [b"a", b"b", b"c"]

@@ -1,21 +1,23 @@
-"""Tokenizer: ids against the reference encoder, special tokens, what is refused, the cache."""
+"""Tokenizer with every backend: ids, special tokens, refused arguments, the cache, copies."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import copy
+import functools
 import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import cs336_basics.tokenizer.tokenizer as tokenizer_module
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.reference import encode_text
+from cs336_basics.tokenizer.encoders import BACKENDS, AbsentByteError
+from cs336_basics.tokenizer.python_encoder import PythonEncoder
 from tests.tokenizer.examples import (
     BYTES,
     COURSE_MERGES,
@@ -24,33 +26,36 @@ from tests.tokenizer.examples import (
     SPECIALS,
     TRAINING_TEXT,
     edited_merges,
+    reference_ids,
+    skip_unless_available,
     small_tokenizer,
     tricky_texts,
 )
 
 
-def reference(tokenizer: Tokenizer, text: str) -> list[int]:
-    return encode_text(
-        text, tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
-    )
+# Everything here holds for every backend.
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request):
+    return skip_unless_available(request.param)
 
 
-# Everything here holds for the compiled encoder and for that in plain Python.
-@pytest.fixture(scope="module", params=["compiled", "python"], autouse=True)
-def encoder(request):
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "python":
-            patch.setattr(tokenizer_module, "_encoder", None)
-        elif tokenizer_module._encoder is None:
-            pytest.skip("the compiled encoder is not built")
-        yield request.param
+@pytest.fixture(scope="module")
+def make(backend):
+    """Return the class Tokenizer with a backend."""
+    return functools.partial(Tokenizer, backend=backend)
+
+
+@pytest.fixture(scope="module")
+def make_small(backend):
+    """Return small_tokenizer with a backend."""
+    return functools.partial(small_tokenizer, backend=backend)
 
 
 # ------------------------------------------------------------------ ids
 
 
-def test_the_example_of_the_course():
-    tokenizer = Tokenizer(COURSE_VOCAB, COURSE_MERGES)
+def test_the_example_of_the_course_is_encoded_and_decoded(make):
+    tokenizer = make(COURSE_VOCAB, COURSE_MERGES)
     assert tokenizer.encode("the cat ate") == [9, 7, 1, 5, 10, 3]
     assert tokenizer.decode([9, 7, 1, 5, 10, 3]) == "the cat ate"
 
@@ -60,17 +65,17 @@ def test_the_example_of_the_course():
 @settings(max_examples=120)
 @example(text="")
 @example(text=TRAINING_TEXT)
-def test_ids_are_those_of_the_reference(pattern, text):
-    tokenizer = small_tokenizer(tuple(SPECIALS), pattern)
+def test_ids_are_those_of_the_reference(make_small, pattern, text):
+    tokenizer = make_small(tuple(SPECIALS), pattern)
     ids = tokenizer.encode(text)
-    assert ids == reference(tokenizer, text)
+    assert ids == reference_ids(tokenizer, text)
     assert tokenizer.decode(ids) == text
 
 
 @given(text=st.text(max_size=60))
 @settings(max_examples=100)
-def test_any_text_comes_back(text):
-    tokenizer = small_tokenizer()
+def test_decode_inverts_encode(make_small, text):
+    tokenizer = make_small()
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
@@ -79,45 +84,46 @@ def test_any_text_comes_back(text):
     text=st.text(alphabet="abc", max_size=12) | st.text(alphabet="abc", min_size=60, max_size=200),
 )
 @settings(max_examples=200, deadline=None)
-def test_edited_vocabularies_merge_as_the_reference_says(seed, text):
-    tokenizer = Tokenizer(*edited_merges(seed), pattern=r"[abc]+")
-    assert tokenizer.encode(text) == reference(tokenizer, text)
+def test_edited_vocabularies_merge_as_the_reference_says(make, seed, text):
+    tokenizer = make(*edited_merges(seed), pattern=r"[abc]+")
+    assert tokenizer.encode(text) == reference_ids(tokenizer, text)
 
 
 @pytest.mark.parametrize("unit", ["a", "ab", "aab", " ", "\n", "é", "🎉", "ha", "the"])
 @pytest.mark.parametrize("length", [99, 100, 101, 1000])
-def test_long_words_merge_as_the_reference_says(unit, length):
-    tokenizer = small_tokenizer()
+def test_long_words_merge_as_the_reference_says(make_small, unit, length):
+    tokenizer = make_small()
     text = (unit * length)[:length]
-    assert tokenizer.encode(text) == reference(tokenizer, text)
+    assert tokenizer.encode(text) == reference_ids(tokenizer, text)
 
 
-def test_a_megabyte_of_one_letter_is_encoded():
-    tokenizer = small_tokenizer()
+@pytest.mark.parametrize("fast_backend", ["python", "native"])  # the reference is quadratic
+def test_a_word_of_a_megabyte_is_encoded(fast_backend):
+    tokenizer = small_tokenizer(backend=skip_unless_available(fast_backend))
     ids = tokenizer.encode("a" * 1_000_000)
     assert tokenizer.decode(ids) == "a" * 1_000_000
 
 
-def test_rank_is_the_place_in_the_merges_not_the_id():
+def test_rank_is_the_index_of_a_merge_not_its_id(make):
     # (b, c) was learned first, though the id of `ab` is the smaller one.
     vocab = {7: b"a", 3: b"b", 99: b"c", 0: b"ab", 1: b"bc"}
-    assert Tokenizer(vocab, [(b"b", b"c"), (b"a", b"b")]).encode("abc") == [7, 1]
-    assert Tokenizer(vocab, [(b"a", b"b"), (b"b", b"c")]).encode("abc") == [0, 99]
+    assert make(vocab, [(b"b", b"c"), (b"a", b"b")]).encode("abc") == [7, 1]
+    assert make(vocab, [(b"a", b"b"), (b"b", b"c")]).encode("abc") == [0, 99]
 
 
-def test_a_token_can_be_made_by_two_merges():
+def test_two_merges_can_make_one_token(make):
     vocab = {0: b"a", 1: b"b", 2: b"ab", 3: b"bb", 4: b"abb"}
     merges = [(b"b", b"b"), (b"a", b"b"), (b"a", b"bb"), (b"ab", b"b")]
-    assert Tokenizer(vocab, merges).encode("abb") == [4]
+    assert make(vocab, merges).encode("abb") == [4]
 
 
 # ------------------------------------------------------------------ special tokens
 
 
-def test_special_tokens_keep_their_id_or_are_appended_in_order():
+def test_special_tokens_keep_their_id_or_are_appended_in_order(make):
     vocab = {**BYTES, 300: b"<s>"}
     given_vocab = dict(vocab)
-    tokenizer = Tokenizer(vocab, [], ["<pad>", "<s>", "é", "a"])
+    tokenizer = make(vocab, [], ["<pad>", "<s>", "é", "a"])
     assert [tokenizer.special_token_id(t) for t in ("<pad>", "<s>", "é", "a")] == [
         301,
         300,
@@ -130,8 +136,8 @@ def test_special_tokens_keep_their_id_or_are_appended_in_order():
     assert vocab == given_vocab
 
 
-def test_special_tokens_need_not_be_special_in_every_tokenizer():
-    plain, special = small_tokenizer(()), small_tokenizer((END,))
+def test_a_special_token_is_ordinary_text_where_it_is_not_special(make_small):
+    plain, special = make_small(()), make_small((END,))
     assert len(plain.encode(END)) > 1
     assert special.encode(END) == [special.special_token_id(END)]
 
@@ -147,14 +153,14 @@ def test_special_tokens_need_not_be_special_in_every_tokenizer():
         ("<|>|>", ["<|>", "|", ">"]),
     ],
 )
-def test_of_overlapping_special_tokens_the_longest_wins(text, expected):
-    tokenizer = Tokenizer(BYTES, [], ["<|>", "<|><|>"])
+def test_of_overlapping_special_tokens_the_longest_wins(make, text, expected):
+    tokenizer = make(BYTES, [], ["<|>", "<|><|>"])
     assert [tokenizer.decode([i]) for i in tokenizer.encode(text)] == expected
 
 
-def test_white_space_before_a_special_token_is_split_as_at_the_end_of_a_text():
+def test_white_space_before_a_special_token_is_split_as_at_the_end_of_a_text(make):
     vocab = {**BYTES, 256: b"  "}
-    tokenizer = Tokenizer(vocab, [(b" ", b" ")], [END])
+    tokenizer = make(vocab, [(b" ", b" ")], [END])
     assert tokenizer.encode(f"a  {END}") == [97, 256, 257]
     assert tokenizer.encode("a  b") == [97, 32, 32, 98]
 
@@ -169,14 +175,14 @@ def test_white_space_before_a_special_token_is_split_as_at_the_end_of_a_text():
         (["\ud800"], ValueError, "ud800"),
     ],
 )
-def test_bad_special_tokens_are_refused_by_name(special_tokens, error, message):
+def test_bad_special_tokens_are_refused_by_name(make, special_tokens, error, message):
     with pytest.raises(error, match=message):
-        Tokenizer(BYTES, [], special_tokens)
+        make(BYTES, [], special_tokens)
 
 
-def test_an_unknown_special_token_is_named():
+def test_an_unknown_special_token_is_named(make_small):
     with pytest.raises(ValueError, match="'<s>'"):
-        small_tokenizer().special_token_id("<s>")
+        make_small().special_token_id("<s>")
 
 
 # ------------------------------------------------------------------ hostile vocabularies
@@ -194,37 +200,42 @@ def test_an_unknown_special_token_is_named():
         ({0: "a"}, [], TypeError, r"id 0 is 'a', a str, not bytes"),
         ({0: b"a"}, [(b"a", b"a")], ValueError, r"merge 0 .*no token b'aa'"),
         ({0: b"a", 1: b"aa"}, [(b"a", b"a"), (b"a", b"x")], ValueError, r"merge 1 .*no token b'x'"),
-        ({0: b"a", 1: b"aa"}, [(b"a", b"a")] * 2, ValueError, r"merge 1 of b'a' and b'a' .* at 0"),
+        (
+            {0: b"a", 1: b"aa"},
+            [(b"a", b"a")] * 2,
+            ValueError,
+            r"merge 1 of b'a' and b'a' repeats merge 0",
+        ),
         ({0: b"a", 1: b"aa"}, [("a", "a")], TypeError, r"merge 0 is \('a', 'a'\)"),
         ({0: b"a", 1: b"aa"}, [(b"a",)], TypeError, r"merge 0 is \(b'a',\)"),
         ({0: b"a", 1: b"aa"}, [b"aa"], TypeError, r"merge 0 is b'aa'"),
         ({0: b"a"}, [(b"", b"a")], ValueError, r"merge 0 .*no token b''"),
     ],
 )
-def test_contradictions_are_refused_by_name(vocab, merges, error, message):
+def test_a_bad_vocabulary_or_merge_is_refused_by_name(make, vocab, merges, error, message):
     with pytest.raises(error, match=message):
-        Tokenizer(vocab, merges)
+        make(vocab, merges)
 
 
 @pytest.mark.parametrize("pattern", ["(", "a*"])
-def test_a_bad_pattern_is_refused(pattern):
+def test_a_bad_pattern_is_refused(make, pattern):
     with pytest.raises(ValueError, match="pattern"):
-        Tokenizer(BYTES, [], pattern=pattern)
+        make(BYTES, [], pattern=pattern)
 
 
-def test_what_a_custom_pattern_does_not_match_is_left_out():
-    assert Tokenizer(BYTES, [], pattern=r"\w+").encode("a, b") == [97, 98]
+def test_text_that_a_custom_pattern_does_not_match_is_dropped(make):
+    assert make(BYTES, [], pattern=r"\w+").encode("a, b") == [97, 98]
 
 
-def test_an_empty_vocabulary_encodes_the_empty_text():
-    tokenizer = Tokenizer({}, [])
+def test_an_empty_vocabulary_encodes_the_empty_text(make):
+    tokenizer = make({}, [])
     assert (tokenizer.encode(""), tokenizer.vocab_size) == ([], 0)
     with pytest.raises(ValueError, match="0x61"):
         tokenizer.encode("a")
 
 
 @pytest.mark.parametrize(
-    ("text", "byte", "place"),
+    ("text", "byte", "position"),
     [
         ("x", "0x78", 0),
         ("the cat x", "0x78", 8),
@@ -234,19 +245,19 @@ def test_an_empty_vocabulary_encodes_the_empty_text():
         ("the cat " * 2000 + "<|> x", "0x78", 16_004),
     ],
 )
-def test_an_absent_byte_is_named_with_its_place(text, byte, place):
-    tokenizer = Tokenizer(COURSE_VOCAB, COURSE_MERGES, ["<|>"])
-    message = rf"{byte} of .* at character {place:,} "
-    for _ in range(2):  # the second time words are remembered
+def test_an_absent_byte_is_named_with_its_position(make, text, byte, position):
+    tokenizer = make(COURSE_VOCAB, COURSE_MERGES, ["<|>"])
+    message = rf"{byte} of .* at character {position:,} "
+    for _ in range(2):  # the second time with cached words
         with pytest.raises(ValueError, match=message):
             tokenizer.encode(text)
-    for pieces in ([text], list(text), [text[:7], text[7:]]):
+    for chunks in ([text], list(text), [text[:7], text[7:]]):
         with pytest.raises(ValueError, match=message):
-            list(tokenizer.encode_iterable(pieces))
+            list(tokenizer.encode_iterable(chunks))
 
 
-def test_the_second_byte_of_a_character_may_be_the_absent_one():
-    tokenizer = Tokenizer({0: b"\xc3", 1: b"a"}, [])
+def test_an_absent_second_byte_of_a_character_is_named_with_the_character(make):
+    tokenizer = make({0: b"\xc3", 1: b"a"}, [])
     with pytest.raises(ValueError, match=r"0xa9 of 'é' at character 1 "):
         tokenizer.encode("aé")
 
@@ -254,82 +265,161 @@ def test_the_second_byte_of_a_character_may_be_the_absent_one():
 # ------------------------------------------------------------------ hostile texts
 
 
-def test_bytes_are_refused_with_a_hint():
+def test_bytes_are_refused_with_a_hint(make_small):
     with pytest.raises(TypeError, match="decode"):
-        small_tokenizer().encode(b"the")
+        make_small().encode(b"the")
     with pytest.raises(TypeError, match="decode"):
-        list(small_tokenizer().encode_iterable([b"the"]))
+        list(make_small().encode_iterable([b"the"]))
     with pytest.raises(TypeError, match="int"):
-        small_tokenizer().encode(5)
+        make_small().encode(5)
 
 
 @pytest.mark.parametrize("surrogate", [chr(0xD800), chr(0xDFFF), chr(0xDC80)])
 @pytest.mark.parametrize("before", ["", "the 猫 ", "x" * 20_000])
-def test_a_lone_surrogate_is_named_with_its_place(surrogate, before):
+def test_a_lone_surrogate_is_named_with_its_position(make_small, surrogate, before):
     text = before + surrogate + " and on"
     message = rf"U\+{ord(surrogate):04X} at character {len(before):,}"
-    tokenizer = small_tokenizer()
+    tokenizer = make_small()
     with pytest.raises(ValueError, match=message):
         tokenizer.encode(text)
-    for pieces in ([text], [before, surrogate, " and on"]):
+    for chunks in ([text], [before, surrogate, " and on"]):
         with pytest.raises(ValueError, match=message):
-            list(tokenizer.encode_iterable(pieces))
+            list(tokenizer.encode_iterable(chunks))
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|[^\w ]"])
+@given(text=tricky_texts)
+@settings(max_examples=60, deadline=None)
+def test_offsets_span_the_characters_of_each_token(make_small, pattern, text):
+    tokenizer = make_small(tuple(SPECIALS), pattern)
+    ids, offsets = tokenizer.encode_with_offsets(text)
+    assert ids == tokenizer.encode(text)
+    assert len(offsets) == len(ids)
+    for token_id, (start, end) in zip(ids, offsets, strict=True):
+        span = text[start:end].encode()
+        token = tokenizer.vocab[token_id]
+        assert token in span
+        # Whole characters are the token itself; an incomplete one has up to three bytes more.
+        assert len(span) - len(token) <= 6
+    assert [start for start, _ in offsets] == sorted(start for start, _ in offsets)
+    if pattern in ("gpt2", "cl100k") and text:
+        assert offsets[0][0] == 0
+        assert offsets[-1][1] == len(text)
+
+
+@given(text=tricky_texts, texts=st.lists(tricky_texts, max_size=4))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("pattern", ["gpt2", r"\w+|[^\w ]"])
+def test_arrays_batches_and_documents_hold_the_ids_of_encode(make_small, pattern, text, texts):
+    tokenizer = make_small(tuple(SPECIALS), pattern)
+    for given_text in (text, text.encode()):
+        array = tokenizer.encode_array(given_text)
+        assert (array.tolist(), array.dtype, array.ndim) == (tokenizer.encode(text), np.uint16, 1)
+    batch = tokenizer.encode_batch(texts)
+    assert batch == [tokenizer.encode(text) for text in texts]
+    ids, lengths = tokenizer.encoder.encode_documents([text.encode() for text in texts])
+    assert ids.tolist() == [token_id for ids_of_text in batch for token_id in ids_of_text]
+    assert (ids.dtype, lengths.tolist()) == (np.uint16, [len(of_text) for of_text in batch])
+
+
+def test_every_call_names_the_position_of_an_absent_byte(make):
+    tokenizer = make({0: b"a", 1: b" "}, [], ["<|>"])
+    for call in (tokenizer.encode, tokenizer.encode_array, tokenizer.encode_with_offsets):
+        with pytest.raises(ValueError, match=r"0xc3 of 'é' at character 5 of the text"):
+            call("a<|>aé b")
+    with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
+        tokenizer.encode_batch(["a", "a<|> b", "c"])
+    with pytest.raises(AbsentByteError) as caught:
+        tokenizer.encoder.encode_documents([b"a", b"a <|> b"])
+    assert (caught.value.item, caught.value.offset, caught.value.byte) == (1, 6, 0x62)
+
+
+# ------------------------------------------------------------------ backends
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"), [("gpt2", "NativeEncoder"), (r"\w+|\W", "NativeWordEncoder")]
+)
+def test_the_native_backend_is_the_default_where_it_is_available(pattern, name):
+    skip_unless_available("native")
+    assert type(Tokenizer(BYTES, [], pattern=pattern).encoder).__name__ == name
+
+
+def test_ids_beyond_32_bits_need_the_python_backend():
+    vocab = {**BYTES, 2**32 - 1: b"ab"}
+    assert isinstance(Tokenizer(vocab, []).encoder, PythonEncoder)
+    skip_unless_available("native")
+    with pytest.raises(ValueError, match=r"backend is 'native', but the greatest id is 4294967295"):
+        Tokenizer(vocab, [], backend="native")
+
+
+def test_an_unknown_backend_is_refused():
+    with pytest.raises(ValueError, match=r"'cython'.* reference, python, native"):
+        Tokenizer(BYTES, [], backend="cython")
+
+
+def test_an_unavailable_native_backend_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cs336_basics.tokenizer.native_encoder", None)
+    assert isinstance(Tokenizer(BYTES, []).encoder, PythonEncoder)
+    with pytest.raises(ValueError, match="backend is 'native', but the extensions are not built"):
+        Tokenizer(BYTES, [], backend="native")
 
 
 # ------------------------------------------------------------------ cache, copies, threads
 
 
 @pytest.mark.parametrize("cache_size", [0, 1, 500, 5000, 200_000])
-def test_the_cache_changes_nothing(cache_size):
-    tokenizer = small_tokenizer(cache_size=cache_size)
+def test_the_cache_size_does_not_change_the_ids(make_small, cache_size):
+    tokenizer = make_small(cache_size=cache_size)
     words = [
         f" {a}{b}{c}{d}" for a in "abcd" for b in "efgh" for c in "ijkl" for d in ["", "猫" * 9]
     ]
     for _ in range(2):
         for word in words:
-            assert tokenizer.encode(word) == reference(tokenizer, word)
+            assert tokenizer.encode(word) == reference_ids(tokenizer, word)
 
 
-def test_a_negative_cache_size_is_refused():
+def test_a_negative_cache_size_is_refused(make_small):
     with pytest.raises(ValueError, match="-1"):
-        small_tokenizer(cache_size=-1)
+        make_small(cache_size=-1)
 
 
 @pytest.mark.parametrize(
     "clone", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))]
 )
-def test_a_copy_is_the_same_tokenizer(clone):
-    tokenizer = small_tokenizer(cache_size=4321)
+def test_a_copy_or_pickle_encodes_like_the_original(make_small, clone):
+    tokenizer = make_small(cache_size=4321)
     size = len(pickle.dumps(tokenizer))
     ids = tokenizer.encode(TRAINING_TEXT)
     assert len(pickle.dumps(tokenizer)) == size
     other = clone(tokenizer)
     assert other.encode(TRAINING_TEXT) == ids
     assert (other.hash(), other.cache_size) == (tokenizer.hash(), 4321)
+    assert type(other.encoder) is type(tokenizer.encoder)
 
 
-def test_threads_may_share_a_tokenizer():
-    tokenizer = small_tokenizer(cache_size=2000)
+def test_threads_can_share_a_tokenizer(make_small):
+    tokenizer = make_small(cache_size=2000)
     texts = [TRAINING_TEXT[start:] for start in range(40)]
-    expected = [small_tokenizer().encode(text) for text in texts]
+    expected = [make_small().encode(text) for text in texts]
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         assert list(threads.map(tokenizer.encode, texts)) == expected
 
 
-def test_hash_follows_what_decides_the_ids_and_nothing_else():
+def test_the_hash_depends_on_what_decides_the_ids_and_on_nothing_else(make):
     vocab, merges = {**BYTES, 256: b"ab", 257: b"bc"}, [(b"a", b"b"), (b"b", b"c")]
-    tokenizer = Tokenizer(vocab, merges, ["<a>", "<b>"])
+    tokenizer = make(vocab, merges, ["<a>", "<b>"])
     appended = {**vocab, 258: b"<a>", 259: b"<b>"}
     same = [
-        Tokenizer(dict(reversed(appended.items())), merges, ["<b>", "<a>"]),
-        Tokenizer(vocab, merges, ["<a>", "<b>"], pattern=PATTERNS["gpt2"], cache_size=0),
+        make(dict(reversed(appended.items())), merges, ["<b>", "<a>"]),
+        make(vocab, merges, ["<a>", "<b>"], pattern=PATTERNS["gpt2"], cache_size=0),
     ]
     different = [
-        Tokenizer(appended, merges, ["<a>"]),
-        Tokenizer(appended, merges[::-1], ["<a>", "<b>"]),
-        Tokenizer(appended, merges[:1], ["<a>", "<b>"]),
-        Tokenizer({**appended, 256: b"bc", 257: b"ab"}, merges, ["<a>", "<b>"]),
-        Tokenizer(vocab, merges, ["<a>", "<b>"], pattern="cl100k"),
+        make(appended, merges, ["<a>"]),
+        make(appended, merges[::-1], ["<a>", "<b>"]),
+        make(appended, merges[:1], ["<a>", "<b>"]),
+        make({**appended, 256: b"bc", 257: b"ab"}, merges, ["<a>", "<b>"]),
+        make(vocab, merges, ["<a>", "<b>"], pattern="cl100k"),
     ]
     assert {other.hash() for other in same} == {tokenizer.hash()}
     assert len({other.hash() for other in [tokenizer, *different]}) == 6

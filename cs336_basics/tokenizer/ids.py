@@ -1,0 +1,57 @@
+"""Token ids: the dtype of their arrays, and the sequences that `decode` accepts."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+TokenArray = npt.NDArray[np.unsignedinteger[Any]]
+"""Token ids of shape (num_tokens,), dtype uint16 or uint32."""
+
+
+def token_dtype(vocab_size: int) -> np.dtype[Any]:
+    """Return the smaller of uint16 and uint32 that holds every id; little-endian everywhere.
+
+    Raises:
+        ValueError: ids need more than 32 bits.
+    """
+    if vocab_size <= 1 << 16:
+        return np.dtype("<u2")
+    if vocab_size <= 1 << 32:
+        return np.dtype("<u4")
+    raise ValueError(
+        f"the greatest id is {vocab_size - 1}: arrays hold ids of at most 32 bits; use smaller ids"
+    )
+
+
+def plain_ids(ids: Any) -> Iterator[int]:
+    """Yield ids as plain ints.
+
+    Raises:
+        TypeError: `ids` is not an iterable, or an item is a bool or not an integer.
+        ValueError: an array that does not have exactly one dimension.
+    """
+    if isinstance(ids, np.ndarray):
+        if ids.ndim != 1:
+            raise ValueError(f"ids have the shape {ids.shape}: decode one sequence at a time")
+        if ids.dtype.kind not in "iu" and ids.size:
+            raise TypeError(f"ids are {ids.dtype}, not integers")
+        ids = ids.tolist()
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise TypeError(f"ids are {ids!r}: pass a list or another iterable of ints")
+    for token_id in ids:
+        if type(token_id) is int:
+            yield token_id
+        elif isinstance(token_id, (bool, np.bool_)):
+            raise TypeError(f"id {token_id!r} is a bool, not an integer")
+        else:
+            try:
+                yield operator.index(token_id)
+            except TypeError:
+                raise TypeError(
+                    f"id {token_id!r} is a {type(token_id).__name__}, not an integer"
+                ) from None

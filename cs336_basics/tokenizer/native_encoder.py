@@ -1,0 +1,167 @@
+"""The `native` backend: compiled encoding and decoding (`_encoder.pyx`, `native/encoder.hpp`)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from cs336_basics.pretokenization import pretokenize, split_special_tokens
+from cs336_basics.tokenizer import _encoder
+from cs336_basics.tokenizer.encoders import Encoder
+from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
+
+MAX_VOCAB_SIZE = (1 << 32) - 1
+"""The compiled encoder holds ids in 32 bits; the greatest value marks an absent byte."""
+
+# To decode, the compiled encoder keeps the tokens in an array, which may have this many gaps.
+_MAX_GAPS = 1 << 20
+
+# A limit on the subsets of the special tokens that are kept ready; nobody uses that many.
+_MAX_SPECIAL_SETS = 16
+
+
+class NativeWordEncoder(Encoder):
+    """Compiled merging, caching and decoding; Python splits the text.
+
+    For a split pattern without a scanner.
+
+    Args:
+        vocabulary, pattern: as `Encoder`.
+        cache_size: bytes of memory for cached words, of all threads together; 0 = cache nothing.
+    """
+
+    _worker: _encoder._Worker | None = None  # with a cache of its own, see `with_own_cache`
+
+    def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
+        super().__init__(vocabulary, pattern)
+        self._compiled = compile_vocabulary(vocabulary, pattern, cache_size)
+
+    def with_own_cache(self, cache_size: int) -> NativeWordEncoder:
+        """As `Encoder`."""
+        encoder = copy.copy(self)
+        encoder._worker = self._compiled.streaming_worker(cache_size)
+        return encoder
+
+    def encode_word(self, word: str) -> list[int]:
+        """As `Encoder`."""
+        return self._compiled.encode_words([word], self._worker)
+
+    def encode_words(self, words: Iterable[str]) -> list[int]:
+        """As `Encoder`."""
+        return self._compiled.encode_words(words, self._worker)
+
+    # The compiled decoder takes lists and arrays of known ids, and answers None to all else: other
+    # iterables, and whatever is an error.
+
+    def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
+        """As `Encoder`."""
+        data: bytes | None = self._compiled.decode(ids, False)
+        return super().decode_bytes(ids) if data is None else data
+
+    def decode(self, ids: Iterable[SupportsIndex]) -> str:
+        """As `Encoder`."""
+        text: str | None = self._compiled.decode(ids, True)
+        return super().decode(ids) if text is None else text
+
+
+class NativeEncoder(NativeWordEncoder):
+    """Compiled from end to end: splitting too, without the GIL, by several threads.
+
+    For the named split patterns, which have a scanner.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
+        super().__init__(vocabulary, pattern, cache_size)
+        self._special_sets = _SpecialSets(vocabulary)
+
+    def encode(self, text: str, special: frozenset[str]) -> list[int]:
+        """As `Encoder`."""
+        return self._compiled.encode(text, self._special_sets[special], self._worker)
+
+    def encode_array(
+        self, text: str | bytes, special: frozenset[str], num_workers: int
+    ) -> TokenArray:
+        """As `Encoder`."""
+        return self._compiled.encode_array(text, self._special_sets[special], num_workers)
+
+    def encode_batch(
+        self, texts: list[str], special: frozenset[str], num_workers: int
+    ) -> list[list[int]]:
+        """As `Encoder`."""
+        return self._compiled.encode_batch(texts, self._special_sets[special], num_workers)
+
+    def encode_documents(self, texts: Sequence[bytes]) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """As `Encoder`."""
+        special = self._special_sets[self.all_special]
+        return self._compiled.encode_documents(list(texts), special, 1)
+
+    def encode_files(
+        self,
+        files: Sequence[Path],
+        sizes: Sequence[int],
+        *,
+        block_size: int,
+        num_workers: int,
+        strict: bool,
+        separator: int | None,
+    ) -> _encoder.FileEncoding:
+        """Encode files of plain text by threads that read them; see `_encoder.FileEncoding`."""
+        special = self._special_sets[self.all_special]
+        return _encoder.FileEncoding(
+            self._compiled, files, sizes, special, block_size, num_workers, strict, separator
+        )
+
+    def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
+        """As `Encoder`. The named patterns match every character, so that lengths add up."""
+        start = 0
+        for segment, is_special in split_special_tokens(text, special):
+            for word in [segment] if is_special else pretokenize(segment, self.pattern):
+                yield start, word, is_special
+                start += len(word)
+
+
+class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
+    """Special tokens -> the same as the compiled encoder takes them, made when first needed."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self._special_ids = vocabulary.special_ids
+
+    def __missing__(self, special: frozenset[str]) -> _encoder.SpecialSet:
+        if len(self) >= _MAX_SPECIAL_SETS:
+            self.clear()
+        pairs = [(token, self._special_ids[token]) for token in special]
+        self[special] = made = _encoder.SpecialSet(pairs)
+        return made
+
+
+def compile_vocabulary(
+    vocabulary: Vocabulary, pattern: str, cache_size: int, **options: str
+) -> _encoder.Encoder:
+    """Return the compiled encoder of a vocabulary; `options` are passed on to it."""
+    merges = np.empty((len(vocabulary.merged_ids), 3), np.uint32)
+    if len(merges):
+        merges[:, :2] = list(vocabulary.pair_ranks)  # in the order of their ranks
+        merges[:, 2] = vocabulary.merged_ids
+    data = offsets = None
+    if vocabulary.size <= 8 * len(vocabulary.tokens) + _MAX_GAPS:
+        tokens = [vocabulary.tokens.get(token_id, b"") for token_id in range(vocabulary.size)]
+        offsets = np.zeros(len(tokens) + 1, np.int64)
+        np.cumsum([len(token) for token in tokens], out=offsets[1:])
+        data = np.frombuffer(b"".join(tokens), np.uint8)
+    return _encoder.Encoder(
+        [None if byte_id == ABSENT else byte_id for byte_id in vocabulary.byte_ids],
+        merges,
+        data,
+        offsets,
+        vocabulary.size,
+        pattern,
+        cache_size,
+        **options,
+    )

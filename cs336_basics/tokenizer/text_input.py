@@ -1,0 +1,131 @@
+"""Texts as callers pass them: what is accepted, and the errors that name what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cs336_basics.pretokenization import split_special_tokens
+from cs336_basics.pretokenization.chunking import SafeCuts
+from cs336_basics.tokenizer.encoders import AbsentByteError
+
+try:
+    from cs336_basics.tokenizer._encoder import is_valid_utf8
+except ImportError:  # not built
+
+    def is_valid_utf8(data: bytes) -> bool:
+        """Tell whether bytes are valid UTF-8."""
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+
+# encode_iterable holds less than a megabyte: bytes that it reads before it searches for a safe cut,
+# characters of a huge chunk that it takes at a time.
+_READ_AHEAD = 1 << 11
+_SLICE = 1 << 13
+
+
+def check_is_str(text: object) -> None:
+    """Raise TypeError for a text that is not a str."""
+    if not isinstance(text, str):
+        hint = "; decode it first, text.decode('utf-8')" if isinstance(text, bytes) else ""
+        raise TypeError(f"text is a {type(text).__name__}, not a str{hint}")
+
+
+def check_contains_none_of(text: str, disallowed: frozenset[str], allowed: frozenset[str]) -> None:
+    """Raise ValueError for a text in which a disallowed special token occurs."""
+    if not disallowed:
+        return
+    start = 0
+    for segment, is_special in split_special_tokens(text, sorted(allowed | disallowed)):
+        if is_special and segment in disallowed:
+            raise ValueError(
+                f"the text holds the special token {segment!r} at character {start:,}: add it to "
+                "allowed_special, or remove it from disallowed_special to read it as text"
+            )
+        start += len(segment)
+
+
+def checked_utf8(data: bytes, errors: str) -> bytes:
+    """Return bytes that are valid UTF-8.
+
+    Args:
+        data: any bytes.
+        errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, `"strict"` refuses them.
+
+    Raises:
+        ValueError: (`"strict"`) a byte that is not UTF-8, with its offset; another `errors`.
+    """
+    if errors not in ("replace", "strict"):
+        raise ValueError(f"errors is {errors!r}: it must be 'replace' or 'strict'")
+    if is_valid_utf8(data):
+        return data
+    try:
+        return data.decode("utf-8", errors).encode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"byte {data[error.start]:#04x} at offset {error.start:,} is not valid UTF-8; "
+            "errors='replace' would read it as U+FFFD"
+        ) from None
+
+
+def explained(
+    error: UnicodeEncodeError | AbsentByteError, text: str | bytes, start: int = 0
+) -> ValueError:
+    """Return the error of an encoder as one that names the character and its position.
+
+    Args:
+        error: what an encoder raised.
+        text: the text that it encoded.
+        start: position of `text` in the whole text, in characters.
+    """
+    if isinstance(error, UnicodeEncodeError):
+        surrogate = ord(error.object[error.start])
+        return ValueError(
+            f"the text holds the lone surrogate U+{surrogate:04X} at character "
+            f"{start + error.start:,}: it is not a character and has no UTF-8"
+        )
+    data = text if isinstance(text, bytes) else text.encode()
+    before = data[: error.offset].decode(errors="ignore")  # without an incomplete character
+    character = data[len(before.encode()) :][:4].decode(errors="ignore")[0]
+    return ValueError(
+        f"the vocabulary has no token for the byte {error.byte:#04x} of {character!r} at character "
+        f"{start + len(before):,} of the text: add it to the vocabulary, or remove the character"
+    )
+
+
+def independent_texts(
+    chunks: Iterable[str], special_tokens: Iterable[str], pattern: str
+) -> Iterator[str]:
+    """Regroup the chunks of a text so that each can be encoded by itself, with the same ids.
+
+    Raises:
+        TypeError: a chunk is not a str.
+        ValueError: a lone surrogate, with its position in the whole text.
+    """
+    cuts = SafeCuts(special_tokens, pattern)
+    waiting = bytearray()  # UTF-8
+    searched = 0  # waiting[:searched] holds no safe cut
+    num_characters = 0
+    for chunk in chunks:
+        check_is_str(chunk)
+        # A huge chunk is read in slices, so that the buffer stays small.
+        for start in range(0, len(chunk), _SLICE):
+            part = chunk[start : start + _SLICE]
+            try:
+                waiting += part.encode()
+            except UnicodeEncodeError as error:
+                raise explained(error, part, num_characters) from None
+            num_characters += len(part)
+            if len(waiting) - searched < _READ_AHEAD + cuts.margin:
+                continue
+            # Only the new bytes are searched: a text without a cut must not take n^2 time.
+            origin = max(0, searched - cuts.margin)
+            cut = cuts.last(bytes(waiting[origin:]), searched - origin)
+            if cut is not None:
+                yield waiting[: origin + cut].decode()
+                del waiting[: origin + cut]
+            searched = max(0, len(waiting) - cuts.margin)
+    yield waiting.decode()

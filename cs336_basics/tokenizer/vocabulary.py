@@ -1,0 +1,112 @@
+"""Vocabulary: tokens, merges and special tokens, checked once and indexed for the encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cs336_basics.pretokenization.splitter import check_special_tokens
+
+Pair = tuple[bytes, bytes]
+
+ABSENT = -1
+"""Stands for the id of a byte that the vocabulary lacks."""
+
+
+class Vocabulary:
+    """Everything that decides the ids of a pre-token, and the ids of the special tokens.
+
+    Args:
+        tokens: id -> token.
+        merges: pairs of tokens in the order in which they were learned.
+        special_tokens: texts that become one id each. One that `tokens` lacks is appended after
+            the greatest id.
+
+    Attributes:
+        tokens: id -> token, special tokens included (a copy of the argument).
+        merges: list of pairs, as given.
+        special_ids: special token -> id, in the order given.
+        size: the greatest id plus one.
+        byte_ids: the id of each of the 256 bytes, ABSENT for one without a token.
+        pair_ranks: (left id, right id) -> rank, in the order of the ranks.
+        merged_ids: rank -> the id that the merge makes.
+
+    Raises:
+        TypeError, ValueError: see `Tokenizer`.
+    """
+
+    def __init__(
+        self,
+        tokens: Mapping[int, bytes],
+        merges: Iterable[Pair],
+        special_tokens: Iterable[str] | None = None,
+    ) -> None:
+        self.tokens = dict(tokens)
+        self.merges = list(merges)
+        token_ids = _index_tokens(self.tokens)
+        self.pair_ranks, self.merged_ids = _index_merges(self.merges, token_ids)
+        self.special_ids: dict[str, int] = {}
+        next_id = max(self.tokens, default=-1) + 1
+        for special_token in check_special_tokens(special_tokens):
+            token = special_token.encode()
+            if token not in token_ids:
+                token_ids[token] = next_id
+                self.tokens[next_id] = token
+                next_id += 1
+            self.special_ids[special_token] = token_ids[token]
+        self.size = next_id
+        self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+
+
+def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
+    """Return token -> id, after checking every item."""
+    token_ids: dict[bytes, int] = {}
+    for token_id, token in tokens.items():
+        if type(token_id) is not int:
+            raise TypeError(
+                f"vocab: id {token_id!r} of {token!r} is a {type(token_id).__name__}, not an int"
+            )
+        if token_id < 0:
+            raise ValueError(f"vocab: id {token_id} of {token!r} is negative")
+        if not isinstance(token, bytes):
+            raise TypeError(
+                f"vocab: id {token_id} is {token!r}, a {type(token).__name__}, not bytes"
+            )
+        if not token:
+            raise ValueError(f"vocab: id {token_id} is an empty token: remove it")
+        if token in token_ids:
+            raise ValueError(
+                f"vocab: ids {token_ids[token]} and {token_id} are both {token!r}: remove one"
+            )
+        token_ids[token] = token_id
+    return token_ids
+
+
+def _index_merges(
+    merges: list[Pair], token_ids: dict[bytes, int]
+) -> tuple[dict[tuple[int, int], int], list[int]]:
+    """Return (left id, right id) -> rank, and rank -> merged id, after checking every merge."""
+    pair_ranks: dict[tuple[int, int], int] = {}
+    merged_ids: list[int] = []
+    for rank, merge in enumerate(merges):
+        if (
+            not isinstance(merge, (tuple, list))
+            or len(merge) != 2
+            or not all(isinstance(token, bytes) for token in merge)
+        ):
+            raise TypeError(f"merge {rank} is {merge!r}, not a pair of bytes")
+        left, right = merge
+        for token in (left, right, left + right):
+            if token not in token_ids:
+                raise ValueError(
+                    f"merge {rank} joins {left!r} and {right!r}, but the vocabulary has no token "
+                    f"{token!r}: add it, or remove the merge"
+                )
+        pair = token_ids[left], token_ids[right]
+        if pair in pair_ranks:
+            raise ValueError(
+                f"merge {rank} of {left!r} and {right!r} repeats merge {pair_ranks[pair]}: "
+                "remove one"
+            )
+        pair_ranks[pair] = rank
+        merged_ids.append(token_ids[left + right])
+    return pair_ranks, merged_ids

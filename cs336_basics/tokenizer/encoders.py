@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from cs336_basics.pretokenization.patterns import compile_pattern
 from cs336_basics.pretokenization.splitter import has_scanner
 from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer._encoder import FileEncoding
 
 BACKENDS = ("reference", "python", "native")
 
@@ -165,6 +168,23 @@ class Encoder(ABC):
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """Return the text of ids; bytes that are not UTF-8 become U+FFFD."""
         return self.decode_bytes(ids).decode("utf-8", errors="replace")
+
+
+class FileEncoder(Encoder):
+    """An encoder that releases the GIL, and encodes files by threads that read them."""
+
+    @abstractmethod
+    def encode_files(
+        self,
+        files: Sequence[str],
+        sizes: Sequence[int],
+        *,
+        block_size: int,
+        num_workers: int,
+        strict: bool,
+        separator: int | None,
+    ) -> FileEncoding:
+        """Return an iterator over the blocks of files of plain text, as `_encoder.FileEncoding`."""
 
 
 def make_encoder(

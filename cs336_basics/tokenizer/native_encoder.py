@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import SupportsIndex
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from cs336_basics.pretokenization import pretokenize, split_special_tokens
 from cs336_basics.tokenizer import _encoder
-from cs336_basics.tokenizer.encoders import Encoder
+from cs336_basics.tokenizer.encoders import Encoder, FileEncoder
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
 
@@ -70,7 +69,7 @@ class NativeWordEncoder(Encoder):
         return super().decode(ids) if text is None else text
 
 
-class NativeEncoder(NativeWordEncoder):
+class NativeEncoder(NativeWordEncoder, FileEncoder):
     """Compiled from end to end: splitting too, without the GIL, by several threads.
 
     For the named split patterns, which have a scanner.
@@ -103,7 +102,7 @@ class NativeEncoder(NativeWordEncoder):
 
     def encode_files(
         self,
-        files: Sequence[Path],
+        files: Sequence[str],
         sizes: Sequence[int],
         *,
         block_size: int,
@@ -111,7 +110,7 @@ class NativeEncoder(NativeWordEncoder):
         strict: bool,
         separator: int | None,
     ) -> _encoder.FileEncoding:
-        """Encode files of plain text by threads that read them; see `_encoder.FileEncoding`."""
+        """As `FileEncoder`."""
         special = self._special_sets[self.all_special]
         return _encoder.FileEncoding(
             self._compiled, files, sizes, special, block_size, num_workers, strict, separator

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cs336_basics.pretokenization import split_special_tokens
-from cs336_basics.pretokenization.chunking import SafeCuts
+from cs336_basics.pretokenization.corpus import check_errors
+from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.tokenizer.encoders import AbsentByteError
 
 try:
@@ -48,27 +50,26 @@ def check_contains_none_of(text: str, disallowed: frozenset[str], allowed: froze
         start += len(segment)
 
 
-def checked_utf8(data: bytes, errors: str) -> bytes:
+def checked_utf8(data: bytes, errors: str, *, where: str | None = None, start: int = 0) -> bytes:
     """Return bytes that are valid UTF-8.
 
     Args:
         data: any bytes.
         errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, `"strict"` refuses them.
+        where: the name of the text, for the message.
+        start: offset of `data` in that text.
 
     Raises:
         ValueError: (`"strict"`) a byte that is not UTF-8, with its offset; another `errors`.
     """
-    if errors not in ("replace", "strict"):
-        raise ValueError(f"errors is {errors!r}: it must be 'replace' or 'strict'")
+    check_errors(errors)
     if is_valid_utf8(data):
         return data
     try:
         return data.decode("utf-8", errors).encode()
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"byte {data[error.start]:#04x} at offset {error.start:,} is not valid UTF-8; "
-            "errors='replace' would read it as U+FFFD"
-        ) from None
+        offset = error.start
+        raise invalid_utf8_error(where, data[offset], start + offset) from None
 
 
 def explained(
@@ -96,16 +97,14 @@ def explained(
     )
 
 
-def independent_texts(
-    chunks: Iterable[str], special_tokens: Iterable[str], pattern: str
-) -> Iterator[str]:
+def independent_texts(chunks: Iterable[str], splitter: Splitter) -> Iterator[str]:
     """Regroup the chunks of a text so that each can be encoded by itself, with the same ids.
 
     Raises:
         TypeError: a chunk is not a str.
         ValueError: a lone surrogate, with its position in the whole text.
     """
-    cuts = SafeCuts(special_tokens, pattern)
+    cuts = splitter.safe_cuts
     waiting = bytearray()  # UTF-8
     searched = 0  # waiting[:searched] holds no safe cut
     num_characters = 0

@@ -14,8 +14,8 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex
 
-from cs336_basics.pretokenization import resolve_pattern
 from cs336_basics.pretokenization.parallel import resolve_num_workers
+from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
 from cs336_basics.tokenizer import vocab_files
 from cs336_basics.tokenizer.encoders import AbsentByteError, make_encoder
 from cs336_basics.tokenizer.ids import TokenArray
@@ -61,6 +61,7 @@ class Tokenizer:
         vocab: id -> token, with the special tokens (a copy of the argument).
         merges, special_tokens: lists, as given.
         pattern, cache_size, backend: as given.
+        splitter: the `Splitter` of pattern and special tokens.
         encoder: the `Encoder` that does the work.
 
     A tokenizer may be shared between threads, forked, copied and pickled. The native backend
@@ -85,20 +86,22 @@ class Tokenizer:
     ) -> None:
         if cache_size < 0:
             raise ValueError(f"cache_size is {cache_size}: it must be 0 (no cache) or more bytes")
-        resolve_pattern(pattern)
-        self._use(Vocabulary(vocab, merges, special_tokens), pattern, cache_size, backend)
+        splitter = Splitter(pattern, check_special_tokens(special_tokens))
+        vocabulary = Vocabulary(vocab, merges, splitter.special_tokens)
+        self._set(vocabulary, splitter, cache_size, backend)
 
-    def _use(
-        self, vocabulary: Vocabulary, pattern: str, cache_size: int, backend: str | None
+    def _set(
+        self, vocabulary: Vocabulary, splitter: Splitter, cache_size: int, backend: str | None
     ) -> None:
         self._vocabulary = vocabulary
         self.vocab = vocabulary.tokens
         self.merges = vocabulary.merges
-        self.special_tokens = list(vocabulary.special_ids)
-        self.pattern = pattern
+        self.splitter = splitter
+        self.special_tokens = list(splitter.special_tokens)
+        self.pattern = splitter.pattern
         self.cache_size = cache_size
         self.backend = backend
-        self.encoder = make_encoder(vocabulary, pattern, cache_size, backend)
+        self.encoder = make_encoder(vocabulary, self.pattern, cache_size, backend)
         self._all_special = self.encoder.all_special
         self._hash: str | None = None
 
@@ -107,13 +110,13 @@ class Tokenizer:
     def __getstate__(self) -> dict[str, Any]:
         return {
             "vocabulary": self._vocabulary,
-            "pattern": self.pattern,
+            "splitter": self.splitter,
             "cache_size": self.cache_size,
             "backend": self.backend,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._use(**state)
+        self._set(**state)
 
     def __repr__(self) -> str:
         return (
@@ -365,7 +368,7 @@ class Tokenizer:
         """
         encoder = self.encoder.with_own_cache(min(self.cache_size, _ITERABLE_CACHE_SIZE))
         start = 0
-        for text in independent_texts(iterable, self.special_tokens, self.pattern):
+        for text in independent_texts(iterable, self.splitter):
             try:
                 ids = encoder.encode(text, self._all_special)
             except AbsentByteError as error:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cs336_basics.pretokenization.splitter import check_special_tokens
-
 Pair = tuple[bytes, bytes]
 
 ABSENT = -1
@@ -18,7 +16,7 @@ class Vocabulary:
     Args:
         tokens: id -> token.
         merges: pairs of tokens in the order in which they were learned.
-        special_tokens: texts that become one id each. One that `tokens` lacks is appended after
+        special_tokens: texts that become one id each, as a Splitter holds them. One that `tokens` lacks is appended after
             the greatest id.
 
     Attributes:
@@ -38,7 +36,7 @@ class Vocabulary:
         self,
         tokens: Mapping[int, bytes],
         merges: Iterable[Pair],
-        special_tokens: Iterable[str] | None = None,
+        special_tokens: Iterable[str] = (),
     ) -> None:
         self.tokens = dict(tokens)
         self.merges = list(merges)
@@ -46,7 +44,7 @@ class Vocabulary:
         self.pair_ranks, self.merged_ids = _index_merges(self.merges, token_ids)
         self.special_ids: dict[str, int] = {}
         next_id = max(self.tokens, default=-1) + 1
-        for special_token in check_special_tokens(special_tokens):
+        for special_token in special_tokens:
             token = special_token.encode()
             if token not in token_ids:
                 token_ids[token] = next_id

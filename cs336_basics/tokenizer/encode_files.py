@@ -1,0 +1,442 @@
+"""encode_file: a corpus to a token file, in constant memory, all of it or nothing.
+
+An encoder that releases the GIL (`FileEncoder`) reads plain text by threads of its own; other text
+(compressed text, JSON lines, Parquet) is read here and encoded by threads, batch by batch. With any
+other encoder, worker processes encode the batches. The ids are the same.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import itertools
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+import cs336_basics
+from cs336_basics._files import printable_path
+from cs336_basics._progress import byte_bar
+from cs336_basics._text import END_OF_TEXT
+from cs336_basics.pretokenization.chunking import check_chunk_size
+from cs336_basics.pretokenization.corpus import Corpus, PathsLike, is_plain_text
+from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
+from cs336_basics.pretokenization.readers import TextBlock, read_texts
+from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.pretokenization.storage import is_url
+from cs336_basics.pretokenization.text_counting import to_utf8
+from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder, FileEncoder
+from cs336_basics.tokenizer.ids import token_dtype
+from cs336_basics.tokenizer.text_input import checked_utf8
+from cs336_basics.tokenizer.token_files import metadata_path_of, starts_path_of
+from cs336_basics.tokenizer.token_writer import EncodedBlock, open_token_writer
+from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+DEFAULT_CHUNK_SIZE = 1 << 19
+"""Bytes of text encoded at a time: enough to hide the cost of passing them to a worker."""
+
+LARGE_BATCH = 16 << 20
+"""A batch of more bytes is encoded by the main thread, the only one that sees Ctrl-C."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def encode_file(
+    tokenizer: Tokenizer,
+    source: Corpus | PathsLike,
+    destination: str | os.PathLike[str],
+    *,
+    num_workers: int | None = None,
+    progress: bool = False,
+    overwrite: bool = False,
+    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    document_starts: bool = False,
+    end_of_document: str | None = None,
+) -> dict[str, Any]:
+    """Encode files of text to a token file, in constant memory whatever their size.
+
+    The ids are those of the whole text, the same for every number of workers and every chunk size.
+    No token spans two files or rows. The output files appear under their names when they are
+    complete; after an error there is none, and the files that they would replace are kept.
+
+    Args:
+        tokenizer: encodes the text.
+        source: a Corpus; or a file, a glob such as `"data/*.txt"`, or several of both, for
+            `Corpus(source)`. Text is read as bytes: line ends and a byte order mark are text.
+        destination: FILE.npy; FILE.json is written beside it.
+        num_workers: threads, or worker processes where the encoder does not release the GIL; None =
+            one for each core. No more are started than there are chunks.
+        progress: show a progress bar on a terminal.
+        overwrite: replace files that exist.
+        chunk_size: bytes of text encoded at a time.
+        document_starts: also write FILE.starts.npy, for `load_document_starts`. A document begins
+            with every file of text, with every row, and after every `end_of_document` in the text
+            (`<|endoftext|>`, if there is none and the tokenizer has it). One without tokens does
+            not count.
+        end_of_document: a special token to append to every row and every file of text that has
+            tokens and does not end with it already.
+
+    Returns:
+        the content of FILE.json: tokenizer_hash, vocab_size, dtype (uint16, or uint32 where ids
+        reach 65,536), num_tokens, num_bytes (of the text, uncompressed), bytes_per_token, source (a
+        path, or a list of several), library_version; with `document_starts` also num_documents and
+        document_separator (a special token or None), with `end_of_document` that.
+
+    Raises:
+        FileNotFoundError: there is no such source.
+        FileExistsError: a destination exists, and `overwrite` is false.
+        ValueError: a bad source, see Corpus; a source is damaged, became shorter, lacks the field
+            or column, or is (`errors="strict"`) not UTF-8, with the offset; the destination does
+            not end in .npy, or is a source; `end_of_document` is not a special token; the
+            vocabulary lacks a byte of the text.
+        OSError: a source cannot be read, or the destination cannot be written (the disk is full).
+        ImportError: a library for the format is missing, named with the command that installs it.
+        RuntimeError: a worker process died.
+    """
+    corpus = Corpus.of(source)
+    destination = Path(destination)
+    _check_destination(destination, corpus.files, overwrite, document_starts)
+    check_chunk_size(chunk_size)
+    # What can fail should fail before the work: this raises the errors of Parquet files.
+    corpus.by_plainness()[1].chunks()
+    num_workers = resolve_num_workers(num_workers)
+    separator = end_of_document
+    if separator is None and END_OF_TEXT in tokenizer.special_tokens:
+        separator = END_OF_TEXT
+    task = _Task(
+        corpus.errors,
+        tokenizer.splitter,
+        chunk_size,
+        _special_id(tokenizer, end_of_document),
+        _special_id(tokenizer, separator if document_starts else None),
+    )
+    dtype = token_dtype(tokenizer.vocab_size)
+
+    num_bytes = 0
+    with open_token_writer(
+        destination, dtype, document_starts=document_starts, end_id=task.end_id
+    ) as writer:
+        with (
+            byte_bar(progress, corpus.num_bytes, f"encoding {_title(corpus.files)}") as bar,
+            contextlib.closing(_encoded_blocks(tokenizer, corpus, task, num_workers)) as blocks,
+        ):
+            for block in blocks:
+                writer.write(block)
+                num_bytes += block.num_bytes
+                bar.update(block.bytes_read - bar.n)
+        num_tokens, num_documents = writer.finish()
+        if num_tokens == 0:
+            raise ValueError(
+                f"{_title(corpus.files)} gave no tokens: the split pattern matches nothing in it"
+            )
+        names = [printable_path(file) for file in corpus.files]
+        metadata = {
+            "tokenizer_hash": tokenizer.hash(),
+            "vocab_size": tokenizer.vocab_size,
+            "dtype": dtype.name,
+            "num_tokens": num_tokens,
+            "num_bytes": num_bytes,
+            "bytes_per_token": num_bytes / num_tokens,
+            "source": names[0] if len(names) == 1 else names,
+            "library_version": cs336_basics.__version__,
+        }
+        if document_starts:
+            metadata["num_documents"] = num_documents
+            metadata["document_separator"] = separator
+        if end_of_document is not None:
+            metadata["end_of_document"] = end_of_document
+        writer.write_metadata(metadata)
+    return metadata
+
+
+# --------------------------------------------------------------------- the pipeline
+
+
+@dataclass(frozen=True)
+class _Task:
+    """How `encode_file` encodes; the ids of special tokens are None for none."""
+
+    errors: str
+    splitter: Splitter
+    chunk_size: int
+    end_id: int | None
+    separator_id: int | None
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Some texts of a corpus.
+
+    Attributes:
+        blocks: the texts.
+        bytes_read: how much of all stored files has been read up to here.
+    """
+
+    blocks: list[TextBlock]
+    bytes_read: int
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the texts, in bytes or characters."""
+        return sum(len(block.text) for block in self.blocks)
+
+
+def _encoded_blocks(
+    tokenizer: Tokenizer, corpus: Corpus, task: _Task, num_workers: int
+) -> Generator[EncodedBlock, None, None]:
+    """Yield the ids of a corpus in order. Closing the generator ends the work."""
+    encoder = tokenizer.encoder
+    if not isinstance(encoder, FileEncoder):
+        yield from _encode_in_processes(tokenizer, corpus, task, num_workers)
+        return
+    bytes_read = 0
+    for is_plain, group in itertools.groupby(corpus.files, key=is_plain_text):
+        files = corpus.only(group)
+        if is_plain:
+            yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers)
+        else:
+            yield from map_in_threads(
+                lambda batch: encode_text_batch(encoder, batch, task),
+                read_batches(files, task, bytes_read),
+                num_workers,
+                run_here=lambda batch: batch.num_bytes > LARGE_BATCH,
+            )
+        bytes_read += files.num_bytes
+
+
+def _encode_plain_text(
+    encoder: FileEncoder, corpus: Corpus, task: _Task, bytes_read: int, num_workers: int
+) -> Iterator[EncodedBlock]:
+    """Yield the ids of files of plain text; the threads that encode also read."""
+    sizes = corpus.sizes
+    block_size = min(task.chunk_size, max(1, *sizes))  # C++ integers have a limit
+    blocks_per_file = (-(-size // block_size) for size in sizes)
+    first_blocks = set(itertools.accumulate(blocks_per_file, initial=0))
+    encoding = encoder.encode_files(
+        corpus.files,
+        sizes,
+        block_size=block_size,
+        num_workers=num_workers,
+        strict=task.errors == "strict",
+        separator=task.separator_id,
+    )
+    with contextlib.closing(encoding):
+        try:
+            for index, (ids, document_ends, num_bytes) in enumerate(encoding):
+                bytes_read += num_bytes
+                yield EncodedBlock(ids, index in first_blocks, document_ends, num_bytes, bytes_read)
+        except AbsentByteError as error:
+            raise _absent_byte_in_file(corpus.files[error.item], error) from None
+
+
+def _encode_in_processes(
+    tokenizer: Tokenizer, corpus: Corpus, task: _Task, num_workers: int
+) -> Iterator[EncodedBlock]:
+    """Yield the ids of a corpus, encoded by worker processes; by this one if one is enough."""
+    batches = read_batches(corpus, task, 0)
+    num_workers = min(num_workers, -(-corpus.num_bytes // task.chunk_size))
+    if num_workers == 1:
+        for batch in batches:
+            yield encode_text_batch(tokenizer.encoder, batch, task)
+        return
+    # A tokenizer is too large to be sent with every batch: each worker reads it once.
+    with tempfile.TemporaryDirectory() as directory:
+        tokenizer.save(directory)
+        arguments = ((directory, tokenizer.backend, batch, task) for batch in batches)
+        yield from map_ordered(_encode_in_worker, arguments, num_workers)
+
+
+def _encode_in_worker(
+    directory: str, backend: str | None, batch: TextBatch, task: _Task
+) -> EncodedBlock:
+    return encode_text_batch(load_encoder_once(directory, backend), batch, task)
+
+
+@functools.lru_cache(maxsize=1)
+def load_encoder_once(directory: str, backend: str | None) -> Encoder:
+    """Return the encoder of a saved tokenizer, which a worker process keeps."""
+    return Tokenizer.from_directory(directory, backend=backend).encoder
+
+
+def read_batches(corpus: Corpus, task: _Task, bytes_read: int) -> Iterator[TextBatch]:
+    """Yield the texts of files of any kind, in batches of about `task.chunk_size` bytes."""
+    blocks: list[TextBlock] = []
+    num_bytes = 0
+    for file, size in zip(corpus.files, corpus.sizes, strict=True):
+        for block in read_texts(corpus, file, task.splitter, block_size=task.chunk_size):
+            blocks.append(block)
+            num_bytes += len(block.text)
+            if num_bytes >= task.chunk_size:
+                yield TextBatch(blocks, bytes_read + block.bytes_read)
+                blocks, num_bytes = [], 0
+        bytes_read += size
+    if blocks:
+        yield TextBatch(blocks, bytes_read)
+
+
+def encode_text_batch(encoder: Encoder, batch: TextBatch, task: _Task) -> EncodedBlock:
+    """Return the ids of some texts, with the ends of documents as far as they are known here."""
+    texts = [_valid_utf8(block, task.errors) for block in batch.blocks]
+    try:
+        ids, lengths = encoder.encode_documents(texts)
+    except AbsentByteError as error:
+        raise _absent_byte_in_block(batch.blocks[error.item], texts[error.item], error) from None
+    # Where a file or row begins, the one before has ended. TokenWriter handles one that ended
+    # before this batch, which is not known here.
+    begins = np.array([block.starts_document for block in batch.blocks], bool)
+    ends = np.unique((np.cumsum(lengths) - lengths)[begins])
+    ends = ends[ends > 0]
+    if task.end_id is not None:
+        lacking = ends[ids[ends - 1] != task.end_id]
+        ids = np.insert(ids, lacking, task.end_id)
+        ends = ends + np.searchsorted(lacking, ends, side="right")
+    if task.separator_id is not None:
+        ends = np.union1d(ends, np.flatnonzero(ids == task.separator_id) + 1)
+    # Bytes that are not UTF-8 count as they are in the file.
+    num_bytes = sum(
+        len(block.text if isinstance(block.text, bytes) else text)
+        for block, text in zip(batch.blocks, texts, strict=True)
+    )
+    return EncodedBlock(ids, batch.blocks[0].starts_document, ends, num_bytes, batch.bytes_read)
+
+
+def _valid_utf8(block: TextBlock, errors: str) -> bytes:
+    """Return a text as valid UTF-8."""
+    if isinstance(block.text, bytes):
+        return checked_utf8(block.text, errors, where=block.origin, start=block.offset or 0)
+    try:
+        return to_utf8(block.text, errors)
+    except ValueError as error:
+        raise ValueError(f"{block.origin}: {error}") from None
+
+
+def map_in_threads(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    num_workers: int,
+    *,
+    run_here: Callable[[Item], bool],
+) -> Generator[Result, None, None]:
+    """Yield `function(item)` for each of `items`, in their order, computed by threads.
+
+    Like `map_ordered`, it reads `items` only a few ahead of the results. Even one worker is a
+    thread: the calling thread waits for Ctrl-C, and writes the results meanwhile.
+
+    Args:
+        function: must release the GIL for threads to help.
+        items: its arguments.
+        num_workers: number of threads.
+        run_here: returns whether the calling thread computes an item itself.
+    """
+    executor = ThreadPoolExecutor(num_workers)
+    pending: collections.deque[Future[Result]] = collections.deque()
+    try:
+        for item in items:
+            if run_here(item):
+                pending.append(_completed(function, item))
+            else:
+                pending.append(executor.submit(function, item))
+            if len(pending) > 2 * num_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _completed(function: Callable[[Item], Result], item: Item) -> Future[Result]:
+    future: Future[Result] = Future()
+    try:
+        future.set_result(function(item))
+    except Exception as error:  # raised when the results before it have been taken
+        future.set_exception(error)
+    return future
+
+
+# --------------------------------------------------------------------- errors and checks
+
+
+def _absent_byte_in_file(file: str, error: AbsentByteError) -> ValueError:
+    """Return the message for a byte of a file; `error.offset` is its offset, or nearly."""
+    with open(file, "rb") as opened:
+        start = max(0, error.offset - 3)
+        opened.seek(start)
+        around = opened.read(7)
+    index = error.offset - start
+    if around[index : index + 1] != bytes([error.byte]):
+        # U+FFFD, which replaces bytes that are not UTF-8, is not in the file.
+        return _absent_byte_error(f"{file}, the text from byte {error.offset:,} on", error.byte)
+    return _absent_byte_error(file, error.byte, _character_at(around, index), error.offset)
+
+
+def _absent_byte_in_block(block: TextBlock, text: bytes, error: AbsentByteError) -> ValueError:
+    """Return the message for a byte of `text`, which is a block as valid UTF-8."""
+    if block.offset is not None and block.text != text:
+        where = f"{block.origin}, the text from byte {block.offset:,} on"
+        return _absent_byte_error(where, error.byte)
+    character = _character_at(text, error.offset)
+    offset = error.offset + (block.offset or 0)
+    return _absent_byte_error(block.origin, error.byte, character, offset)
+
+
+def _character_at(data: bytes, index: int) -> str:
+    """Return the character to which a byte belongs."""
+    while index > 0 and data[index] & 0xC0 == 0x80:
+        index -= 1
+    return data[index : index + 4].decode(errors="replace")[:1]
+
+
+def _absent_byte_error(
+    where: str, byte: int, character: str | None = None, offset: int = 0
+) -> ValueError:
+    found = "" if character is None else f" of {character!r} at byte {offset:,}"
+    return ValueError(
+        f"{where}: the vocabulary has no token for the byte {byte:#04x}{found}: add it to the "
+        "vocabulary, or remove the character"
+    )
+
+
+def _check_destination(
+    destination: Path, sources: Iterable[str], overwrite: bool, document_starts: bool
+) -> None:
+    """Check that FILE.npy and the files beside it may be written."""
+    if destination.suffix != ".npy":
+        raise ValueError(f"{destination} does not end in .npy: name a NumPy array, FILE.npy")
+    paths = [destination, metadata_path_of(destination)]
+    if document_starts:
+        paths.append(starts_path_of(destination))
+    identities = {_identity(source) for source in sources if not is_url(source)}
+    for path in paths:
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory: choose another name")
+        if not path.exists():
+            continue
+        if _identity(path) in identities:
+            raise ValueError(f"{path} would replace the text that is encoded: choose another name")
+        if not overwrite:
+            raise FileExistsError(
+                f"{path} exists: choose another name, or replace it with overwrite=True "
+                "(--overwrite)"
+            )
+
+
+def _identity(path: str | Path) -> tuple[int, int]:
+    """Return what tells a file from all others, whatever its names."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def _special_id(tokenizer: Tokenizer, token: str | None) -> int | None:
+    return None if token is None else tokenizer.special_token_id(token)
+
+
+def _title(files: tuple[str, ...]) -> str:
+    return os.path.basename(files[0]) if len(files) == 1 else f"{len(files):,} files"

@@ -29,7 +29,8 @@ from cs336_basics.pretokenization.patterns import resolve_pattern
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.token_files import encode_file, load_token_file
+from cs336_basics.tokenizer.encode_files import encode_file
+from cs336_basics.tokenizer.token_files import load_token_file
 from cs336_basics.tokenizer.vocab_files import save_tokenizer
 from cs336_basics.training.config import TrainConfig
 

@@ -16,8 +16,8 @@ class Vocabulary:
     Args:
         tokens: id -> token.
         merges: pairs of tokens in the order in which they were learned.
-        special_tokens: texts that become one id each, as a Splitter holds them. One that `tokens` lacks is appended after
-            the greatest id.
+        special_tokens: texts that become one id each, as a Splitter holds them. One that `tokens`
+            lacks is appended after the greatest id.
 
     Attributes:
         tokens: id -> token, special tokens included (a copy of the argument).

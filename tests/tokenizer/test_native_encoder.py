@@ -21,11 +21,13 @@ from hypothesis import strategies as st
 
 from cs336_basics.bpe import train_bpe
 from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
+from cs336_basics.tokenizer.native_encoder import compile_vocabulary
 from cs336_basics.tokenizer.reference import (
     encode_text,
     merge_pretoken,
     merge_pretoken_in_order,
 )
+from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.tokenizer.examples import (
     BYTES,
     CORPORA,
@@ -53,13 +55,8 @@ def reference(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> _encoder.Encoder:
     """Return the compiled encoder of a tokenizer, at one SIMD level."""
-    merges = np.array(
-        [(*pair, tokenizer._merged_ids[rank]) for pair, rank in tokenizer._pair_ranks.items()],
-        np.uint32,
-    ).reshape(-1, 3)
-    byte_ids = [None if i < 0 else i for i in tokenizer._byte_ids]
-    size = tokenizer.vocab_size
-    return _encoder.Encoder(byte_ids, merges, None, None, size, "gpt2", cache_size, simd_level)
+    vocabulary = Vocabulary(tokenizer.vocab, tokenizer.merges)
+    return compile_vocabulary(vocabulary, "gpt2", cache_size, simd_level=simd_level)
 
 
 @functools.cache
@@ -410,9 +407,9 @@ def test_where_no_thread_can_be_started_the_error_says_so(tmp_path):
 
 
 def encoding_of(tokenizer, path, chunk_size):
-    return _encoder.FileEncoding(
-        tokenizer._native, [path], [path.stat().st_size], _encoder.SpecialSet([]), chunk_size,
-        1, False, None,
+    return tokenizer.encoder.encode_files(
+        [str(path)], [path.stat().st_size], block_size=chunk_size, num_workers=1, strict=False,
+        separator=None,
     )  # fmt: skip
 
 

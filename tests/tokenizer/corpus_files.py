@@ -1,0 +1,93 @@
+"""Files of every kind that the tests of token files encode, and what is expected of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.pretokenization import split_special_tokens
+from tests.tokenizer.examples import END, TRAINING_TEXT
+
+# Several documents, long words, invalid UTF-8, a byte order mark, CRLF, NUL.
+TEXT = b"".join(
+    [
+        b"\xef\xbb\xbf" + (TRAINING_TEXT + END).encode() * 2,
+        b"\x00\xff\xc3( \xe2\x82 \xe2\x82\n\r\n",
+        b"x" * 400 + b"  \n\n  ...\n...\r\n x\xe3\x80\x80  x\xc2\xa0  x",
+        " 猫は鼠を食べた。".encode() * 20 + END.encode() + b"\n \xf0\x9f",
+    ]
+)
+
+ROWS = [
+    "It's the cat.", "", "ate" + END + "the rat", END, "  ", "ends" + END, END + "begins",
+    "\u732b\u306f\u9f20 \U0001f389", "x" * 300 + "\n\n", "a b" * 50, "last",
+]  # fmt: skip
+
+
+def write_inputs(directory: Path) -> list[tuple[Path, list[str]]]:
+    """Write files of every kind; return their names with the texts of their documents."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    zstd = zstandard()
+    directory.mkdir(exist_ok=True)
+    decoded = TEXT.decode("utf-8", errors="replace")
+    lines = "".join(json.dumps({"text": row, "id": 7}) + "\n" for row in ROWS).encode()
+    files = {
+        "a.txt": TEXT,
+        "b.txt.gz": gzip.compress(TEXT[:500]) + gzip.compress(TEXT[500:]),
+        "c.txt": b"",
+        "d.txt.zst": zstd.compress(TEXT),
+        "e.jsonl": lines,
+        "f.jsonl.gz": gzip.compress(lines),
+        "g.txt": b"the end",
+        "h.txt": ("one" + END + "two" + END).encode(),
+    }
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+    table = pyarrow.table({"id": range(len(ROWS) + 1), "body": [*ROWS, None]})
+    parquet.write_table(table, directory / "i.parquet", row_group_size=3)
+    documents = {
+        "a.txt": [decoded], "b.txt.gz": [decoded], "c.txt": [], "d.txt.zst": [decoded],
+        "e.jsonl": ROWS, "f.jsonl.gz": ROWS, "g.txt": ["the end"],
+        "h.txt": ["one" + END + "two" + END], "i.parquet": ROWS,
+    }  # fmt: skip
+    return [(directory / name, texts) for name, texts in documents.items()]
+
+
+def zstandard():
+    try:
+        from compression import zstd
+    except ImportError:
+        zstd = pytest.importorskip("backports.zstd")
+    return zstd
+
+
+def ids_and_starts(tokenizer, texts, separator, end_of_document):
+    """Return the ids of documents and the positions where they begin, in the plainest way."""
+    ids, starts = [], []
+    for text in texts:
+        begin = len(ids)
+        if not tokenizer.encode(text):
+            continue
+        ends = True
+        for segment, _ in split_special_tokens(text, tokenizer.special_tokens):
+            segment_ids = tokenizer.encode(segment)
+            if segment_ids and ends:
+                starts.append(len(ids))
+            ids += segment_ids
+            ends = segment == separator if segment_ids else ends
+        if end_of_document is not None:
+            end_id = tokenizer.special_token_id(end_of_document)
+            if ids[begin:] and ids[-1] != end_id:
+                ids.append(end_id)
+    return ids, starts
+
+
+def contents(directory):
+    """Return the files of a directory: name -> bytes."""
+    return {name: (directory / name).read_bytes() for name in os.listdir(directory)}

@@ -1,8 +1,8 @@
 """Encoding text to ids, from the plainest way to the fastest, and decoding; beside the peers.
 
-1. `every merge`: each of the merges is looked for in each word;
+1. `every merge`: each of the merges is searched for in each word;
 2. `ranks`: of the pairs in a word the one of the lowest rank is merged (`reference.py`);
-3. `words remembered`: the same over ids, and each word once (`python_encoder.py`);
+3. `cached words`: the same over ids, and each word once (`python_encoder.py`);
 4. `compiled, no cache` and 5. `compiled`: scanner, merges and cache in C++ (`encoder.hpp`).
 
 One vocabulary for all, trained on the corpus itself; every encoder must give the same ids as the
@@ -17,7 +17,6 @@ from functools import cache
 import pytest
 from corpora import EOT
 
-import cs336_basics.tokenizer.tokenizer as tokenizer_module
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.pretokenization import PATTERNS, pretokenize, split_special_tokens
@@ -49,10 +48,10 @@ def by_every_merge(corpus):
     def encode(text):
         return [
             ids[token]
-            for piece, is_special in split_special_tokens(text, [EOT])
-            for word in ([piece] if is_special else pretokenize(piece))
+            for segment, is_special in split_special_tokens(text, [EOT])
+            for word in ([segment] if is_special else pretokenize(segment))
             for token in (
-                [piece.encode()] if is_special else merge_pretoken_in_order(word.encode(), merges)
+                [segment.encode()] if is_special else merge_pretoken_in_order(word.encode(), merges)
             )
         ]
 
@@ -64,10 +63,8 @@ def by_ranks(corpus):
     return lambda text: encode_text(text, vocab, merges, [EOT])
 
 
-def with_words_remembered(corpus):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer_module, "_encoder", None)
-        return tokenizer_module.Tokenizer(*vocabulary(corpus), [EOT]).encode
+def with_cached_words(corpus):
+    return Tokenizer(*vocabulary(corpus), [EOT], backend="python").encode
 
 
 def compiled_without_cache(corpus):
@@ -118,7 +115,7 @@ def with_tokenizers(corpus):
 ENCODERS = {
     "every merge": by_every_merge,
     "ranks": by_ranks,
-    "words remembered": with_words_remembered,
+    "cached words": with_cached_words,
     "compiled, no cache": compiled_without_cache,
     "compiled": compiled,
     "tiktoken (peer)": with_tiktoken,
@@ -151,7 +148,7 @@ def test_encode(benchmark, corpus, encoder):
 @pytest.mark.parametrize("size", [1_000, 1_000_000])
 @pytest.mark.parametrize("encoder", ["compiled", "tiktoken (peer)"])
 def test_encode_document(benchmark, corpus, encoder, size):
-    """One document to a list, words known: what a program does that is running for a while."""
+    """One document to a list, with its words cached: a program that has run for a while."""
     text = corpus.text.replace(EOT, "")[:size]
     tokenizer = Tokenizer(*vocabulary(corpus), [EOT])
     peer = tiktoken_of(corpus)

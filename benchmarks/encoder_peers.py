@@ -5,12 +5,12 @@
 
 TOKENIZER is a directory that `python -m cs336_basics train-bpe` wrote, or that holds GPT-2's
 vocab.json and merges.txt. Every run is a process of its own: it loads the tokenizer and the text,
-then encodes three times. The first time is called cold, since no word was seen before, the faster
-of the others warm. With one thread the process may use one core only. The encoders take turns, so
-that a machine that slows down slows all of them.
+then encodes three times. The first time is called cold, because the word cache is empty; the faster
+of the others is called warm. With one thread the process may use one core only. The encoders run
+alternately, so that a machine that slows down slows all of them.
 
 - `memory`: the bytes of the file in memory to one NumPy array (tiktoken and tokenizers take text,
-  which is decoded before; with several threads they and gigatoken take documents, cut before).
+  which is decoded before; with several threads they and gigatoken take documents, split before).
 - `file`: the file to a token file on the disk. No peer writes one, so its ids are saved here: to a
   temporary file that is synchronized and renamed, as `encode_file` does; `--plain-save` only calls
   `numpy.save`, after which a crash may leave half a file.
@@ -215,9 +215,9 @@ def run(name, mode, directory, path, threads):
 
 
 def compare(directory, path, mode, threads, rounds, names, slow_bytes):
-    """Let all encoders take turns; print a table."""
+    """Run all encoders alternately; print a table."""
     with tempfile.TemporaryDirectory() as scratch:
-        # A part that ends with a document.
+        # The slow encoders get the beginning of the text, up to the end of a document.
         data = Path(path).read_bytes()
         cut = data.rfind(EOT.encode(), 0, slow_bytes)
         part = data if len(data) <= slow_bytes or cut < 0 else data[: cut + len(EOT)]

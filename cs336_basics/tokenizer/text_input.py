@@ -24,9 +24,9 @@ except ImportError:  # not built
 
 
 # encode_iterable holds less than a megabyte: bytes that it reads before it searches for a safe cut,
-# characters of a huge chunk that it takes at a time.
-_READ_AHEAD = 1 << 11
-_SLICE = 1 << 13
+# characters of a huge chunk that it reads at a time.
+READ_AHEAD = 1 << 11
+SLICE_SIZE = 1 << 13
 
 
 def check_is_str(text: object) -> None:
@@ -111,14 +111,14 @@ def independent_texts(chunks: Iterable[str], splitter: Splitter) -> Iterator[str
     for chunk in chunks:
         check_is_str(chunk)
         # A huge chunk is read in slices, so that the buffer stays small.
-        for start in range(0, len(chunk), _SLICE):
-            part = chunk[start : start + _SLICE]
+        for start in range(0, len(chunk), SLICE_SIZE):
+            part = chunk[start : start + SLICE_SIZE]
             try:
                 waiting += part.encode()
             except UnicodeEncodeError as error:
                 raise explained(error, part, num_characters) from None
             num_characters += len(part)
-            if len(waiting) - searched < _READ_AHEAD + cuts.margin:
+            if len(waiting) - searched < READ_AHEAD + cuts.margin:
                 continue
             # Only the new bytes are searched: a text without a cut must not take n^2 time.
             origin = max(0, searched - cuts.margin)

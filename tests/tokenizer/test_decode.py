@@ -1,4 +1,4 @@
-"""Decoding: whole sequences, one id at a time, and ids that are none."""
+"""Decoding: whole sequences, one id at a time, and ids that are refused."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_malformed_bytes_become_replacement_characters(data):
         lambda ids: (i for i in ids),
     ],
 )
-def test_any_iterable_of_ints_will_do(make):
+def test_any_iterable_of_ints_is_decoded(make):
     tokenizer = small_tokenizer()
     assert tokenizer.decode(make(tokenizer.encode(f"the cat{END}🎉"))) == f"the cat{END}🎉"
     assert tokenizer.decode(make([])) == ""
 
 
-def test_torch_ids_will_do():
+def test_a_torch_tensor_is_decoded():
     torch = pytest.importorskip("torch")
     tokenizer = small_tokenizer()
     assert tokenizer.decode(torch.tensor(tokenizer.encode("the cat"))) == "the cat"
@@ -77,12 +77,12 @@ def test_an_id_in_a_gap_is_unknown():
         [np.float32(1)],
     ],
 )
-def test_what_is_no_whole_number_is_refused(ids):
+def test_ids_that_are_not_integers_are_refused(ids):
     with pytest.raises(TypeError, match=r"ids? "):
         small_tokenizer().decode(ids)
 
 
-def test_a_batch_is_refused():
+def test_an_array_of_two_dimensions_is_refused():
     with pytest.raises(ValueError, match=r"\(2, 2\)"):
         small_tokenizer().decode(np.array([[1, 2], [3, 4]]))
 
@@ -98,7 +98,7 @@ def test_streaming_gives_the_same_text_in_whole_characters(data):
     assert decoder.finish() == ""
 
 
-def test_streaming_holds_back_part_of_a_character_only():
+def test_streaming_holds_back_only_an_incomplete_character():
     decoder = StreamingDecoder(
         Tokenizer({0: b"a", 1: b"\xf0\x9f", 2: b"\x8e\x89!", 3: b"\xc3"}, [])
     )

@@ -1,4 +1,4 @@
-"""encode_iterable: the ids of the whole text, wherever it is cut, in little memory."""
+"""encode_iterable: the ids of the whole text, wherever its chunks end, in little memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import cs336_basics.tokenizer.tokenizer as tokenizer_module
-from cs336_basics.pretokenization.chunking import SafeCuts
+from cs336_basics.pretokenization.safe_cuts import SafeCuts
+from cs336_basics.tokenizer import Tokenizer, text_input
 from tests.tokenizer.examples import (
     END,
     SPECIALS,
@@ -22,7 +22,7 @@ from tests.tokenizer.examples import (
 )
 
 PATTERNS = ["gpt2", "cl100k", r"\w+|\W", r"\s\S+|\S|\s"]
-# Each changes where a stream may be cut.
+# Each set changes where a stream may be cut.
 SPECIAL_SETS = [(), (END,), tuple(SPECIALS), ("a b", "b a"), ("\ufffd",), (" ", "\n"), ("x y z",)]
 
 OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "multi_emoji.txt"]
@@ -30,22 +30,22 @@ OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "mult
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Cut as often as can be: otherwise a short text waits in the buffer to its end."""
-    monkeypatch.setattr(tokenizer_module, "_READ_AHEAD", 1)
-    monkeypatch.setattr(tokenizer_module, "_SLICE", 7)
+    """Cut as often as possible: otherwise a short text stays in the buffer to its end."""
+    monkeypatch.setattr(text_input, "READ_AHEAD", 1)
+    monkeypatch.setattr(text_input, "SLICE_SIZE", 7)
 
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("special_tokens", SPECIAL_SETS)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_every_split_into_two_gives_the_ids_of_the_whole(pattern, special_tokens):
+def test_any_two_chunks_give_the_ids_of_the_whole(pattern, special_tokens):
     tokenizer = small_tokenizer(special_tokens, pattern)
     # Long enough for several cuts: nothing is cut nearer to the end than the special tokens allow.
     text = f"a b a  b{END}{END} \n\n\n it's\r\n x y z.\n x y \u3000\u00a0 猫\n猫 🎉 <|endof a  "
     text = f"{text}\ufffd y\u3000  b" * 2
     expected = tokenizer.encode(text)
-    for place in range(len(text) + 1):
-        assert list(tokenizer.encode_iterable([text[:place], text[place:]])) == expected
+    for position in range(len(text) + 1):
+        assert list(tokenizer.encode_iterable([text[:position], text[position:]])) == expected
 
 
 @pytest.mark.usefixtures("eager")
@@ -53,29 +53,29 @@ def test_every_split_into_two_gives_the_ids_of_the_whole(pattern, special_tokens
 @pytest.mark.parametrize("pattern", PATTERNS)
 @given(
     text=st.lists(tricky_texts, max_size=4).map("".join),
-    places=st.lists(st.integers(0, 200), max_size=6),
+    positions=st.lists(st.integers(0, 200), max_size=6),
 )
 @settings(max_examples=40, deadline=None)
-@example(text=TRAINING_TEXT, places=[])
-def test_every_split_gives_the_ids_of_the_whole(pattern, special_tokens, text, places):
+@example(text=TRAINING_TEXT, positions=[])
+def test_any_chunks_give_the_ids_of_the_whole(pattern, special_tokens, text, positions):
     tokenizer = small_tokenizer(special_tokens, pattern)
     expected = tokenizer.encode(text)
-    ends = [0, *sorted(min(place, len(text)) for place in places), len(text)]
-    pieces = [text[start:end] for start, end in pairwise(ends)]
-    assert list(tokenizer.encode_iterable(pieces)) == expected
+    ends = [0, *sorted(min(position, len(text)) for position in positions), len(text)]
+    chunks = [text[start:end] for start, end in pairwise(ends)]
+    assert list(tokenizer.encode_iterable(chunks)) == expected
     assert list(tokenizer.encode_iterable(text)) == expected  # one character each
     assert list(tokenizer.encode_iterable(text.splitlines(keepends=True))) == expected
 
 
 @pytest.mark.parametrize("size", [1, 3, 100, 5000, 10**6])
-def test_the_buffer_as_it_is_gives_the_ids_of_the_whole(size):
+def test_the_usual_buffer_gives_the_ids_of_the_whole(size):
     tokenizer = small_tokenizer()
     text = TRAINING_TEXT * 10 + END + TRAINING_TEXT.replace(" ", "") * 10
-    pieces = (text[start : start + size] for start in range(0, len(text), size))
-    assert list(tokenizer.encode_iterable(pieces)) == tokenizer.encode(text)
+    chunks = (text[start : start + size] for start in range(0, len(text), size))
+    assert list(tokenizer.encode_iterable(chunks)) == tokenizer.encode(text)
 
 
-def test_nothing_gives_nothing():
+def test_empty_text_gives_no_ids():
     tokenizer = small_tokenizer()
     assert list(tokenizer.encode_iterable([])) == []
     assert list(tokenizer.encode_iterable(["", "", ""])) == []
@@ -92,7 +92,7 @@ def test_an_endless_stream_gives_its_first_ids():
     assert [next(ids) for _ in expected] == expected
 
 
-def test_pieces_are_read_as_they_are_needed():
+def test_chunks_are_read_as_they_are_needed():
     read = 0
 
     def stream():
@@ -107,9 +107,9 @@ def test_pieces_are_read_as_they_are_needed():
     assert read <= 2
 
 
-@pytest.mark.parametrize("piece_size", [1, 50, 10**6])
+@pytest.mark.parametrize("chunk_size", [1, 50, 10**6])
 @pytest.mark.parametrize("unit", ["x", " ", "\n", "<|endoftext"])
-def test_a_text_without_a_safe_cut_is_searched_once(monkeypatch, unit, piece_size):
+def test_a_text_without_a_safe_cut_is_searched_once(monkeypatch, unit, chunk_size):
     searched = 0
     last = SafeCuts.last
 
@@ -120,9 +120,9 @@ def test_a_text_without_a_safe_cut_is_searched_once(monkeypatch, unit, piece_siz
 
     monkeypatch.setattr(SafeCuts, "last", counting_last)
     text = (unit * 60_000)[:60_000]
-    pieces = (text[start : start + piece_size] for start in range(0, len(text), piece_size))
+    chunks = (text[start : start + chunk_size] for start in range(0, len(text), chunk_size))
     tokenizer = small_tokenizer()
-    assert tokenizer.decode(tokenizer.encode_iterable(pieces)) == text
+    assert tokenizer.decode(tokenizer.encode_iterable(chunks)) == text
     assert 0 < searched < 2 * len(text)
 
 
@@ -139,7 +139,7 @@ def extra_memory(tokenizer, stream) -> int:
 
 def test_memory_stays_the_same_however_long_the_text_is():
     tokenizer = small_tokenizer()
-    # Numbered words: the cache is filled and emptied too.
+    # Numbered words fill the cache, so that it is emptied too.
     peaks = [
         extra_memory(tokenizer, (f"the cat number{i} ate\nrat{i}. " for i in range(length)))
         for length in (6_000, 24_000)
@@ -148,7 +148,7 @@ def test_memory_stays_the_same_however_long_the_text_is():
     assert peaks[1] < peaks[0] * 1.2
 
 
-def test_one_huge_piece_is_not_copied():
+def test_one_huge_chunk_is_not_copied():
     text = TRAINING_TEXT * 1500
     assert len(text) > 1_000_000
     assert extra_memory(small_tokenizer(), [text]) < 1_000_000
@@ -160,7 +160,7 @@ def test_one_huge_piece_is_not_copied():
 )
 def test_a_file_of_5_mb_takes_less_than_1_mb_of_extra_memory(name):
     vocab, merges = data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt")
-    tokenizer = tokenizer_module.Tokenizer.from_files(vocab, merges, [END])
+    tokenizer = Tokenizer.from_files(vocab, merges, [END])
     with open(data_file(name), "rb") as file:
         data = file.read(5_000_000)
     with io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="") as file:

@@ -46,7 +46,7 @@ TOKENS = st.binary(max_size=6)
 
 
 @given(st.dictionaries(st.integers(-3, 2**70), TOKENS), st.lists(st.tuples(TOKENS, TOKENS)))
-def test_the_compiled_lines_of_the_hash_are_those_of_python(vocab, merges):
+def test_the_compiled_hash_lines_equal_those_of_python(vocab, merges):
     native = pytest.importorskip("cs336_basics.tokenizer._encoder")
     arguments = (list(vocab), list(vocab.values()), merges)
     assert native.hash_lines(*arguments) == hash_lines(*arguments)
@@ -61,7 +61,7 @@ def test_the_hash_is_the_same_for_bytes_of_a_subclass():
     assert len(hashes) == 1
 
 
-def test_the_lines_of_the_hash():
+def test_the_hash_lines_have_a_fixed_form():
     lines = hash_lines([0, 256], [b"\n", b"ab"], [(b"a", b"b"), (b"", b"\xff")])
     assert lines == b"token 0 0a\ntoken 256 6162\nmerge 61 62\nmerge  ff\n"
 
@@ -82,7 +82,7 @@ def test_the_byte_map_is_the_one_of_gpt2():
 
 
 @given(st.binary())
-def test_tokens_come_back_from_their_strings(token):
+def test_string_to_token_inverts_token_to_string(token):
     assert string_to_token(token_to_string(token)) == token
 
 
@@ -99,7 +99,7 @@ def test_the_byte_map_is_the_one_of_tokenizers():
     merges=st.lists(st.tuples(*[st.binary(min_size=1, max_size=4)] * 2), max_size=10),
 )
 @settings(max_examples=40, deadline=None)
-def test_vocabularies_and_merges_come_back(tmp_path_factory, tokens, merges):
+def test_saved_vocabularies_and_merges_are_loaded_unchanged(tmp_path_factory, tokens, merges):
     directory = tmp_path_factory.mktemp("pair")
     vocab = {3 * index + 1: token for index, token in enumerate(tokens)}
     save_vocab(vocab, directory / "vocab.json")
@@ -117,7 +117,7 @@ def test_the_files_have_the_form_of_gpt2(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["merges.txt", "vocab.json"]
 
 
-def test_tokenizers_reads_the_files(tmp_path):
+def test_the_tokenizers_library_reads_the_files(tmp_path):
     models = pytest.importorskip("tokenizers.models")
     tokenizer = small_tokenizer()
     tokenizer.save(tmp_path)
@@ -149,7 +149,7 @@ def test_merges_are_read_with_and_without_a_version_line(tmp_path, content, merg
     assert load_merges(path) == merges
 
 
-def test_a_merge_that_looks_like_a_version_line_comes_back_even_as_the_first(tmp_path):
+def test_a_first_merge_that_looks_like_a_version_line_is_loaded_unchanged(tmp_path):
     merges = [(b"#version:", b"0.2"), (b"#version:", b"x")]
     save_merges(merges, tmp_path / "merges.txt")
     assert load_merges(tmp_path / "merges.txt") == merges
@@ -195,7 +195,7 @@ def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, mes
         ('{"a": ' + "9" * 10_000 + "}", "vocab.json"),
     ],
 )
-def test_a_malformed_vocabulary_is_refused_with_the_place(tmp_path, content, message):
+def test_a_malformed_vocabulary_is_refused_with_the_line_or_item(tmp_path, content, message):
     path = tmp_path / "vocab.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
@@ -208,7 +208,7 @@ def test_a_vocabulary_that_is_not_utf8_is_refused(tmp_path):
         load_vocab(tmp_path / "vocab.json")
 
 
-def test_special_tokens_of_foreign_files_may_be_written_as_they_are(tmp_path):
+def test_special_tokens_of_other_tools_may_hold_any_character(tmp_path):
     vocab = {"Ġa": 0, "<|end of text|>": 1, "<終>": 2, "<|x|>": 3}
     (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
     assert load_vocab(tmp_path / "vocab.json") == {
@@ -224,7 +224,7 @@ def test_what_the_files_cannot_hold_is_not_written(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_from_files_gives_back_special_tokens_byte_for_byte(tmp_path):
+def test_from_files_keeps_special_tokens_byte_for_byte(tmp_path):
     special_tokens = [END, "<|end of text|>", "<é>", "\n\n", "終"]
     tokenizer = small_tokenizer(tuple(special_tokens))
     tokenizer.save(tmp_path)
@@ -235,7 +235,7 @@ def test_from_files_gives_back_special_tokens_byte_for_byte(tmp_path):
     assert Tokenizer.from_files(*map(str, paths)).special_tokens == []
 
 
-def test_gpt2_files_come_back(tmp_path):
+def test_the_files_of_gpt2_are_saved_unchanged(tmp_path):
     vocab, merges = (
         load_vocab(data_file("gpt2_vocab.json")),
         load_merges(data_file("gpt2_merges.txt")),
@@ -301,7 +301,7 @@ def test_a_pickle_that_would_run_code_does_not(tmp_path, load, protocol):
             load(path)
     assert not target.exists()
     pickle.loads(contents[0])
-    assert target.exists()  # the pickle does what it says, if it is let
+    assert target.exists()  # the pickle runs code where nothing prevents it
 
 
 @pytest.mark.parametrize(
@@ -344,8 +344,8 @@ def test_a_pickle_of_anything_else_is_refused(tmp_path, value):
 def test_a_damaged_pickle_is_refused_or_holds_plain_values(tmp_path_factory, data):
     content = bytearray(pickle.dumps({0: b"a", 1: b"bc", 2: b"d" * 300}))
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(content) - 1))
-        content[place] = data.draw(st.integers(0, 255))
+        offset = data.draw(st.integers(0, len(content) - 1))
+        content[offset] = data.draw(st.integers(0, 255))
     content = content[: data.draw(st.integers(1, len(content)))]
     path = tmp_path_factory.mktemp("pickles") / "file.pkl"
     path.write_bytes(content)
@@ -367,7 +367,7 @@ def test_pickled_bytes_of_an_old_protocol_are_explained(tmp_path):
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W"])
-def test_a_saved_tokenizer_comes_back(tmp_path, pattern):
+def test_a_saved_tokenizer_is_loaded_unchanged(tmp_path, pattern):
     tokenizer = small_tokenizer((END, "a b", "é"), pattern)
     directory = tmp_path / "not" / "yet" / "there"
     tokenizer.save(directory)
@@ -378,7 +378,7 @@ def test_a_saved_tokenizer_comes_back(tmp_path, pattern):
     assert again.encode(TRAINING_TEXT) == tokenizer.encode(TRAINING_TEXT)
 
 
-def test_the_hash_of_a_loaded_tokenizer_is_that_of_what_it_holds(tmp_path):
+def test_the_hash_of_a_loaded_tokenizer_covers_appended_special_tokens(tmp_path):
     # By hand: a special token that is not in the vocabulary is appended when it is loaded.
     small_tokenizer((END,)).save(tmp_path)
     vocab, merges, _, pattern, _ = load_tokenizer(tmp_path)
@@ -394,7 +394,7 @@ def test_the_hash_of_a_loaded_tokenizer_is_that_of_what_it_holds(tmp_path):
         tokenizer.save(tmp_path / "saved")
 
 
-def test_metadata_says_what_the_pair_does_not(tmp_path):
+def test_metadata_holds_the_pattern_special_tokens_and_hash(tmp_path):
     vocab = {**BYTES, 400: b"ab", 401: END.encode()}
     # A pattern given by its expression is recorded by its name.
     save_tokenizer(
@@ -416,7 +416,7 @@ def test_metadata_says_what_the_pair_does_not(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["merges.txt", "metadata.json", "vocab.json"]
 
 
-def test_what_cannot_be_saved_right_is_not_saved(tmp_path):
+def test_a_tokenizer_that_cannot_be_saved_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"endoftext.* not in the vocabulary"):
         save_tokenizer(tmp_path, BYTES, [], [END], "gpt2")
     with pytest.raises(ValueError, match="vocab_size"):
@@ -425,7 +425,7 @@ def test_what_cannot_be_saved_right_is_not_saved(tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["", "vocab.json", "merges.txt", "metadata.json"])
-def test_a_missing_file_is_answered_with_the_command_that_makes_it(tmp_path, missing):
+def test_the_error_for_a_missing_file_names_the_command_that_makes_it(tmp_path, missing):
     directory = tmp_path / "tokenizer"
     if missing:
         small_tokenizer().save(directory)
@@ -450,7 +450,7 @@ def test_a_missing_file_is_answered_with_the_command_that_makes_it(tmp_path, mis
         ({"tokenizer_hash": "0" * 64}, "0000"),
     ],
 )
-def test_metadata_that_do_not_fit_are_refused(tmp_path, change, message):
+def test_metadata_that_does_not_fit_is_refused(tmp_path, change, message):
     small_tokenizer().save(tmp_path)
     path = tmp_path / "metadata.json"
     metadata = json.loads(path.read_text(encoding="utf-8"))
@@ -468,7 +468,7 @@ def test_files_of_two_tokenizers_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", "{"])
-def test_malformed_metadata_are_refused(tmp_path, content):
+def test_malformed_metadata_is_refused(tmp_path, content):
     small_tokenizer().save(tmp_path)
     (tmp_path / "metadata.json").write_text(content)
     with pytest.raises(ValueError, match=r"metadata\.json"):

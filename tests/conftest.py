@@ -45,8 +45,7 @@ def float64():
     seventh digit, and more after a cancellation. In float64 it stays many digits below the 1e-7
     that `torch.testing.assert_close` allows, while a wrong formula stays far above.
     """
-    import torch
+    from tests.numerics import default_dtype
 
-    torch.set_default_dtype(torch.float64)
-    yield torch.float64
-    torch.set_default_dtype(torch.float32)
+    with default_dtype("float64"):
+        yield

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from cs336_basics.model import RotaryPositionalEmbedding
+
+
+@contextlib.contextmanager
+def default_dtype(name: str) -> Iterator[None]:
+    """Make a dtype torch's default: of models, optimizers, and whole training runs."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, name))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def rounding_bound(terms: int, dtype: torch.dtype = torch.float32) -> float:
@@ -32,6 +46,7 @@ def assert_close_sums(
     """
     assert actual.shape == expected.shape
     bound = 2 * rounding_bound(terms, actual.dtype) * torch.as_tensor(scale, dtype=torch.float64)
+    actual, expected = actual.detach(), expected.detach()
     excess = (actual.double() - expected.double()).abs() - bound
     worst = int(excess.argmax())
     assert float(excess.max()) <= 0, (

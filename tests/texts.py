@@ -13,7 +13,7 @@ from cs336_basics._text import END_OF_TEXT
 PROSE = {
     "english": (
         "Once there was a small boat that couldn't float. Its owner, an old woman named Mrs. Hale, "
-        "said: \"It's only the left plank; I'll mend it by noon.\" She'd mended worse. By 12:30 the "
+        "said: \"It's the left plank; I'll mend it by noon.\" She'd mended worse. By 12:30 the "
         "boat was on the water, and the gulls, who'd been watching, flew off in disgust.\n\n"
         "The next day wasn't as lucky. Rain fell for 3 hours, 15 minutes and (she counted) "
         "7 seconds. 'Never mind,' she thought -- the boat floats, doesn't it?\n"

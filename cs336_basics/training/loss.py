@@ -162,7 +162,7 @@ class LanguageModelLoss(Module):
             else:
                 hidden_states = self.model.hidden_states(inputs)
         if self.num_chunks == 1:
-            return cross_entropy(logits.float(), targets)
+            return cross_entropy(logits, targets)
         return chunked_cross_entropy(
             hidden_states,
             self.model.head_weight,

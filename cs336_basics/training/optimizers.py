@@ -213,8 +213,10 @@ class Muon(AdamW):
         for parameter in parameters:
             by_shape.setdefault(parameter.shape, []).append(parameter)
         lr, momentum = group["lr"], group["momentum"]
-        dtype = torch.bfloat16 if group["precision"] == "bfloat16" else torch.float32
         for shape, matrices in by_shape.items():
+            dtype = torch.bfloat16
+            if group["precision"] == "float32":  # or more, for weights in float64
+                dtype = torch.promote_types(matrices[0].dtype, torch.float32)
             ahead = []
             for matrix in matrices:
                 state = self.state[matrix]

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.datasets import sample, sample_documents, sample_plots, sample_words, write_sample
-from cs336_basics.datasets.sample import SEPARATOR
+from cs336_basics.datasets import sample, sample_documents, write_sample
+from cs336_basics.datasets.sample import SEPARATOR, Story, random_numbers
+from cs336_basics.datasets.story_files import read_library, read_sections
+from cs336_basics.datasets.templates import Cast, Choice, Phrase, parse_template, render
 
 ROOT = Path(__file__).parents[2]
 END = f"\n{SEPARATOR}\n"
@@ -69,7 +71,7 @@ def test_neither_hash_seed_nor_installed_packages_matter(corpora):
 
 
 def test_the_random_numbers_are_those_of_shake_128():
-    draw = sample._random_numbers(7, 3)
+    draw = random_numbers(7, 3)
     expected = b"".join(
         hashlib.shake_128(b"cs336_basics sample 7 3 %d" % block).digest(336) for block in range(2)
     )
@@ -177,7 +179,8 @@ def test_no_word_is_doubled(stories):
 
 
 def test_a_name_goes_with_boy_or_girl_and_the_thing_lost_is_the_thing_found(stories):
-    boys, girls = sample_words.BOYS.split(), sample_words.GIRLS.split()
+    people = read_sections("people.txt")
+    boys, girls = people["boys"].split(), people["girls"].split()
     children = re.findall(r"\b(boy|girl) (?:named|called) (\w+)", "\n".join(stories))
     assert len(children) > 100
     assert all(name in (boys if kind == "boy" else girls) for kind, name in children)
@@ -199,13 +202,11 @@ def test_pronouns_are_those_of_the_cast():
     }
     checked = {"he": 0, "she": 0}
     for index in range(3000):
-        story = sample._Story(sample._random_numbers(0, index))
-        plot, heroes = story.pick(sample._library().plots)
+        story = Story(random_numbers(0, index))
+        plot, heroes = story.pick(read_library().plots)
         story.people = "animal" if heroes == "any" and index % 2 else "child"
-        text = sample._render(plot, story)
-        pronouns = {
-            sample._render(entry["he"], story) for entry in story.cast.values() if "he" in entry
-        }
+        text = render(plot, story)
+        pronouns = {render(entry["he"], story) for entry in story.cast.values() if "he" in entry}
         if len(pronouns) == 1 and "snowman" not in text and "creature" not in story.cast:
             (pronoun,) = pronouns
             checked[pronoun] += 1
@@ -219,9 +220,9 @@ def test_stories_vary(corpora, stories):
     assert not set(stories) & set(valid)
     text = "\n".join(stories)
     assert len(set(re.findall(r"[^\W\d_]+", text.lower()))) >= 1_500
-    names = sample_words.BOYS + sample_words.GIRLS
-    names += sample_words.ANIMAL_BOYS + sample_words.ANIMAL_GIRLS
-    assert all(name in text for name in names.split())
+    people = read_sections("people.txt")
+    for group in ("boys", "girls", "animal boys", "animal girls"):
+        assert all(name in text for name in people[group].split())
     assert 500 < sum(map(len, stories)) / len(stories) < 1200
     # Characters of two and of three bytes, in some stories and not in most.
     share = sum(not story.isascii() for story in stories) / len(stories)
@@ -243,13 +244,13 @@ def test_ten_megabytes_have_hardly_a_duplicate(tmp_path):
 def parts_of(template):
     for part in template:
         yield part
-        if isinstance(part, sample._Choice):
+        if isinstance(part, Choice):
             for option in part.options:
                 yield from parts_of(option)
 
 
 def test_every_slot_of_every_template_can_be_filled():
-    library = sample._library()
+    library = read_library()
     templates = [plot for plot, _ in library.plots]
     templates += [phrase for phrases in library.phrases.values() for phrase in phrases]
     templates += [
@@ -257,10 +258,10 @@ def test_every_slot_of_every_template_can_be_filled():
     ]
     used = set()
     for part in itertools.chain.from_iterable(map(parts_of, templates)):
-        if isinstance(part, sample._Phrase):
+        if isinstance(part, Phrase):
             used.add(part.name)
             assert part.name in library.phrases
-        elif isinstance(part, sample._Cast):
+        elif isinstance(part, Cast):
             people = part.role in ("hero", "friend")
             tables = ["child", "animal"] if people else [part.role.rstrip("23")]
             used.update(tables)
@@ -270,37 +271,35 @@ def test_every_slot_of_every_template_can_be_filled():
 
 
 def test_tables_are_long_enough_and_every_plot_is_told():
-    library = sample._library()
+    library = read_library()
     # `pick` takes an index from 16 bits, and three of a table must be able to differ.
     assert all(3 <= len(table) < 5_000 for table in library.tables.values())
-    assert len(library.plots) == len(sample_plots.PLOTS) >= 12
+    assert len(library.plots) >= 12
     assert {heroes for _, heroes in library.plots} <= {"any", "child"}
-    told = {sample._random_numbers(0, i)() * len(library.plots) >> 16 for i in range(1000)}
+    told = {random_numbers(0, i)() * len(library.plots) >> 16 for i in range(1000)}
     assert told == set(range(len(library.plots)))
 
 
-def render(text):
-    return sample._render(sample._parse(text), sample._Story(sample._random_numbers(0, 0)))
+def tell(text):
+    return render(parse_template(text), Story(random_numbers(0, 0)))
 
 
 def test_choices_nest_and_the_cast_stays():
     told = {
-        sample._render(
-            sample._parse("[one|two [red|blue]|]."), sample._Story(sample._random_numbers(0, i))
-        )
+        render(parse_template("[one|two [red|blue]|]."), Story(random_numbers(0, i)))
         for i in range(100)
     }
     assert told == {"one.", "two red.", "two blue.", "."}
-    first, again, other, capital = render("{task}/{task}/{task2}/{Task}").split("/")
+    first, again, other, capital = tell("{task}/{task}/{task2}/{Task}").split("/")
     assert first == again != other
     assert capital == first[0].upper() + first[1:]
-    assert render("{hero}{hero.he}") == render("{hero}{he}")
-    assert render("{a thing}, {A thing}, {thing}") in {
+    assert tell("{hero}{hero.he}") == tell("{hero}{he}")
+    assert tell("{a thing}, {A thing}, {thing}") in {
         f"{article} {thing}, {article.capitalize()} {thing}, {thing}"
         for article in ("a", "an")
-        for thing in [render("{thing}")]
+        for thing in [tell("{thing}")]
     }
-    assert render("one\ntwo\n\nthree") == "one two\nthree"
+    assert tell("one\ntwo\n\nthree") == "one two\nthree"
 
 
 @pytest.mark.parametrize(
@@ -308,4 +307,4 @@ def test_choices_nest_and_the_cast_stays():
 )
 def test_a_template_with_a_slip_is_refused(text):
     with pytest.raises(ValueError, match="template"):
-        sample._parse(text)
+        parse_template(text)

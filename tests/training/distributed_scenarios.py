@@ -64,6 +64,9 @@ def train(path: Path, config, world: World | None = None) -> None:
 
 def main(directory: Path) -> None:
     torch.set_num_threads(1)
+    torch.set_default_dtype(
+        torch.float64
+    )  # so that only what is wrong shows, not the order of sums
     RunDirectory.plot_losses = lambda run: None
     # Its own tracing and graph, without the minute that code generation takes.
     torch.compile = functools.partial(torch.compile, backend="eager")

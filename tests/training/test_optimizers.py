@@ -36,6 +36,7 @@ def train(model, optimizer, steps, seed=1, schedule=None):
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -49,11 +50,13 @@ def test_adamw_equals_torch_after_1000_steps(settings):
     ours, theirs = noisy_network(), noisy_network()
     result = train(ours, AdamW(ours.parameters(), **settings), 1000)
     expected = train(theirs, torch.optim.AdamW(theirs.parameters(), **settings), 1000)
-    assert_close(result, expected, atol=1e-4, rtol=0)
+    assert_close(result, expected)
     moved = [(a - b).abs().max() for a, b in zip(result, noisy_network().parameters(), strict=True)]
     assert max(moved) > 0.1
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 def test_adamw_equals_torch_step_by_step_under_a_schedule():
     ours, theirs = noisy_network(), noisy_network()
     schedule = lambda step: 1e-2 * (1 + math.cos(step / 10))  # noqa: E731
@@ -63,7 +66,7 @@ def test_adamw_equals_torch_step_by_step_under_a_schedule():
     for seed in range(30):
         result = train(ours, ours_adamw, 1, seed, schedule)
         expected = train(theirs, theirs_adamw, 1, seed, schedule)
-        assert_close(result, expected, atol=1e-6, rtol=1e-5)
+        assert_close(result, expected)
 
 
 def test_adamw_defaults_are_torchs():
@@ -136,6 +139,8 @@ def test_parameter_groups_have_settings_of_their_own(optimizer_class):
     assert 0.89 < fast[0] < 0.91
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 def test_adamw_decay_by_group_equals_torch():
     results = []
     for optimizer_class in (AdamW, torch.optim.AdamW):
@@ -272,6 +277,7 @@ def polynomial(s, steps=5):
     return s
 
 
+@pytest.mark.numerical
 @pytest.mark.parametrize(("rows", "columns"), [(6, 6), (4, 9), (9, 4), (1, 5), (5, 1)])
 def test_orthogonalize_changes_singular_values_alone(rows, columns):
     rank = min(rows, columns)
@@ -282,6 +288,7 @@ def test_orthogonalize_changes_singular_values_alone(rows, columns):
     assert_close(orthogonalize(matrix), left * scaled @ right, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.numerical
 @settings(deadline=None, max_examples=50)
 @given(rows=st.integers(1, 12), columns=st.integers(1, 12), seed=st.integers(0, 1000))
 def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
@@ -294,21 +301,26 @@ def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
     assert_close(result - torch.diag(lifted), torch.zeros_like(result), atol=1e-5, rtol=0)
     # Five steps of the polynomial take 1 / 500 ... 1 to 0.682 ... 1.202.
     assert ((lifted[inside] > 0.68) & (lifted[inside] < 1.21)).all()
-    # The size of the matrix does not matter, only its directions.
-    assert_close(orthogonalize(1000 * matrix), orthogonalize(matrix), atol=1e-4, rtol=1e-4)
+    # The size of the matrix does not matter, only its directions; but for 1e-7 that the norm has
+    # added, which s p'(s) < 10 can multiply.
+    tolerance = 10 * 1e-7 / float(matrix.norm()) + 1e-9
+    assert_close(orthogonalize(1000 * matrix), orthogonalize(matrix), atol=tolerance, rtol=0)
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 def test_orthogonalize_takes_stacks_zeros_and_bfloat16():
     stack = torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(0))
     together = orthogonalize(stack)
     for matrix, result in zip(stack, together, strict=True):
-        assert_close(orthogonalize(matrix), result, atol=1e-5, rtol=1e-5)
+        assert_close(orthogonalize(matrix), result)
     assert torch.equal(orthogonalize(torch.zeros(3, 2)), torch.zeros(3, 2))
     low = orthogonalize(stack.bfloat16())
     assert low.dtype == torch.bfloat16
-    assert_close(low.float(), together, atol=0.1, rtol=0.1)
+    assert_close(low.double(), together, atol=0.1, rtol=0.1)
 
 
+@pytest.mark.numerical
 def test_muon_follows_its_formula():
     start, _, _ = with_singular_values(3, 5, [2.0, 1.0, 0.5])
     weight = start.clone().requires_grad_()
@@ -328,7 +340,7 @@ def test_muon_follows_its_formula():
         expected = expected * (1 - 0.1 * 0.1)  # the learning rate is 0.2 * 0.5
         expected = expected - 0.1 * 0.2 * math.sqrt(5) * orthogonalize(ahead)
         assert torch.equal(weight.grad, gradient)  # the gradient is the caller's
-        assert_close(weight.detach(), expected, atol=1e-5, rtol=1e-5)
+        assert_close(weight.detach(), expected)
     assert set(optimizer.state[weight]) == {"momentum_buffer"}
 
 
@@ -339,6 +351,8 @@ def test_muon_updates_are_as_large_as_adamws():
     assert 0.15 < float(weight.detach().square().mean().sqrt()) < 0.25
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 def test_muons_other_groups_are_adamws():
     ours, theirs = noisy_network(), noisy_network()
     settings = {"lr": 1e-2, "betas": (0.8, 0.9), "weight_decay": 0.2}
@@ -410,6 +424,8 @@ def test_build_optimizer_adamw_is_one_group_with_everything():
     assert group["weight_decay"] == 0.3
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 def test_build_optimizer_fused_computes_the_same():
     results = []
     for fused in (False, True):
@@ -417,7 +433,7 @@ def test_build_optimizer_fused_computes_the_same():
         optimizer = build_optimizer(model, OptimizerConfig(), lr=0.02, fused=fused)
         train_model(model, optimizer, 10)
         results.append([parameter.detach() for parameter in model.parameters()])
-    assert_close(results[0], results[1], atol=1e-5, rtol=1e-5)
+    assert_close(results[0], results[1])
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])

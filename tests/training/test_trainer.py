@@ -29,6 +29,7 @@ from cs336_basics.training.trainer import (
     TrainingInterrupted,
     step_generator,
 )
+from tests.numerics import default_dtype
 
 CONFIG = TrainConfig(
     max_steps=20,
@@ -115,6 +116,14 @@ def uninterrupted(tmp_path_factory):
     return outcome(path)
 
 
+@pytest.fixture(scope="module")
+def uninterrupted_in_float64(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run64"
+    with default_dtype("float64"):
+        make(path).fit()
+    return outcome(path)
+
+
 def uninterrupted_losses(uninterrupted, key="train_loss"):
     rows = map(json.loads, uninterrupted["metrics.jsonl"].splitlines())
     return [row[key] for row in rows if key in row]
@@ -139,6 +148,8 @@ def raise_at(trainer, method, condition):
 # The loop computes what it should.
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 def test_the_loop_equals_one_written_with_torch(tmp_path):
     config = changed(max_steps=8, log_every=1, eval_every=100, sample_tokens=0)
     trainer = make(tmp_path, config)
@@ -157,12 +168,12 @@ def test_the_loop_equals_one_written_with_torch(tmp_path):
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         optimizer.step()
-        assert rows[step]["train_loss"] == pytest.approx(loss.item(), rel=1e-4)
-        assert rows[step]["grad_norm"] == pytest.approx(norm.item(), rel=1e-3)
+        assert rows[step]["train_loss"] == pytest.approx(loss.item())
+        assert rows[step]["grad_norm"] == pytest.approx(norm.item())
         assert rows[step]["lr"] == optimizer.param_groups[0]["lr"]
         assert rows[step]["tokens"] == step * 4 * 16
     for ours, theirs in zip(trainer.model.parameters(), model.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_learns_a_text_that_repeats(tmp_path):
@@ -186,6 +197,8 @@ def test_a_gpu_resumes_exactly_where_it_is_asked_to(tmp_path, values):
     assert_same(outcome(tmp_path), expected)
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("accumulation", [2, 4])
 def test_accumulation_changes_nothing_but_rounding(tmp_path, accumulation):
     losses = []
@@ -194,9 +207,11 @@ def test_accumulation_changes_nothing_but_rounding(tmp_path, accumulation):
         make(tmp_path / str(k), config).fit()
         rows = RunDirectory(tmp_path / str(k)).read_metrics()
         losses.append([row["train_loss"] for row in rows if "train_loss" in row])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert losses[0] == pytest.approx(losses[1])
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("eval_batches", [0, 1, 2, 100])
 def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(tmp_path, eval_batches):
     trainer = make(tmp_path, changed(eval_batches=eval_batches))
@@ -209,11 +224,13 @@ def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(tmp_path, eval_
         ids = torch.tensor(VALID[window * 16 : window * 16 + 17].astype(np.int64))
         with torch.no_grad():
             losses.append(torch.nn.functional.cross_entropy(trainer.model(ids[:-1]), ids[1:]))
-    assert trainer.evaluate()[0] == pytest.approx(float(torch.stack(losses).mean()), rel=1e-5)
+    assert trainer.evaluate()[0] == pytest.approx(float(torch.stack(losses).mean()))
     assert trainer.evaluate() == trainer.evaluate()
     assert trainer.model.training
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("eval_batches", [0, 1, 2])
 def test_bits_per_byte_are_those_of_the_bytes_that_were_predicted(tmp_path, eval_batches):
     # "abababab" becomes one token, so that eight of nine windows hold a byte per token, and the
@@ -241,12 +258,14 @@ def test_bits_per_byte_are_those_of_the_bytes_that_were_predicted(tmp_path, eval
         nats += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum"))
         num_bytes += len(tokenizer.decode(ids[1:].tolist()).encode())
     _, found = trainer.evaluate()
-    assert found == pytest.approx(nats / math.log(2) / num_bytes, rel=1e-5)
+    assert found == pytest.approx(nats / math.log(2) / num_bytes)
     # (The ratio of the whole text would be another figure, unless all of it is evaluated.)
     predicted = len(text) - len(tokenizer.decode([int(valid[0])]))
     assert (num_bytes == predicted) == (chosen == windows)
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("windows", [5, 7, 8, 11])
 def test_shares_of_an_evaluation_add_up_where_they_differ(tmp_path, windows):
     trainer = make(tmp_path, changed(eval_batches=0, batch_size=8), valid=VALID[: 16 * windows + 1])
@@ -263,8 +282,8 @@ def test_shares_of_an_evaluation_add_up_where_they_differ(tmp_path, windows):
     total, count, num_bytes = np.sum(sums, axis=0)
     assert count == 16 * windows
     assert num_bytes == len(TOKENIZER.decode(VALID[1 : 16 * windows + 1].tolist()).encode())
-    assert total / count == pytest.approx(expected[0], rel=1e-5)
-    assert total / math.log(2) / num_bytes == pytest.approx(expected[1], rel=1e-5)
+    assert total / count == pytest.approx(expected[0])
+    assert total / math.log(2) / num_bytes == pytest.approx(expected[1])
 
 
 def test_draws_the_curves(tmp_path, monkeypatch):
@@ -789,6 +808,8 @@ def test_a_device_that_is_not_there_is_named(tmp_path, device):
 # Faster arithmetic.
 
 
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
     "fast",
     [
@@ -798,11 +819,11 @@ def test_a_device_that_is_not_there_is_named(tmp_path, device):
         {"loss_chunks": 8, "fused_optimizer": True, "accumulation": 2},
     ],
 )
-def test_the_fast_path_has_the_losses_of_the_readable_one(tmp_path, uninterrupted, fast):
+def test_the_fast_path_has_the_losses_of_the_readable_one(tmp_path, uninterrupted_in_float64, fast):
     make(tmp_path, changed(**fast)).fit()
     for key in ("train_loss", "val_loss"):
-        expected = uninterrupted_losses(uninterrupted, key)
-        assert losses_of(tmp_path, key) == pytest.approx(expected, rel=1e-5)
+        expected = uninterrupted_losses(uninterrupted_in_float64, key)
+        assert losses_of(tmp_path, key) == pytest.approx(expected)
 
 
 def assert_a_crashed_run_resumes_exactly(tmp_path, config):
@@ -861,8 +882,9 @@ def test_bfloat16_rounds_products_and_keeps_the_weights(tmp_path, monkeypatch, u
     assert rounded == pytest.approx(exact, rel=0.05)
 
 
+@pytest.mark.usefixtures("float64")
 def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
-    tmp_path, monkeypatch, uninterrupted
+    tmp_path, monkeypatch, uninterrupted_in_float64
 ):
     # Its own tracing and graph, without the minute that code generation takes.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
@@ -875,15 +897,16 @@ def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
     again.fit()
     names = safe_open(RunDirectory(tmp_path).checkpoint(16) / "model.safetensors", "pt").keys()
     assert set(names) == set(again.model.state_dict())
-    expected = uninterrupted_losses(uninterrupted, "val_loss")
-    assert losses_of(tmp_path, "val_loss") == pytest.approx(expected, rel=1e-3)
+    expected = uninterrupted_losses(uninterrupted_in_float64, "val_loss")
+    assert losses_of(tmp_path, "val_loss") == pytest.approx(expected)
 
 
+@pytest.mark.usefixtures("float64")
 @pytest.mark.slow
-def test_torch_compile_gives_the_same_losses(tmp_path, uninterrupted):
+def test_torch_compile_gives_the_same_losses(tmp_path, uninterrupted_in_float64):
     make(tmp_path, changed(compile=True)).fit()
-    expected = uninterrupted_losses(uninterrupted, "val_loss")
-    assert losses_of(tmp_path, "val_loss") == pytest.approx(expected, rel=1e-3)
+    expected = uninterrupted_losses(uninterrupted_in_float64, "val_loss")
+    assert losses_of(tmp_path, "val_loss") == pytest.approx(expected)
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Trainers x corpora: the merge loop alone, and training from the file to the vocabulary.
 
-Every result is compared with the reference before it is timed: with `naive` as far as that one can
-go in a few seconds, then with the `incremental` trainer.
+Every result is compared with the reference before it is timed: with as many merges as `naive` learns
+in a few seconds, and with as many as `incremental` does.
 """
 
 import time
@@ -31,9 +31,9 @@ merges_of = cache(learn_merges)
 
 @cache
 def seconds_per_merge(trainer, corpus):
-    """Seconds that a merge takes, from as many of the first ones as are no noise.
+    """Return the seconds per merge, measured on as many of the first merges as outweigh noise.
 
-    Later merges are cheaper, since their pairs are rarer: this is an upper estimate for them.
+    Later merges are cheaper, because their pairs are rarer: for them this is an upper bound.
     """
 
     def seconds(num_merges):
@@ -41,7 +41,7 @@ def seconds_per_merge(trainer, corpus):
         learn_merges(trainer, corpus, num_merges)
         return time.perf_counter() - start
 
-    corpus.word_counts  # noqa: B018 - counted on demand, which must not be part of the first time
+    corpus.word_counts  # noqa: B018 - counted on demand; this must not be timed
     done, before = 0, seconds(0)
     for num_merges in (12, 100, 1_000, 10_000):
         after = seconds(num_merges)
@@ -66,7 +66,7 @@ def skip_if_too_slow(trainer, corpus, vocab_size, max_seconds):
 
 
 def check(trainer, merges, corpus, vocab_size, max_seconds):
-    """Compare merges with those of slower trainers, as many as these can learn in time."""
+    """Compare merges with those of slower trainers, as many as they learn in the time given."""
     for reference in ("naive", "incremental"):
         if reference == trainer:
             continue

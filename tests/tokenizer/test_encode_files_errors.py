@@ -114,7 +114,7 @@ def test_strict_names_the_offset_of_an_invalid_byte_in_every_kind_of_file(
     parquet.write_table(table, tmp_path / "c.parquet")
     for name, message in (
         ("a.txt.gz", rf"a\.txt\.gz: byte 0xff at offset {offset} is not"),
-        ("b.jsonl", r"b\.jsonl, the line at byte 14: not valid UTF-8"),
+        ("b.jsonl", r"b\.jsonl, the line at byte 14: byte 0xff at offset 10 is not"),
         ("c.parquet", rf"row 1 of row group 0: byte 0xff at offset {offset} is not"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -120,7 +120,10 @@ def describe_error(error: Exception, parser: Parser | None = None) -> str:
         output = None if parser is None else parser.output_at(file)
         if output is None and error.errno not in _FULL_DISK:
             return f"cannot read {file}: {error.strerror}"
-        return f"cannot write {output or file}: {error.strerror}"
+        # Creating a directory where a file is says "File exists".
+        in_file = error.errno == errno.EEXIST and os.path.isfile(file)
+        reason = os.strerror(errno.ENOTDIR) if in_file else error.strerror
+        return f"cannot write {output or file}: {reason}"
     from cs336_basics.pretokenization.corpus import MissingFieldError  # only errors need it
 
     if isinstance(error, MissingFieldError) and parser is not None:

@@ -1,0 +1,404 @@
+"""What holds for every command: help pages, the form of errors, exit statuses, Ctrl-C, pipes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.__main__ import main
+from cs336_basics.commands import COMMANDS
+from cs336_basics.runs.run_dir import RunDirectory
+from tests.commands.small_run import environment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def parser_of(command):
+    module = importlib.import_module(f"cs336_basics.commands.{command.replace('-', '_')}")
+    return module.build_parser()
+
+
+def start(*words, **settings):
+    return subprocess.Popen(
+        [sys.executable, "-m", "cs336_basics", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        **settings,
+    )
+
+
+def complaint(capsys, command):
+    """The one line that a command printed on standard error, without its beginning."""
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1, printed.err
+    assert printed.err.startswith(f"cs336 {command}: error: ")
+    return printed.err.removeprefix(f"cs336 {command}: error: ").rstrip("\n")
+
+
+# The list of commands.
+
+
+@pytest.mark.parametrize("words", [[], ["--help"]])
+def test_alone_it_lists_the_commands_in_the_order_of_use(words, capsys):
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert listed == [
+        "download",
+        "train-bpe",
+        "encode",
+        "train",
+        "estimate",
+        "plot",
+        "generate",
+        "experiments",
+    ]
+    assert max(map(len, lines)) <= 80
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.split()[0] == "cs336"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("trian", "unrecognized command 'trian': did you mean train?"),
+        ("trainbpe", "unrecognized command 'trainbpe': did you mean train-bpe?"),
+        ("--versoin", "unrecognized option '--versoin'"),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_nearest(word, message, capsys):
+    assert main([word]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"cs336: error: {message}")
+    assert error.count("\n") == 1
+
+
+def test_the_console_script_is_the_same_program():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert '[project.scripts]\ncs336 = "cs336_basics.__main__:main"\n' in text
+
+
+@pytest.mark.parametrize("words", [[], ["train-bpe", "--help"], ["encode", "--vocab"]])
+def test_commands_on_text_do_not_import_torch(words):
+    code = f"""
+import sys
+from cs336_basics.__main__ import main
+main({words!r})
+print("torch" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+# Help pages.
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_one_page_of_examples_and_common_options(command, capsys):
+    assert main([command, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    page = "\n".join(lines)
+    assert page.index("examples:") < page.index("options:")
+    assert f"python -m cs336_basics {command}" in page
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_all_shows_every_option_with_its_help(command):
+    parser = parser_of(command)
+    page = parser.format_help(all_options=True)
+    assert max(map(len, page.splitlines())) <= 80
+    for option in parser.options.values():
+        name = option.name if option.name.startswith("--") else option.action.metavar
+        rows = re.findall(r"^  (\S+)", page, re.MULTILINE)
+        assert rows.count(name) == 1
+        assert option.action.help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_parsed(command):
+    """With the value that its kind takes; and with _ for - in its name."""
+    for option in parser_of(command).options.values():
+        if option.name.startswith("--"):
+            parser = parser_of(command)
+            for needed in parser.options.values():
+                needed.required = False
+            words = [option.name.replace("-", "_").replace("__", "--", 1)]
+            if option.takes_value:
+                words.append(a_value(option))
+            found = parser.parse(words)
+            assert hasattr(found, option.action.dest)
+            assert getattr(found, option.action.dest) not in (None, False, [])
+
+
+def a_value(option):
+    """A value that an option takes."""
+    if option.name == "--split":
+        return "valid"
+    for value in ("3", "replace", "heap", "lexicographic", "step", "cpu", "sample"):
+        try:
+            option.action.type(value) if option.action.type else None
+        except Exception:
+            continue
+        return value
+    raise AssertionError(f"no value for {option.name}")
+
+
+def test_the_examples_of_the_help_pages_are_parsed():
+    for command in COMMANDS:
+        page = parser_of(command).format_help()
+        section = page.partition("examples:\n")[2].partition("\n\n")[0]
+        examples = section.replace("\\\n", " ").splitlines()
+        assert len(examples) >= 1
+        for example in examples:
+            words = shlex.split(example)
+            assert words[:4] == ["python", "-m", "cs336_basics", command]
+            parser_of(command).parse(words[4:])
+
+
+# Errors.
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_misspelt_option_is_answered_with_the_nearest(command, capsys):
+    options = [name for name in parser_of(command).options if name.startswith("--")]
+    longest = max(options, key=len)
+    misspelt = longest[:-2] + longest[-1]
+    assert main([command, misspelt, "3"]) == 2
+    assert complaint(capsys, command) == (
+        f"unrecognized option {misspelt}: did you mean {longest}? "
+        f"(see 'python -m cs336_basics {command} --help')"
+    )
+
+
+REQUIRED = {
+    "download": "DATASET is required",
+    "train-bpe": "--output DIR and --vocab-size N are required",
+    "encode": "--tokenizer DIR, --input FILE ... and --output FILE.npy are required",
+    "plot": "RUN ... is required",
+    "generate": "--run DIR is required",
+    "experiments": "--scale NAME is required",
+}
+
+
+@pytest.mark.parametrize("command", REQUIRED)
+def test_missing_arguments_are_named(command, capsys):
+    assert main([command]) == 2
+    assert complaint(capsys, command).startswith(f"{REQUIRED[command]} (see ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["download", "tinystorys"], "DATASET is 'tinystorys': did you mean tinystories?"),
+        (["download", "--split", "tets", "owt"], "--split is 'tets': it must be train, valid or"),
+        (["train-bpe", "--vocab-size", "many"], "--vocab-size is 'many': it must be a whole"),
+        (["train-bpe", "--vocab-size"], "--vocab-size expected one argument"),
+        (["train-bpe", "--vocab", "9"], "unrecognized option --vocab"),  # no abbreviations
+        (["train-bpe", "stray"], "unexpected argument 'stray'"),
+        (["train-bpe", "input", "x"], "unexpected argument 'input': did you mean --input?"),
+        (["encode", "--errors", "strikt"], "--errors is 'strikt': did you mean strict?"),
+        (["encode", "--num-workers", "0"], "--num-workers is 0: it must be at least 1"),
+        (["train", "--batch-size", "x"], "--batch-size is 'x': it must be an integer"),
+        (["train", "--d-model", "3"], "unrecognized option --d-model: did you mean --model.d-mo"),
+        (["train", "stray"], "unexpected argument 'stray'"),
+        (["estimate", "--precision", "float64"], "--precision is 'float64': it must be one of"),
+        (["plot", "x", "--x", "stepp"], "--x is 'stepp': did you mean step?"),
+        (["plot", "x", "--ymax", "high"], "--ymax is 'high': it must be a number"),
+        (["generate", "--prompt", "-x"], "unrecognized option -x; as the value of --prompt, write"),
+        (["generate", "--seed", "1.5"], "--seed is '1.5': it must be a whole number"),
+        (["experiments", "--scale", "cp"], "--scale is 'cp': did you mean cpu?"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_in_one_line(words, message, capsys):
+    assert main(words) == 2
+    assert message in complaint(capsys, words[0])
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A text, a tokenizer, a run with metrics, and a file that no directory can be made in."""
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("the cat sat on the mat " * 50)
+    Path("file").write_text("")
+    words = ["--input", "text.txt", "--vocab-size", "260", "--output", "tok"]
+    assert main(["train-bpe", *words, "--num-workers", "1"]) == 0
+    run = RunDirectory("run")
+    run.create()
+    run.append_metrics({"step": 1, "tokens": 1, "train_loss": 1.0}, {"seconds": 1.0})
+    return tmp_path
+
+
+TRAIN_BPE = ["train-bpe", "--vocab-size", "260", "--num-workers", "1"]
+ENCODE = ["encode", "--tokenizer", "tok", "--num-workers", "1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ([*TRAIN_BPE, "--output", "new", "--input", "none.txt"], "none.txt"),
+        ([*TRAIN_BPE, "--output", "new", "--counts", "none.npz"], "none.npz"),
+        ([*ENCODE, "--output", "new.npy", "--input", "none.txt"], "none.txt"),
+        (["encode", "--tokenizer", "none", "--output", "new.npy", "--input", "text.txt"], "none"),
+        (["train", "--run-dir", "new", "--data.train-path", "none.txt"], "none.txt"),
+        (["train", "--run-dir", "new", "--data.tokenizer", "none"], "none"),
+        (["train", "--config", "none.yaml"], "none.yaml"),
+        (["train", "--resume", "none"], "none"),
+        (["estimate", "--config", "none.yaml"], "none.yaml"),
+        (["plot", "none"], "none"),
+        (["generate", "--run", "none"], "none"),
+        (["experiments", "--scale", "test", "--out", "new", "--train-path", "no.txt"], "no.txt"),
+    ],
+)
+def test_a_missing_file_is_named_and_nothing_is_left_behind(files, words, name, capsys):
+    before = sorted(path.name for path in files.iterdir())
+    capsys.readouterr()
+    assert main(words) == 2
+    message = complaint(capsys, words[0])
+    assert name in message
+    assert "Errno" not in message
+    assert sorted(path.name for path in files.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*TRAIN_BPE, "--output", "new", "--input", "tok"],
+        [*TRAIN_BPE, "--output", "new", "--counts", "tok"],
+        [*ENCODE, "--output", "new.npy", "--input", "tok"],
+        ["train", "--run-dir", "new", "--data.train-path", "tok"],
+        ["train", "--config", "tok"],
+    ],
+)
+def test_a_directory_where_a_file_is_expected_is_named(files, words, capsys):
+    before = sorted(path.name for path in files.iterdir())
+    capsys.readouterr()
+    assert main(words) == 2
+    message = complaint(capsys, words[0])
+    assert "tok" in message
+    assert "Errno" not in message
+    assert sorted(path.name for path in files.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*TRAIN_BPE, "--input", "text.txt", "--output", "file/new"],
+        [*ENCODE, "--input", "text.txt", "--output", "file/new.npy"],
+        ["train", "--run-dir", "file/new"],
+        ["plot", "run", "--output", "file/new.png"],
+        ["experiments", "--scale", "test", "--out", "file/new"],
+        ["download", "sample", "--data-dir", "file/new"],
+    ],
+)
+def test_an_output_that_cannot_be_written_is_named(files, words, capsys):
+    capsys.readouterr()
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith(f"cs336 {words[0]}: error: cannot write ")
+    assert error.endswith(": Not a directory\n")
+    assert "file/new" in error
+
+
+def test_a_library_error_is_explained_in_options(files, capsys):
+    shutil.copy("text.txt", "rows.jsonl")
+    capsys.readouterr()
+    assert main([*ENCODE, "--input", "rows.jsonl", "--output", "new.npy"]) == 2
+    assert complaint(capsys, "encode").endswith(
+        "rows.jsonl holds JSON lines, and nothing says which field has the text: give --field text"
+    )
+    Path("bad.txt").write_bytes(b"the \xff")
+    words = ["--input", "bad.txt", "--errors", "strict", "--output", "new.npy"]
+    assert main([*ENCODE, *words]) == 2
+    assert "--errors replace" in complaint(capsys, "encode")
+    Path("tok2").mkdir()
+    words = ["--input", "text.txt", "--output", "tok"]
+    assert main([*TRAIN_BPE, *words]) == 2
+    assert complaint(capsys, "train-bpe").endswith("pass --overwrite")
+
+
+def test_a_traceback_is_shown_on_request(capsys, monkeypatch):
+    monkeypatch.setenv("CS336_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="--vocab-size N is required"):
+        main(["train-bpe", "--output", "x"])
+
+
+# Ctrl-C and pipes, in processes of their own.
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
+@pytest.mark.parametrize("command", ["train-bpe", "train", "experiments"])
+def test_ctrl_c_ends_with_130_and_one_line(tmp_path, command):
+    words = {
+        # A regular expression that is slow on this text.
+        "train-bpe": ["--input", "long.txt", "--vocab-size", "300", "--output", "out",
+                      "--pattern", r"\p{L}+?(?=\s|$)|\s", "--num-workers", "1"],
+        "train": ["--run-dir", "run", "--max-steps", "100000", "--num-workers", "1"],
+        "experiments": ["--scale", "cpu", "--out", "out", "--num-workers", "1"],
+    }[command]  # fmt: skip
+    with open(tmp_path / "long.txt", "w") as file:
+        file.writelines(f"{'word' * 8}{number} " * 50 for number in range(40_000))
+    process = start(command, *words, cwd=tmp_path, start_new_session=True)
+    begun = {"train-bpe": "out", "train": "run/data", "experiments": "out/data"}[command]
+    deadline = time.monotonic() + 120
+    while not (tmp_path / begun).exists() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130, error
+    lines = [line for line in error.splitlines() if line.strip()]
+    assert lines[-1].startswith(f"cs336 {command}: interrupted")
+    assert "Traceback" not in error
+    assert (tmp_path / "out").exists() == (command == "experiments")
+
+
+@pytest.mark.parametrize("words", [[], *([command, "--help-all"] for command in COMMANDS)])
+def test_a_reader_that_leaves_is_no_error(words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "cs336_basics", *words],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+def test_a_full_disk_under_standard_output_is_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "cs336_basics"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "cs336: error: cannot write <stdout>: No space left on device\n"

@@ -1,8 +1,8 @@
 """Fetch a dataset into the data directory: download and unpack it, or generate it.
 
-A file appears under its name when it is whole, and never before: everything arrives in a temporary
-directory beside it, is checked, and is then written through `atomic_writer`. Beside a downloaded
-FILE.txt lies FILE.txt.json, which says where it came from and what its SHA-256 is.
+A file gets its name only when it is complete: the download goes into a temporary directory beside
+it, is checked, and is then written through `atomic_writer`. FILE.txt.json, beside a downloaded
+FILE.txt, records its source and its SHA-256.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ def fetch_split(
     force: bool = False,
     progress: bool = False,
 ) -> tuple[Path, bool]:
-    """Fetch one split ("train", "valid") of a dataset, if it is not there.
+    """Fetch one split ("train", "valid") of a dataset, unless its file exists.
 
     Args:
         name: a key of `DATASETS`.
         split: "train" or "valid".
         data_dir: the data directory; None: see `data_directory`.
-        base_url: a mirror: what the part of the URL before the file name is replaced with.
-        force: fetch the file even if it is there.
+        base_url: a mirror; replaces the part of the URL before the file name.
+        force: fetch the file even if it exists.
         progress: show progress bars.
 
     Returns:
-        The file, and whether it was fetched now (False: it was there).
+        The file, and whether it was fetched now (False: it existed).
 
     Raises:
-        DownloadError: the download failed, or what came is incomplete or damaged, or there is no
-            room for it, or the file that is there is not the one that was once fetched.
+        DownloadError: the download failed, is incomplete or damaged, or does not fit on the disk;
+            or the existing file differs in size from its record.
         ValueError: no such dataset or split; a `base_url` that is not a web address.
     """
     file = find_split(name, split)
     if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
-        raise ValueError(f"base_url {base_url!r} must start with http:// or https://")
+        raise ValueError(f"base_url is {base_url!r}: it must start with http:// or https://")
     path = data_directory(data_dir) / file.name
     if path.is_file() and not force:
         _check_against_record(path)
@@ -90,59 +90,59 @@ def fetch_split(
             "fetched_sha256": sha256_file(arrived),
         }
         if url.endswith(".gz") and not decoded and not _is_gzip(arrived):
-            raise DownloadError(f"cannot fetch {path} from {url}: what came is not a gzip file")
+            raise DownloadError(f"cannot fetch {path} from {url}: the download is not a gzip file")
         num_bytes, sha256 = _write_text(arrived, path, url, file.num_bytes, progress)
     write_json(_record_path(path), {**record, "num_bytes": num_bytes, "sha256": sha256})
     return path, True
 
 
 def _download(url: str, destination: Path, path: Path, progress: bool) -> bool:
-    """Download `url` to `destination`, and check that all of it came; `path` is for messages.
+    """Download `url` to `destination`, and check that it is complete; `path` is for messages.
 
-    Returns whether the server sent the file encoded (some do so with `.gz` files), in which case
-    it has been decoded on the way.
+    Returns whether the server sent the file encoded, as some do with `.gz` files; then the download
+    is already decoded.
     """
-    # Here, so that generating the sample and finding files need neither.
+    # Imported here: generating the sample and finding files need neither.
     import pooch
     from tqdm import tqdm
 
     failure = f"cannot fetch {path} from {url}: "
-    answers: list[Any] = []  # the server's answers: redirections, if any, and the last one
-    # The true total comes with the answer. Until then it must not be 0: tqdm's truth value is that
-    # of its total, and pooch ignores a bar that is false.
+    answers: list[Any] = []  # of the server: redirections, if any, and the last one
+    # The answer brings the true total. Until then it must not be 0: bool(tqdm) is that of its
+    # total, and pooch ignores a bar that is false.
     with tqdm(desc=path.name, total=1, disable=None if progress else True, **_BAR) as bar:
         downloader = pooch.HTTPDownloader(
             progressbar=bar,
             chunk_size=_BLOCK,
             timeout=_TIMEOUT_SECONDS,
-            # A file is wanted as it lies on the server, since its size is compared.
+            # Unencoded, since its size is compared with that on the server.
             headers={"Accept-Encoding": "identity"},
             hooks={"response": lambda answer, **_: answers.append(answer)},
         )
         try:
             downloader(url, str(destination), None)
-        except OSError as error:  # which is what the exceptions of `requests` are
+        except OSError as error:  # the base class of the exceptions of `requests`
             raise DownloadError(failure + _reason(answers, destination, error)) from error
     headers = answers[-1].headers
     size = destination.stat().st_size
     decoded = "Content-Encoding" in headers
     expected = None if decoded else headers.get("Content-Length")
     if expected is not None and size != int(expected):
-        raise DownloadError(f"{failure}only {size:,} of {int(expected):,} bytes came; try again")
+        raise DownloadError(f"{failure}only {size:,} of {int(expected):,} bytes arrived; try again")
     if headers.get("Content-Type", "").startswith("text/html"):
         raise DownloadError(
             f"{failure}the server answered with a web page; does this network ask for a login?"
         )
     for answer in answers:
-        # The Hugging Face hub tells the SHA-256 of large files in this header.
+        # The Hugging Face hub sends the SHA-256 of large files in this header.
         sha256 = answer.headers.get("X-Linked-ETag", "").strip('"')
         if re.fullmatch("[0-9a-f]{64}", sha256) and sha256 != sha256_file(destination):
-            raise DownloadError(f"{failure}its SHA-256 is not {sha256}, which the server announced")
+            raise DownloadError(f"{failure}its SHA-256 is not the server's, {sha256}; try again")
     return decoded
 
 
 def _reason(answers: list[Any], destination: Path, error: OSError) -> str:
-    """Say in a few words why a download failed."""
+    """Return in a few words why a download failed."""
     if error.errno is not None and not answers:
         return str(error)
     if not answers:
@@ -166,7 +166,7 @@ def _is_gzip(path: Path) -> bool:
 def _write_text(
     arrived: Path, path: Path, url: str, expected: int, progress: bool
 ) -> tuple[int, str]:
-    """Write what arrived to `path`, unpacked if it is packed; return its size and SHA-256."""
+    """Write the download to `path`, decompressed; return the size and SHA-256 of the text."""
     from tqdm import tqdm
 
     packed = _is_gzip(arrived)
@@ -197,14 +197,14 @@ def _write_text(
 
 
 def _check_room(file: DataFile, directory: Path) -> None:
-    # The text, and for a while beside it what was downloaded: as large, or about a third of it.
+    # The text and, for a while, the download: of the same size, or compressed to about a third.
     packed = file.url is not None and file.url.endswith(".gz")
     needed = file.num_bytes * 3 // 2 if packed else file.num_bytes * 2
     free = shutil.disk_usage(directory).free
     if free < needed:
         raise DownloadError(
-            f"cannot fetch {file.name} from {file.url}: it needs about {needed / 1e9:.1f} GB, but "
-            f"only {free / 1e9:.1f} GB are free in {directory}; choose another data directory"
+            f"cannot fetch {file.name} from {file.url}: it needs about {needed / 1e9:.1f} GB, and "
+            f"{directory} has only {free / 1e9:.1f} GB free; choose another data directory"
         )
 
 
@@ -215,13 +215,13 @@ def _record_path(path: Path) -> Path:
 def _check_against_record(path: Path) -> None:
     record_path = _record_path(path)
     if not record_path.is_file():
-        return  # the user's own copy
+        return  # a copy of the user's own
     try:
         recorded = json.loads(record_path.read_text(encoding="utf-8"))["num_bytes"]
     except (ValueError, KeyError, TypeError) as error:
         raise DownloadError(f"{record_path} cannot be read ({error}); delete it") from error
     if recorded != path.stat().st_size:
         raise DownloadError(
-            f"{path} has {path.stat().st_size:,} bytes, but had {recorded:,} when it was fetched "
-            f"({record_path.name}); fetch it again with --force"
+            f"{path} has {path.stat().st_size:,} bytes, not the {recorded:,} that were fetched "
+            f"({record_path.name}); fetch it again with force=True"
         )

@@ -1,8 +1,7 @@
-"""The datasets by name: what each consists of, and where its files lie.
+"""The datasets by name: their files, and where these are stored.
 
-The data directory is what the environment variable `CS336_DATA` says, else `data` in the current
-directory. Files keep the names that the course gives them, so what a student has already
-downloaded is found.
+The data directory is that of the environment variable `CS336_DATA`, else `data` in the current
+directory. Files have the names that the course gives them, so existing downloads are found.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ class DataFile:
     name: str
     """Its file name in the data directory."""
     num_bytes: int
-    """The size of the text. Of a download, what it was when this was written, as a guide only."""
+    """Size of the text in bytes; that of a download is an estimate, since it may change."""
     url: str | None = None
-    """Where it is downloaded from, gzip-compressed if this ends in `.gz`; None: generated."""
+    """URL of the download, gzip-compressed if it ends in `.gz`; None: the text is generated."""
     other_names: tuple[str, ...] = ()
-    """File names under which the text, or an extract of it, may also lie there."""
+    """Other file names of the text, or of an extract from it."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A named dataset: its files by split ("train", "valid"), its licence, a line about it."""
+    """A named dataset: a line about it, its licence, and its files by split ("train", "valid")."""
 
     name: str
     description: str
@@ -96,7 +95,7 @@ def find_split(name: str, split: str) -> DataFile:
     """Return the entry of one split of a dataset.
 
     Raises:
-        ValueError: there is no such dataset or split; the message names those that there are.
+        ValueError: there is no such dataset or split; the message lists the known ones.
     """
     if name not in DATASETS:
         raise ValueError(f"there is no dataset {name!r}: choose one of {', '.join(DATASETS)}")
@@ -109,7 +108,7 @@ def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None 
     """Return the text file of one split ("train", "valid") of a dataset.
 
     Raises:
-        FileNotFoundError: it is not in the data directory; the message holds the command that
+        FileNotFoundError: it is not in the data directory; the message gives the command that
             fetches it.
         ValueError: there is no such dataset or split.
     """
@@ -124,5 +123,5 @@ def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None 
     message = f"there is no {file.name} in {directory}"
     if (directory / f"{file.name}.gz").is_file():
         unpack = f"gunzip {shlex.quote(str(directory / file.name) + '.gz')}"
-        raise FileNotFoundError(f"{message}, but a compressed one; unpack it with: {unpack}")
+        raise FileNotFoundError(f"{message}, only a compressed one; unpack it with: {unpack}")
     raise FileNotFoundError(f"{message}; fetch it with: {command}")

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from tests.commands.small_run import TINY
+from tests.datasets.web_server import server  # noqa: F401 -- a fixture
 
 
 @pytest.fixture

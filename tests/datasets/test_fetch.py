@@ -1,75 +1,15 @@
 """Downloads, from a server on this machine: what arrives, what is refused, what is left behind."""
 
-import gzip
 import hashlib
-import http.server
 import json
-import os
 import shutil
-import socket
-import subprocess
 import sys
-import threading
-from pathlib import Path
 
 import pytest
 
-from cs336_basics.commands import download
 from cs336_basics.datasets import dataset_path, fetch
 from cs336_basics.datasets.fetch import DownloadError, fetch_split
-
-ROOT = Path(__file__).parents[2]
-# More than one block of the copying loop, both before and after compression.
-TEXT = b"".join(
-    f"Once there was a café with {hashlib.sha512(b'%d' % n).hexdigest()} cats.\r\n".encode()
-    for n in range(15_000)
-)
-PACKED = gzip.compress(TEXT, 1, mtime=0)
-
-
-class Server:
-    """A web server whose answers are set by path: (status, headers, body)."""
-
-    def __init__(self):
-        self.answers = {}
-        self.requests = []
-        server = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                server.requests.append(self.path)
-                status, headers, body = server.answers.get(self.path, (404, {}, b"not here"))
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                    if value is not None:
-                        self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args):
-                pass
-
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/mirror"
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
-
-    def offer(self, name, body, status=200, **headers):
-        headers = {key.replace("_", "-"): value for key, value in headers.items()}
-        self.answers[f"/mirror/{name}"] = (status, headers, body)
-
-
-@pytest.fixture
-def server(monkeypatch):
-    # A proxy set in the environment must not see requests to this machine.
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    server = Server()
-    yield server
-    server.http.shutdown()
-    server.http.server_close()
-
-
-def names_in(directory):
-    return sorted(path.name for path in directory.iterdir())
+from tests.datasets.web_server import PACKED, TEXT, names_in
 
 
 def test_a_plain_file_is_fetched_recorded_and_then_kept(server, tmp_path):
@@ -129,7 +69,7 @@ def test_a_file_that_changed_since_it_was_fetched_is_not_trusted(server, tmp_pat
     server.offer("owt_valid.txt.gz", PACKED)
     path, _ = fetch_split("owt", "valid", tmp_path, base_url=server.url)
     path.write_bytes(TEXT[:100])
-    with pytest.raises(DownloadError, match=r"has 100 bytes.*--force"):
+    with pytest.raises(DownloadError, match=r"has 100 bytes.*force=True"):
         fetch_split("owt", "valid", tmp_path, base_url=server.url)
     record = tmp_path / "owt_valid.txt.json"
     record.write_text("{", encoding="utf-8")
@@ -149,7 +89,7 @@ def test_a_file_that_changed_since_it_was_fetched_is_not_trusted(server, tmp_pat
         (TEXT, 200, {}, "not a gzip file"),
         (b"", 200, {}, "not a gzip file"),
         (b"<html>log in", 200, {"Content_Type": "text/html; charset=utf-8"}, "web page"),
-        (PACKED, 200, {"X_Linked_ETag": '"' + "0" * 64 + '"'}, "SHA-256 is not 0000"),
+        (PACKED, 200, {"X_Linked_ETag": '"' + "0" * 64 + '"'}, "SHA-256 is not the server's, 0000"),
     ],
     ids=[
         "not found",
@@ -201,7 +141,7 @@ def test_the_announced_hash_is_accepted_when_it_is_right(server, tmp_path):
 def test_a_full_disk_is_noticed_before_the_download(monkeypatch, tmp_path):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(fetch.shutil, "disk_usage", lambda path: usage._replace(free=10**9))
-    with pytest.raises(DownloadError, match=r"about 17.9 GB, but only 1.0 GB are free"):
+    with pytest.raises(DownloadError, match=r"about 17.9 GB, and .* has only 1.0 GB free"):
         fetch_split("owt", "train", tmp_path)
 
 
@@ -218,56 +158,3 @@ def test_the_sample_is_generated(tmp_path, monkeypatch):
     assert path.read_bytes().endswith(b"\n<|endoftext|>\n")
     assert path.stat().st_size >= 500_000
     assert fetch_split("sample", "valid", tmp_path) == (path, False)
-
-
-# The command line
-
-
-def test_the_command_fetches_both_splits(server, tmp_path, capsys):
-    server.offer("owt_train.txt.gz", PACKED)
-    server.offer("owt_valid.txt.gz", PACKED)
-    arguments = ["owt", "--data-dir", str(tmp_path), "--base-url", server.url]
-    assert download.main(arguments) == 0
-    output = capsys.readouterr().out
-    assert f"{tmp_path / 'owt_train.txt'}  {len(TEXT):,} bytes\n" in output
-    assert f"{tmp_path / 'owt_valid.txt'}  {len(TEXT):,} bytes\n" in output
-    assert download.main(arguments) == 0
-    assert capsys.readouterr().out.count("was there already") == 2
-    assert len(server.requests) == 2
-
-
-def test_the_command_fetches_one_split(server, tmp_path):
-    server.offer("owt_valid.txt.gz", PACKED)
-    arguments = ["owt", "--split", "valid", "--data-dir", str(tmp_path), "--base-url", server.url]
-    assert download.main(arguments) == 0
-    assert names_in(tmp_path) == ["owt_valid.txt", "owt_valid.txt.json"]
-
-
-def test_without_a_network_there_is_one_sentence_and_exit_code_1(tmp_path):
-    with socket.socket() as free:  # bound, but nobody listens
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        environment = {**os.environ, "NO_PROXY": "127.0.0.1", "CS336_DATA": str(tmp_path)}
-        result = subprocess.run(
-            [sys.executable, "-m", "cs336_basics", "download", "tinystories", "--base-url", url],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-            env=environment,
-        )
-    assert result.returncode == 1
-    assert result.stderr.count("\n") == 1
-    path = tmp_path / "TinyStoriesV2-GPT4-train.txt"
-    assert result.stderr == (
-        f"error: cannot fetch {path} from {url}/{path.name}: "
-        "no connection; is there a network, and is the address right?\n"
-    )
-    assert names_in(tmp_path) == []
-
-
-def test_an_unknown_dataset_is_refused_with_the_names_that_there_are(capsys):
-    with pytest.raises(SystemExit) as caught:
-        download.main(["tinystory"])
-    assert caught.value.code == 2
-    assert "tinystories" in capsys.readouterr().err

@@ -100,6 +100,12 @@ def test_a_new_trackio_run_does_not_go_on_with_an_old_one(tmp_path, monkeypatch,
     assert recorder.calls[0][2]["resume"] == resume
 
 
+def log_and_close(logger, rows):
+    for row in rows:
+        logger.log(row)
+    logger.close()
+
+
 def test_a_failing_logger_warns_once_and_ends_no_run(tmp_path, monkeypatch):
     module = types.ModuleType("trackio")
     module.init = lambda **options: None
@@ -110,10 +116,8 @@ def test_a_failing_logger_warns_once_and_ends_no_run(tmp_path, monkeypatch):
     module.log = module.finish = log
     monkeypatch.setitem(sys.modules, "trackio", module)
     (logger,) = open_loggers(config("trackio"), RunDirectory(tmp_path), 0)
-    with pytest.warns(UserWarning) as caught:
-        for row in ROWS:
-            logger.log(row)
-        logger.close()
+    with pytest.warns(UserWarning, match="no more metrics") as caught:
+        log_and_close(logger, ROWS)
     expected = "trackio gets no more metrics: OSError: [Errno 28] No space left on device"
     assert [str(warning.message) for warning in caught] == [expected]
 
@@ -126,9 +130,7 @@ def test_rows_before_a_failure_are_written(tmp_path, monkeypatch):
     logger.log(ROWS[0])
     monkeypatch.delattr(module, "log")
     with pytest.warns(UserWarning, match="no more metrics") as caught:
-        logger.log(ROWS[1])
-        logger.log(ROWS[1])
-        logger.close()
+        log_and_close(logger, [ROWS[1], ROWS[1]])
     assert [call[0] for call in recorder.calls] == ["init", "log", "finish"]
     assert len(caught) == 1
 

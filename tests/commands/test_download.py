@@ -1,0 +1,55 @@
+"""`python -m cs336_basics download`: which files it fetches, and what it prints."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from cs336_basics.commands import download
+from tests.datasets.web_server import PACKED, TEXT, names_in
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_command_fetches_both_splits(server, tmp_path, capsys):
+    server.offer("owt_train.txt.gz", PACKED)
+    server.offer("owt_valid.txt.gz", PACKED)
+    arguments = ["owt", "--data-dir", str(tmp_path), "--base-url", server.url]
+    assert download.main(arguments) == 0
+    output = capsys.readouterr().out
+    assert f"{tmp_path / 'owt_train.txt'}  {len(TEXT):,} bytes\n" in output
+    assert f"{tmp_path / 'owt_valid.txt'}  {len(TEXT):,} bytes\n" in output
+    assert download.main(arguments) == 0
+    assert capsys.readouterr().out.count("exists; --force fetches it again") == 2
+    assert len(server.requests) == 2
+
+
+def test_the_command_fetches_one_split(server, tmp_path):
+    server.offer("owt_valid.txt.gz", PACKED)
+    arguments = ["owt", "--split", "valid", "--data-dir", str(tmp_path), "--base-url", server.url]
+    assert download.main(arguments) == 0
+    assert names_in(tmp_path) == ["owt_valid.txt", "owt_valid.txt.json"]
+
+
+def test_without_a_network_it_ends_with_1_and_one_line(tmp_path):
+    with socket.socket() as free:  # bound, but nobody listens
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        environment = {**os.environ, "NO_PROXY": "127.0.0.1", "CS336_DATA": str(tmp_path)}
+        result = subprocess.run(
+            [sys.executable, "-m", "cs336_basics", "download", "tinystories", "--base-url", url],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+            env=environment,
+        )
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    path = tmp_path / "TinyStoriesV2-GPT4-train.txt"
+    assert result.stderr == (
+        f"cs336 download: error: cannot fetch {path} from {url}/{path.name}: "
+        "no connection; is there a network, and is the address right?\n"
+    )
+    assert names_in(tmp_path) == []

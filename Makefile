@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python >= 3.10 and a C++ compiler:
 #   make train   sets up .venv, builds, and runs the main job: text -> tokenizer -> model -> story
 #   make test    sets up .venv, builds, and runs the tests
+# make portability repeats the numerical tests as other CPUs and compilers would run them.
 # PYTHON picks the interpreter (make PYTHON=python3.12 test), VENV the environment's directory.
 
 PYTHON ?= python3
@@ -8,7 +9,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SOURCES = setup.py $(wildcard cs336_basics/*/*.pyx cs336_basics/*/*.pxd cs336_basics/native/*.hpp cs336_basics/native/*/*.hpp)
 
-.PHONY: train test slow bench lint build clean
+.PHONY: train test slow portability bench lint build clean
 
 train: $(VENV)/built
 	$(BIN)/python -m cs336_basics.train
@@ -18,6 +19,10 @@ test: $(VENV)/built
 
 slow: $(VENV)/built
 	$(BIN)/pytest tests -m slow
+
+# The numerical tests over 20 seeds under what stands in for other machines, and with clang.
+portability: $(VENV)/built
+	$(BIN)/python tests/portability.py
 
 bench: $(VENV)/built
 	$(BIN)/pytest benchmarks --benchmark-only
@@ -29,12 +34,13 @@ lint: $(VENV)/built
 
 build: $(VENV)/built
 
-# The environment: pinned dependencies and the build tools, from constraints.txt.
+# The environment: pinned dependencies and the build tools, from constraints.txt. The compiled parts
+# are built once, by the rule below, which also sees a change to a header.
 $(VENV)/installed: constraints.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "cs336_basics needs Python 3.10 or newer; choose one with make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools cython
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test,bench,lint]'
+	CS336_SKIP_EXTENSIONS=1 $(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test,bench,lint]'
 	touch $@
 
 # The compiled parts, in place.

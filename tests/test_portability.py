@@ -1,0 +1,27 @@
+"""A short slice of `make portability`: the attention that once failed on a CPU without AVX-512."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.portability import TORCH_ENVIRONMENTS, run_tests
+
+
+@pytest.mark.parametrize("name", ["torch: no SIMD", "oneDNN, MKL: SSE4.1"])
+def test_attention_agrees_on_another_machine(name):
+    outcome = run_tests(
+        TORCH_ENVIRONMENTS[name],
+        "tests/model/test_attention.py",
+        "-k",
+        "agree",
+        "--seeds",
+        "3",
+    )
+    assert (outcome.tests, outcome.failures) == (6 * 3, 0), outcome.output
+
+
+def test_a_failure_is_counted(tmp_path):
+    (tmp_path / "test_it.py").write_text("def test_a(): assert 0\ndef test_b(): assert 1\n")
+    outcome = run_tests({}, str(tmp_path / "test_it.py"))
+    assert (outcome.tests, outcome.failures) == (2, 1)
+    assert "def test_a(): assert 0" in outcome.output

@@ -1,0 +1,58 @@
+"""Every SIMD level of this CPU gives the results of the readable implementations."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+
+import pytest
+
+from cs336_basics.bpe import train_bpe
+from cs336_basics.pretokenization import reference
+from cs336_basics.tokenizer.reference import encode_text
+from cs336_basics.tokenizer.vocabulary import Vocabulary
+from tests.texts import END_OF_TEXT, long_text
+
+_scanner = pytest.importorskip("cs336_basics.pretokenization._scanner")
+_counting = pytest.importorskip("cs336_basics.pretokenization._counting")
+_encoder = pytest.importorskip("cs336_basics.tokenizer._encoder")
+native_encoder = pytest.importorskip("cs336_basics.tokenizer.native_encoder")
+
+pytestmark = [
+    pytest.mark.numerical,
+    pytest.mark.parametrize("simd_level", _scanner.simd_levels()),
+]
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
+def test_the_scanner_finds_the_pretokens_of_the_regex(simd_level, pattern, seed):
+    text = long_text(seed, 20_000)
+    found = list(_scanner.pretokenize_bytes(text.encode(), pattern, simd_level))
+    assert found == [pretoken.encode() for pretoken in reference.pretokenize(text, pattern)]
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
+def test_the_counter_counts_the_pretokens_of_the_regex(simd_level, pattern, seed):
+    text = long_text(seed, 20_000)
+    counter = _counting.TextCounter([END_OF_TEXT], pattern, simd_level=simd_level)
+    counter.count(text.encode())
+    data, offsets, counts = counter.result()
+    words = [data[start:end].tobytes() for start, end in itertools.pairwise(offsets)]
+    expected = collections.Counter(
+        pretoken.encode()
+        for document in text.split(END_OF_TEXT)
+        for pretoken in reference.pretokenize(document, pattern)
+    )
+    assert dict(zip(words, counts.tolist(), strict=True)) == expected
+
+
+def test_the_encoder_gives_the_ids_of_the_readable_one(simd_level, seed, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(long_text(seed, 20_000), encoding="utf-8", newline="")
+    vocab, merges = train_bpe(path, 600, [END_OF_TEXT], num_workers=1)
+    text = long_text(seed + 1000, 10_000)
+    expected = encode_text(text, vocab, merges, [], "gpt2")
+    encoder = native_encoder.compile_vocabulary(
+        Vocabulary(vocab, merges), "gpt2", 1 << 16, simd_level=simd_level
+    )
+    assert encoder.encode(text, _encoder.SpecialSet([])) == expected

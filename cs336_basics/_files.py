@@ -71,7 +71,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         if error.errno is None or error.filename is not None:
             raise
-        reason = f"{os.strerror(error.errno)}, so that it was not written"
+        reason = os.strerror(error.errno)
         raise OSError(error.errno, reason, os.fspath(path)) from error
 
 

@@ -215,9 +215,10 @@ class Parser:
             for option in self.options.values()
             if option.name.startswith("--")
         }
-        subject, verb, rest = message.partition(" is ")
-        if verb and subject in by_argument:
-            message = f"{by_argument[subject].name} is {rest}"
+        subject, _, rest = message.partition(" ")
+        # A name of several words is no word of English; the others are subjects before "is".
+        if subject in by_argument and (rest.startswith("is ") or not subject.isalnum()):
+            message = f"{by_argument[subject].name} {rest}"
         words = []
         for word in message.split(" "):
             core = word.strip("().,;:")

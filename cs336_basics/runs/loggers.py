@@ -6,6 +6,7 @@ from; these only show it, so what goes wrong in them on the way is said and ends
 
 from __future__ import annotations
 
+import importlib
 import os
 import uuid
 import warnings
@@ -155,6 +156,22 @@ _KINDS: dict[str, Callable[[TrainConfig, RunDirectory, int], Logger]] = {
 }
 
 
+def check_loggers(config: TrainConfig) -> None:
+    """Check that the packages are installed that `log_to` names.
+
+    Raises:
+        ValueError: one is not; names the command that installs it.
+    """
+    for name in filter(None, config.log_to.split(",")):
+        try:
+            importlib.import_module("torch.utils.tensorboard" if name == "tensorboard" else name)
+        except ImportError as error:
+            raise ValueError(
+                f"log_to asks for {name}, which is not installed ({error}): "
+                f"pip install 'cs336-basics[{name}]'"
+            ) from error
+
+
 def open_loggers(config: TrainConfig, run: RunDirectory, step: int) -> list[Logger]:
     """Return the loggers that `log_to` names, for a run that goes on after `step`.
 
@@ -162,16 +179,11 @@ def open_loggers(config: TrainConfig, run: RunDirectory, step: int) -> list[Logg
         ValueError: the package of one is not installed, with the command for it; or it could not
             be started.
     """
+    check_loggers(config)
     loggers: list[Logger] = []
     for name in filter(None, config.log_to.split(",")):
         try:
             loggers.append(GuardedLogger(name, _KINDS[name](config, run, step)))
-        except ImportError as error:
-            _close_all(loggers)
-            raise ValueError(
-                f"log_to asks for {name}, which is not installed ({error}): "
-                f"pip install 'cs336-basics[{name}]'"
-            ) from error
         except Exception as error:  # each package has errors of its own
             _close_all(loggers)
             raise ValueError(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs336_basics._files import atomic_writer
-from cs336_basics.runs.loggers import open_loggers
+from cs336_basics.runs.loggers import check_loggers, open_loggers
 from cs336_basics.runs.prepare import check_sources, prepare_data
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
@@ -38,7 +38,7 @@ class Resumption:
 
 
 def check_start(config: TrainConfig, world: World | None = None) -> None:
-    """Check what can be checked before anything is written: data, batch size, device, precision.
+    """Check what can be checked before anything is written: data, batch size, device, loggers.
 
     Raises:
         ValueError, OSError: the configuration cannot be used here; names the value.
@@ -46,6 +46,7 @@ def check_start(config: TrainConfig, world: World | None = None) -> None:
     check_sources(config)
     check_batch_size(config, world or World())
     check_precision(config.precision, choose_device(config.device))
+    check_loggers(config)
 
 
 def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) -> RunDirectory:

@@ -26,7 +26,7 @@ from machine import machine_info
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.data import BatchLoader
+from cs336_basics.training.data import BatchLoader, step_generator
 from cs336_basics.training.devices import (
     choose_device,
     choose_fast_path,
@@ -36,7 +36,6 @@ from cs336_basics.training.devices import (
 )
 from cs336_basics.training.loss import LanguageModelLoss
 from cs336_basics.training.optimizers import AdamW
-from cs336_basics.training.trainer import step_generator
 
 SHAPES = {
     "tinystories": ModelConfig(),

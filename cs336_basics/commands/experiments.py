@@ -15,7 +15,7 @@ from cs336_basics.commands._cli import complain, run_command, say
 from cs336_basics.commands._parser import Parser, add_device, add_num_workers
 from cs336_basics.experiments.plan import SCALES
 from cs336_basics.experiments.run import run_experiments
-from cs336_basics.training.trainer import TrainingInterrupted
+from cs336_basics.training.session import TrainingInterrupted
 
 _AGAIN = "the same command goes on from there"
 

@@ -20,8 +20,10 @@ from cs336_basics.commands._parser import INVOCATION
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.devices import choose_device, choose_fast_path
 from cs336_basics.training.distributed import World, join_world, leave_world
+from cs336_basics.training.result import TrainResult
+from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
-from cs336_basics.training.trainer import Trainer, TrainingInterrupted, TrainResult
+from cs336_basics.training.trainer import Trainer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

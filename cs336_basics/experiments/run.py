@@ -17,8 +17,8 @@ from cs336_basics.runs.prepare import prepare_data
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import find_config, load_config
+from cs336_basics.training.divergence import NonFiniteLossError
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
-from cs336_basics.training.trainer import NonFiniteLossError
 
 _OF_THE_MACHINE = ("device", "num_workers")
 """Values that may change when the experiments are continued: results do not depend on them."""
@@ -95,7 +95,7 @@ def prepare_shared_data(
     run = RunDirectory(directory)
     run.path.mkdir(parents=True, exist_ok=True)
     run.remove_temporary_files()
-    data = prepare_data(config, run, report=report)
+    data = prepare_data(config.preparation, run, report=report)
 
     def token_file(split: str, given: str | None) -> str:
         is_one = given is not None and given.endswith(".npy")

@@ -50,3 +50,16 @@ class DataConfig:
             )
         if self.valid_path is not None and self.train_path is None:
             raise ValueError("data.valid_path is set without data.train_path: give both")
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How the data of a run is prepared."""
+
+    data: DataConfig
+    vocab_size: int
+    """Tokens of a new tokenizer."""
+    seed: int = 0
+    """Seed of the sample corpus."""
+    num_workers: int | None = None
+    """Processes and threads to use; None: one for each core."""

@@ -1,7 +1,7 @@
-"""Where metrics go on request, beside the run directory: TensorBoard, Weights & Biases, trackio.
+"""Loggers that show metrics outside of the run directory: TensorBoard, Weights & Biases, trackio.
 
-Each is an optional package, imported here when it is asked for. metrics.jsonl is what a run resumes
-from; these only show it, so what goes wrong in them on the way is said and ends no run.
+Each is an optional package, imported when it is used. A run resumes from metrics.jsonl, which these
+only show: an error in one of them is a warning and does not end the run.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ import importlib
 import os
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from cs336_basics._files import atomic_writer
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import config_to_dict
+
+Settings = dict[str, Any]
 
 
 class Logger(Protocol):
-    """Takes rows of metrics."""
+    """Receives rows of metrics."""
 
     def log(self, row: dict[str, Any]) -> None:
-        """Take one row: "step", and numbers by name."""
+        """Log one row: "step", and numbers by name."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write everything that is not written yet."""
 
 
 class TensorBoardLogger:
     """Event files in RUN_DIR/tensorboard, for `tensorboard --logdir`."""
 
-    def __init__(self, config: TrainConfig, run: RunDirectory, step: int) -> None:
+    def __init__(self, run: RunDirectory, settings: Settings, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         # A resumed run writes the rows after `step` again; TensorBoard then hides the old ones.
@@ -41,25 +41,25 @@ class TensorBoardLogger:
         )
 
     def log(self, row: dict[str, Any]) -> None:
-        """Take one row."""
+        """Log one row."""
         for name, value in row.items():
             if name != "step":
                 self._writer.add_scalar(name, value, row["step"])
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write everything that is not written yet."""
         self._writer.close()
 
 
 class WandbLogger:
     """A Weights & Biases run, offline unless WANDB_MODE says otherwise, in RUN_DIR/wandb.
 
-    With WANDB_MODE=online a resumed run goes on in the same one there. Offline, where W&B cannot
-    resume (wandb/wandb#3841), each session is a run of its own: synced under one id, the last one
+    With WANDB_MODE=online a resumed run continues the same run there. Offline, where W&B cannot
+    resume (wandb/wandb#3841), each session is a separate run: synced under one id, the last one
     would replace the others.
     """
 
-    def __init__(self, config: TrainConfig, run: RunDirectory, step: int) -> None:
+    def __init__(self, run: RunDirectory, settings: Settings, step: int) -> None:
         import wandb
 
         mode = os.environ.get("WANDB_MODE", "offline")
@@ -70,22 +70,22 @@ class WandbLogger:
             project="cs336_basics",
             name=run.name,
             dir=str(run.path),
-            config=config_to_dict(config),
+            config=settings,
             mode=mode,
             **resumable,
         )
 
     def log(self, row: dict[str, Any]) -> None:
-        """Take one row."""
+        """Log one row."""
         self._run.log({name: row[name] for name in row if name != "step"}, step=row["step"])
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write everything that is not written yet."""
         self._run.finish()
 
 
 def _wandb_id(run: RunDirectory) -> str:
-    """Return the id of this run at Weights & Biases: made once, and kept in its directory."""
+    """Return the id of this run at Weights & Biases, which its directory keeps."""
     file = run.path / "wandb" / "run_id.txt"
     if file.exists():
         return file.read_text(encoding="utf-8").strip()
@@ -97,32 +97,32 @@ def _wandb_id(run: RunDirectory) -> str:
 
 
 class TrackioLogger:
-    """A trackio run, kept on this machine; `trackio show` draws it."""
+    """A trackio run, stored on this machine; `trackio show` draws it."""
 
-    def __init__(self, config: TrainConfig, run: RunDirectory, step: int) -> None:
+    def __init__(self, run: RunDirectory, settings: Settings, step: int) -> None:
         import trackio
 
         self._trackio: Any = trackio
         trackio.init(
             project="cs336_basics",
             name=run.name,
-            config=config_to_dict(config),
-            # A new run does not go on with an older one of the same name in another place.
+            config=settings,
+            # A new run must not continue an older one of the same name elsewhere.
             resume="allow" if step else "never",
         )
 
     def log(self, row: dict[str, Any]) -> None:
-        """Take one row."""
+        """Log one row."""
         numbers = {name: row[name] for name in row if name != "step"}
         self._trackio.log(numbers, step=row["step"])
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write everything that is not written yet."""
         self._trackio.finish()
 
 
 class GuardedLogger:
-    """A logger that falls silent, with a message, where it fails: on a full disk, without a net."""
+    """A logger whose first failure, such as a full disk, is a warning, and which then is silent."""
 
     def __init__(self, name: str, logger: Logger) -> None:
         self._name = name
@@ -130,12 +130,12 @@ class GuardedLogger:
         self._failed = False
 
     def log(self, row: dict[str, Any]) -> None:
-        """Take one row."""
+        """Log one row."""
         if not self._failed:
             self._attempt(lambda: self._logger.log(row))
 
     def close(self) -> None:
-        """Write what is left, also of what came before a failure."""
+        """Close the logger, even after a failure: rows logged before it are written."""
         self._attempt(self._logger.close)
 
     def _attempt(self, action: Callable[[], None]) -> None:
@@ -149,20 +149,21 @@ class GuardedLogger:
             self._failed = True
 
 
-_KINDS: dict[str, Callable[[TrainConfig, RunDirectory, int], Logger]] = {
+LOGGERS: dict[str, Callable[[RunDirectory, Settings, int], Logger]] = {
     "tensorboard": TensorBoardLogger,
     "wandb": WandbLogger,
     "trackio": TrackioLogger,
 }
+"""name -> the class that is made from a run, its configuration and the step it continues from."""
 
 
-def check_loggers(config: TrainConfig) -> None:
-    """Check that the packages are installed that `log_to` names.
+def check_loggers(names: Sequence[str]) -> None:
+    """Check that the packages of these loggers are installed.
 
     Raises:
         ValueError: one is not; names the command that installs it.
     """
-    for name in filter(None, config.log_to.split(",")):
+    for name in names:
         try:
             importlib.import_module("torch.utils.tensorboard" if name == "tensorboard" else name)
         except ImportError as error:
@@ -172,18 +173,26 @@ def check_loggers(config: TrainConfig) -> None:
             ) from error
 
 
-def open_loggers(config: TrainConfig, run: RunDirectory, step: int) -> list[Logger]:
-    """Return the loggers that `log_to` names, for a run that goes on after `step`.
+def open_loggers(
+    names: Sequence[str], run: RunDirectory, settings: Settings, step: int
+) -> list[Logger]:
+    """Return the loggers of these names, for a run that continues after `step`.
+
+    Args:
+        names: of LOGGERS.
+        run: the run; some loggers write into its directory.
+        settings: the run's configuration as nested dictionaries, which some loggers show.
+        step: steps taken so far.
 
     Raises:
         ValueError: the package of one is not installed, with the command for it; or it could not
             be started.
     """
-    check_loggers(config)
+    check_loggers(names)
     loggers: list[Logger] = []
-    for name in filter(None, config.log_to.split(",")):
+    for name in names:
         try:
-            loggers.append(GuardedLogger(name, _KINDS[name](config, run, step)))
+            loggers.append(GuardedLogger(name, LOGGERS[name](run, settings, step)))
         except Exception as error:  # each package has errors of its own
             _close_all(loggers)
             raise ValueError(

@@ -13,6 +13,7 @@ samples/        step_00000500.txt, ...
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -43,6 +44,8 @@ class RunDirectory:
         self.best = self.checkpoints / "best.json"
         self.samples = self.path / "samples"
         self._lock: IO[str] | None = None
+        self._is_new = False  # made by `create`
+        self._keeps_directory = False  # which was there before
 
     @property
     def name(self) -> str:
@@ -63,11 +66,26 @@ class RunDirectory:
                 f"{self.path} is not empty: to continue the run in it, --resume {self.path}; "
                 "for a new run, name another --run-dir or remove this one"
             )
+        self._is_new = True
+        self._keeps_directory = self.path.is_dir()
         self.path.mkdir(parents=True, exist_ok=True)
 
     def discard(self) -> None:
-        """Remove the directory, of a run that could not start."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove what a start that failed has made, so that the next one can use the directory.
+
+        Does nothing unless `create` of this object made the run, nor once the run has metrics or a
+        checkpoint. An empty directory that was there before stays.
+        """
+        if not self._is_new or self.metrics.exists() or self.steps_saved():
+            return
+        for entry in self.path.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        if not self._keeps_directory:
+            with contextlib.suppress(OSError):  # something else is writing into it
+                self.path.rmdir()
 
     def remove_temporary_files(self) -> None:
         """Remove what a killed process was in the middle of writing."""

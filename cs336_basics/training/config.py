@@ -13,10 +13,8 @@ from typing import Any, Literal
 
 from cs336_basics._option import option
 from cs336_basics.model import ModelConfig
-from cs336_basics.runs.data_config import DataConfig
-
-LOGGERS = ("tensorboard", "wandb", "trackio")
-"""Where metrics can go beside the run directory."""
+from cs336_basics.runs.data_config import DataConfig, Preparation
+from cs336_basics.runs.loggers import LOGGERS
 
 
 @dataclass
@@ -114,6 +112,16 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _check_values(self)
 
+    @property
+    def preparation(self) -> Preparation:
+        """What the preparation of the data depends on."""
+        return Preparation(self.data, self.model.vocab_size, self.seed, self.num_workers)
+
+    @property
+    def loggers(self) -> list[str]:
+        """The names in `log_to`."""
+        return [name for name in self.log_to.split(",") if name]
+
 
 def _check_values(config: TrainConfig) -> None:
     """Check what the types cannot say.
@@ -146,8 +154,7 @@ def _check_values(config: TrainConfig) -> None:
         config.batch_size % config.accumulation == 0,
         f"a divisor of batch_size, {config.batch_size}",
     )
-    loggers = [name for name in config.log_to.split(",") if name]
-    require("log_to", set(loggers) <= set(LOGGERS), f"a list of {', '.join(LOGGERS)}")
+    require("log_to", set(config.loggers) <= set(LOGGERS), f"a list of {', '.join(LOGGERS)}")
     rates = config.schedule
     require("schedule.max_learning_rate", 0 < rates.max_learning_rate < math.inf, "above 0")
     require(

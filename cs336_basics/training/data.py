@@ -12,6 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+TokenArray = npt.NDArray[np.integer[Any]]
+
 
 def get_batch(
     dataset: npt.NDArray[Any],
@@ -93,6 +95,47 @@ def release_pages(dataset: npt.NDArray[Any]) -> None:
         advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
         if advice is not None:
             mapped.madvise(advice)
+
+
+def step_generator(seed: int, step: int) -> np.random.Generator:
+    """Return the random generator of a step: its stream depends on nothing but (seed, step).
+
+    Philox is a block cipher run over a counter, so streams with different keys are independent
+    and any step can be reached without the ones before it (Salmon et al. 2011, "Parallel Random
+    Numbers: As Easy as 1, 2, 3").
+    """
+    return np.random.Generator(np.random.Philox(key=np.array([seed, step], dtype=np.uint64)))
+
+
+def check_tokens(name: str, tokens: TokenArray, context_length: int, vocab_size: int) -> None:
+    """Check that tokens can be trained on: enough of them, and all within the vocabulary.
+
+    Args:
+        name: "training" or "validation", for the message.
+        tokens: token ids, one-dimensional.
+        context_length: tokens in a window; there must be one token more.
+        vocab_size: the model's; ids must be in [0, vocab_size).
+
+    Raises:
+        ValueError: naming the values.
+    """
+    needed = context_length + 1
+    if len(tokens) < needed:
+        raise ValueError(
+            f"the {name} data holds {len(tokens):,} tokens; a context of {context_length:,} needs "
+            f"at least {needed:,}: use more text or a smaller model.context_length"
+        )
+    block = 1 << 24  # a memory map may be larger than memory
+    for start in range(0, len(tokens), block):
+        ids = tokens[start : start + block]
+        smallest, largest = int(ids.min()), int(ids.max())
+        release_pages(tokens)
+        if smallest < 0 or largest >= vocab_size:
+            raise ValueError(
+                f"the {name} data holds token id {smallest if smallest < 0 else largest}, outside "
+                f"the model's vocabulary [0, {vocab_size}): model.vocab_size must be at least the "
+                "tokenizer's"
+            )
 
 
 class BatchLoader:

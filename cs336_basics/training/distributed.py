@@ -14,12 +14,15 @@ import datetime
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Module
+
+if TYPE_CHECKING:
+    from cs336_basics.training.config import TrainConfig
 
 # How long a process waits for another that says nothing. One that dies is noticed at once.
 TIMEOUT = datetime.timedelta(minutes=30)
@@ -100,6 +103,19 @@ def join_world(device: str) -> World:
         torch.cuda.set_device(world.local_rank)
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=TIMEOUT)
     return world
+
+
+def check_batch_size(config: TrainConfig, world: World) -> None:
+    """Check that each process's share of a batch can be cut into equal micro-batches.
+
+    Raises:
+        ValueError: naming the values.
+    """
+    if config.batch_size % (world.size * config.accumulation) != 0:
+        raise ValueError(
+            f"batch_size is {config.batch_size}: it must be a multiple of {world.size} "
+            f"processes times accumulation {config.accumulation}"
+        )
 
 
 def leave_world() -> None:

@@ -21,10 +21,10 @@ from cs336_basics.runs.loggers import check_loggers, open_loggers
 from cs336_basics.runs.prepare import check_sources, prepare_data
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import config_to_yaml
+from cs336_basics.training.config_files import config_to_dict, config_to_yaml
 from cs336_basics.training.devices import check_precision, choose_device
-from cs336_basics.training.distributed import World
-from cs336_basics.training.trainer import Trainer, check_batch_size
+from cs336_basics.training.distributed import World, check_batch_size
+from cs336_basics.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ def check_start(config: TrainConfig, world: World | None = None) -> None:
     Raises:
         ValueError, OSError: the configuration cannot be used here; names the value.
     """
-    check_sources(config)
+    check_sources(config.preparation)
     check_batch_size(config, world or World())
     check_precision(config.precision, choose_device(config.device))
-    check_loggers(config)
+    check_loggers(config.loggers)
 
 
 def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) -> RunDirectory:
@@ -62,7 +62,11 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     run = RunDirectory(path or Path("runs") / f"{config.name}-{now}")
     run.create()
-    save_config(config, run)
+    try:
+        save_config(config, run)
+    except BaseException:
+        run.discard()
+        raise
     return run
 
 
@@ -139,7 +143,9 @@ def _prepare(
         run.remove_temporary_files()
     if not world.is_first:
         world.wait()  # until the first process has made the data
-    data = prepare_data(config, run, progress=progress and world.is_first, report=report)
+    data = prepare_data(
+        config.preparation, run, progress=progress and world.is_first, report=report
+    )
     if world.is_first:
         world.wait()
     vocab_size = data.tokenizer.vocab_size
@@ -166,7 +172,7 @@ def _prepare(
             save_config(config, run)  # only now: a refused one must not replace it
         report(f"resuming after step {trainer.step}")
     if world.is_first:
-        trainer.loggers = open_loggers(trainer.config, run, trainer.step)
+        trainer.loggers = open_loggers(config.loggers, run, config_to_dict(config), trainer.step)
     return trainer
 
 

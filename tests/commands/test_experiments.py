@@ -18,7 +18,8 @@ from cs336_basics.experiments.plan import SCALES, plan
 from cs336_basics.experiments.run import run_one
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config_files import find_config, load_config
-from cs336_basics.training.trainer import Trainer, TrainingInterrupted
+from cs336_basics.training.session import TrainingInterrupted
+from cs336_basics.training.trainer import Trainer
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib.util
 import json
 import os
@@ -23,10 +22,7 @@ ROWS = [
     {"step": 1, "tokens": 64, "train_loss": 5.5, "seconds": 0.1},
     {"step": 2, "tokens": 128, "val_loss": 5.25, "seconds": 0.2},
 ]
-
-
-def config(names):
-    return dataclasses.replace(TrainConfig(), log_to=names)
+SETTINGS = {"model": {"d_model": 512}}
 
 
 class Recorder:
@@ -54,7 +50,7 @@ def test_rows_are_handed_on(tmp_path, monkeypatch, name):
     recorder = Recorder()
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setitem(sys.modules, name, recorder.module(name, ["init", "log", "finish"]))
-    (logger,) = open_loggers(config(name), RunDirectory(tmp_path), 0)
+    (logger,) = open_loggers([name], RunDirectory(tmp_path), SETTINGS, 0)
     for row in ROWS:
         logger.log(row)
     logger.close()
@@ -84,7 +80,7 @@ def test_a_resumed_run_goes_on_in_the_same_wandb_run_where_that_is_possible(tmp_
         monkeypatch.setenv("WANDB_MODE", mode)
         path = tmp_path / name
         path.mkdir(exist_ok=True)
-        open_loggers(config("wandb"), RunDirectory(path), step)
+        open_loggers(["wandb"], RunDirectory(path), SETTINGS, step)
     first, resumed, other, offline = (options for _, _, options in recorder.calls)
     assert first["id"] == resumed["id"] != other["id"]
     assert first["resume"] == resumed["resume"] == "allow"
@@ -96,7 +92,7 @@ def test_a_resumed_run_goes_on_in_the_same_wandb_run_where_that_is_possible(tmp_
 def test_a_new_trackio_run_does_not_go_on_with_an_old_one(tmp_path, monkeypatch, step, resume):
     recorder = Recorder()
     monkeypatch.setitem(sys.modules, "trackio", recorder.module("trackio", ["init"]))
-    open_loggers(config("trackio"), RunDirectory(tmp_path), step)
+    open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, step)
     assert recorder.calls[0][2]["resume"] == resume
 
 
@@ -115,7 +111,7 @@ def test_a_failing_logger_warns_once_and_ends_no_run(tmp_path, monkeypatch):
 
     module.log = module.finish = log
     monkeypatch.setitem(sys.modules, "trackio", module)
-    (logger,) = open_loggers(config("trackio"), RunDirectory(tmp_path), 0)
+    (logger,) = open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, 0)
     with pytest.warns(UserWarning, match="no more metrics") as caught:
         log_and_close(logger, ROWS)
     expected = "trackio gets no more metrics: OSError: [Errno 28] No space left on device"
@@ -126,7 +122,7 @@ def test_rows_before_a_failure_are_written(tmp_path, monkeypatch):
     recorder = Recorder()
     module = recorder.module("trackio", ["init", "log", "finish"])
     monkeypatch.setitem(sys.modules, "trackio", module)
-    (logger,) = open_loggers(config("trackio"), RunDirectory(tmp_path), 0)
+    (logger,) = open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, 0)
     logger.log(ROWS[0])
     monkeypatch.delattr(module, "log")
     with pytest.warns(UserWarning, match="no more metrics") as caught:
@@ -141,7 +137,7 @@ def test_no_logger_is_opened_where_a_package_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", module)
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ValueError, match="asks for wandb, which is not installed"):
-        open_loggers(config("trackio,wandb"), RunDirectory(tmp_path), 0)
+        open_loggers(["trackio", "wandb"], RunDirectory(tmp_path), SETTINGS, 0)
     assert recorder.calls == []
 
 
@@ -157,19 +153,19 @@ def test_what_cannot_be_started_is_named_and_the_others_are_closed(tmp_path, mon
     monkeypatch.setitem(sys.modules, "trackio", trackio)
     message = "asks for wandb, which could not be started: RuntimeError: no API key"
     with pytest.raises(ValueError, match=message):
-        open_loggers(config("trackio,wandb"), RunDirectory(tmp_path), 0)
+        open_loggers(["trackio", "wandb"], RunDirectory(tmp_path), SETTINGS, 0)
     assert [call[0] for call in recorder.calls] == ["init", "finish"]
 
 
 USE_TRACKIO = """
 import sys
 from pathlib import Path
-from tests.runs.test_loggers import ROWS, config
+from tests.runs.test_loggers import ROWS, SETTINGS
 from cs336_basics.runs.loggers import open_loggers
 from cs336_basics.runs.run_dir import RunDirectory
 
 for step in (0, 2):
-    (logger,) = open_loggers(config("trackio"), RunDirectory(Path(sys.argv[1])), step)
+    (logger,) = open_loggers(["trackio"], RunDirectory(Path(sys.argv[1])), SETTINGS, step)
     for row in ROWS:
         logger.log({**row, "step": row["step"] + step})
     logger.close()
@@ -196,7 +192,7 @@ def test_tensorboard_writes_event_files(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    (logger,) = open_loggers(config("tensorboard"), RunDirectory(tmp_path), 0)
+    (logger,) = open_loggers(["tensorboard"], RunDirectory(tmp_path), SETTINGS, 0)
     for row in ROWS:
         logger.log(row)
     logger.close()
@@ -208,7 +204,7 @@ def test_tensorboard_writes_event_files(tmp_path):
 def test_wandb_works_offline(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    (logger,) = open_loggers(config("wandb"), RunDirectory(tmp_path), 0)
+    (logger,) = open_loggers(["wandb"], RunDirectory(tmp_path), SETTINGS, 0)
     for row in ROWS:
         logger.log(row)
     logger.close()
@@ -220,13 +216,13 @@ def test_a_package_that_is_not_there_is_named_with_the_command(tmp_path, monkeyp
     monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match=rf"log_to asks for {name}.*pip install.*\[{name}\]"):
-        open_loggers(config(name), RunDirectory(tmp_path), 0)
+        open_loggers([name], RunDirectory(tmp_path), SETTINGS, 0)
 
 
 def test_several_loggers_and_none(tmp_path, monkeypatch):
     for name in ("wandb", "trackio"):
         monkeypatch.setitem(sys.modules, name, Recorder().module(name, ["init", "log", "finish"]))
-    assert len(open_loggers(config("wandb,trackio"), RunDirectory(tmp_path), 0)) == 2
-    assert open_loggers(config(""), RunDirectory(tmp_path), 0) == []
+    assert len(open_loggers(["wandb", "trackio"], RunDirectory(tmp_path), SETTINGS, 0)) == 2
+    assert open_loggers([], RunDirectory(tmp_path), SETTINGS, 0) == []
     with pytest.raises(ValueError, match="log_to is 'wandb,mlflow': it must be a list of"):
-        config("wandb,mlflow")
+        TrainConfig(log_to="wandb,mlflow")

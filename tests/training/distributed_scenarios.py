@@ -16,7 +16,7 @@ from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.trainer import Trainer
-from tests.training.test_trainer import CONFIG, TOKENIZER, TRAIN, VALID
+from tests.training.tiny_runs import CONFIG, TOKENIZER, TRAIN, VALID
 
 STEPS = 12
 WHOLE = dataclasses.replace(

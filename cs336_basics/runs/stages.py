@@ -1,0 +1,94 @@
+"""The record of what each stage of a run's preparation was made from, so that it is made once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._files import sha256_file, write_json
+
+
+class Stages:
+    """Records in a JSON file what each stage was made from, and the hash of what it made.
+
+    Args:
+        path: the JSON file.
+        report: is called with a line for each stage.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+
+    def __init__(self, path: Path, report: Callable[[str], None]) -> None:
+        self._path = path
+        self._report = report
+        self._records: dict[str, Any] = {}
+        if path.exists():
+            try:
+                self._records = dict(json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, TypeError):
+                raise ValueError(
+                    f"{path} is damaged: remove it, and the data that it records is made again"
+                ) from None
+
+    def run(
+        self,
+        name: str,
+        inputs: dict[str, Any],
+        output: Path,
+        make: Callable[[], object],
+        beside: Sequence[Path] = (),
+    ) -> None:
+        """Call `make`, which writes `output`, unless `output` exists with the recorded hash.
+
+        Args:
+            name: the name of the stage.
+            inputs: what determines the output, as JSON.
+            output: the file whose hash is recorded.
+            make: writes `output` and the files `beside` it.
+            beside: further files that must exist.
+
+        Raises:
+            ValueError: the stage was made from other inputs before; a run keeps its data.
+        """
+        record = self._records.get(name)
+        if record is not None and record["inputs"] != inputs:
+            raise ValueError(
+                f"{output} was made from other data than the present "
+                f"({_difference(record['inputs'], inputs)}): start a new run"
+            )
+        is_complete = output.is_file() and all(file.is_file() for file in beside)
+        if record is not None and is_complete and sha256_file(output) == record["sha256"]:
+            self._report(f"{name}: unchanged")
+            return
+        start = time.perf_counter()
+        make()
+        seconds = time.perf_counter() - start
+        self._records[name] = {"inputs": inputs, "sha256": sha256_file(output)}
+        write_json(self._path, self._records)
+        self._report(f"{name}: done in {seconds:.1f} s")
+
+    def check(self, name: str, inputs: dict[str, Any]) -> None:
+        """Record the inputs of a stage that a run was given finished.
+
+        Raises:
+            ValueError: other inputs were recorded before.
+        """
+        record = self._records.get(name)
+        if record is None:
+            self._records[name] = {"inputs": inputs}
+            write_json(self._path, self._records)
+        elif record["inputs"] != inputs:
+            raise ValueError(
+                f"{name}: other data than when the run began "
+                f"({_difference(record['inputs'], inputs)}): start a new run"
+            )
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{key}: {before.get(key)} became {now[key]}" for key in now if before.get(key) != now[key]
+    )

@@ -1,0 +1,140 @@
+"""A session of a run: the signals that stop it, its clock, and the progress that it shows."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from tqdm import tqdm
+
+_SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal to draw a bar on
+
+
+class TrainingInterrupted(Exception):  # noqa: N818 -- an interruption is not an error
+    """Ctrl-C or SIGTERM: the run was saved and can be resumed."""
+
+    def __init__(self, signal_number: int, step: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signal_number).name} after step {step}")
+        self.signal_number = signal_number
+        self.step = step
+
+
+class StopSignals:
+    """A block within which the first Ctrl-C or SIGTERM is recorded, for the loop to act on.
+
+    A second Ctrl-C has its usual effect, for a step that takes too long to wait for. A second
+    SIGTERM has none: where a scheduler sends it to all processes of a job, torchrun forwards its
+    own to processes that already have theirs, in the middle of the checkpoint.
+    """
+
+    def __init__(self) -> None:
+        self.signal_number: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        # Python delivers signals to the main thread only; other threads have no handler to set.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._record)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore(*self._before)
+        self.signal_number = None
+
+    def _record(self, number: int, _frame: FrameType | None) -> None:
+        if self.signal_number is None:
+            self.signal_number = number
+        self._restore(signal.SIGINT)
+
+    def _restore(self, *numbers: int) -> None:
+        for number in numbers:
+            before = self._before.pop(number, None)
+            if before is not None:
+                signal.signal(number, before)
+
+
+class Clock:
+    """Measures a session as a whole, and its steps without evaluations and checkpoints.
+
+    Args:
+        seconds_before: wall-clock time of the run's earlier sessions.
+    """
+
+    def __init__(self, seconds_before: float) -> None:
+        self._origin = time.perf_counter() - seconds_before
+        self._started = self._in_steps = 0.0
+        self._steps = 0
+
+    def start_step(self) -> None:
+        """Start the time of a step."""
+        self._started = time.perf_counter()
+
+    def end_step(self) -> None:
+        """End the time of a step."""
+        self._in_steps += time.perf_counter() - self._started
+        self._steps += 1
+
+    def seconds(self) -> float:
+        """Return the wall-clock time of the run, earlier sessions included."""
+        return round(time.perf_counter() - self._origin, 3)
+
+    def seconds_per_step(self) -> float:
+        """Return the mean time of the steps since the last call."""
+        mean = self._in_steps / self._steps
+        self._in_steps, self._steps = 0.0, 0
+        return max(mean, 1e-9)
+
+
+class Progress:
+    """A bar on a terminal; elsewhere a line every few seconds, so that a log shows progress.
+
+    Args:
+        step: steps taken before this session.
+        max_steps: steps in the whole run.
+        report: is called with each line.
+        is_first: whether this is the process that shows progress.
+    """
+
+    def __init__(
+        self, step: int, max_steps: int, report: Callable[[str], None], is_first: bool
+    ) -> None:
+        self._report = report
+        self._max_steps = max_steps
+        self._has_bar = is_first and sys.stderr.isatty()
+        self._last_line = time.perf_counter()
+        self._bar = tqdm(initial=step, total=max_steps, unit="step", disable=not self._has_bar)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def update(self) -> None:
+        """Count a step."""
+        self._bar.update()
+
+    def show(self, row: dict[str, Any]) -> None:
+        """Show the numbers of a row of metrics."""
+        loss, speed = f"{row['train_loss']:.3f}", f"{row['tokens_per_second']:,.0f}"
+        self._bar.set_postfix_str(f"loss {loss}, {speed} tokens/s", refresh=False)
+        now = time.perf_counter()
+        if not self._has_bar and now - self._last_line > _SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            tokens_left = (self._max_steps - row["step"]) * row["tokens"] / row["step"]
+            self._report(
+                f"step {row['step']}/{self._max_steps}: loss {loss}, {speed} tokens/s, "
+                f"{tokens_left / row['tokens_per_second']:,.0f} s left"
+            )
+
+
+def above_the_bar(report: Callable[[str], None], text: str) -> None:
+    """Report a line without damage to a progress bar on the terminal."""
+    with tqdm.external_write_mode():
+        report(text)

@@ -1,0 +1,36 @@
+"""What the tests of whole runs share."""
+
+from __future__ import annotations
+
+import pytest
+
+from cs336_basics.runs.run_dir import RunDirectory
+from tests.numerics import default_dtype
+from tests.training.tiny_runs import make, outcome
+
+
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch):
+    """Draw no plots: they take most of a tiny run's time."""
+    monkeypatch.setattr(RunDirectory, "plot_losses", lambda run: None)
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(tmp_path_factory):
+    """Everything that a run of CONFIG leaves behind when nothing stops it."""
+    return outcome_of_a_whole_run(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def uninterrupted_in_float64(tmp_path_factory):
+    """The same in float64."""
+    with default_dtype("float64"):
+        return outcome_of_a_whole_run(tmp_path_factory)
+
+
+def outcome_of_a_whole_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunDirectory, "plot_losses", lambda run: None)
+        make(path).fit()
+    return outcome(path)

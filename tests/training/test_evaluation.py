@@ -1,0 +1,106 @@
+"""Validation loss, bits per byte and shares of several processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.training.divergence import NonFiniteLossError
+from tests.training.tiny_runs import (
+    CONFIG,
+    TOKENIZER,
+    VALID,
+    changed,
+    make,
+)
+
+
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("eval_batches", [0, 1, 2, 100])
+def test_evaluation_is_the_mean_over_windows_that_do_not_overlap(tmp_path, eval_batches):
+    trainer = make(tmp_path, changed(eval_batches=eval_batches))
+    windows = (len(VALID) - 1) // 16
+    chosen = range(windows)
+    if 0 < eval_batches * 4 < windows:
+        chosen = [k * windows // (eval_batches * 4) for k in range(eval_batches * 4)]
+    losses = []
+    for window in chosen:
+        ids = torch.tensor(VALID[window * 16 : window * 16 + 17].astype(np.int64))
+        with torch.no_grad():
+            losses.append(torch.nn.functional.cross_entropy(trainer.model(ids[:-1]), ids[1:]))
+    assert trainer.evaluate()[0] == pytest.approx(float(torch.stack(losses).mean()))
+    assert trainer.evaluate() == trainer.evaluate()
+    assert trainer.model.training
+
+
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("eval_batches", [0, 1, 2])
+def test_bits_per_byte_are_those_of_the_bytes_that_were_predicted(tmp_path, eval_batches):
+    # "abababab" becomes one token, so that eight of nine windows hold a byte per token, and the
+    # ninth, which a small evaluation begins with, eight bytes per token or more.
+    halves = [(b"a", b"b"), (b"ab", b"ab"), (b"abab", b"abab")]
+    vocab = {**TOKENIZER.vocab, **{257 + n: x + y for n, (x, y) in enumerate(halves)}}
+    tokenizer = Tokenizer(vocab, halves, ["<|endoftext|>"])
+    dense, thin = "abababab" * 11 + "<|endoftext|>" + "abababab" * 4, "xyz " * 4
+    text = (dense + thin * 8) * 10 + "."
+    valid = np.array(tokenizer.encode(text), dtype=np.uint16)
+    assert len(valid) == 9 * 10 * 16 + 1
+    config = changed(
+        eval_batches=eval_batches,
+        model=dataclasses.replace(CONFIG.model, vocab_size=260),
+    )
+    trainer = make(tmp_path, config, valid=valid, tokenizer=tokenizer)
+    windows = len(valid) // 16
+    chosen = min(windows, eval_batches * 4) or windows
+    nats = num_bytes = 0.0
+    for number in range(chosen):
+        start = number * windows // chosen * 16
+        ids = torch.tensor(valid[start : start + 17].astype(np.int64))
+        with torch.no_grad():
+            logits = trainer.model(ids[:-1])
+        nats += float(torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum"))
+        num_bytes += len(tokenizer.decode(ids[1:].tolist()).encode())
+    _, found = trainer.evaluate()
+    assert found == pytest.approx(nats / math.log(2) / num_bytes)
+    # (The ratio of the whole text would be another figure, unless all of it is evaluated.)
+    predicted = len(text) - len(tokenizer.decode([int(valid[0])]))
+    assert (num_bytes == predicted) == (chosen == windows)
+
+
+@pytest.mark.numerical
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("windows", [5, 7, 8, 11])
+def test_unequal_shares_of_an_evaluation_add_up(tmp_path, windows):
+    trainer = make(tmp_path, changed(eval_batches=0, batch_size=8), valid=VALID[: 16 * windows + 1])
+    expected = trainer.evaluate()
+    sums = []
+    for rank in range(4):  # of two windows at a time each; of five the last process gets none
+        trainer.world = types.SimpleNamespace(
+            rank=rank,
+            size=4,
+            sum=lambda values: sums.append(values) or [1.0, 1.0, 1.0],
+            any=lambda condition: condition,
+        )
+        trainer.evaluate()
+    total, count, num_bytes = np.sum(sums, axis=0)
+    assert count == 16 * windows
+    assert num_bytes == len(TOKENIZER.decode(VALID[1 : 16 * windows + 1].tolist()).encode())
+    assert total / count == pytest.approx(expected[0])
+    assert total / math.log(2) / num_bytes == pytest.approx(expected[1])
+
+
+def test_a_validation_loss_that_is_not_finite_stops_the_run(tmp_path):
+    trainer = make(tmp_path)
+    trainer.evaluate = lambda: (math.nan, None)
+    with pytest.raises(NonFiniteLossError, match="step 8: the validation loss is nan"):
+        trainer.fit()
+    assert trainer.run.best_checkpoint is None
+    assert not any("val_loss" in row for row in trainer.run.read_metrics())

@@ -1,0 +1,275 @@
+"""A run that was stopped or killed continues as if it had not been."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import shutil
+
+import pytest
+import torch
+from safetensors import safe_open
+
+import cs336_basics.training.devices as devices
+import cs336_basics.training.resume as resume
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training import save_checkpoint
+from tests.training.tiny_runs import (
+    CONFIG,
+    Crash,
+    assert_a_crashed_run_resumes_exactly,
+    assert_same,
+    changed,
+    losses_of,
+    make,
+    outcome,
+    raise_at,
+    uninterrupted_losses,
+    weights_of,
+)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("values", [{}, {"fused_optimizer": True, "loss_chunks": 2}])
+def test_a_deterministic_gpu_run_resumes_exactly(tmp_path, values):
+    config = changed(device="cuda", deterministic=True, **values)
+    make(tmp_path, config).fit()
+    expected = outcome(tmp_path)
+    again = make(tmp_path, config)
+    again.resume(RunDirectory(tmp_path).checkpoint(15))
+    shutil.rmtree(tmp_path / "checkpoints" / "step_00000016.unused")
+    shutil.rmtree(tmp_path / "checkpoints" / "step_00000020.unused")
+    again.fit()
+    assert_same(outcome(tmp_path), expected)
+
+
+@pytest.mark.parametrize("step", [1, 5, 6, 7, 16, 17, 20])
+def test_a_run_that_crashed_in_a_step_resumes_exactly(tmp_path, uninterrupted, step):
+    trainer = make(tmp_path)
+    raise_at(trainer, "_batch", lambda at: at == step)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path)
+    again.resume()
+    assert again.step == max([s for s in (0, 5, 8, 10, 15, 16) if s < step])
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+@pytest.mark.parametrize("step", [8, 16, 20])
+@pytest.mark.parametrize("method", ["evaluate", "sample"])
+def test_a_run_that_crashed_in_an_evaluation_resumes_exactly(tmp_path, uninterrupted, step, method):
+    trainer = make(tmp_path)
+    raise_at(trainer, method, lambda *at: trainer.step == step)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path)
+    again.resume()
+    assert again.step == step  # it was saved before the evaluation
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_run_that_crashed_several_times_resumes_exactly(tmp_path, uninterrupted):
+    for step in (7, 9, 9, 18):
+        trainer = make(tmp_path)
+        trainer.resume()
+        raise_at(trainer, "_batch", functools.partial(lambda at, now: now == at, step))
+        with pytest.raises(Crash):
+            trainer.fit()
+    again = make(tmp_path)
+    again.resume()
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_finished_run_resumes_to_its_end(tmp_path, uninterrupted):
+    first = make(tmp_path).fit()
+    again = make(tmp_path)
+    again.resume()
+    assert again.fit() == first
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterrupted):
+    trainer = make(tmp_path)
+    raise_at(trainer, "_batch", lambda at: at == 12)
+    with pytest.raises(Crash):
+        trainer.fit()
+    with open(trainer.run.metrics, "a") as file:
+        file.write('{"step": 12, "tok')
+    left = trainer.run.checkpoints / ".step_00000015.tmp" / ".state.json.abc123.tmp"
+    left.parent.mkdir()
+    left.write_bytes(b"half")
+    again = make(tmp_path)
+    again.resume()
+    assert not left.parent.exists()
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_finished_run_continues_with_more_max_steps(tmp_path):
+    make(tmp_path, changed(max_steps=4)).fit()
+    again = make(tmp_path, changed(max_steps=6))
+    again.resume()
+    assert again.fit().step == 6
+    rows = RunDirectory(tmp_path).read_metrics()
+    assert [row["step"] for row in rows if "val_loss" in row] == [4, 6]
+
+
+def test_max_steps_below_the_step_of_the_checkpoint_is_an_error(tmp_path):
+    make(tmp_path, changed(max_steps=4)).fit()
+    with pytest.raises(ValueError, match=r"step 4.*max_steps is 3"):
+        make(tmp_path, changed(max_steps=3)).resume()
+
+
+class TestDamagedCheckpoint:
+    @pytest.fixture
+    def trainer(self, tmp_path):
+        make(tmp_path).fit()
+        file = RunDirectory(tmp_path).checkpoint(20) / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:-4])
+        return make(tmp_path)
+
+    def test_is_an_error_by_default(self, trainer):
+        with pytest.raises(
+            ValueError, match=r"step_00000020 .*model\.safetensors.*--resume-from .*step_00000016"
+        ):
+            trainer.resume()
+        assert trainer.run.steps_saved() == [15, 16, 20]
+
+    def test_resume_from_uses_the_one_before(self, trainer, uninterrupted):
+        trainer.resume(trainer.run.checkpoint(16))
+        self.check(trainer, uninterrupted)
+
+    def test_skip_damaged_uses_the_newest_whole_one(self, trainer, uninterrupted):
+        said = []
+        trainer.report = said.append
+        trainer.resume(skip_damaged=True)
+        assert "step_00000020" in said[0]
+        self.check(trainer, uninterrupted)
+
+    def check(self, trainer, uninterrupted):
+        assert trainer.step == 16
+        assert trainer.run.steps_saved() == [15, 16]
+        unused = trainer.run.checkpoints / "step_00000020.unused"
+        assert unused.exists()
+        trainer.fit()
+        shutil.rmtree(unused)
+        assert_same(outcome(trainer.run.path), uninterrupted)
+
+    def test_nothing_changes_when_all_are_damaged_or_missing(self, trainer):
+        for step in trainer.run.steps_saved():
+            (trainer.run.checkpoint(step) / "manifest.json").unlink()
+        before = outcome(trainer.run.path)
+        with pytest.raises(ValueError, match=r"no checkpoint in .*checkpoints is whole"):
+            trainer.resume(skip_damaged=True)
+        assert_same(outcome(trainer.run.path), before)
+        shutil.rmtree(trainer.run.checkpoints)
+        before = outcome(trainer.run.path)
+        for skip_damaged in (False, True):
+            with pytest.raises(ValueError, match=r"checkpoints has none of the checkpoints that"):
+                trainer.resume(skip_damaged=skip_damaged)
+        assert_same(outcome(trainer.run.path), before)
+
+
+@pytest.mark.parametrize("error", [MemoryError("full"), torch.OutOfMemoryError("full")])
+def test_out_of_memory_while_loading_is_not_damage(tmp_path, monkeypatch, error):
+    make(tmp_path, changed(max_steps=5)).fit()
+
+    def load(*arguments):
+        raise error
+
+    monkeypatch.setattr(resume, "load_checkpoint", load)
+    with pytest.raises(type(error), match=r"^full$"):
+        make(tmp_path).resume()
+
+
+def test_a_damaged_best_json_is_an_error(tmp_path):
+    make(tmp_path).fit()
+    RunDirectory(tmp_path).best.write_text("{")
+    with pytest.raises(ValueError, match=r"best\.json is damaged"):
+        make(tmp_path).resume()
+
+
+def test_resuming_from_a_checkpoint_outside_the_run_copies_it_into_the_run(tmp_path):
+    make(tmp_path / "a").fit()
+    moved = tmp_path / "moved"
+    RunDirectory(tmp_path / "a").checkpoint(16).rename(moved)
+    again = make(tmp_path / "a")
+    again.resume(moved)
+    assert again.run.steps_saved() == [15, 16]
+
+
+def test_resuming_from_another_checkpoint_of_the_same_step_replaces_the_runs_own(tmp_path):
+    make(tmp_path / "a").fit()
+    make(tmp_path / "b", changed(seed=1)).fit()
+    other = RunDirectory(tmp_path / "b").checkpoint(16)
+    again = make(tmp_path / "a")
+    again.resume(other)
+    assert again.run.steps_saved() == [15, 16]
+    assert_same(weights_of(again.run.checkpoint(16)), weights_of(other))
+    assert (again.run.checkpoints / "step_00000016.unused").is_dir()
+    assert again.run.best_step() is None
+
+
+def test_resuming_from_a_file_of_save_checkpoint(tmp_path):
+    trainer = make(tmp_path, changed(max_steps=3))
+    trainer.fit()
+    save_checkpoint(trainer.model, trainer.optimizer, 3, tmp_path / "course.pt")
+    again = make(tmp_path, changed(max_steps=5))
+    again.resume(tmp_path / "course.pt")
+    assert_same(dict(again.model.state_dict()), dict(trainer.model.state_dict()))
+    assert again.fit().step == 5
+
+
+def test_a_checkpoint_of_another_model_is_an_error(tmp_path):
+    make(tmp_path, changed(max_steps=2)).fit()
+    wider = dataclasses.replace(CONFIG.model, d_ff=64)
+    with pytest.raises(ValueError, match=r"step_00000002 cannot be used") as error:
+        make(tmp_path, changed(model=wider)).resume()
+    assert "\n" not in str(error.value)
+
+
+def test_a_final_checkpoint_without_the_metrics_of_its_run_is_evaluated(tmp_path):
+    make(tmp_path / "a", changed(max_steps=3)).fit()
+    again = make(tmp_path / "b", changed(max_steps=3))
+    again.resume(RunDirectory(tmp_path / "a").checkpoint(3))
+    result = again.fit()
+    assert math.isfinite(result.val_loss)
+    assert math.isnan(result.train_loss)
+
+
+def test_the_fast_path_resumes_exactly(tmp_path):
+    config = changed(loss_chunks=3, fused_optimizer=True, accumulation=2)
+    assert_a_crashed_run_resumes_exactly(tmp_path, config)
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
+    tmp_path, monkeypatch, uninterrupted_in_float64
+):
+    # Its own tracing and graph, without the minute that code generation takes.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    trainer = make(tmp_path, changed(compile=True))
+    raise_at(trainer, "_batch", lambda at: at == 17)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path)  # not compiled
+    again.resume()
+    again.fit()
+    names = safe_open(RunDirectory(tmp_path).checkpoint(16) / "model.safetensors", "pt").keys()
+    assert set(names) == set(again.model.state_dict())
+    expected = uninterrupted_losses(uninterrupted_in_float64, "val_loss")
+    assert losses_of(tmp_path, "val_loss") == pytest.approx(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_compiled_run_resumes_exactly(tmp_path, precision, monkeypatch):
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+    config = changed(
+        compile=True, loss_chunks=2, fused_optimizer=True, precision=precision, accumulation=2
+    )
+    assert_a_crashed_run_resumes_exactly(tmp_path, config)

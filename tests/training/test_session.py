@@ -1,0 +1,185 @@
+"""Signals, and the clock of a run with several sessions."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import types
+
+import pytest
+
+import cs336_basics.training.evaluation as evaluation
+import cs336_basics.training.session as session_module
+import cs336_basics.training.trainer as trainer_module
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.session import TrainingInterrupted
+from tests.training.tiny_runs import (
+    Crash,
+    assert_same,
+    changed,
+    make,
+    outcome,
+)
+
+
+def test_seconds_count_all_sessions_without_the_pauses(tmp_path, monkeypatch):
+    now = 1000.0
+    fake = types.SimpleNamespace(perf_counter=lambda: now)
+    monkeypatch.setattr(session_module, "time", fake)
+    # No row and no evaluation falls between the first step and where the run is stopped.
+    config = changed(log_every=20, eval_every=20, checkpoint_every=20)
+
+    def session(stop_at=None):
+        trainer = make(tmp_path, config)
+        trainer.resume()
+        original = trainer._batch
+
+        def batch(step):
+            nonlocal now
+            now += 3.0  # what a step takes
+            if step == stop_at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return original(step)
+
+        trainer._batch = batch
+        if stop_at is None:
+            return trainer.fit()
+        with pytest.raises(TrainingInterrupted):
+            trainer.fit()
+        return None
+
+    session(stop_at=7)
+    now += 5000.0
+    session(stop_at=15)
+    now += 5000.0
+    assert session().seconds == pytest.approx(20 * 3.0)
+    rows = RunDirectory(tmp_path).read_metrics()
+    assert [row["seconds"] for row in rows] == pytest.approx([3.0, 60.0, 60.0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterrupted, number):
+    before = signal.getsignal(number)
+    trainer = make(tmp_path)
+    original = trainer._batch
+
+    def batch(step):
+        if step == 7:
+            os.kill(os.getpid(), number)
+        return original(step)
+
+    trainer._batch = batch
+    with pytest.raises(TrainingInterrupted) as stop:
+        trainer.fit()
+    assert (stop.value.signal_number, stop.value.step) == (number, 7)
+    assert trainer.run.steps_saved()[-1] == 7
+    assert signal.getsignal(number) is before
+    again = make(tmp_path)
+    again.resume()
+    assert again.step == 7
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "saved"),
+    [
+        (signal.SIGTERM, signal.SIGTERM, True),
+        (signal.SIGINT, signal.SIGTERM, True),
+        (signal.SIGINT, signal.SIGINT, False),
+        (signal.SIGTERM, signal.SIGINT, False),
+    ],
+)
+def test_a_second_ctrl_c_stops_a_run_that_is_saving_and_a_second_sigterm_does_not(
+    tmp_path, monkeypatch, first, second, saved
+):
+    def as_usual(_number, _frame):
+        raise Crash
+
+    trainer = make(tmp_path)
+    original, save = trainer._batch, trainer_module.save_checkpoint_directory
+
+    def batch(step):
+        if step == 2:
+            os.kill(os.getpid(), first)
+        return original(step)
+
+    def saving(*arguments):
+        os.kill(os.getpid(), second)
+        save(*arguments)
+
+    trainer._batch = batch
+    monkeypatch.setattr(trainer_module, "save_checkpoint_directory", saving)
+    before = {number: signal.signal(number, as_usual) for number in (first, second)}
+    try:
+        with pytest.raises(TrainingInterrupted if saved else Crash) as stop:
+            trainer.fit()
+        assert signal.getsignal(first) is signal.getsignal(second) is as_usual
+    finally:
+        for number in reversed(before):
+            signal.signal(number, before[number])
+    assert trainer.run.steps_saved() == [2] * saved
+    if saved:
+        assert stop.value.signal_number == first
+
+
+def test_a_checkpoint_saved_for_a_signal_replaces_no_other(tmp_path, uninterrupted):
+    for at, saved in ((17, [10, 15, 16, 17]), (18, [10, 15, 16, 18])):
+        trainer = make(tmp_path)
+        trainer.resume()
+        original = trainer._batch
+
+        def batch(step, at=at, original=original):
+            if step == at:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return original(step)
+
+        trainer._batch = batch
+        with pytest.raises(TrainingInterrupted):
+            trainer.fit()
+        assert trainer.run.steps_saved() == saved
+    again = make(tmp_path)
+    again.resume()
+    again.fit()
+    assert again.run.steps_saved() == [15, 16, 20]
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+@pytest.mark.parametrize("step", [8, 20])
+def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
+    tmp_path, uninterrupted, monkeypatch, step
+):
+    read = evaluation.read_windows
+    evaluated = []
+
+    def signal_in_an_evaluation(*arguments):
+        if trainer.step == step:
+            evaluated.append(step)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return read(*arguments)
+
+    trainer = make(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation, "read_windows", signal_in_an_evaluation)
+        with pytest.raises(TrainingInterrupted) as stop:
+            trainer.fit()
+    assert (stop.value.signal_number, stop.value.step) == (signal.SIGTERM, step)
+    assert evaluated == [step]  # one batch of two
+    assert trainer.run.steps_saved()[-1] == step
+    assert math.isfinite(trainer.evaluate()[0])  # outside of `fit` nothing is stopped
+    again = make(tmp_path)
+    again.resume()
+    assert again.step == step
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_training_works_in_a_thread_where_signals_cannot_be_caught(tmp_path):
+    results = []
+    trainer = make(tmp_path, changed(max_steps=2))
+    thread = threading.Thread(target=lambda: results.append(trainer.fit()))
+    thread.start()
+    thread.join()
+    assert results[0].step == 2

@@ -1,0 +1,83 @@
+"""A start that failed can be repeated in the same directory, once its cause is mended."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import pytest
+
+from cs336_basics.model import ModelConfig
+from cs336_basics.runs.data_config import DataConfig
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.start import Resumption, create_run, open_trainer
+
+MODEL = ModelConfig(
+    vocab_size=270, context_length=16, d_model=16, num_layers=1, num_heads=2, d_ff=32
+)
+
+
+def config_for(text, **data):
+    data = DataConfig(train_path=str(text), valid_path=str(text), **data)
+    return TrainConfig(
+        max_steps=1, batch_size=2, device="cpu", num_workers=1, model=MODEL, data=data
+    )
+
+
+def start(config, path):
+    run = create_run(config, path)
+    with open_trainer(config, run, report=lambda line: None) as trainer:
+        trainer.fit()
+
+
+@pytest.fixture
+def text(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("The cat sat on the mat.<|endoftext|>" * 30)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("cause", "message"),
+    [
+        ("text", "tokens; a context of 16 needs"),
+        ("tokenizer", "tokenizer"),
+        ("logger", "trackio, which is not installed"),
+        ("vocabulary", "model.vocab_size is 10"),
+    ],
+)
+def test_a_failed_start_can_be_repeated(tmp_path, text, monkeypatch, cause, message):
+    good = bad = config_for(text)
+    if cause == "text":
+        short = tmp_path / "short.txt"
+        short.write_text("cat")
+        bad = config_for(short)
+    elif cause == "tokenizer":
+        bad = config_for(text, tokenizer=str(tmp_path / "nowhere"))
+    elif cause == "vocabulary":
+        bad = dataclasses.replace(good, model=dataclasses.replace(MODEL, vocab_size=10))
+    else:
+        monkeypatch.setitem(sys.modules, "trackio", None)  # as where it is not installed
+        bad = dataclasses.replace(good, log_to="trackio")
+    path = tmp_path / "run"
+    with pytest.raises((ValueError, OSError), match=message):
+        start(bad, path)
+    assert not path.exists()
+    start(good, path)
+    assert (path / "checkpoints" / "step_00000001").is_dir()
+
+
+def test_a_failed_resumption_removes_nothing(tmp_path, text):
+    config = config_for(text)
+    path = tmp_path / "run"
+    start(config, path)
+    before = sorted(path.rglob("*"))
+    run = RunDirectory(path)
+    resume = Resumption(checkpoint=tmp_path / "nowhere")
+    with (
+        pytest.raises(ValueError, match="nowhere"),
+        open_trainer(config, run, resume=resume, report=lambda line: None),
+    ):
+        pass
+    assert sorted(path.rglob("*")) == before

@@ -1,0 +1,121 @@
+"""Runs of a few steps, made, crashed and compared byte for byte."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.runs.checkpoint_dir import load_checkpoint_directory
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
+from cs336_basics.training.trainer import Trainer
+
+CONFIG = TrainConfig(
+    max_steps=20,
+    batch_size=4,
+    device="cpu",
+    log_every=3,
+    eval_every=8,
+    eval_batches=2,
+    checkpoint_every=5,
+    keep_checkpoints=3,
+    sample_tokens=12,
+    model=ModelConfig(
+        vocab_size=257, context_length=16, d_model=16, num_layers=2, num_heads=2, d_ff=32
+    ),
+    optimizer=OptimizerConfig(max_grad_norm=0.5),
+    schedule=ScheduleConfig(max_learning_rate=1e-2, min_learning_rate=1e-3, warmup_fraction=0.2),
+)
+TOKENIZER = Tokenizer(
+    {**{byte: bytes([byte]) for byte in range(256)}, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"]
+)
+TEXT = "The cat sat on the mat, and the dog ate the hat.<|endoftext|>" * 60
+TRAIN = np.array(TOKENIZER.encode(TEXT), dtype=np.uint16)
+VALID = np.array(TOKENIZER.encode(TEXT[30:1000]), dtype=np.uint16)
+
+
+def make(path, config=CONFIG, train=TRAIN, valid=VALID, **options):
+    run = RunDirectory(path)
+    run.path.mkdir(parents=True, exist_ok=True)
+    options = {"tokenizer": TOKENIZER, **options}
+    return Trainer(config, train, valid, run, report=lambda line: None, **options)
+
+
+def changed(config=CONFIG, **values):
+    return dataclasses.replace(config, **values)
+
+
+def outcome(path):
+    """Everything that a run leaves behind and that must be the same again: names and bytes."""
+    run = RunDirectory(path)
+    kept = {}
+    for file in sorted(run.path.rglob("*")):
+        if file.is_file() and file not in (run.timings, run.loss_plot):
+            kept[str(file.relative_to(run.path))] = file.read_bytes()
+    return kept
+
+
+def weights_of(checkpoint, config=CONFIG):
+    model = TransformerLM(config.model)
+    load_checkpoint_directory(checkpoint, model, None)
+    return model.state_dict()
+
+
+def losses_of(path, key):
+    return [row[key] for row in RunDirectory(path).read_metrics() if key in row]
+
+
+def assert_same(left, right):
+    """Compare nested containers, tensors bit for bit."""
+    assert type(left) is type(right)
+    if isinstance(left, dict):
+        assert left.keys() == right.keys()
+        for key in left:
+            assert_same(left[key], right[key])
+    elif isinstance(left, (list, tuple)):
+        assert len(left) == len(right)
+        for one, other in zip(left, right, strict=True):
+            assert_same(one, other)
+    elif isinstance(left, torch.Tensor):
+        assert torch.equal(left, right)
+    else:
+        assert left == right
+
+
+def uninterrupted_losses(uninterrupted, key="train_loss"):
+    rows = map(json.loads, uninterrupted["metrics.jsonl"].splitlines())
+    return [row[key] for row in rows if key in row]
+
+
+class Crash(Exception):
+    """Stands for a process that ends where it is."""
+
+
+def raise_at(trainer, method, condition):
+    """Let a method of this trainer crash when the condition holds for its arguments."""
+    original = getattr(trainer, method)
+
+    def wrapped(*arguments):
+        if condition(*arguments):
+            raise Crash
+        return original(*arguments)
+
+    setattr(trainer, method, wrapped)
+
+
+def assert_a_crashed_run_resumes_exactly(tmp_path, config):
+    make(tmp_path / "whole", config).fit()
+    trainer = make(tmp_path / "run", config)
+    raise_at(trainer, "_batch", lambda at: at == 12)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path / "run", config)
+    again.resume()
+    again.fit()
+    assert_same(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: write to a temporary file, fsync, rename."""
+"""Atomic files, which are complete or absent: write to a temporary file, fsync, rename."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-with contextlib.suppress(ImportError):  # Windows has none: there leftovers stay
+with contextlib.suppress(ImportError):  # Windows lacks it: there, leftovers stay
     import fcntl
 
 _BLOCK = 1 << 20
@@ -23,8 +23,8 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
     """Open a temporary file that becomes `path` when the block ends without an exception.
 
     The data is on the disk before the name changes, so a crash at any moment leaves the old file
-    or the new one, never a part. On an exception the temporary file is removed; after a crash the
-    next writer of the same name removes it.
+    or the complete new one. On an exception the temporary file is removed; after a crash, the next
+    writer of the same name removes it.
 
     Args:
         path: the final name; its directory is created if it is missing.
@@ -48,7 +48,7 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
             with naming(target):
                 sync_open_file(file)
         finally:
-            # After an error, what cannot be written any more must not hide it.
+            # After an error, a second one while closing must not hide it.
             with contextlib.suppress(OSError):
                 file.close()
         os.chmod(temporary, 0o666 & ~_UMASK)
@@ -65,7 +65,7 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let an error of writing to an open file, such as a full disk, name the file."""
+    """Add the file's name to errors of writing to an open file, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -76,7 +76,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def sync_open_file(file: IO[Any]) -> None:
-    """Put what was written to an open file on the disk."""
+    """Wait until the content of an open file is on the disk."""
     file.flush()
     os.fsync(file.fileno())
 
@@ -84,21 +84,21 @@ def sync_open_file(file: IO[Any]) -> None:
 def _make_temporary(target: Path) -> tuple[int, str, int | None]:
     """Return the handle and the name of a new file, and a handle that keeps it locked.
 
-    The lock says that the writer lives: it ends with the process, however that ends, and unlike a
-    process number it means the same in every container that shares the directory.
+    The lock shows that the writer is running: it ends with the process, however that ends, and
+    unlike a process number it is valid in every container that shares the directory.
     """
     while True:
-        # The leading dot and the random part keep two writers of one name apart.
+        # The leading dot hides the file; the random characters separate two writers of one name.
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
         if os.name == "nt":
             return handle, name, None
-        # File systems without locks let nobody lock, so that nothing is taken for a leftover.
+        # On a file system without locks nobody can lock, so that no file counts as a leftover.
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(name):
-            # The lock is that of the open file, which lives until both handles are closed.
+            # The lock belongs to the open file, which exists until both handles are closed.
             return handle, name, os.dup(handle)
-        os.close(handle)  # another writer took it for a leftover before it was locked
+        os.close(handle)  # another writer removed it as a leftover before it was locked
 
 
 def _remove_leftovers(target: Path) -> None:
@@ -150,7 +150,7 @@ def making_directory(path: str | os.PathLike[str]) -> Iterator[bool]:
 
 
 def printable_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as text that UTF-8 can hold; a file name need not be valid Unicode."""
+    """Return a path as text that UTF-8 can encode; a file name need not be valid Unicode."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -164,13 +164,13 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
 
 
 def _read_umask() -> int:
-    # The mask can only be read by setting it, which other threads would notice: once, at import.
+    # The mask can only be read by setting it, which affects other threads: once, at import.
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
-# mkstemp makes files that only their owner reads; a finished file gets the usual rights.
+# mkstemp makes files that only their owner can read; a finished file gets the usual permissions.
 _UMASK = _read_umask()
 
 
@@ -182,7 +182,7 @@ def sync_file(file: Path) -> None:
 
 def sync_directory(directory: Path) -> None:
     """Wait until the names in a directory are on the disk."""
-    # The rename itself lives in the directory; Windows cannot open one, and needs no sync.
+    # A rename changes the directory. Windows cannot open one, and needs no sync.
     if os.name == "nt":
         return
     handle = os.open(directory, os.O_RDONLY)

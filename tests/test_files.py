@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and what dead writers leave."""
+"""Atomic files: complete or absent, and without the leftovers of killed writers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import cs336_basics._files as files
 from cs336_basics._files import atomic_writer, write_json
 
 ROOT = Path(__file__).parents[1]
-posix_only = pytest.mark.skipif(os.name != "posix", reason="there leftovers stay")
+posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows keeps leftovers")
 
 WRITER = """
 import sys, time
@@ -41,7 +41,7 @@ def start_writer(path):
     return process
 
 
-def test_a_file_appears_when_it_is_whole(tmp_path):
+def test_a_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "new" / "a.txt"
     with atomic_writer(path, "w") as file:
         file.write("é\n")
@@ -55,7 +55,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
 
 
 @posix_only
-def test_the_leftovers_of_dead_writers_are_removed(tmp_path):
+def test_leftovers_of_killed_writers_are_removed(tmp_path):
     path = tmp_path / "a.[x].npy"
     with start_writer(path) as process:
         process.send_signal(signal.SIGKILL)
@@ -63,16 +63,16 @@ def test_the_leftovers_of_dead_writers_are_removed(tmp_path):
     kept = {".a.[x].npy.tmp", ".a.[x].npy.12345678.tmp.txt", ".b.npy.abcdefgh.tmp", "a.[x].npy.tmp"}
     for name in kept:
         (tmp_path / name).write_text("mine")
-    (tmp_path / ".a.[x].npy.zzzzzzzz.tmp").mkdir()  # what cannot be opened is left alone
+    (tmp_path / ".a.[x].npy.zzzzzzzz.tmp").mkdir()  # cannot be opened, so it is kept
     with atomic_writer(path) as file:
         assert leftover not in os.listdir(tmp_path)
-        file.write(b"whole")
-    assert path.read_bytes() == b"whole"
+        file.write(b"complete")
+    assert path.read_bytes() == b"complete"
     assert set(os.listdir(tmp_path)) == {path.name, *kept, ".a.[x].npy.zzzzzzzz.tmp"}
 
 
 @posix_only
-def test_the_temporary_file_of_a_living_writer_is_kept(tmp_path):
+def test_the_temporary_file_of_a_running_writer_is_kept(tmp_path):
     path = tmp_path / "a.npy"
     with start_writer(path) as process:
         with atomic_writer(path) as file:
@@ -85,7 +85,7 @@ def test_the_temporary_file_of_a_living_writer_is_kept(tmp_path):
 
 
 @posix_only
-def test_many_writers_of_one_name(tmp_path):
+def test_many_writers_of_one_name_do_not_mix_their_content(tmp_path):
     path = tmp_path / "a.json"
     failures = []
 
@@ -107,14 +107,14 @@ def test_many_writers_of_one_name(tmp_path):
 
 
 @posix_only
-def test_a_file_that_is_taken_for_a_leftover_before_it_is_locked(tmp_path, monkeypatch):
+def test_a_temporary_file_that_another_writer_removes_is_made_again(tmp_path, monkeypatch):
     made = []
 
     def make(**options):
         handle, name = mkstemp(**options)
         made.append(name)
         if len(made) == 1:
-            os.unlink(name)  # as another writer does in this moment
+            os.unlink(name)  # as another writer may do at this moment
         return handle, name
 
     mkstemp = files.tempfile.mkstemp
@@ -125,7 +125,7 @@ def test_a_file_that_is_taken_for_a_leftover_before_it_is_locked(tmp_path, monke
 
 
 @pytest.mark.parametrize("failing", ["write", "fsync"])
-def test_a_full_disk_is_named(tmp_path, monkeypatch, failing):
+def test_a_full_disk_error_names_the_file(tmp_path, monkeypatch, failing):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -140,7 +140,7 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch, failing):
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
         try:
-            # It comes to light when the buffer is written, and again when the file is closed.
+            # The error occurs when the buffer is written, and again when the file is closed.
             with pytest.raises(OSError, match=r"^\[Errno \d+\] [A-Za-z ]+: '.*a\.json'$"):
                 write_json(path, "new" * 1000)
         finally:

@@ -1,11 +1,11 @@
-"""Read and write vocabularies: GPT-2's pair of files, pickles without code, tokenizer directories.
+"""Reads and writes vocabularies: GPT-2's pair of files, safe pickles, tokenizer directories.
 
-`vocab.json` maps tokens to ids and `merges.txt` holds one merge a line, in the order in which they
-were learned. Tokens are bytes, and JSON holds text, so each byte is written as one printable
+`vocab.json` maps tokens to ids, and `merges.txt` holds one merge per line, in the order in which
+they were learned. Tokens are bytes, but JSON holds text, so each byte is written as one printable
 character (Radford et al. 2019, the `encoder.py` of GPT-2's code): see `byte_to_character`.
 
-A tokenizer directory holds both, and a `metadata.json` with what the pair does not say: the split
-pattern and which tokens are special.
+A tokenizer directory holds both, and a `metadata.json` with what the pair lacks: the split pattern
+and the special tokens.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PICKLE_SUFFIXES = (".pkl", ".pickle")
 def byte_to_character() -> dict[int, str]:
     """Return GPT-2's map from byte to printable character.
 
-    The printable characters of Latin-1 (33-126, 161-172, 174-255) stand for themselves; the other
+    The printable characters of Latin-1 (33-126, 161-172, 174-255) represent themselves; the other
     68 bytes, in ascending order, become U+0100, U+0101, ... So a space is U+0120, `Ġ`.
     """
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
@@ -67,16 +67,16 @@ def character_to_byte() -> dict[str, int]:
 
 
 def token_to_string(token: bytes) -> str:
-    """Return the printable string that stands for a token in vocab.json and merges.txt."""
+    """Return the printable string that represents a token in vocab.json and merges.txt."""
     characters = byte_to_character()
     return "".join([characters[byte] for byte in token])
 
 
 def string_to_token(string: str) -> bytes:
-    """Return the token for which a string stands, the inverse of `token_to_string`.
+    """Return the token that a string represents, the inverse of `token_to_string`.
 
     Raises:
-        KeyError: a character that stands for no byte.
+        KeyError: a character that represents no byte.
     """
     to_byte = character_to_byte()
     return bytes([to_byte[character] for character in string])
@@ -88,10 +88,10 @@ def string_to_token(string: str) -> bytes:
 def save_vocab(vocab: Mapping[int, bytes], path: str | os.PathLike[str]) -> None:
     """Write a vocabulary as vocab.json, in the order of its ids, atomically.
 
-    Special tokens are written like all the others, byte for character.
+    Special tokens are written like all others, one character for each byte.
 
     Raises:
-        ValueError: two ids have the same bytes: the file could hold only one of them.
+        ValueError: two ids have the same bytes; the file can hold only one of them.
     """
     strings: dict[str, int] = {}
     for token_id in sorted(vocab):
@@ -102,7 +102,7 @@ def save_vocab(vocab: Mapping[int, bytes], path: str | os.PathLike[str]) -> None
                 f"{vocab[token_id]!r}: remove one of them"
             )
         strings[string] = token_id
-    # One token a line: the file can be read, searched and compared.
+    # One token per line, so that the file can be read, searched and compared.
     with atomic_writer(path, "w") as file:
         json.dump(strings, file, ensure_ascii=False, indent=0)
         file.write("\n")
@@ -111,23 +111,23 @@ def save_vocab(vocab: Mapping[int, bytes], path: str | os.PathLike[str]) -> None
 def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     """Read a vocabulary: vocab.json, or a pickled `dict[int, bytes]` if the name ends in .pkl.
 
-    A key of vocab.json that holds a character outside GPT-2's alphabet (as some tools write special
-    tokens: `<|end of text|>` with plain spaces) is taken for the UTF-8 of the text as it stands.
+    Some tools write special tokens as plain text, such as `<|end of text|>` with spaces. A key of
+    vocab.json with a character outside GPT-2's alphabet is therefore read as that text in UTF-8.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is not such a vocabulary; names the file and the place or item.
+        ValueError: the file is not such a vocabulary; names the file, and the line or item.
     """
     path = Path(path)
     if path.suffix in _PICKLE_SUFFIXES:
         return _check_pickled_vocab(_load_plain_pickle(path), path)
 
     def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        # A plain dict would silently keep the last of two equal keys.
+        # A dict would silently keep the last of two equal keys.
         content: dict[str, Any] = {}
         for key, value in items:
             if key in content:
-                raise ValueError(f"the key {key!r} stands there twice")
+                raise ValueError(f"the key {key!r} occurs twice: remove one")
             content[key] = value
         return content
 
@@ -137,7 +137,7 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     vocab: dict[int, bytes] = {}
     for string, token_id in content.items():
         if type(token_id) is not int:
-            raise ValueError(f"{path}: the id of {string!r} is {token_id!r}, not a whole number")
+            raise ValueError(f"{path}: the id of {string!r} is {token_id!r}, not an integer")
         try:
             token = string_to_token(string)
         except KeyError:
@@ -157,17 +157,17 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
 
 
 def save_merges(merges: Iterable[Pair], path: str | os.PathLike[str]) -> None:
-    """Write merges as merges.txt, atomically: the line `#version: 0.2`, then `A B` a line.
+    """Write merges as merges.txt, atomically: the line `#version: 0.2`, then `A B` on each line.
 
     Raises:
-        ValueError: a merge with an empty part, which the file could not show.
+        ValueError: a merge with an empty token, which the file cannot represent.
     """
-    # The version line is always written: without it a first merge of a token `#version:` would be
-    # taken for one.
+    # The version line is always written: without it, a first merge of a token `#version:` would be
+    # read as one.
     lines = [VERSION_LINE]
     for rank, (left, right) in enumerate(merges):
         if not left or not right:
-            raise ValueError(f"merge {rank} ({left!r}, {right!r}) has an empty part")
+            raise ValueError(f"merge {rank} ({left!r}, {right!r}) has an empty token")
         lines.append(f"{token_to_string(left)} {token_to_string(right)}")
     with atomic_writer(path, "w") as file:
         file.write("\n".join(lines) + "\n")
@@ -176,8 +176,8 @@ def save_merges(merges: Iterable[Pair], path: str | os.PathLike[str]) -> None:
 def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
     """Read merges: merges.txt, or a pickled list of byte pairs if the name ends in .pkl.
 
-    The first line may be `#version: ...`; any other line that begins like that is a merge. Line
-    ends may be LF or CRLF, and empty lines may stand at the end.
+    The first line may be `#version: ...`; any other line that begins so is a merge. Line ends
+    may be LF or CRLF, and the file may end with empty lines.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -186,8 +186,8 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
     path = Path(path)
     if path.suffix in _PICKLE_SUFFIXES:
         return _check_pickled_merges(_load_plain_pickle(path), path)
-    # Not `splitlines`, which breaks lines at more than line feeds. A carriage return is never part
-    # of a token's string, so removing it is safe.
+    # Not `splitlines`, which breaks lines at more than line feeds. A carriage return never occurs
+    # in the string of a token, so removing it is safe.
     lines = [line.removesuffix("\r") for line in _read_text(path).split("\n")]
     while lines and not lines[-1]:
         lines.pop()
@@ -195,17 +195,17 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
     for number, line in enumerate(lines, start=1):
         if number == 1 and line.startswith("#version:"):
             continue
-        parts = line.split(" ")
-        if len(parts) != 2 or not all(parts):
+        tokens = line.split(" ")
+        if len(tokens) != 2 or not all(tokens):
             raise ValueError(
                 f"{path}, line {number}: {line!r} is not a merge, two tokens with one space between"
             )
         try:
-            merges.append((string_to_token(parts[0]), string_to_token(parts[1])))
+            merges.append((string_to_token(tokens[0]), string_to_token(tokens[1])))
         except KeyError as error:
             raise ValueError(
                 f"{path}, line {number}: {line!r} holds the character {error.args[0]!r}, which "
-                "stands for no byte in GPT-2's alphabet"
+                "represents no byte in GPT-2's alphabet"
             ) from None
     return merges
 
@@ -214,7 +214,7 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Loads containers, numbers and text; refuses to import anything, so no code can run."""
+    """Loads containers, numbers and text; refuses every import, so that no code can run."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(
@@ -224,7 +224,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _load_plain_pickle(path: Path) -> Any:
-    """Load a pickle of plain values. Without an import, no opcode has a function to call."""
+    """Load a pickle of plain values. Without imports, no opcode has a function to call."""
     data = path.read_bytes()
     try:
         return _PlainUnpickler(io.BytesIO(data)).load()
@@ -249,7 +249,7 @@ def _check_pickled_merges(content: Any, path: Path) -> list[Pair]:
         if (
             type(pair) not in (list, tuple)
             or len(pair) != 2
-            or not all(type(part) is bytes for part in pair)
+            or not all(type(token) is bytes for token in pair)
         ):
             raise ValueError(f"{path}: merge {rank}, {pair!r}, is not a pair of bytes")
         merges.append((pair[0], pair[1]))
@@ -264,8 +264,8 @@ def tokenizer_hash(
 ) -> str:
     """Return the SHA-256, 64 hexadecimal digits, of all that decides which ids a text gets.
 
-    The order in which `vocab` and the special tokens are given does not matter, nor whether the
-    pattern is given by its name.
+    It depends neither on the order of `vocab` and of the special tokens, nor on whether the pattern
+    is given by its name.
     """
     ids = sorted(vocab)
     # In Python the lines take ten times as long as hashing them: most of loading a tokenizer.
@@ -295,8 +295,8 @@ def save_tokenizer(
     """Write a tokenizer directory: vocab.json, merges.txt and, last, metadata.json.
 
     Args:
-        directory: made if it is missing; files of the same names in it are replaced.
-        vocab: id -> token, with the special tokens in it.
+        directory: created if it is missing; files of the same names in it are replaced.
+        vocab: id -> token, special tokens included.
         merges: in the order in which they were learned.
         special_tokens: which of the tokens are special.
         pattern: the split pattern, a name in PATTERNS or a regular expression.
@@ -323,7 +323,7 @@ def save_tokenizer(
     }
     if repeated := metadata.keys() & extra_metadata.keys():
         raise ValueError(f"extra metadata {sorted(repeated)} would replace what is recorded anyway")
-    # Each file is whole or old, never a part; the hash shows when the three do not belong together.
+    # Each file is either the old or the new one; the hash shows when the three do not match.
     save_vocab(vocab, directory / VOCAB_FILE)
     save_merges(merges, directory / MERGES_FILE)
     write_json(directory / METADATA_FILE, {**metadata, **extra_metadata})
@@ -332,8 +332,9 @@ def save_tokenizer(
 def load_tokenizer(
     directory: str | os.PathLike[str],
 ) -> tuple[dict[int, bytes], list[Pair], list[str], str, str]:
-    """Read a tokenizer directory: vocabulary, merges, special tokens, split pattern, and the hash
-    of all these, which was checked.
+    """Read a tokenizer directory: vocabulary, merges, special tokens, split pattern, hash.
+
+    The hash has been checked against the other four.
 
     Raises:
         FileNotFoundError: the directory or one of its files is missing; says how to make it.
@@ -376,7 +377,7 @@ def load_tokenizer(
     if found != expected:
         raise ValueError(
             f"{directory}: the files do not belong together, or one was edited: {METADATA_FILE} "
-            f"has tokenizer_hash {expected}, the files give {found}. If the edit is meant, load "
+            f"has tokenizer_hash {expected}, the files give {found}. If the edit is intended, load "
             "the pair with Tokenizer.from_files and save it again"
         )
     return vocab, merges, special_tokens, pattern, found
@@ -387,7 +388,7 @@ def load_tokenizer(
 
 def _read_text(path: Path) -> str:
     try:
-        # "-sig": some Windows editors put a byte order mark in front.
+        # "-sig": some Windows editors write a byte order mark at the beginning.
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 at byte {error.start}: {error.reason}") from error

@@ -1,4 +1,4 @@
-"""The reference encoder against examples worked by hand: it is what all else is tested against."""
+"""The reference encoder, which every other encoder is tested against: examples worked by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cs336_basics.tokenizer.reference import (
 from tests.tokenizer.examples import COURSE_MERGES, COURSE_VOCAB, TRAINING_TEXT, trained
 
 
-def test_the_example_of_the_course():
+def test_the_example_of_the_course_is_encoded():
     assert encode_text("the cat ate", COURSE_VOCAB, COURSE_MERGES) == [9, 7, 1, 5, 10, 3]
 
 
@@ -32,7 +32,7 @@ def test_a_pair_is_merged_from_left_to_right(tokens, expected):
     assert merge_pair(tokens, (b"a", b"a")) == expected
 
 
-def test_the_lowest_rank_merges_first_wherever_it_stands():
+def test_the_lowest_rank_merges_first_wherever_it_occurs():
     # "lower" with the merges of Sennrich et al.'s kind: (w, e) before (l, o), then (lo, we).
     ranks = {(b"w", b"e"): 0, (b"l", b"o"): 1, (b"lo", b"we"): 2}
     assert merge_pretoken(b"lower", ranks) == [b"lowe", b"r"]
@@ -41,26 +41,26 @@ def test_the_lowest_rank_merges_first_wherever_it_stands():
     ]  # fmt: skip
 
 
-def test_a_pass_ends_before_a_new_pair_of_lower_rank_is_merged():
+def test_a_pass_ends_before_a_new_pair_of_lower_rank_merges():
     # After `x ab a b` a one-at-a-time encoder would take (ab, a), rank 0; a pass takes both (a, b).
     ranks = {(b"ab", b"a"): 0, (b"a", b"b"): 1}
     assert merge_pretoken(b"xabab", ranks) == [b"x", b"ab", b"ab"]
 
 
-def test_special_tokens_are_cut_out_longest_first():
+def test_the_longest_special_token_is_cut_out_first():
     vocab = {**COURSE_VOCAB, 11: b"tt", 12: b"tta"}
     ids = encode_text("ttattec", vocab, COURSE_MERGES, ["tt", "tta"])
     assert ids == [12, 11, 3, 2]
 
 
-def test_every_merge_in_turn_gives_the_same_in_a_trained_vocabulary():
+def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
     vocab, merges = trained()
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     for word in {*TRAINING_TEXT.split(" "), "aaaaaaaa", "hahahaha", " \n\r\t.", ""}:
         expected = merge_pretoken(word.encode(), ranks)
         assert merge_pretoken_in_order(word.encode(), merges) == expected
         assert set(expected) <= set(vocab.values())
-    # In an edited one it need not: (ab, c) comes up after its turn.
+    # In an edited one they need not: the pair (ab, c) is formed after its turn.
     edited = [(b"ab", b"c"), (b"a", b"b")]
     assert merge_pretoken_in_order(b"abc", edited) == [b"ab", b"c"]
     assert merge_pretoken(b"abc", {pair: rank for rank, pair in enumerate(edited)}) == [b"abc"]

@@ -189,7 +189,7 @@ def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, mes
         ('{"a": null}', "'a' is None"),
         ('{"a": {"b": 0}}', "'a' is "),
         ('{"a": 0, "b": 0}', "b'a' and b'b' have the same id 0"),
-        ('{"a": 0, "b": 1, "a": 2}', "'a' stands there twice"),
+        ('{"a": 0, "b": 1, "a": 2}', "'a' occurs twice"),
         ('{"a\\ud800": 0}', "not valid Unicode"),
         ("[" * 100_000, "vocab.json"),
         ('{"a": ' + "9" * 10_000 + "}", "vocab.json"),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import tempfile
 import tracemalloc
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cs336_basics.bpe import train_bpe
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.tokenizer import Tokenizer, text_input
+from tests.texts import long_text
 from tests.tokenizer.examples import (
     END,
     SPECIALS,
@@ -154,11 +159,26 @@ def test_one_huge_chunk_is_not_copied():
     assert extra_memory(small_tokenizer(), [text]) < 1_000_000
 
 
+@functools.cache
+def trained_on_long_text() -> Tokenizer:
+    """Return a tokenizer with a vocabulary of 3,000 tokens of many scripts."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "text.txt")
+        path.write_text(long_text(0, 300_000), encoding="utf-8", newline="")
+        return Tokenizer(*train_bpe(path, 3000, [END], num_workers=1), [END])
+
+
+def test_a_stream_of_2_mb_takes_less_than_1_mb_of_memory():
+    text = long_text(1, 400_000)
+    stream = (text[i : i + 1000] for _ in range(5) for i in range(0, len(text), 1000))
+    assert extra_memory(trained_on_long_text(), stream) < 1_000_000
+
+
 @pytest.mark.parametrize(
     "name",
     ["tinystories_train.txt", *(pytest.param(n, marks=pytest.mark.slow) for n in OTHER_CORPORA)],
 )
-def test_a_file_of_5_mb_takes_less_than_1_mb_of_extra_memory(name):
+def test_a_file_of_5_mb_takes_less_than_1_mb_of_memory_with_the_vocabulary_of_gpt2(name):
     vocab, merges = data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt")
     tokenizer = Tokenizer.from_files(vocab, merges, [END])
     with open(data_file(name), "rb") as file:

@@ -6,8 +6,11 @@ import inspect
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cs336_basics"
 EXTENSIONS = sorted(PACKAGE.rglob("*.pyx"))
 
-# folder -> the folders of the package that it may import from
+# folder -> the folders of the package that it may import from. Text: pretokenization <- bpe and
+# tokenizer. Numbers: model <- generation <- training, which runs -> disk. Commands import all.
 MAY_IMPORT = {
     "pretokenization": set(),
     "bpe": {"pretokenization"},
@@ -29,17 +33,19 @@ MAY_IMPORT = {
     "runs": {"pretokenization", "bpe", "tokenizer", "datasets"},
     "training": {"model", "generation", "runs", "tokenizer"},
     "experiments": {"runs", "training"},
-    "commands": {
-        "pretokenization",
-        "bpe",
-        "tokenizer",
-        "model",
-        "datasets",
-        "generation",
-        "runs",
-        "training",
-        "experiments",
-    },
+}
+MAY_IMPORT["commands"] = set(MAY_IMPORT)
+# A file that may import from one folder more, and why.
+MAY_ALSO_IMPORT = {
+    "runs/loggers.py": "training",  # a run's configuration, which loggers record
+    "runs/prepare.py": "training",  # a run's configuration, which names the data
+}
+# Files of the package that start the command line.
+ENTRY_POINTS = {"__main__.py", "train.py"}
+# Files of more than 500 lines, and why.
+LONG_FILES = {
+    "training/trainer.py": "the training loop and all that it calls between two steps",
+    "tokenizer/_encoder.pyx": "the binding of the encoder, the decoder and the file encoder",
 }
 WITHOUT_TORCH = ("pretokenization", "bpe", "tokenizer", "datasets")
 PEERS = {"tiktoken", "tokenizers", "transformers", "gigatoken", "ffbpe", "rustbpe", "bpeasy"}
@@ -95,17 +101,106 @@ def test_text_does_not_need_torch(statement):
     assert run.stdout.strip() == "[]", run.stdout + run.stderr
 
 
+def test_every_folder_with_code_has_its_import_rule():
+    folders = {path.parent.name for path in PACKAGE.glob("*/*.py")}
+    assert folders == set(MAY_IMPORT), "add the new folder to MAY_IMPORT"
+
+
 @pytest.mark.parametrize("folder", MAY_IMPORT)
 def test_imports_flow_one_way(folder):
-    for path in (PACKAGE / folder).glob("*.py"):
+    for path in (PACKAGE / folder).rglob("*.py"):
+        name = path.relative_to(PACKAGE).as_posix()
+        allowed = MAY_IMPORT[folder] | {folder, MAY_ALSO_IMPORT.get(name)}
         for module in imports_of(path):
             parts = module.split(".")
-            assert parts[0] not in PEERS, f"{path.name} imports the competitor {parts[0]}"
             if folder in WITHOUT_TORCH:
-                assert parts[0] != "torch", f"{path.name} imports torch"
+                assert parts[0] != "torch", f"{name} imports torch"
             if parts[0] == "cs336_basics" and len(parts) > 1 and parts[1] in MAY_IMPORT:
-                allowed = MAY_IMPORT[folder] | {folder}
-                assert parts[1] in allowed, f"{folder}/{path.name} imports {module}"
+                assert parts[1] in allowed, f"{name} imports {module}"
+
+
+def test_only_the_entry_points_import_commands():
+    for path in PACKAGE.glob("*.py"):
+        if path.name not in ENTRY_POINTS:
+            for module in imports_of(path):
+                assert not module.startswith("cs336_basics.commands"), f"{path.name}: {module}"
+
+
+def test_competitors_are_never_imported():
+    for path in PACKAGE.rglob("*.py"):
+        found = {module.split(".")[0] for module in imports_of(path)} & PEERS
+        # Formats of other libraries are read and written by functions that import them.
+        assert not found or path.parent.name == "interop", f"{path.name} imports {found}"
+
+
+def test_private_names_stay_in_their_module():
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        ours = [node for node in imported if (node.module or "").startswith("cs336_basics")]
+        for node in ours:
+            for alias in node.names:
+                # A module with a private name, such as an extension, belongs to its folder.
+                is_module = list(ROOT.joinpath(*node.module.split(".")).glob(f"{alias.name}.py*"))
+                private = re.match(r"_[^_]", alias.name)
+                assert is_module or not private, f"{path}: {alias.name} of {node.module}"
+        modules = {alias.asname or alias.name for node in ours for alias in node.names}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                owner = node.value.id
+                if owner in modules and not owner.startswith("_"):
+                    assert not re.match(r"_[^_]", node.attr), f"{path}: {owner}.{node.attr}"
+
+
+def test_files_are_short():
+    for path in PACKAGE.rglob("*"):
+        if path.suffix in (".py", ".pyx", ".pxd", ".hpp") and path.is_file():
+            name = path.relative_to(PACKAGE).as_posix()
+            lines = len(path.read_text(encoding="utf-8").splitlines())
+            assert lines <= 500 or name in LONG_FILES, f"{name} has {lines} lines"
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    """The names of the files in a wheel and in a source distribution, built without compiling."""
+    directory = tmp_path_factory.mktemp("build")
+    ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.cpp")
+    shutil.copytree(PACKAGE, directory / PACKAGE.name, ignore=ignored)
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy2(ROOT / name, directory)
+    code = (
+        f"import os; os.chdir({str(directory)!r})\n"
+        "from setuptools import build_meta\n"
+        "build_meta.build_wheel('dist'); build_meta.build_sdist('dist')"
+    )
+    built = run_python(code, CS336_SKIP_EXTENSIONS="1")
+    assert built.returncode == 0, built.stderr
+    (wheel,) = (directory / "dist").glob("*.whl")
+    (sdist,) = (directory / "dist").glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as archive:
+        in_wheel = set(archive.namelist())
+    with tarfile.open(sdist) as archive:
+        in_sdist = {name.partition("/")[2] for name in archive.getnames()}
+    return {"wheel": in_wheel, "sdist": in_sdist}
+
+
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_a_distribution_holds_every_file_of_the_package(distributions, kind):
+    generated = (".so", ".pyd", ".pyc", ".cpp")
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and path.suffix not in generated
+    }
+    assert {Path(name).suffix for name in files} >= {
+        ".hpp",
+        ".pyx",
+        ".pyi",
+        ".pxd",
+        ".yaml",
+        ".txt",
+    }
+    assert files - distributions[kind] == set()
 
 
 def test_a_trainer_version_imports_at_most_the_one_before_it():

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.pretokenization import _scanner, make_unicode_tables, reference, splitter
+from tests.texts import TEXTS, long_text
 
 SIMD_LEVELS = _scanner.simd_levels()
 PATTERNS = ("gpt2", "cl100k")
@@ -145,6 +146,12 @@ def test_a_million_random_texts():
     rng = random.Random(2)
     for _ in range(1_000_000):
         check(random_text(rng))
+
+
+def test_natural_and_hostile_text():
+    for text in TEXTS.values():
+        check(text)
+    check(long_text(0, 60_000))
 
 
 CORPORA = sorted(Path(os.environ.get("CS336_DATA", "/nonexistent")).glob("*.txt"))

@@ -1,20 +1,20 @@
 """Version 4, memoryview: flat arrays, typed memoryviews, one loop without the GIL.
 
-Unlike v3, no symbol is a Python object. All words lie one after the other in one array of token
-ids; each place in it knows its neighbours in the word, and the next and the previous place with
-the same pair. These two linked lists make a merge cost a constant for each occurrence, however
-long the word is, and nothing is ever searched:
+Unlike v3, no symbol is a Python object. All words are concatenated in one array of token ids. Two
+linked lists run through it: one joins every position to its neighbours in the word, the other to
+the next and the previous position of the same pair. A merge then costs a constant for each
+occurrence, however long the word is, and nothing is searched:
 
-    place      0    1    2    3    4    5         (the words "low" and "lot")
+    position   0    1    2    3    4    5         (the words "low" and "lot")
     token      l    o    w    l    o    t
     next       1    2    -    4    5    -         the right neighbour in the word
-    same_next  3    -    -    -    -    -         (l, o) stands at 0 and at 3
+    same_next  3    -    -    -    -    -         (l, o) occurs at 0 and at 3
 
-A list of places ascends, because a merge goes through its places from left to right and appends
-to the lists of the new pairs; so runs such as "aaaa" merge from the left, as BPE demands. Pairs
-are found by hashing (left id, right id) to a dense pair id; the lazy heap is v3's.
+The list of a pair ascends, because a merge visits its positions from left to right and appends to
+the lists of the new pairs. So runs such as "aaaa" merge from the left, as BPE demands. Pairs are
+found by hashing (left id, right id) to a dense pair id; the lazy heap is that of v3.
 
-Cost per merge: O(occurrences of the pair). Biggest downside: the places of a pair are spread over
+Cost per merge: O(occurrences of the pair). Biggest downside: the positions of a pair are spread over
 memory, so that a large corpus waits for the cache; and one core does all the work.
 """
 
@@ -25,25 +25,18 @@ import numpy as np
 
 from cs336_basics.bpe.base import BPE_Trainer, huggingface_byte_ranks
 
-cdef extern from *:
-    """
-    #include <chrono>
-    static inline double now_seconds() {
-        return std::chrono::duration<double>(
-            std::chrono::steady_clock::now().time_since_epoch()).count();
-    }
-    """
-    double now_seconds() noexcept nogil
+cdef extern from "clock.hpp" namespace "cs336" nogil:
+    double seconds_now()
 
 ctypedef int64_t count_t
 ctypedef int32_t token_t
-ctypedef int32_t place_t
+ctypedef int32_t position_t
 ctypedef int32_t pair_t
 
 cdef enum:
     NONE = -1
 
-# Merges between two looks at the progress bar and at Ctrl-C.
+# Merges between two updates of the progress bar and checks for Ctrl-C.
 cdef Py_ssize_t SLICE = 256
 
 
@@ -53,11 +46,11 @@ class MemoryviewTrainer(BPE_Trainer):
     name = "memoryview"
 
     def _learn_merges(self, words, counts, num_merges):
-        start = now_seconds()
+        start = seconds_now()
         loop = MergeLoop(
             words, counts, self.min_frequency, self.max_token_length, self.tie_break
         )
-        self.timings["counting pairs"] += now_seconds() - start
+        self.timings["counting pairs"] += seconds_now() - start
         learned = 0
         while learned < num_merges:
             step = loop.run(min(SLICE, num_merges - learned))
@@ -71,7 +64,7 @@ class MemoryviewTrainer(BPE_Trainer):
 
 
 cdef class MergeLoop:
-    """The state of the merge loop: words as linked places, pairs, and a heap of pairs.
+    """The state of the merge loop: words as linked positions, pairs, and a heap of pairs.
 
     Args:
         words: distinct words (bytes).
@@ -85,12 +78,12 @@ cdef class MergeLoop:
     cdef readonly double seconds_finding
     cdef readonly double seconds_updating
 
-    # by place (position in the concatenation of all words)
+    # by position in the concatenation of all words
     cdef token_t[::1] token
-    cdef place_t[::1] next_place
-    cdef place_t[::1] previous_place
-    cdef place_t[::1] same_next       # next place with the same pair
-    cdef place_t[::1] same_previous
+    cdef position_t[::1] next_position
+    cdef position_t[::1] previous_position
+    cdef position_t[::1] same_next       # next position of the same pair
+    cdef position_t[::1] same_previous
     cdef int32_t[::1] word            # index into word_count
 
     cdef count_t[::1] word_count
@@ -99,8 +92,8 @@ cdef class MergeLoop:
     cdef token_t[::1] pair_left
     cdef token_t[::1] pair_right
     cdef count_t[::1] pair_count
-    cdef place_t[::1] pair_head
-    cdef place_t[::1] pair_tail
+    cdef position_t[::1] pair_head
+    cdef position_t[::1] pair_tail
     cdef pair_t num_pairs
     cdef pair_t[::1] slots            # open addressing: (left, right) -> pair id
     cdef uint64_t slot_mask
@@ -110,7 +103,7 @@ cdef class MergeLoop:
     cdef pair_t[::1] heap_pair
     cdef Py_ssize_t heap_size
 
-    # token bytes, for ties and for the result: token t is token_bytes[token_start[t]:token_start[t + 1]]
+    # bytes, for ties and for the result: token t is token_bytes[token_start[t]:token_start[t + 1]]
     cdef uint8_t[::1] token_bytes
     cdef int64_t[::1] token_start
     cdef token_t num_tokens
@@ -126,23 +119,25 @@ cdef class MergeLoop:
         self, list words, list counts, min_frequency=1, max_token_length=None,
         tie_break="lexicographic",
     ):
-        cdef Py_ssize_t num_places = sum(map(len, words))
-        if num_places >= 2**31:
+        cdef Py_ssize_t num_bytes = sum(map(len, words))
+        if num_bytes >= 2**31:
             raise OverflowError(
-                f"the distinct words have {num_places:,} bytes together: the memoryview trainer "
+                f"the distinct words have {num_bytes:,} bytes together: the memoryview trainer "
                 "holds up to 2,147,483,647; use another trainer"
             )
         self.learned = []
         self.min_count = min(max(min_frequency, 1), INT64_MAX)
-        self.max_length = INT64_MAX if max_token_length is None else min(max_token_length, INT64_MAX)
+        self.max_length = INT64_MAX
+        if max_token_length is not None:
+            self.max_length = min(max_token_length, INT64_MAX)
         self.by_rank = tie_break == "huggingface"
         self.byte_rank = np.array(huggingface_byte_ranks(), np.int64)
         self.token = np.frombuffer(b"".join(words), np.uint8).astype(np.int32)
-        self.next_place = np.empty(num_places, np.int32)
-        self.previous_place = np.empty(num_places, np.int32)
-        self.same_next = np.empty(num_places, np.int32)
-        self.same_previous = np.empty(num_places, np.int32)
-        self.word = np.empty(num_places, np.int32)
+        self.next_position = np.empty(num_bytes, np.int32)
+        self.previous_position = np.empty(num_bytes, np.int32)
+        self.same_next = np.empty(num_bytes, np.int32)
+        self.same_previous = np.empty(num_bytes, np.int32)
+        self.word = np.empty(num_bytes, np.int32)
         self.word_count = np.array(counts, np.int64)
 
         self.pair_left = np.empty(1024, np.int32)
@@ -176,16 +171,16 @@ cdef class MergeLoop:
         cdef int32_t[::1] best_pairs = np.empty(max(num_merges, 1), np.int32)
         with nogil:
             while done < num_merges:
-                start = now_seconds()
+                start = seconds_now()
                 best = self.pop_best()
-                found = now_seconds()
+                found = seconds_now()
                 self.seconds_finding += found - start
                 if best == NONE:
                     break
                 self.merge(best)
                 best_pairs[done] = best
                 done += 1
-                self.seconds_updating += now_seconds() - found
+                self.seconds_updating += seconds_now() - found
         for i in range(done):
             self.learned.append(best_pairs[i])
         return done
@@ -201,45 +196,47 @@ cdef class MergeLoop:
     # --- words and pairs ------------------------------------------------------------------------
 
     cdef int link_words(self, int64_t[::1] lengths) except -1 nogil:
-        """Link the places of each word, and every place to those with the same pair."""
-        cdef Py_ssize_t index, place = 0, end
+        """Link the positions of each word, and every position to those of the same pair."""
+        cdef Py_ssize_t index, position = 0, end
         for index in range(lengths.shape[0]):
-            end = place + lengths[index]
-            while place < end:
-                self.word[place] = <int32_t>index
-                self.previous_place[place] = NONE
-                self.next_place[place] = NONE
-                if place > end - lengths[index]:
-                    self.previous_place[place] = <place_t>(place - 1)
-                if place + 1 < end:
-                    self.next_place[place] = <place_t>(place + 1)
-                    self.append(<place_t>place, self.token[place], self.token[place + 1])
-                place += 1
+            end = position + lengths[index]
+            while position < end:
+                self.word[position] = <int32_t>index
+                self.previous_position[position] = NONE
+                self.next_position[position] = NONE
+                if position > end - lengths[index]:
+                    self.previous_position[position] = <position_t>(position - 1)
+                if position + 1 < end:
+                    self.next_position[position] = <position_t>(position + 1)
+                    self.append(
+                        <position_t>position, self.token[position], self.token[position + 1]
+                    )
+                position += 1
         return 0
 
-    cdef int append(self, place_t place, token_t left, token_t right) except -1 nogil:
-        """Append a place to the list of the pair that now begins there."""
+    cdef int append(self, position_t position, token_t left, token_t right) except -1 nogil:
+        """Append a position to the list of the pair that now begins there."""
         if not self.fits(left, right):
             return 0
         cdef pair_t pair = self.find_or_add(left, right)
-        self.pair_count[pair] += self.word_count[self.word[place]]
-        self.same_next[place] = NONE
-        self.same_previous[place] = self.pair_tail[pair]
+        self.pair_count[pair] += self.word_count[self.word[position]]
+        self.same_next[position] = NONE
+        self.same_previous[position] = self.pair_tail[pair]
         if self.pair_tail[pair] == NONE:
-            self.pair_head[pair] = place
+            self.pair_head[pair] = position
         else:
-            self.same_next[self.pair_tail[pair]] = place
-        self.pair_tail[pair] = place
+            self.same_next[self.pair_tail[pair]] = position
+        self.pair_tail[pair] = position
         return 0
 
-    cdef int remove(self, place_t place, token_t left, token_t right) except -1 nogil:
-        """Take a place out of the list of the pair that begins there."""
+    cdef int remove(self, position_t position, token_t left, token_t right) except -1 nogil:
+        """Remove a position from the list of the pair that begins there."""
         if not self.fits(left, right):
             return 0
         cdef pair_t pair = self.find_or_add(left, right)
-        cdef place_t before = self.same_previous[place]
-        cdef place_t after = self.same_next[place]
-        self.pair_count[pair] -= self.word_count[self.word[place]]
+        cdef position_t before = self.same_previous[position]
+        cdef position_t after = self.same_next[position]
+        self.pair_count[pair] -= self.word_count[self.word[position]]
         if before == NONE:
             self.pair_head[pair] = after
         else:
@@ -251,28 +248,28 @@ cdef class MergeLoop:
         return 0
 
     cdef int merge(self, pair_t pair) except -1 nogil:
-        """Merge a pair wherever it stands, and push the pairs that this makes."""
+        """Merge a pair wherever it occurs, and push the pairs that this makes."""
         cdef token_t left = self.pair_left[pair]
         cdef token_t right = self.pair_right[pair]
         cdef token_t merged = self.add_token(left, right)
         cdef pair_t first_new = self.num_pairs
-        cdef place_t place, second, before, after
-        # Removing a place from the list moves the head on; a run "aaa" removes two at once.
+        cdef position_t position, second, before, after
+        # Removing a position advances the head of the list; a run "aaa" removes two at once.
         while self.pair_head[pair] != NONE:
-            place = self.pair_head[pair]
-            second = self.next_place[place]
-            before = self.previous_place[place]
-            after = self.next_place[second]
-            self.remove(place, left, right)
+            position = self.pair_head[pair]
+            second = self.next_position[position]
+            before = self.previous_position[position]
+            after = self.next_position[second]
+            self.remove(position, left, right)
             if before != NONE:
                 self.remove(before, self.token[before], left)
             if after != NONE:
                 self.remove(second, right, self.token[after])
-            self.token[place] = merged
-            self.next_place[place] = after
+            self.token[position] = merged
+            self.next_position[position] = after
             if after != NONE:
-                self.previous_place[after] = place
-                self.append(place, merged, self.token[after])
+                self.previous_position[after] = position
+                self.append(position, merged, self.token[after])
             if before != NONE:
                 self.append(before, self.token[before], merged)
         # Only pairs with the new token are new, and all of them were made here.
@@ -280,7 +277,7 @@ cdef class MergeLoop:
         return 0
 
     cdef pair_t find_or_add(self, token_t left, token_t right) except -2 nogil:
-        """Return the id of a pair, a new one with no places if it was never seen."""
+        """Return the id of a pair, a new one with an empty list if it was never seen."""
         cdef uint64_t slot = hash_pair(left, right) & self.slot_mask
         cdef pair_t pair = self.slots[slot]
         while pair != NONE:
@@ -326,7 +323,8 @@ cdef class MergeLoop:
         """Add the token that is `left` followed by `right`; return its id."""
         cdef int64_t i, end = self.token_start[self.num_tokens]
         cdef int64_t length = self.token_length(left) + self.token_length(right)
-        if end + length > self.token_bytes.shape[0] or self.num_tokens + 2 > self.token_start.shape[0]:
+        if (end + length > self.token_bytes.shape[0]
+                or self.num_tokens + 2 > self.token_start.shape[0]):
             self.grow_tokens(end + length)
         for i in range(self.token_start[left], self.token_start[left + 1]):
             self.token_bytes[end] = self.token_bytes[i]
@@ -349,7 +347,7 @@ cdef class MergeLoop:
         return self.token_start[token + 1] - self.token_start[token]
 
     cdef inline bint fits(self, token_t left, token_t right) noexcept nogil:
-        """Tell whether a pair may be merged; pairs too long to be are in no list."""
+        """Tell whether a pair may be merged. Pairs that are too long are in no list."""
         return self.token_length(left) + self.token_length(right) <= self.max_length
 
     cdef inline int64_t rank(self, token_t token) noexcept nogil:
@@ -375,19 +373,19 @@ cdef class MergeLoop:
     # --- the heap: greatest (count, left, right) on top -----------------------------------------
 
     cdef pair_t pop_best(self) except -2 nogil:
-        """Take the pair with the greatest count from the heap, NONE if none is frequent enough."""
+        """Pop the pair with the greatest count; NONE if none is frequent enough."""
         cdef pair_t pair
         while self.heap_size > 0:
             pair = self.heap_pair[0]
             if self.pair_count[pair] == self.heap_count[0]:
-                self.replace_top_by_last()
+                self.pop_top()
                 return pair
-            # The count fell since the push: back with the count of today, or away.
+            # The count fell since the push: push the pair again with its current count, or drop it.
             if self.pair_count[pair] >= self.min_count:
                 self.heap_count[0] = self.pair_count[pair]
                 self.sift_down(0)
             else:
-                self.replace_top_by_last()
+                self.pop_top()
         return NONE
 
     cdef int push_pairs_from(self, pair_t first) except -1 nogil:
@@ -408,7 +406,7 @@ cdef class MergeLoop:
         self.heap_pair = _grown(self.heap_pair, 2 * self.heap_pair.shape[0])
         return 0
 
-    cdef void replace_top_by_last(self) noexcept nogil:
+    cdef void pop_top(self) noexcept nogil:
         self.heap_size -= 1
         self.heap_pair[0] = self.heap_pair[self.heap_size]
         self.heap_count[0] = self.heap_count[self.heap_size]

@@ -1,12 +1,12 @@
 """Version 5, native: the merge loop in C++, over flat arrays from the counter to the last merge.
 
-Unlike v4, places are not linked and nothing is kept of pairs too rare to be merged; see
-`merge_loop.hpp`, which holds the algorithm. This file hands it the counted words, whole arrays
-without an object for each word, and calls it for a tenth of a second at a time, so that Ctrl-C and
-the progress bar never wait long.
+Unlike v4, positions are not linked, and pairs too rare to be merged are not kept; the algorithm is
+in `native/merge_loop.hpp`. This file passes it the counted words as whole arrays, without an object
+for each word, and calls it for a tenth of a second at a time, so that Ctrl-C and the progress bar
+never wait long.
 
 Cost per merge: O(occurrences of the pair), most of them near each other in memory. Biggest
-downside: the code is hard to change; v1 to v4 are there to be read first.
+downside: the code is hard to change; read v1 to v4 first.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
@@ -23,9 +23,10 @@ import numpy as np
 from cs336_basics.bpe.base import NUM_BYTES, BPE_Trainer, check_total, huggingface_byte_ranks
 from cs336_basics.pretokenization.word_counts import WordCounts
 
-cdef extern from "merge_loop.hpp" namespace "cs336" nogil:
+cdef extern from "clock.hpp" namespace "cs336" nogil:
     double seconds_now()
 
+cdef extern from "merge_loop.hpp" namespace "cs336" nogil:
     cdef struct MergeOptions:
         int64_t num_merges
         int64_t min_frequency
@@ -50,16 +51,16 @@ cdef extern from "Python.h":
 
 
 cdef cbool keep_going() noexcept with gil:
-    """Run what signals ask for, Ctrl-C above all; tell whether it raised nothing."""
+    """Run the signal handlers, that of Ctrl-C above all; tell whether none raised an exception."""
     return PyErr_CheckSignals() == 0
 
 
-# Seconds between two looks at the progress bar and at Ctrl-C.
+# Seconds between two updates of the progress bar and checks for Ctrl-C.
 cdef double SLICE = 0.1
 
 
 class NativeTrainer(BPE_Trainer):
-    """Hands flat arrays to the merge loop in C++."""
+    """Passes flat arrays to the merge loop in C++."""
 
     name = "native"
 
@@ -88,7 +89,7 @@ class NativeTrainer(BPE_Trainer):
         num_merges,
     ):
         """Learn merges as `_learn_merges`; word i is `data[offsets[i]:offsets[i + 1]]`."""
-        # A merge takes a token away: there cannot be more of them than bytes.
+        # Every merge removes a token: there cannot be more merges than bytes.
         num_merges = min(num_merges, data.shape[0])
         if not num_merges:
             return []

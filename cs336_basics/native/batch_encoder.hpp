@@ -36,8 +36,9 @@ inline Failure absent_byte_failure(const AbsentByte& absent, TextSpan text) {
 }
 
 // EncodingWorker::encode, with AbsentByte as a Failure.
-inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds& special, void* out,
-                         uint32_t separator, std::vector<int64_t>* ends, size_t& num_ids) {
+inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds& special,
+                         void* out, uint32_t separator, std::vector<int64_t>* ends,
+                         size_t& num_ids) {
     try {
         num_ids = worker.encode(text.data, text.size, special, out, separator, ends);
     } catch (const AbsentByte& absent) {
@@ -60,8 +61,8 @@ inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, 
 inline Failure encode_text(EncodingWorker& worker, size_t id_size, TextSpan text,
                            const SpecialIds& special, EncodedText& result) {
     worker.output.reserve((text.size + OUTPUT_SLACK) * id_size, 0);
-    const Failure failure = encode_to(worker, text, special, worker.output.data(), ABSENT_ID,
-                                      nullptr, result.num_ids);
+    const Failure failure =
+        encode_to(worker, text, special, worker.output.data(), ABSENT_ID, nullptr, result.num_ids);
     if (failure.kind) return failure;
     result.ids.reset(new uint8_t[result.num_ids * id_size + 1]);
     std::memcpy(result.ids.get(), worker.output.data(), result.num_ids * id_size);

@@ -190,7 +190,8 @@ class TypedEncoder final : public Encoder {
             return start;
         }
 
-        CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
+        CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
+                                   Id* out) {
             if (const typename Cache::Entry* entry = cache_.find(key, word)) {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
@@ -223,8 +224,8 @@ inline std::unique_ptr<Encoder> make_encoder(bool narrow, const uint32_t* byte_i
         return std::unique_ptr<Encoder>(new TypedEncoder<uint16_t>(
             byte_ids, merges, num_merges, cache_bytes, cl100k, simd_level));
     }
-    return std::unique_ptr<Encoder>(new TypedEncoder<uint32_t>(byte_ids, merges, num_merges,
-                                                               cache_bytes, cl100k, simd_level));
+    return std::unique_ptr<Encoder>(
+        new TypedEncoder<uint32_t>(byte_ids, merges, num_merges, cache_bytes, cl100k, simd_level));
 }
 
 }  // namespace cs336

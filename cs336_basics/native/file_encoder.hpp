@@ -117,8 +117,8 @@ class FileEncoder {
         }
         Failure failure;
         try {
-            failure = encode_block(block, read_states_[thread], *workers_[thread],
-                                   slot(block).block);
+            failure =
+                encode_block(block, read_states_[thread], *workers_[thread], slot(block).block);
         } catch (...) {
             finish(block, Slot::FAILED);
             throw;
@@ -146,7 +146,7 @@ class FileEncoder {
         const size_t invalid = first_invalid_utf8(text.data, text.size);
         if (invalid < text.size) {
             if (strict_) {
-                return {Failure::NOT_UTF8, text.file, text.offset + invalid, 0,
+                return {Failure::NOT_UTF8,  text.file, text.offset + invalid, 0,
                         text.data[invalid], ""};
             }
             replace_invalid_utf8(text.data, text.size, replaced);
@@ -171,7 +171,8 @@ class FileEncoder {
     const uint32_t separator_;
     bool closed_ = false;
     std::vector<BlockReader::ReadState> read_states_;
-    std::mutex mutex_;  // of what follows but the blocks: one of them belongs to one thread at a time
+    // Guards the states of the slots and the counters; a block belongs to one thread at a time.
+    std::mutex mutex_;
     std::condition_variable ready_, room_;
     std::vector<Slot> slots_;
     size_t taken_ = 0, num_encoded_ = 0;

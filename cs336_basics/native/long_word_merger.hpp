@@ -18,10 +18,10 @@
 
 namespace cs336 {
 
-// Merges in passes: all occurrences of the lowest rank, from left to right, before another rank. For
-// every rank there is a linked list of the positions at which its pair was seen. A merge removes one
-// symbol and adds at most two pairs, so that all passes together visit at most three positions a
-// byte. Right for merges in any order: new pairs wait for the end of the pass.
+// Merges in passes: all occurrences of the lowest rank, from left to right, before another rank.
+// For every rank there is a linked list of the positions at which its pair was seen. A merge
+// removes one symbol and adds at most two pairs, so that all passes together visit at most three
+// positions a byte. Right for merges in any order: new pairs wait for the end of the pass.
 template <class Id>
 class LongWordMerger {
   public:

@@ -65,8 +65,8 @@ class MergeLoop {
 template <class Token>
 class FlatMergeLoop final : public MergeLoop {
   public:
-    // data: the words one after the other; word i is data[offsets[i]:offsets[i + 1]]. Σ count·length
-    // must fit int64. The arrays are not needed after construction.
+    // data: the words one after the other; word i is data[offsets[i]:offsets[i + 1]]. Σ
+    // count·length must fit int64. The arrays are not needed after construction.
     FlatMergeLoop(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
                   int64_t num_words, const MergeOptions& options)
         : started_(seconds_now()),

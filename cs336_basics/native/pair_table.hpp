@@ -24,9 +24,7 @@ struct Pair {
 // Pairs by id, and (left, right) -> id by open addressing.
 class PairTable {
   public:
-    static uint64_t key_of(uint32_t left, uint32_t right) {
-        return uint64_t{left} << 32 | right;
-    }
+    static uint64_t key_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
     // Fibonacci hashing (Knuth, TAOCP 6.4): the high bits of the product are the well-mixed ones.
     static uint64_t hash(uint64_t key) { return (key ^ key >> 29) * 0x9E3779B97F4A7C15u; }

@@ -40,9 +40,9 @@ class CacheBudget {
     std::atomic<int64_t> available_;
 };
 
-// Open addressing. A word of at most 15 bytes and its ids share one entry of 32 bytes, so that a hit
-// reads one cache line and stores 16 bytes. A full cache that must not grow is cleared and filled
-// again, the simplest rule that keeps recently used words.
+// Open addressing. A word of at most 15 bytes and its ids share one entry of 32 bytes, so that a
+// hit reads one cache line and stores 16 bytes. A full cache that must not grow is cleared and
+// filled again, the simplest rule that keeps recently used words.
 template <class Id>
 class WordCache {
   public:
@@ -69,8 +69,8 @@ class WordCache {
     };
     static_assert(sizeof(Entry) == 32, "two entries to a cache line");
 
-    // No memory is taken before the first word: many tokenizers are never used. (The budget is owned
-    // together: Python frees an encoder before the workers that it has kept.)
+    // No memory is taken before the first word: many tokenizers are never used. (The budget is
+    // owned together: Python frees an encoder before the workers that it has kept.)
     explicit WordCache(std::shared_ptr<CacheBudget> budget) : budget_(std::move(budget)) {}
     WordCache(const WordCache&) = delete;
     ~WordCache() {

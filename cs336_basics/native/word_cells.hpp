@@ -38,8 +38,8 @@ class WordCells {
     // Calls on_pair(left, right, count of the word) for every two neighbouring bytes. Throws
     // std::overflow_error, Interrupted. The arrays are not needed afterwards.
     template <class OnPair>
-    WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
-              int64_t num_words, InterruptCheck interrupt, OnPair on_pair) {
+    WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
+              InterruptCheck interrupt, OnPair on_pair) {
         reserve(offsets, counts, num_words);
         Position position = 0;
         cells_[position++] = NO_TOKEN;

@@ -1,5 +1,5 @@
-// Merging one word: of all pairs of neighbours the one that was learned first is merged, wherever it
-// occurs, until no pair is left (Sennrich, Haddow and Birch 2016; Radford et al. 2019).
+// Merging one word: of all pairs of neighbours the one that was learned first is merged, wherever
+// it occurs, until no pair is left (Sennrich, Haddow and Birch 2016; Radford et al. 2019).
 // `tokenizer/reference.py` does the same in the plainest way.
 
 #pragma once
@@ -31,7 +31,7 @@ class WordMerger {
                const std::atomic<bool>& cancelled)
         : merges_(merges),
           cancelled_(cancelled),
-          short_(merges, simd_level == SimdLevel::AVX512),
+          short_(merges, simd_level),
           long_(merges, cancelled),
           takes_short_(merges.in_order() && merges.size() < ShortWordMerger<Id>::MAX_MERGES) {}
 

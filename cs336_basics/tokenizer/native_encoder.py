@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from cs336_basics.pretokenization import pretokenize, split_special_tokens
 from cs336_basics.tokenizer import _encoder
+from cs336_basics.tokenizer._decoder import Decoder
 from cs336_basics.tokenizer.encoders import Encoder, FileEncoder
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
@@ -18,7 +19,7 @@ from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
 MAX_VOCAB_SIZE = (1 << 32) - 1
 """The compiled encoder holds ids in 32 bits; the greatest value marks an absent byte."""
 
-# To decode, the compiled encoder keeps the tokens in an array, which may have this many gaps.
+# The compiled decoder keeps the tokens in an array, which may have this many gaps.
 _MAX_GAPS = 1 << 20
 
 # A limit on the subsets of the special tokens that are kept ready; nobody uses that many.
@@ -35,11 +36,12 @@ class NativeWordEncoder(Encoder):
         cache_size: bytes of memory for cached words, of all threads together; 0 = cache nothing.
     """
 
-    _worker: _encoder._Worker | None = None  # with a cache of its own, see `with_own_cache`
+    _worker: _encoder.Worker | None = None  # with a cache of its own, see `with_own_cache`
 
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
         super().__init__(vocabulary, pattern)
         self._compiled = compile_vocabulary(vocabulary, pattern, cache_size)
+        self._decoder = compile_decoder(vocabulary)
 
     def with_own_cache(self, cache_size: int) -> NativeWordEncoder:
         """As `Encoder`."""
@@ -60,12 +62,12 @@ class NativeWordEncoder(Encoder):
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
         """As `Encoder`."""
-        data: bytes | None = self._compiled.decode(ids, False)
+        data: bytes | None = self._decoder.decode(ids, False)
         return super().decode_bytes(ids) if data is None else data
 
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """As `Encoder`."""
-        text: str | None = self._compiled.decode(ids, True)
+        text: str | None = self._decoder.decode(ids, True)
         return super().decode(ids) if text is None else text
 
 
@@ -148,19 +150,22 @@ def compile_vocabulary(
     if len(merges):
         merges[:, :2] = list(vocabulary.pair_ranks)  # in the order of their ranks
         merges[:, 2] = vocabulary.merged_ids
-    data = offsets = None
-    if vocabulary.size <= 8 * len(vocabulary.tokens) + _MAX_GAPS:
-        tokens = [vocabulary.tokens.get(token_id, b"") for token_id in range(vocabulary.size)]
-        offsets = np.zeros(len(tokens) + 1, np.int64)
-        np.cumsum([len(token) for token in tokens], out=offsets[1:])
-        data = np.frombuffer(b"".join(tokens), np.uint8)
     return _encoder.Encoder(
         [None if byte_id == ABSENT else byte_id for byte_id in vocabulary.byte_ids],
         merges,
-        data,
-        offsets,
         vocabulary.size,
         pattern,
         cache_size,
         **options,
     )
+
+
+def compile_decoder(vocabulary: Vocabulary) -> Decoder:
+    """Return the compiled decoder of a vocabulary: one without tokens if the gaps are too large."""
+    size = vocabulary.size
+    if size > 8 * len(vocabulary.tokens) + _MAX_GAPS:
+        size = 0
+    tokens = [vocabulary.tokens.get(token_id, b"") for token_id in range(size)]
+    offsets = np.zeros(len(tokens) + 1, np.int64)
+    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+    return Decoder(np.frombuffer(b"".join(tokens), np.uint8), offsets)

@@ -27,9 +27,9 @@ from cs336_basics._files import atomic_writer, write_json
 from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
 
 try:
-    from cs336_basics.tokenizer import _encoder
+    from cs336_basics.tokenizer import _hashing
 except ImportError:  # it is not built
-    _encoder = None  # type: ignore[assignment]
+    _hashing = None  # type: ignore[assignment]
 
 Pair = tuple[bytes, bytes]
 
@@ -269,7 +269,7 @@ def tokenizer_hash(
     """
     ids = sorted(vocab)
     # In Python the lines take ten times as long as hashing them: most of loading a tokenizer.
-    make_lines = hash_lines if _encoder is None else _encoder.hash_lines
+    make_lines = hash_lines if _hashing is None else _hashing.hash_lines
     digest = hashlib.sha256(f"pattern {resolve_pattern(pattern)!r}\n".encode())
     digest.update(make_lines(ids, [vocab[token_id] for token_id in ids], list(merges)))
     for token in sorted(token.encode() for token in special_tokens):

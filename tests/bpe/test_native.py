@@ -1,4 +1,4 @@
-"""What only `native` has: flat arrays, thresholds that fall, wide token ids, time slices."""
+"""The native trainer alone: flat arrays, thresholds that fall, wide token ids, time slices."""
 
 import random
 import signal
@@ -27,7 +27,7 @@ def train_counts(name, word_counts, num_merges, **options):
 
 
 def flat(word_counts):
-    """Words as flat arrays, the form in which the counter hands them over."""
+    """Return words as flat arrays, the form in which the counter returns them."""
     lengths = [len(word) for word in word_counts]
     return (
         np.frombuffer(b"".join(word_counts), np.uint8),
@@ -49,7 +49,7 @@ def zipf_counts(seed, num_words, letters, longest, exponent=1.2, scale=1.0):
     }
 
 
-def test_it_is_the_default():
+def test_native_is_the_default_trainer():
     assert DEFAULT_TRAINER == "native"
 
 
@@ -61,7 +61,7 @@ def test_it_is_the_default():
         (["v4_memoryview", "v5_native"], "heap"),
     ],
 )
-def test_where_it_is_not_built_the_best_that_is_there_trains(missing, default, tmp_path):
+def test_missing_extensions_fall_back_to_the_best_built_trainer(missing, default, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("low low lower lowest")
     code = f"""
@@ -172,7 +172,7 @@ def test_hostile_input_equals_memoryview_at_length(shape):
     assert train_counts("native", counts, 5000) == train_counts("memoryview", counts, 5000)
 
 
-def test_interrupts_and_progress_between_slices():
+def test_progress_is_reported_and_interrupts_are_raised_between_slices():
     class Watched(TRAINERS["native"]):
         steps: list[int]
         interrupt_at = 10**9
@@ -196,7 +196,7 @@ def test_interrupts_and_progress_between_slices():
 
 
 @pytest.mark.parametrize("seconds", [0.02, 0.3])
-def test_a_signal_ends_the_merge_loop(seconds):
+def test_an_exception_of_a_signal_handler_ends_the_merge_loop(seconds):
     def interrupt(signum, frame):
         raise KeyboardInterrupt
 
@@ -213,13 +213,13 @@ def test_a_signal_ends_the_merge_loop(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-def test_words_that_no_position_can_address_are_refused():
+def test_words_of_4_gib_or_more_are_refused():
     arrays = np.zeros(1, np.uint8), np.array([0, 2**32], np.int64), np.ones(1, np.int64)
     with pytest.raises(OverflowError, match="4 GiB or more together"):
         TRAINERS["native"]()._learn_merges_flat(*arrays, 1)
 
 
-def test_word_counts_are_taken_as_they_are():
+def test_word_counts_are_used_without_an_object_per_word():
     counts = zipf_counts(10, 3000, "abcdef", 9)
     word_counts = WordCounts(*flat(counts))
     assert train_counts("native", word_counts, 100) == train_counts("memoryview", counts, 100)

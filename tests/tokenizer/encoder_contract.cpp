@@ -1,4 +1,4 @@
-// What encoder.hpp promises and Python cannot see; test_encoder_contract.py builds this with the
+// What the encoder guarantees and Python cannot see; test_encoder_contract.py builds this with the
 // address sanitizer.
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 
 #include "batch_encoder.hpp"
 
-// From now on so many threads can be started; -1: as many as the system can.
+// The number of threads that can still be started; -1: no limit but the system's.
 static int threads_left = -1;
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
@@ -31,7 +31,7 @@ using namespace cs336;
 
 void check(bool holds, const char* claim) {
     if (holds) return;
-    std::fprintf(stderr, "it does not hold that %s\n", claim);
+    std::fprintf(stderr, "false: %s\n", claim);
     std::exit(1);
 }
 
@@ -50,7 +50,7 @@ void workers_may_outlive_their_encoder() {
     worker->encode(reinterpret_cast<const uint8_t*>(text.data()), text.size(), special, ids,
                    ABSENT_ID, nullptr);
     encoder.reset();
-    worker.reset();  // gives its memory back to the budget of all
+    worker.reset();  // returns its memory to the shared budget
 }
 
 WordKey key_of(const std::string& word) {
@@ -58,8 +58,8 @@ WordKey key_of(const std::string& word) {
     return WordCache<uint16_t>::key(bytes, word.size(), bytes + word.size());
 }
 
-void long_words_for_which_there_is_no_room_leave_the_others() {
-    // All of the budget goes into the table.
+void a_long_word_without_room_does_not_clear_the_cache() {
+    // The table takes all of the budget.
     const auto budget = std::make_shared<CacheBudget>(size_t{1} << 17);
     WordCache<uint16_t> cache(budget);
     const std::string near = "near", far = "a word of more than 15 bytes";
@@ -71,10 +71,10 @@ void long_words_for_which_there_is_no_room_leave_the_others() {
     cache.insert(key_of(far), bytes(far), ids, 3);
     check(cache.find(key_of(near), bytes(near)), "the short word is still there");
     check(!cache.find(key_of(far), bytes(far)), "the long one is not");
-    check(!budget->take(1), "the budget is kept");
+    check(!budget->take(1), "the budget is not exceeded");
 }
 
-void a_batch_is_whole_whatever_threads_there_are() {
+void a_batch_is_complete_with_fewer_threads_or_none() {
     const auto encoder = encoder_of_bytes(1 << 20);
     const auto worker = encoder->make_worker(0);
     const std::vector<EncodingWorker*> workers = {worker.get()};
@@ -100,6 +100,6 @@ void a_batch_is_whole_whatever_threads_there_are() {
 
 int main() {
     workers_may_outlive_their_encoder();
-    long_words_for_which_there_is_no_room_leave_the_others();
-    a_batch_is_whole_whatever_threads_there_are();
+    a_long_word_without_room_does_not_clear_the_cache();
+    a_batch_is_complete_with_fewer_threads_or_none();
 }

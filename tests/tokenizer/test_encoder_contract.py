@@ -1,4 +1,4 @@
-"""Tests of encoder.hpp alone, where only a sanitizer sees what is wrong."""
+"""Tests of the C++ encoder alone, where only a sanitizer sees what is wrong."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
-COMMAND = ["g++", "-std=c++17", "-O0", "-g", "-pthread", "-rdynamic", "-fsanitize=address"]
+INCLUDE = FOLDER.parents[1] / "cs336_basics" / "native"
+OPTIONS = ["-std=c++17", "-O0", "-g", "-pthread", "-rdynamic", "-fsanitize=address"]
 
 
-@pytest.fixture(scope="module")
-def sanitized(tmp_path_factory):
+@pytest.fixture(scope="module", params=["g++", "clang++"])
+def sanitized(request, tmp_path_factory):
     """Return a command that compiles with the address sanitizer."""
-    if not sys.platform.startswith("linux") or shutil.which("g++") is None:
-        pytest.skip("g++ and Linux are needed")
+    if not sys.platform.startswith("linux") or shutil.which(request.param) is None:
+        pytest.skip(f"{request.param} and Linux are needed")
+    command = [request.param, *OPTIONS]
     empty = tmp_path_factory.mktemp("sanitized") / "empty.cpp"
     empty.write_text("int main() {}")
-    tried = subprocess.run([*COMMAND, empty, "-o", empty.with_suffix("")], capture_output=True)
+    tried = subprocess.run([*command, empty, "-o", empty.with_suffix("")], capture_output=True)
     if tried.returncode:
-        pytest.skip("this compiler has no address sanitizer")
-    return COMMAND
+        pytest.skip(f"this {request.param} has no address sanitizer")
+    return command
 
 
 def test_memory_and_threads_of_the_encoder(sanitized, tmp_path):
     program = tmp_path / "contract"
     source = FOLDER / "encoder_contract.cpp"
-    include = FOLDER.parents[1] / "cs336_basics" / "native"
-    subprocess.run([*sanitized, f"-I{include}", source, "-o", program, "-ldl"], check=True)
+    subprocess.run([*sanitized, f"-I{INCLUDE}", source, "-o", program, "-ldl"], check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

@@ -406,9 +406,9 @@ def test_where_no_thread_can_be_started_the_error_says_so(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def encoding_of(tokenizer, path, chunk_size):
+def encoding_of(tokenizer, path, block_size):
     return tokenizer.encoder.encode_files(
-        [str(path)], [path.stat().st_size], block_size=chunk_size, num_workers=1, strict=False,
+        [str(path)], [path.stat().st_size], block_size=block_size, num_workers=1, strict=False,
         separator=None,
     )  # fmt: skip
 

@@ -1,0 +1,88 @@
+"""Declarations of the C++ that `_encoder.pyx` binds: `native/file_encoder.hpp` and what it uses."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+from cs336_basics.pretokenization.failures cimport Failure
+
+
+cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
+    enum class SimdLevel:
+        pass
+
+    int NUM_SIMD_LEVELS
+    const char* SIMD_LEVEL_NAMES[]
+    uint32_t ABSENT_ID
+    size_t OUTPUT_SLACK
+    size_t MAX_KEPT_OUTPUT
+    size_t first_invalid_utf8(const uint8_t* text, size_t size)
+
+    cdef cppclass SpecialTokens:
+        SpecialTokens() except +
+        SpecialTokens(vector[string] tokens) except +
+
+    cdef cppclass SpecialIds:
+        SpecialTokens tokens
+        vector[uint32_t] ids
+
+    cdef cppclass Buffer:
+        uint8_t* data()
+        void reserve(size_t size, size_t keep) except +
+        void trim(size_t most)
+
+    cdef cppclass EncodingWorker:
+        cbool cancelled
+        Buffer output
+
+    cdef cppclass CppEncoder "cs336::Encoder":
+        unique_ptr[EncodingWorker] make_worker(size_t cache_bytes) except +
+        size_t id_size()
+
+    unique_ptr[CppEncoder] make_encoder(
+        cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
+        size_t cache_bytes, cbool cl100k, SimdLevel simd_level) except +
+
+    cdef struct TextSpan:
+        const uint8_t* data
+        size_t size
+
+    Failure encode_to(EncodingWorker&, TextSpan, const SpecialIds&, void*, uint32_t,
+                      vector[int64_t]*, size_t&) except +
+    Failure encode_word_to(EncodingWorker&, TextSpan, void*, size_t&) except +
+    vector[TextSpan] cut_text(TextSpan, size_t, const SpecialIds&, cbool) except +
+
+    cdef cppclass BatchEncoder:
+        BatchEncoder(const vector[EncodingWorker*]&, size_t, const vector[TextSpan]&,
+                     const SpecialIds&) except +
+        void start() except +
+        cbool wait(int milliseconds)
+        void join()
+        void cancel()
+        const Failure& failure()
+        size_t num_ids(size_t i)
+        const void* ids(size_t i)
+        void gather(uint8_t* out) except +
+
+    cdef cppclass BlockReader:
+        BlockReader(const SpecialTokens&, cbool, vector[string], vector[uint64_t], size_t) except +
+        size_t num_blocks()
+
+    cdef cppclass EncodedBlock:
+        Buffer ids
+        size_t num_ids
+        vector[int64_t] ends
+        uint64_t num_bytes
+
+    cdef cppclass FileEncoder:
+        FileEncoder(const BlockReader&, const vector[EncodingWorker*]&, size_t, const SpecialIds&,
+                    cbool, uint32_t) except +
+        void start() except +
+        cbool wait(int milliseconds)
+        EncodedBlock* block()
+        void next()
+        void close()
+        const Failure& failure()
+        size_t num_encoded()

@@ -1,0 +1,3 @@
+"""Stub of _hashing.pyx."""
+
+def hash_lines(ids: list[int], tokens: list[bytes], merges: list[tuple[bytes, bytes]]) -> bytes: ...

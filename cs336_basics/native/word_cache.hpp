@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "compiler.hpp"
+#include "l2_cache.hpp"
 #include "memory.hpp"
 #include "word_table.hpp"
 
@@ -100,9 +101,9 @@ class WordCache {
         return make_key(padded, length);
     }
 
-    // Whether the table is larger than 2 MB: larger than L2 caches, so that its entries are worth
-    // prefetching.
-    bool is_large() const { return table_.size() > (size_t{1} << 16); }
+    // Whether the table is too large for the L2 cache, so that its entries are worth prefetching.
+    // (Where half of it fits, most hits are in that half: prefetching costs more than it gains.)
+    bool is_large() const { return table_.size() * sizeof(Entry) > large_size_; }
 
     // The first slot of every word, in values that a loop keeps in registers. It is valid until the
     // next word is inserted.
@@ -263,6 +264,7 @@ class WordCache {
     }
 
     const std::shared_ptr<CacheBudget> budget_;
+    const size_t large_size_ = 2 * l2_cache_size();
     EntryArray<Entry> table_;
     int bits_ = 0, shift_ = 63;
     size_t size_ = 0;

@@ -47,7 +47,7 @@ MODEL_HELP = {
     "norm": "RMSNorm before each sub-layer, after it, or nowhere",
     "position": "rotary position embedding, or none at all",
     "ffn": "feed-forward network: gated SwiGLU, or SiLU without a gate",
-    "attention": "readable reference code, or PyTorch's fused kernel",
+    "attention": "PyTorch's fused kernel, products over two blocks of queries, or readable code",
     "norm_eps": "epsilon inside RMSNorm's square root",
     "qk_norm": "RMSNorm on the queries and keys of each head",
     "tied_embeddings": "one table for the token embedding and the output head",

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_type_hints
 
-Attention = Literal["sdpa", "reference"]
+Attention = Literal["sdpa", "blocked", "reference"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,9 @@ class ModelConfig:
     ffn: Literal["swiglu", "silu"] = "swiglu"
     """Feed-forward network: W2 (SiLU(W1 x) * W3 x), or W2 SiLU(W1 x)."""
     attention: Attention = "sdpa"
-    """Implementation of attention: PyTorch's fused kernel ("sdpa"), or the readable one
-    ("reference"). The weights are the same, and so are the results, up to rounding."""
+    """Implementation of attention: PyTorch's fused kernel ("sdpa"), products over two blocks of
+    queries ("blocked"), or the readable one ("reference"). The weights are the same, and so are the
+    results, up to rounding."""
     norm_eps: float = 1e-5
     """Added to the mean square in RMSNorm."""
     qk_norm: bool = False

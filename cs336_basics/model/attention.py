@@ -85,10 +85,10 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
     if num_blocks < 1:
         raise ValueError(f"num_blocks is {num_blocks}: it must be at least 1")
     sequence = Q.shape[-2]
-    size = max(1, -(-sequence // num_blocks))
+    size = -(-sequence // num_blocks)
     Q = Q / math.sqrt(Q.shape[-1])  # here, and not the scores, which are many more
     outputs = []
-    for start in range(0, max(1, sequence), size):
+    for start in range(0, sequence, size):
         end = min(start + size, sequence)
         # A position in this block attends to all earlier blocks and, in its own, up to itself.
         hidden = torch.ones(end - start, end, dtype=torch.bool, device=Q.device).triu(start + 1)
@@ -191,9 +191,10 @@ class MultiHeadSelfAttention(Module):
 
     `rope` rotates queries and keys; None omits positions. It is an argument so that all layers of a
     model share one pair of tables. `attention` is a key of CAUSAL_ATTENTION: all of them compute
-    the same, up to rounding. With a cache, "blocked" uses PyTorch's kernel. `qk_norm_eps`, if given, puts an RMSNorm with this
-    eps over the d_k features of queries and of keys, before RoPE (Henry et al. 2020, "Query-Key
-    Normalization", here with the RMSNorm and the gains of later models).
+    the same, up to rounding. With a cache, "blocked" uses PyTorch's kernel. `qk_norm_eps`, if
+    given, puts an RMSNorm with this eps over the d_k features of queries and of keys, before RoPE
+    (Henry et al. 2020, "Query-Key Normalization", here with the RMSNorm and the gains of later
+    models).
 
     Raises ValueError where num_heads does not divide d_model or `attention` is unknown.
     """

@@ -16,6 +16,11 @@ from cs336_basics.model import (
     scaled_dot_product_attention,
     softmax,
 )
+from cs336_basics.model.attention import (
+    CAUSAL_ATTENTION,
+    blocked_causal_attention,
+    causal_attention,
+)
 from tests.numerics import assert_close_sums, make_tables_exact, rounding_bound
 
 pytestmark = pytest.mark.numerical
@@ -244,7 +249,7 @@ def torch_multihead(layer, x):
     return theirs(x, x, x, attn_mask=forbidden, need_weights=False)[0]
 
 
-@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+@pytest.mark.parametrize("attention", CAUSAL_ATTENTION)
 @pytest.mark.parametrize("num_heads", [1, 2, 4])
 @pytest.mark.usefixtures("float64")
 def test_multihead_equals_torch(attention, num_heads):
@@ -255,13 +260,15 @@ def test_multihead_equals_torch(attention, num_heads):
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("with_rope", [False, True])
+@pytest.mark.parametrize("attention", ["sdpa", "blocked"])
+@pytest.mark.parametrize("sequence", [1, 2, 11, 12])
 @pytest.mark.usefixtures("float64")
-def test_reference_and_sdpa_agree(batch, with_rope):
+def test_fast_attention_equals_the_reference(batch, with_rope, attention, sequence):
     rope = RotaryPositionalEmbedding(10_000.0, 8, 12) if with_rope else None
     reference = MultiHeadSelfAttention(32, 4, rope, "reference")
-    fast = MultiHeadSelfAttention(32, 4, rope, "sdpa")
+    fast = MultiHeadSelfAttention(32, 4, rope, attention)
     fast.load_state_dict(reference.state_dict())
-    x = torch.randn(*batch, 12, 32, requires_grad=True)
+    x = torch.randn(*batch, sequence, 32, requires_grad=True)
     outputs, gradients = [], []
     for layer in (reference, fast):
         out = layer(x)
@@ -269,6 +276,34 @@ def test_reference_and_sdpa_agree(batch, with_rope):
         outputs.append(out)
     assert_close(outputs[0], outputs[1])
     assert_close(gradients[0], gradients[1])
+
+
+@pytest.mark.parametrize("num_blocks", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize("sequence", [1, 2, 7, 13])
+@pytest.mark.usefixtures("float64")
+def test_every_number_of_blocks_equals_the_reference(num_blocks, sequence):
+    inputs = [torch.randn(2, 3, sequence, 4, requires_grad=True) for _ in "QKV"]
+    expected = causal_attention(*inputs)
+    found = blocked_causal_attention(*inputs, num_blocks=num_blocks)
+    assert_close(found, expected)
+    assert_close(
+        torch.autograd.grad(found.square().sum(), inputs),
+        torch.autograd.grad(expected.square().sum(), inputs),
+    )
+
+
+def test_blocked_attention_passes_no_gradient_to_later_positions():
+    Q, K, V = (torch.randn(9, 4, requires_grad=True) for _ in "QKV")
+    for position in range(9):
+        row = blocked_causal_attention(Q, K, V)[position]
+        for gradient in torch.autograd.grad(row.sum(), (K, V)):
+            assert (gradient[position + 1 :] == 0).all()
+            assert (gradient[: position + 1] != 0).any()
+
+
+def test_number_of_blocks_must_be_positive():
+    with pytest.raises(ValueError, match="num_blocks is 0: it must be at least 1"):
+        blocked_causal_attention(*torch.randn(3, 2, 4), num_blocks=0)
 
 
 @pytest.mark.usefixtures("float64")

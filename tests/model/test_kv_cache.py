@@ -20,7 +20,7 @@ SMALL = ModelConfig(
 VARIANTS = [
     dataclasses.replace(SMALL, norm=norm, position=position, attention=attention)
     for norm, position, attention in itertools.product(
-        ("pre", "post", "none"), ("rope", "none"), ("sdpa", "reference")
+        ("pre", "post", "none"), ("rope", "none"), ("sdpa", "blocked", "reference")
     )
 ]
 

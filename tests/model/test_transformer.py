@@ -14,6 +14,7 @@ import torch
 from torch.testing import assert_close
 
 from cs336_basics.model import ModelConfig, RotaryPositionalEmbedding, TransformerLM
+from cs336_basics.model.attention import CAUSAL_ATTENTION
 from tests.numerics import assert_close_rounded, make_tables_exact
 
 SMALL = ModelConfig(
@@ -240,7 +241,7 @@ def randomize(model):
 @pytest.mark.numerical
 @pytest.mark.usefixtures("float64")
 @every_variant
-@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+@pytest.mark.parametrize("attention", CAUSAL_ATTENTION)
 def test_model_equals_an_independent_one(config, attention):
     model = randomize(TransformerLM(dataclasses.replace(config, attention=attention)))
     if config.position == "rope":
@@ -253,9 +254,10 @@ def test_model_equals_an_independent_one(config, attention):
 @pytest.mark.numerical
 @pytest.mark.usefixtures("float64")
 @every_variant
-def test_reference_and_sdpa_models_agree(config):
+@pytest.mark.parametrize("attention", ["sdpa", "blocked"])
+def test_models_with_fast_and_reference_attention_agree(config, attention):
     reference = randomize(TransformerLM(dataclasses.replace(config, attention="reference")))
-    fast = TransformerLM(dataclasses.replace(config, attention="sdpa"))
+    fast = TransformerLM(dataclasses.replace(config, attention=attention))
     fast.load_state_dict(reference.state_dict())
     ids = torch.randint(0, 50, (3, 12))
     losses = []
@@ -282,7 +284,7 @@ def test_the_reference_never_calls_the_fast_path(monkeypatch):
 @pytest.mark.numerical
 @pytest.mark.usefixtures("float64")
 @every_variant
-@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+@pytest.mark.parametrize("attention", CAUSAL_ATTENTION)
 def test_no_token_changes_the_logits_before_it(config, attention):
     model = randomize(TransformerLM(dataclasses.replace(config, attention=attention)))
     ids = torch.randint(0, 50, (12,))
@@ -298,7 +300,7 @@ def test_no_token_changes_the_logits_before_it(config, attention):
 
 @pytest.mark.numerical
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+@pytest.mark.parametrize("attention", CAUSAL_ATTENTION)
 def test_sequences_of_a_batch_do_not_touch(attention):
     model = TransformerLM(dataclasses.replace(SMALL, attention=attention))
     ids = torch.randint(0, 50, (4, 3, 7))
@@ -383,7 +385,7 @@ def test_position_matters_only_with_rope():
     assert without.isfinite().all()
 
 
-@pytest.mark.parametrize("attention", ["reference", "sdpa"])
+@pytest.mark.parametrize("attention", CAUSAL_ATTENTION)
 def test_gradients_in_float64(attention):
     config = ModelConfig(
         vocab_size=5,
@@ -421,18 +423,18 @@ def test_model_errors():
 
 @pytest.mark.numerical
 def test_bfloat16_autocast_stays_close_to_float32():
-    model = TransformerLM(SMALL)
+    weights = TransformerLM(SMALL).state_dict()
     ids = torch.randint(0, 50, (2, 12))
-    for attention in ("sdpa", "reference"):
-        for layer in model.layers:
-            layer.attn.attention = attention
+    for attention in CAUSAL_ATTENTION:
+        model = TransformerLM(dataclasses.replace(SMALL, attention=attention))
+        model.load_state_dict(weights)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             low = model(ids)
         assert low.dtype == torch.bfloat16
         assert_close_rounded(low, model(ids), roundings=20)  # 8 a layer, 4 around them
         low.float().square().mean().backward()
         assert all(p.grad.isfinite().all() for p in model.parameters())
-    assert model.layers[0].attn.rope.cos.dtype == torch.float32
+        assert model.layers[0].attn.rope.cos.dtype == torch.float32
 
 
 @pytest.mark.numerical

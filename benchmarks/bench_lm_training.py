@@ -29,11 +29,11 @@ from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import BatchLoader, step_generator
 from cs336_basics.training.devices import (
     choose_device,
-    choose_fast_path,
     device_name,
     flops_per_token,
     peak_flops,
 )
+from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.loss import LanguageModelLoss
 from cs336_basics.training.optimizers import AdamW
 

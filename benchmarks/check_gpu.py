@@ -25,7 +25,8 @@ from bench_lm_training import SHAPES, measure, report
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
-from cs336_basics.training.devices import choose_device, choose_fast_path
+from cs336_basics.training.devices import choose_device
+from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.measure import measure_steps
 from cs336_basics.training.memory import step_memory
 

@@ -14,11 +14,11 @@ from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import (
     check_precision,
     choose_device,
-    choose_fast_path,
     device_name,
     flops_per_token,
     training_flops,
 )
+from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.measure import measure_steps
 from cs336_basics.training.memory import step_memory
 
@@ -55,7 +55,9 @@ def _estimate(options: argparse.Namespace) -> None:
     if config.num_workers is not None:
         torch.set_num_threads(config.num_workers)
     if config.fast == "auto":
-        config, choices = choose_fast_path(config, device, command.given)
+        config, choices = choose_fast_path(
+            config, device, command.given, report=lambda line: say(f"fast: {line}")
+        )
         for line in choices:
             say(f"fast: {line}")
         say("")

@@ -18,8 +18,9 @@ from cs336_basics.commands._cli import complain, run_command, say
 from cs336_basics.commands._options import CommandLine, TrainParser, read_command_line
 from cs336_basics.commands._parser import INVOCATION
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.devices import choose_device, choose_fast_path
+from cs336_basics.training.devices import choose_device
 from cs336_basics.training.distributed import World, join_world, leave_world
+from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.result import TrainResult
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
@@ -90,7 +91,9 @@ def _choose_fast_path(command: CommandLine) -> None:
     """Let `--fast auto` change the configuration, and print what it chose."""
     if command.config.fast == "auto":
         device = choose_device(command.config.device)
-        command.config, choices = choose_fast_path(command.config, device, command.given)
+        command.config, choices = choose_fast_path(
+            command.config, device, command.given, report=lambda line: say(f"fast: {line}")
+        )
         for line in choices:
             say(f"fast: {line}")
 

@@ -1,14 +1,12 @@
-"""What a machine can do: its devices, their arithmetic, and the fast path that suits them."""
+"""Devices: which there are, what they can do, and how fast they could be at best."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import operator
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,8 @@ import torch
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import TrainConfig
 
-# Dense peak of the matrix units in FLOP/s, by a part of the name that CUDA gives to the device:
-# bfloat16 and float32 (without TF32). From the makers' data sheets; the first that fits counts.
+# Dense peak of the matrix units in FLOP/s for bfloat16 and float32 (without TF32), by a part of the
+# device's name in CUDA. From the manufacturers' data sheets. The first match counts.
 PEAK_FLOPS: dict[str, dict[str, float]] = {
     "H200 NVL": {"bfloat16": 835e12, "float32": 60e12},
     "H200": {"bfloat16": 989e12, "float32": 67e12},
@@ -36,23 +34,14 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
     "RTX 4090": {"bfloat16": 165e12, "float32": 82.6e12},
     "RTX 3090": {"bfloat16": 71e12, "float32": 35.6e12},
 }
-# Words that make another device of one in the table: a slice of it, or a chip of its own.
+# Words in the name of a device that is not the one in the table: a slice of it, or another chip.
 _NOT_THE_SAME = re.compile(r"\b(MIG|Laptop|Max-Q|Ti|SUPER|D)\b")
-
-# Code generation takes a minute or so; a run must be this long, in FLOPs, to earn it back.
-_WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
-
-# Each chunk of the loss adds to the gradient of the whole head, so few large ones are faster; with
-# four the logits take a quarter of their memory already.
-_LOSS_CHUNKS = 4
-_ROWS_IN_A_CHUNK = 2048
-
 
 def choose_device(name: str) -> torch.device:
     """Return the device of that name; auto is a CUDA GPU, else Apple's GPU, else the CPU.
 
     Raises:
-        ValueError: there is no such device here.
+        ValueError: the name is unknown, or this machine has no such device.
     """
     has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     if name == "auto":
@@ -70,10 +59,10 @@ def choose_device(name: str) -> torch.device:
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """Check that the device computes in that precision itself, rather than emulate it slowly.
+    """Check that the device has instructions for that precision and does not emulate it.
 
     Raises:
-        ValueError: it does not.
+        ValueError: it would emulate it, slower than float32.
     """
     if precision != "bfloat16" or has_bfloat16(device):
         return
@@ -106,85 +95,15 @@ def cpu_has_bfloat16() -> bool:
 
 
 def can_compile(device: torch.device) -> bool:
-    """Return whether `torch.compile` can generate code: on a CPU that takes a C++ compiler."""
+    """Return whether `torch.compile` can generate code; for a CPU it needs a C++ compiler."""
     if device.type == "cpu":
         names = [os.environ.get("CXX"), "g++", "clang++"]
         return any(name is not None and shutil.which(name) is not None for name in names)
     return device.type == "cuda"
 
 
-def choose_fast_path(
-    config: TrainConfig, device: torch.device, given: Collection[str] = ()
-) -> tuple[TrainConfig, list[str]]:
-    """Return a configuration with the fastest way of computing that this machine has.
-
-    It decides precision, compile, loss_chunks, fused_optimizer and, for a compiled model on a CPU,
-    model.attention, unless their names are in `given`; `fast` becomes "off", so that the
-    configuration says what was chosen. The readable path and the fast one compute the same, but for
-    the rounding of bfloat16.
-
-    Returns:
-        the configuration, and a line for each choice with its reason.
-    """
-    lines: list[str] = []
-
-    def choose(key: str, value: Any, why: str) -> Any:
-        if key in given:
-            value, why = operator.attrgetter(key)(config), "as it was asked for"
-        lines.append(f"{key} {str(value).lower()}: {why}")
-        return value
-
-    name = device_name(device)
-    if has_bfloat16(device):
-        precision = choose("precision", "bfloat16", f"{name} multiplies bfloat16 itself")
-    else:
-        precision = choose("precision", "float32", f"{name} would emulate bfloat16")
-
-    enough = training_flops(config) >= _WORTH_COMPILING.get(device.type, float("inf"))
-    if not enough:
-        why = "the run is too short to earn back a minute of code generation"
-    elif can_compile(device):
-        why = "the run is long enough to earn back a minute of code generation"
-    else:
-        why = "there is no C++ compiler" if device.type == "cpu" else f"not on {device.type}"
-    compiled = choose("compile", enough and can_compile(device), why)
-
-    rows = config.batch_size // config.accumulation * config.model.context_length
-    if config.model.vocab_size >= 4096:
-        why = "the logits are the largest tensor, and are made a part at a time"
-        chunks = choose("loss_chunks", max(_LOSS_CHUNKS, rows // _ROWS_IN_A_CHUNK), why)
-    else:
-        chunks = choose("loss_chunks", 1, "the vocabulary is small")
-
-    if config.optimizer.kind == "adamw":
-        why = "one pass over the weights instead of one for each operation"
-        fused = choose("fused_optimizer", True, why)
-    else:
-        fused = choose("fused_optimizer", False, f"there is none for {config.optimizer.kind}")
-
-    model = config.model
-    # A compiled attention is one of matrix products and a fused softmax. On a CPU that beats
-    # torch's own kernel, whose backward pass is slow for small heads; memory is quadratic in the
-    # context then, so not for long ones.
-    if compiled and device.type == "cpu" and model.context_length <= 512:
-        why = "compiled, it beats torch's kernel on a CPU"
-        attention = choose("model.attention", "reference", why)
-        model = dataclasses.replace(model, attention=attention)
-
-    chosen = dataclasses.replace(
-        config,
-        fast="off",
-        precision=precision,
-        compile=compiled,
-        loss_chunks=chunks,
-        fused_optimizer=fused,
-        model=model,
-    )
-    return chosen, lines
-
-
 def device_name(device: torch.device) -> str:
-    """Return what people call the device."""
+    """Return the name of the device's model, such as "NVIDIA L4" or "this CPU, AMD EPYC"."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "cpu":
@@ -200,12 +119,12 @@ def device_name(device: torch.device) -> str:
 
 
 def flops_per_token(config: ModelConfig) -> int:
-    """Return the FLOPs that training takes for a token: 6 for each weight of a product.
+    """Return the FLOPs of training on one token: 6 for each weight that multiplies.
 
-    Two forward, four backward, and 12 * layers * d_model * context for the attention (Chowdhery et
-    al. 2022, "PaLM", appendix B). The lookup in the embedding's table takes none. What is computed
-    again or for nothing, such as what the causal mask hides, counts as the convention has it, so
-    that figures can be compared.
+    Two in the forward and four in the backward pass, and 12 * layers * d_model * context for the
+    attention (Chowdhery et al. 2022, "PaLM", appendix B). The embedding's lookup takes none. By
+    that convention recomputed activations do not count and masked scores do, so that figures can
+    be compared.
     """
     attention = 4 * config.d_model * config.d_model
     feed_forward = (3 if config.ffn == "swiglu" else 2) * config.d_model * config.d_ff
@@ -221,22 +140,22 @@ def training_flops(config: TrainConfig) -> int:
 
 
 def peak_flops(name: str, precision: str) -> float | None:
-    """Return the FLOP/s that a GPU of this name can reach, or None where it is not known."""
+    """Return the peak FLOP/s of a GPU by its name, or None where it is unknown."""
     if _NOT_THE_SAME.search(name):
         return None
     for part, peaks in PEAK_FLOPS.items():
-        if re.search(rf"\b{part}\b", name):  # whole words: an L40 is no L4
+        if re.search(rf"\b{part}\b", name):  # whole words: an L40 is not an L4
             return peaks[precision]
     return None
 
 
 @contextlib.contextmanager
 def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Iterator[None]:
-    """Make sums independent of how threads race: on a CPU always, on a GPU on request.
+    """Make sums independent of the order of threads: on a CPU always, on a GPU on request.
 
-    The gradient of the embedding adds up the rows of repeated tokens; by default threads do it in
-    whatever order they come. Compiled code for a GPU is chosen by timing, which each process would
-    do anew; here it is not.
+    The gradient of the embedding sums the rows of repeated tokens; by default in an order that
+    depends on the timing of threads. Kernels for a GPU are selected by timing them, which would
+    differ between processes; within this context they are not.
     """
     if device.type != "cpu" and not deterministic:
         yield
@@ -249,7 +168,7 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     fills = settings.fill_uninitialized_memory
     compiler: Any = contextlib.nullcontext()
     if hasattr(inductor_config, "deterministic"):
-        # Around the rest, because torch sets it too, with the other: in the end it is as it was.
+        # Outermost, because `use_deterministic_algorithms` changes it too.
         compiler = inductor_config.patch(
             deterministic=deterministic or inductor_config.deterministic
         )
@@ -259,8 +178,7 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     with compiler:
         try:
             torch.use_deterministic_algorithms(True)
-            # That would also fill fresh memory with NaN, to find bugs, at a cost in every
-            # operation.
+            # It would also fill fresh memory with NaN, to expose bugs; that slows every operation.
             settings.fill_uninitialized_memory = False
             yield
         finally:

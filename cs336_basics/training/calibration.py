@@ -141,10 +141,9 @@ class Calibration:
         precision, compiled = min(costs, key=lambda key: costs[key])
         block = self.best("block", precision, compiled)
         loss = self.best("loss", precision, compiled)
-        assert block is not None and loss is not None
-        return Choice(
-            str(block.candidate.choice), int(loss.candidate.choice), precision, compiled
-        )
+        assert block is not None
+        assert loss is not None
+        return Choice(str(block.candidate.choice), int(loss.candidate.choice), precision, compiled)
 
 
 def sequences_to_time(config: TrainConfig) -> int:
@@ -215,13 +214,15 @@ class _Search:
         if len(allowed.precision) > 1:
             precision = self._fastest_precision()
         attention, chunks = allowed.attention, allowed.loss_chunks
+        compiled_works = False
         if True in allowed.compiled:
             block = self._time("block", attention, [precision], compiled=True)
             loss = self._time("loss", chunks, [precision], compiled=True)
             if block is not None and loss is not None:
+                compiled_works = True
                 # Without compilation only the counterparts of the winners are of interest.
                 attention, chunks = (str(block.choice),), (int(loss.choice),)
-        if False in allowed.compiled or not self.timings:
+        if False in allowed.compiled or not compiled_works:
             self._time("block", attention, [precision], compiled=False)
             self._time("loss", chunks, [precision], compiled=False)
 

@@ -37,6 +37,7 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
 # Words in the name of a device that is not the one in the table: a slice of it, or another chip.
 _NOT_THE_SAME = re.compile(r"\b(MIG|Laptop|Max-Q|Ti|SUPER|D)\b")
 
+
 def choose_device(name: str) -> torch.device:
     """Return the device of that name; auto is a CUDA GPU, else Apple's GPU, else the CPU.
 

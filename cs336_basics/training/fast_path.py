@@ -65,7 +65,7 @@ def choose_fast_path(
         the configuration, and a line for each choice with its reason.
     """
     decisions = _by_rule(config, device, given)
-    lines = []
+    lines: list[str] = []
     if device.type == "cpu":
         candidates = _candidates(config, device, given)
         calibration, origin = _find_calibration(config, device, candidates, report, lines.append)

@@ -1,4 +1,4 @@
-"""What a machine can do, and what `--fast auto` makes of it."""
+"""What a machine can do."""
 
 from __future__ import annotations
 
@@ -9,74 +9,19 @@ import os
 import pytest
 import torch
 
-import cs336_basics.training.devices as devices
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import find_config as find
-from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import (
     can_compile,
-    choose_fast_path,
     exact_arithmetic,
     flops_per_token,
     peak_flops,
 )
 
-CPU = torch.device("cpu")
 
-
-def test_fast_path_of_a_long_run_on_a_cpu_with_bfloat16(monkeypatch):
-    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
-    monkeypatch.setattr(devices, "can_compile", lambda device: True)
-    config = dataclasses.replace(load_config(find("tinystories")), fast="auto")
-    chosen, lines = choose_fast_path(config, CPU)
-    assert chosen.fast == "off"
-    assert (chosen.precision, chosen.compile, chosen.loss_chunks) == (
-        "bfloat16",
-        True,
-        8,
-    )  # 64 x 256 / 2048
-    assert chosen.fused_optimizer
-    assert chosen.model.attention == "reference"
-    for word in ("precision bfloat16", "compile true", "loss_chunks 8", "fused_optimizer true"):
-        assert any(line.startswith(word) for line in lines)
-    # Nothing else was touched.
-    same = {"precision", "compile", "loss_chunks", "fused_optimizer", "fast", "model"}
-    for field in dataclasses.fields(TrainConfig):
-        if field.name not in same:
-            assert getattr(chosen, field.name) == getattr(config, field.name)
-
-
-def test_fast_path_keeps_to_what_there_is(monkeypatch):
-    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
+def test_a_cpu_without_a_compiler_cannot_compile(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", "")
-    assert not can_compile(CPU)
-    chosen, lines = choose_fast_path(load_config(find("tinystories")), CPU)
-    assert (chosen.precision, chosen.compile, chosen.model.attention) == ("float32", False, "sdpa")
-    assert any("no C++ compiler" in line for line in lines)
-
-
-def test_what_was_asked_for_stays_as_it_is(monkeypatch):
-    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
-    monkeypatch.setattr(devices, "can_compile", lambda device: True)
-    config = load_config(find("speedrun"))
-    chosen, lines = choose_fast_path(config, CPU, ["precision", "loss_chunks", "model.attention"])
-    assert (chosen.precision, chosen.loss_chunks) == ("float32", 1)
-    assert (chosen.compile, chosen.model.attention) == (True, "sdpa")
-    assert not chosen.fused_optimizer
-    assert "precision float32: as it was asked for" in lines
-    assert "fused_optimizer false: there is none for muon" in lines
-    chosen, _ = choose_fast_path(config, CPU, ["compile"])
-    assert (chosen.precision, chosen.compile) == ("bfloat16", False)
-    assert chosen.model.attention == "sdpa"  # the readable one pays only where it is compiled
-
-
-def test_a_short_run_is_not_compiled(monkeypatch):
-    monkeypatch.setattr(devices, "can_compile", lambda device: True)
-    chosen, lines = choose_fast_path(load_config(find("sample")), CPU)
-    assert not chosen.compile
-    assert any("too short" in line for line in lines)
+    assert not can_compile(torch.device("cpu"))
 
 
 def test_flops_are_six_for_each_weight_of_a_product_and_the_attention():

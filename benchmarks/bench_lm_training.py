@@ -2,15 +2,19 @@
 
 pip install -r benchmarks/peers.txt
 python benchmarks/bench_lm_training.py                     # TinyStories shape, this machine's CPU
+python benchmarks/bench_lm_training.py --precision float32 # one precision only
 python benchmarks/bench_lm_training.py --device cuda --batch-size 64 --shape gpt2
 
-All take the same batches from the same weights. Before anything is timed, the fast path and
-transformers must give the loss of the readable path; then the three take turns, so that whatever
-else the machine does hits all of them. The peer is LlamaForCausalLM with scaled dot-product
-attention, compiled, under bfloat16 autocast, with torch's AdamW; all clip their gradients.
+Measures float32 and, where the device has instructions for it, bfloat16. All kinds take the same
+batches from the same weights. Before anything is timed, the fast path and transformers must give
+the loss of the readable path; then they run alternately, so that other load on the machine affects
+all of them. The peer is LlamaForCausalLM with scaled dot-product attention, compiled, in the same
+precision (bfloat16: autocast), with torch's AdamW; all clip their gradients. The fast path is what
+`--fast auto` chooses for a long run; it calibrates first, unless it has done so before.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import statistics
@@ -31,6 +35,7 @@ from cs336_basics.training.devices import (
     choose_device,
     device_name,
     flops_per_token,
+    has_bfloat16,
     peak_flops,
 )
 from cs336_basics.training.fast_path import choose_fast_path
@@ -61,19 +66,20 @@ SHAPES = {
 class Ours:
     """A step of our trainer, by the readable path or the one that `--fast auto` chooses."""
 
-    def __init__(self, shape, batch_size, device, fast):
+    def __init__(self, shape, batch_size, device, precision=None):
         model = TrainConfig(model=SHAPES[shape]).model
         config = TrainConfig(model=model, batch_size=batch_size, max_steps=10**6)
-        if fast:
-            config, self.choices = choose_fast_path(config, device)
+        if precision is not None:
+            config = dataclasses.replace(config, precision=precision)
+            config, self.choices = choose_fast_path(config, device, ["precision"], report=print)
         self.config = config
         torch.manual_seed(0)
         self.model = TransformerLM(config.model).to(device)
         self.loss_of = LanguageModelLoss(self.model, config.loss_chunks, config.precision)
         if config.compile:
             self.loss_of = torch.compile(self.loss_of, dynamic=False)
-        self.clip = clip_gradients_foreach if fast else clip_gradients
-        if fast:
+        self.clip = clip_gradients if precision is None else clip_gradients_foreach
+        if config.fused_optimizer:
             self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
         else:
             self.optimizer = AdamW(self.model.parameters(), lr=1e-4)
@@ -154,17 +160,17 @@ def llama_state(model):
     return state
 
 
-def measure(shape, batch_size, device, rounds, steps, kinds):
+def measure(shape, batch_size, device, precision, rounds, steps, kinds):
     """Return tokens per second of each round, by kind, after checking the losses."""
     config = SHAPES[shape]
     tokens = np.random.default_rng(0).integers(config.vocab_size, size=1_000_000, dtype=np.uint16)
     batches = BatchLoader(
         tokens, batch_size, config.context_length, device, lambda step: step_generator(0, step)
     )
-    fast = Ours(shape, batch_size, device, fast=True)
-    bfloat16 = fast.config.precision == "bfloat16"
+    fast = Ours(shape, batch_size, device, precision)
+    bfloat16 = precision == "bfloat16"
     make = {
-        "readable": lambda: Ours(shape, batch_size, device, fast=False),
+        "readable": lambda: Ours(shape, batch_size, device),
         "fast": lambda: fast,
         "transformers": lambda: Peer(shape, device, bfloat16),
     }
@@ -204,7 +210,7 @@ def test_fast_path(benchmark):
     """A check that the benchmark itself works, on a shape that is too small to say anything."""
     device = torch.device("cpu")
     speeds = benchmark.pedantic(
-        lambda: measure("tiny", 4, device, 1, 2, ["readable", "fast"])[0], rounds=1
+        lambda: measure("tiny", 4, device, "float32", 1, 2, ["readable", "fast"])[0], rounds=1
     )
     assert all(speed > 0 for kind in speeds for speed in speeds[kind])
 
@@ -214,27 +220,46 @@ def main():
     parser.add_argument("--shape", choices=SHAPES, default="tinystories")
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--precision",
+        action="append",
+        choices=["float32", "bfloat16"],
+        help="a precision to measure; default: all that the device has instructions for",
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=4, help="steps of a round")
-    parser.add_argument("--without", action="append", default=[], help="a kind to leave out")
+    parser.add_argument("--without", action="append", default=[], help="a kind to omit")
     parser.add_argument("--json", help="also write the figures to this file")
     options = parser.parse_args()
     device = choose_device(options.device)
     kinds = [k for k in ("readable", "fast", "transformers") if k not in options.without]
     if SHAPES[options.shape].tied_embeddings and "transformers" in kinds:
         parser.error("Llama's tied table is not scaled as ours is: add --without transformers")
-    speeds, fast = measure(
-        options.shape, options.batch_size, device, options.rounds, options.steps, kinds
-    )
-    report(options.shape, options.batch_size, device, speeds, fast)
+    precisions = options.precision
+    if precisions is None:
+        precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
+    figures = {}
+    for precision in precisions:
+        torch.compiler.reset()
+        speeds, fast = measure(
+            options.shape,
+            options.batch_size,
+            device,
+            precision,
+            options.rounds,
+            options.steps,
+            kinds,
+        )
+        report(options.shape, options.batch_size, device, speeds, fast)
+        figures[precision] = {"speeds": speeds, "choices": fast.choices}
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"machine": machine_info(), "speeds": speeds, **vars(options)}, file)
+            json.dump({"machine": machine_info(), "figures": figures, **vars(options)}, file)
 
 
 def report(shape, batch_size, device, speeds, fast):
-    """Print what `measure` found, with the part of the device's peak where that is known."""
-    print(f"{shape}, batch {batch_size}, on {device_name(device)}")
+    """Print what `measure` found, with the share of the device's peak where that is known."""
+    print(f"{shape}, batch {batch_size}, {fast.config.precision}, on {device_name(device)}")
     for line in fast.choices:
         print(f"  {line}")
     flops = flops_per_token(fast.config.model)

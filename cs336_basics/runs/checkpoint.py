@@ -25,8 +25,8 @@ Source = str | os.PathLike[str] | IO[bytes]
 def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: Source) -> None:
     """Write the states of model and optimizer, and `iteration`, to a path or binary file object.
 
-    A path gets the new checkpoint in one step: whatever happens, it holds the old file or the new
-    one, never a part. A model from `torch.compile` is saved under its plain parameter names.
+    A path is replaced in one step: after a crash it holds the old file or the new one, complete. A
+    model from `torch.compile` is saved under its plain parameter names.
     """
     checkpoint = {
         "model": {plain_name(name): value for name, value in model.state_dict().items()},
@@ -41,15 +41,15 @@ def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: So
 
 
 def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> int:
-    """Restore model and optimizer from a checkpoint in place; return its iteration.
+    """Restore model and optimizer in place from a checkpoint; return its iteration.
 
     Tensors go to the devices on which model and optimizer have theirs, whatever device they were
     saved from. `model` may be compiled or not, whichever was saved. `optimizer` None: the weights
-    alone, for generation. A file object is read from its beginning, wherever it stands. A path may
-    also be a checkpoint directory, as `checkpoint_dir` writes it.
+    alone, for generation. A file object is read from its beginning, whatever its position. A path
+    may also be a checkpoint directory of `checkpoint_dir.py`.
 
-    Raises ValueError where `src` is not a checkpoint, damaged or cut short; FileNotFoundError where
-    it is missing; RuntimeError (from torch) where its weights are not those of this model.
+    Raises ValueError if `src` is not a checkpoint, is damaged or cut short; FileNotFoundError if it
+    is missing; RuntimeError (from torch) if its weights do not fit this model.
     """
     if isinstance(src, (str, os.PathLike)) and os.path.isdir(src) and os.listdir(src):
         return load_checkpoint_directory(src, model, optimizer)
@@ -67,7 +67,7 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
         raise ValueError(f'{name} is not a checkpoint: it lacks "model", "optimizer", "iteration"')
 
     saved = {plain_name(key): value for key, value in checkpoint["model"].items()}
-    # This model's own names, compiled or not, for the plain ones of the file.
+    # plain name -> this model's name, compiled or not
     own_names = {plain_name(key): key for key in model.state_dict()}
     model.load_state_dict({own_names.get(key, key): value for key, value in saved.items()})
     if optimizer is not None:
@@ -77,10 +77,10 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
 
 
 def _check_sums(src: Source) -> None:
-    """Raise BadZipFile where `src` is no zip archive or its content has changed.
+    """Raise BadZipFile if `src` is not a zip archive or its content has changed.
 
-    A `torch.save` file is a zip archive with checksums, but `torch.load` does not look at them: it
-    would take a weight with a flipped bit for a weight.
+    A `torch.save` file is a zip archive with checksums, which `torch.load` does not check: it would
+    load a weight with a flipped bit.
     """
     with zipfile.ZipFile(src) as archive:
         damaged = archive.testzip()

@@ -1,4 +1,4 @@
-"""Checkpoints as directories of safetensors and JSON: whole, or not there, and checked when read.
+"""Checkpoints as directories of safetensors and JSON: complete or absent, and verified on loading.
 
 step_00000500/
     model.safetensors       the weights, under their plain names
@@ -7,11 +7,11 @@ step_00000500/
     manifest.json           size and SHA-256 of each of the others; written last
 
 A model that is sharded over several processes (FSDP) writes shard-*.safetensors instead of the
-first two, each process its own part; either kind can be loaded into either kind of model. Nothing
-in here can hold code: there is no pickle.
+first two, each process its own; either kind can be loaded into either kind of model. There is no
+pickle, so a checkpoint cannot contain code.
 
-No state of a random generator is kept, because there is none to keep: what is random in a step
-follows from the seed and the number of the step.
+There is no state of a random generator: all randomness of a step follows from the seed and the
+number of the step.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ OPTIMIZER_FILE = "optimizer.safetensors"
 STATE_FILE = "state.json"
 MANIFEST_FILE = "manifest.json"
 
-# Which of two implementations of the same update is used; the state is the same.
+# These select an implementation of the same update; the state is the same.
 _IMPLEMENTATION = ("fused", "foreach", "capturable", "differentiable")
 
 
 def plain_name(name: str) -> str:
-    """Return a parameter's name without what `torch.compile`, DDP and checkpointing put into it."""
+    """Return a parameter's name without the prefixes of `torch.compile`, DDP and checkpointing."""
     for mark in ("_orig_mod.", "_checkpoint_wrapped_module."):
         name = name.replace(mark, "")
     return name.removeprefix("module.")
 
 
 def is_sharded(model: Module) -> bool:
-    """Return whether each process holds only a part of the parameters (FSDP)."""
+    """Return whether each process holds only a shard of the parameters (FSDP)."""
     return any(_is_dtensor(parameter) for parameter in model.parameters())
 
 
 def save_checkpoint_directory(
     path: str | os.PathLike[str], model: Module, optimizer: Optimizer, iteration: int
 ) -> None:
-    """Write a checkpoint directory, which appears under its name when it is whole and on the disk.
+    """Write a checkpoint directory, which appears under its name once it is complete on the disk.
 
     A sharded model is saved by all of its processes together, each of which must call this.
 
     Raises:
-        FileExistsError: there is something of that name.
-        TypeError: the optimizer's state holds something that is neither tensor, number nor text.
+        FileExistsError: the path exists.
+        TypeError: the optimizer's state has a value that is not a tensor, a number or a string.
     """
     path = Path(path)
     sharded = is_sharded(model)
@@ -93,17 +93,17 @@ def load_checkpoint_directory(
     """Restore model and optimizer in place from a directory; return its iteration.
 
     The sizes and hashes of all files are checked first, so a damaged checkpoint changes nothing.
-    The model may be compiled or sharded or neither, whichever was saved, and the optimizer another
-    implementation of the same one. `optimizer` None: the weights alone.
+    The model may be compiled or sharded, whichever was saved, and the optimizer another
+    implementation of the same algorithm. `optimizer` None: the weights alone.
 
     Raises:
-        ValueError: the directory is half written or damaged, or the optimizer is another one.
-        RuntimeError: (from torch) its weights are not those of this model.
+        ValueError: the directory is incomplete or damaged, or of another optimizer.
+        RuntimeError: (from torch) its weights do not fit this model.
     """
     path = Path(path)
     verify_checkpoint_directory(path)
     state = _read_state(path)
-    # This model's own names, wrapped or not, for the plain ones of the file.
+    # plain name -> this model's name, wrapped or not
     own_names = {plain_name(name): name for name in model.state_dict()}
     sharded = is_sharded(model)
     if sharded or not (path / MODEL_FILE).is_file():
@@ -120,7 +120,7 @@ def load_checkpoint_directory(
 
 
 def verify_checkpoint_directory(path: str | os.PathLike[str]) -> None:
-    """Check that a checkpoint directory is whole: every file there, with its size and its hash.
+    """Check that a checkpoint directory is complete: every file, with its size and its hash.
 
     Raises:
         ValueError: naming the file that is missing, too short or changed.
@@ -142,7 +142,7 @@ def verify_checkpoint_directory(path: str | os.PathLike[str]) -> None:
                 f"{path} is damaged: {name} has {size:,} bytes, not {expected.get('bytes')}"
             )
         if sha256_file(file) != expected.get("sha256"):
-            raise ValueError(f"{path} is damaged: the content of {name} has changed since")
+            raise ValueError(f"{path} is damaged: the content of {name} has changed")
 
 
 # ------------------------------------------------------------------------ writing
@@ -150,7 +150,7 @@ def verify_checkpoint_directory(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def _temporary_directory(path: Path, first: bool, together: bool) -> Iterator[Path]:
-    """Give a directory to write into that becomes `path` at the end.
+    """Yield a directory to write into, which becomes `path` at the end.
 
     The leading dot and the `.tmp` mark it for `RunDirectory.remove_temporary_files`.
     """
@@ -190,20 +190,20 @@ def _save_tensors(file: Path, tensors: dict[str, Tensor]) -> None:
     separate = {}
     for name, tensor in tensors.items():
         value = tensor.detach().contiguous()
-        # Tied weights are one tensor under two names, which the format cannot say: both are kept.
+        # Tied weights are one tensor under two names, which the format cannot express: copy it.
         if value.numel() > 0 and value.data_ptr() in seen:
             value = value.clone()
         seen.add(value.data_ptr())
         separate[name] = value
     try:
         save_file(separate, file)
-    except SafetensorError as error:  # what it makes of a full disk
+    except SafetensorError as error:  # on a full disk
         raise OSError(f"{file} was not written: {error}") from error
     sync_file(file)
 
 
 def _save_shards(directory: Path, tensors: dict[str, Tensor]) -> None:
-    """Write this process's part of the tensors; all processes do it together."""
+    """Write this process's shards of the tensors; all processes call this together."""
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
@@ -212,7 +212,7 @@ def _save_shards(directory: Path, tensors: dict[str, Tensor]) -> None:
     writer = HuggingFaceStorageWriter(str(directory), save_distributed=True)
     try:
         save(dict(tensors), storage_writer=writer)
-    except CheckpointException as error:  # which is no Exception
+    except CheckpointException as error:  # it is not an Exception
         raise OSError(f"{directory} was not written: {_reasons(error)}") from error
     if dist.get_rank() == 0:
         for file in directory.iterdir():
@@ -222,7 +222,7 @@ def _save_shards(directory: Path, tensors: dict[str, Tensor]) -> None:
 def _reasons(error: Any) -> str:
     """Return what failed in each process, without the tracebacks.
 
-    What is no failure, such as Ctrl-C, is raised as what it was.
+    What is not an Exception, such as KeyboardInterrupt, is raised again.
     """
     failures = {rank: failure for rank, (failure, _) in error.failures.items()}
     for failure in failures.values():
@@ -236,7 +236,7 @@ def _reasons(error: Any) -> str:
 def _optimizer_state(
     model: Module, optimizer: Optimizer
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the optimizer's tensors, by name, and all else of its state as plain JSON."""
+    """Return the optimizer's tensors by name, and the rest of its state as plain JSON."""
     names = _parameter_names(model, optimizer)
     state = optimizer.state_dict()
     tensors: dict[str, Tensor] = {}
@@ -304,7 +304,7 @@ def _read_state(path: Path) -> dict[str, Any]:
         or not isinstance(optimizer.get("numbers"), dict)
         or not isinstance(state.get("iteration"), int)
     ):
-        raise ValueError(f"{path} is not a checkpoint: {STATE_FILE} lacks what it should hold")
+        raise ValueError(f"{path} is not a checkpoint: {STATE_FILE} is incomplete")
     if state.get("format") != FORMAT:
         raise ValueError(
             f"{path} has the format {state.get('format')!r}; this version reads {FORMAT}"
@@ -324,7 +324,7 @@ def _load_tensors(file: Path) -> dict[str, Tensor]:
 
 
 def _load_shards(path: Path, model: Module, *, with_optimizer: bool) -> dict[str, Tensor]:
-    """Read what was written by any number of processes; each takes the parts that it needs."""
+    """Read the shards of any number of processes; each process reads those that it needs."""
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
@@ -338,18 +338,18 @@ def _load_shards(path: Path, model: Module, *, with_optimizer: bool) -> dict[str
             parameter = parameters.get(name.rpartition(".")[0])
             if name in wanted or parameter is None or not isinstance(saved, TensorStorageMetadata):
                 continue
-            # A moment is laid out over the processes as its parameter is.
+            # A moment is sharded as its parameter is.
             if tuple(saved.size) == tuple(parameter.shape):
                 wanted[name] = torch.empty_like(parameter, dtype=saved.properties.dtype)
             else:
                 wanted[name] = torch.empty(tuple(saved.size), dtype=saved.properties.dtype)
     wanted = {name: value.detach() for name, value in wanted.items()}
     with warnings.catch_warnings():
-        # It says that a single process loads, which is what is meant.
+        # The warning that a single process loads: that is intended.
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         try:
             load(wanted, storage_reader=reader, no_dist=not dist.is_initialized())
-        except CheckpointException as error:  # which is no Exception
+        except CheckpointException as error:  # it is not an Exception
             raise ValueError(f"{path} does not fit this model: {_reasons(error)}") from error
     return wanted
 
@@ -392,7 +392,7 @@ def _as_before(value: Any, before: Any) -> Any:
 
 
 def _is_dtensor(parameter: Tensor) -> bool:
-    # torch imports this module when something is distributed, and takes its time over it.
+    # This import is slow; torch has made it already when something is distributed.
     if not dist.is_available() or not dist.is_initialized():
         return False
     from torch.distributed.tensor import DTensor

@@ -1,11 +1,10 @@
-"""A run's directory: which file lies where, and how each is written.
+"""The directory of a run: the names of its files, and how each is written.
 
 config.yaml     the resolved configuration
-data/           text, token files, and what they were made from
+data/           text, token files, and a record of what they were made from
 tokenizer/      vocab.json, merges.txt, metadata.json
-metrics.jsonl   one JSON object per line: what a repeated run repeats, byte for byte
-timings.jsonl   how long it took, a line for each of metrics.jsonl and each checkpoint: never the
-                same twice
+metrics.jsonl   one JSON object per line: the same bytes when the run is repeated
+timings.jsonl   times, a line for each line of metrics.jsonl and each checkpoint: never the same
 loss.png        the curves in metrics.jsonl
 checkpoints/    step_00000500/, ..., and best.json, which names one of them
 samples/        step_00000500.txt, ...
@@ -49,7 +48,7 @@ class RunDirectory:
 
     @property
     def name(self) -> str:
-        """What the run is called: the last part of its path, also where that is given as `.`."""
+        """The name of the run: the last component of its path, even if that is given as `.`."""
         return os.path.basename(os.path.abspath(self.path))
 
     def create(self) -> None:
@@ -60,7 +59,7 @@ class RunDirectory:
         """
         if self.path.is_file():
             raise FileExistsError(f"{self.path} is a file: name a directory with --run-dir")
-        # A process that was killed before there was a configuration left nothing to continue.
+        # A process that was killed before it wrote a configuration left nothing to continue.
         if self.path.is_dir() and set(self.path.iterdir()) - set(self.path.glob(".*.tmp")):
             raise FileExistsError(
                 f"{self.path} is not empty: to continue the run in it, --resume {self.path}; "
@@ -88,12 +87,12 @@ class RunDirectory:
                 self.path.rmdir()
 
     def remove_temporary_files(self) -> None:
-        """Remove what a killed process was in the middle of writing."""
+        """Remove the files that a killed process left half written."""
         for left in self.path.rglob(".*.tmp"):
             if left.is_dir():
                 shutil.rmtree(left)
             else:
-                left.unlink(missing_ok=True)  # it may have been in a directory of that kind
+                left.unlink(missing_ok=True)  # its directory may have been removed before
 
     def checkpoint(self, step: int) -> Path:
         """Return the directory of the checkpoint taken after `step` optimizer steps."""
@@ -104,8 +103,8 @@ class RunDirectory:
         return self.samples / f"step_{step:08d}.txt"
 
     def steps_saved(self) -> list[int]:
-        """Return the steps of the checkpoints that are there, in order."""
-        # Eight digits at least, as `checkpoint` writes them: step_99 is something of the user's.
+        """Return the steps of the checkpoints in the directory, in order."""
+        # At least eight digits, as in `checkpoint`: step_99 belongs to the user.
         names = (re.fullmatch(r"step_(\d{8,})", file.name) for file in self.checkpoints.glob("*"))
         return sorted(int(name[1]) for name in names if name)
 
@@ -117,7 +116,7 @@ class RunDirectory:
     def keep_newest_checkpoints(self, count: int, is_regular: Callable[[int], bool]) -> None:
         """Remove all checkpoints but the newest, the newest `count` regular ones, and the best.
 
-        `is_regular` says of a step whether a run that nobody stops has a checkpoint there.
+        `is_regular` tells whether a run that is not stopped saves a checkpoint at a step.
         """
         saved = self.steps_saved()
         kept = {*saved[-1:], *list(filter(is_regular, saved))[-count:], self.best_step()}
@@ -126,7 +125,7 @@ class RunDirectory:
                 remove_directory(self.checkpoint(step))
 
     def mark_best(self, step: int, val_loss: float) -> None:
-        """Note in best.json that the checkpoint of `step` is the best so far."""
+        """Write to best.json that the checkpoint of `step` is the best so far."""
         name = self.checkpoint(step).name
         write_json(self.best, {"checkpoint": name, "step": step, "val_loss": val_loss})
 
@@ -134,7 +133,7 @@ class RunDirectory:
         """Return the step of the best checkpoint, or None before the first evaluation.
 
         Raises:
-            ValueError: best.json does not say it.
+            ValueError: best.json is damaged.
         """
         try:
             step = json.loads(self.best.read_text(encoding="utf-8"))["step"]
@@ -142,7 +141,7 @@ class RunDirectory:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"{self.best} is damaged: remove it to go on without a best"
+                f"{self.best} is damaged: remove it to continue without a best checkpoint"
             ) from error
         return int(step)
 
@@ -153,37 +152,38 @@ class RunDirectory:
         return None if step is None else self.checkpoint(step)
 
     def lock(self) -> None:
-        """Keep other processes from working on this run, until this one ends.
+        """Lock the run against other processes, until `unlock` or the end of this process.
 
         Raises:
             ValueError: another process has the lock.
         """
         try:
             import fcntl
-        except ImportError:  # not on Windows
+        except ImportError:  # Windows
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 -- open as long as the lock
+        self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 -- stays open with the lock
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ValueError(f"{self.path} is in use by another process: wait for it") from None
 
     def unlock(self) -> None:
-        """Let other processes work on this run."""
+        """Unlock the run."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def set_aside_after(self, step: int, source: Path | None = None) -> list[Path]:
-        """Rename the checkpoints of later steps to NAME.unused, and forget a best one among them.
+        """Rename the checkpoints of later steps to NAME.unused, and remove best.json if it is one.
 
-        A run continued from an earlier checkpoint takes another path; were they left in place, the
-        next `--resume` would take the newest of them and mix the two. So it would with the run's
-        own checkpoint of this step, where the one that it goes on from, `source`, is not that.
+        A run that continues from an earlier checkpoint takes another course. If the later ones
+        kept their names, the next `--resume` would load the newest of them and mix the two. The
+        same holds for the run's own checkpoint of this step if the run continues from another one,
+        `source`.
 
         Returns:
-            the checkpoints as they were called.
+            the checkpoints under their old names.
         """
         first = step + 1
         own = self.checkpoint(step)
@@ -195,28 +195,28 @@ class RunDirectory:
             self.best.unlink()
         for directory in later:
             unused = directory.with_name(directory.name + ".unused")
-            if unused.exists():  # of an earlier time that the run was taken back
+            if unused.exists():  # set aside when the run was continued before
                 remove_directory(unused)
             os.replace(directory, unused)
         return later
 
     def append_metrics(self, row: dict[str, Any], timing: dict[str, Any]) -> None:
-        """Add a line to metrics.jsonl, and what it took to timings.jsonl.
+        """Append a line to metrics.jsonl, and its times to timings.jsonl.
 
         Args:
-            row: what the same run gives again.
-            timing: what it does not: seconds, tokens per second.
+            row: what a repeated run computes again: losses and the like.
+            timing: what differs each time: seconds, tokens per second.
         """
         kind = "evaluation" if "val_loss" in row else "training"
         _append_line(self.timings, {"step": row["step"], "kind": kind, **timing})
         _append_line(self.metrics, row)
 
     def append_checkpoint_time(self, step: int, seconds: float) -> None:
-        """Note in timings.jsonl when, on the run's own clock, a checkpoint was there."""
+        """Append to timings.jsonl when, in seconds of the run, a checkpoint was saved."""
         _append_line(self.timings, {"step": step, "kind": "checkpoint", "seconds": seconds})
 
     def seconds(self) -> float:
-        """Return the wall-clock time up to the last line of timings.jsonl; pauses do not count."""
+        """Return the wall-clock time up to the last line of timings.jsonl, without pauses."""
         return max((line.get("seconds", 0.0) for line in _read_lines(self.timings)), default=0.0)
 
     def sync_metrics(self) -> None:
@@ -228,7 +228,7 @@ class RunDirectory:
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the rows of metrics.jsonl, each with its line of timings.jsonl, if there is one.
 
-        A last line that was cut off is left out.
+        A last line that is cut off is omitted.
 
         Raises:
             ValueError: a line before the last is not JSON.
@@ -236,7 +236,7 @@ class RunDirectory:
         timings = {}
         for line in _read_lines(self.timings):
             step, kind = line.pop("step"), line.pop("kind")
-            timings[step, kind] = line  # a killed run may have written it twice: the last one holds
+            timings[step, kind] = line  # if a killed run wrote it twice, the last one counts
         rows = _read_lines(self.metrics)
         return [
             {
@@ -247,7 +247,7 @@ class RunDirectory:
         ]
 
     def truncate_metrics(self, step: int) -> None:
-        """Remove the rows after `step`, which a run continued from there writes again."""
+        """Remove the rows after `step`, which a run that continues from there writes again."""
         for file in (self.metrics, self.timings):
             rows = [row for row in _read_lines(file) if row["step"] <= step]
             with atomic_writer(file, "w") as out:
@@ -281,13 +281,15 @@ class RunDirectory:
 
 
 def figure_text(name: str) -> str:
-    """Return a name as matplotlib draws it literally: no formula in it, no byte without a glyph."""
+    """Return a name as text that matplotlib draws literally, with no formula in it."""
     text = printable_path(name).replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text  # which would keep it out of a legend
+    return (
+        f" {text}" if text.startswith("_") else text
+    )  # matplotlib omits such a label from a legend
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove a checkpoint; killed half-way, it leaves none that looks like a damaged one."""
+    """Remove a checkpoint; if killed half-way, nothing is left that looks like a damaged one."""
     if not directory.is_dir():
         directory.unlink()
         return
@@ -302,11 +304,11 @@ def _append_line(file: Path, row: dict[str, Any]) -> None:
 
 
 def _read_lines(file: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file of JSON lines; one that was cut off at the end is left out."""
+    """Return the objects in a file of JSON lines; a last line that is cut off is omitted."""
     if not file.exists():
         return []
     rows = []
-    # What is no text is no JSON either, and is named or left out as such.
+    # Bytes that are not text are not JSON either, and are treated as such.
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     for number, line in enumerate(lines, start=1):
         try:
@@ -316,6 +318,6 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
                 raise ValueError(f"{file}, line {number} is not JSON: remove it") from None
             break
         if not isinstance(row, dict) or not isinstance(row.get("step"), int):
-            raise ValueError(f"{file}, line {number} is of no step: remove it")
+            raise ValueError(f"{file}, line {number} has no step: remove it")
         rows.append(row)
     return rows

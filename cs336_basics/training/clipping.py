@@ -24,8 +24,8 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
     measures without clipping.
 
     Returns the norm before clipping, computed in float32 at least; 0 where there is no gradient.
-    If it is infinite or NaN the gradients stay as they are, since no factor could mend them: look
-    at the norm before the optimizer's step.
+    If it is infinite or NaN the gradients stay as they are, since no factor could mend them: check
+    the norm before the optimizer's step.
 
     Raises ValueError where max_l2_norm is not positive.
     """
@@ -37,7 +37,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
 
     device = gradients[0].device
     norms = [torch.linalg.vector_norm(at_least_float32(g)).to(device) for g in gradients]
-    # The norm of the norms is the norm of all. A GPU is waited for only here, once.
+    # The norm of the norms is the norm of all. The host waits for a GPU once, here.
     norm = float(torch.linalg.vector_norm(torch.stack(norms)))
     if math.isfinite(norm) and norm > max_l2_norm:
         for gradient in gradients:
@@ -47,10 +47,10 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
 
 @torch.no_grad()
 def clip_gradients_foreach(parameters: Iterable[Tensor], max_l2_norm: float) -> Tensor:
-    """`clip_gradients` by torch's own function, which does not make the host wait for a GPU.
+    """`clip_gradients` with torch's function, which does not make the host wait for a GPU.
 
     The gradients may be sharded over processes (FSDP); the norm is that of all of them. Where it is
-    infinite or NaN, the gradients become NaN: look at the norm before weights are saved.
+    infinite or NaN, the gradients become NaN: check the norm before weights are saved.
 
     Returns the norm before clipping, a scalar tensor on the gradients' device.
     """

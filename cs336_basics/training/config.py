@@ -44,34 +44,34 @@ class ScheduleConfig:
     """Linear warm-up, then a cosine down to the minimum, or a plateau and a straight line."""
 
     shape: Literal["cosine", "linear"] = option(
-        "cosine", "way down from the maximum: half a cosine, or a plateau and a straight line"
+        "cosine", "decay from the maximum: half a cosine, or a plateau and a straight line"
     )
     max_learning_rate: float = option(1e-3, "learning rate at the end of the warm-up")
     min_learning_rate: float = option(1e-4, "learning rate at the end of the schedule")
     warmup_fraction: float = option(0.05, "share of the schedule that is linear warm-up")
     decay_fraction: float = option(
-        1.0, "share of a linear schedule that is its way down; 1: all but the warm-up, no plateau"
+        1.0, "share of a linear schedule that is decay; 1: all but the warm-up, no plateau"
     )
     cycle_steps: int | None = option(None, "step at which the schedule ends; unset: max_steps")
 
 
 @dataclass
 class TrainConfig:
-    """Everything that determines a run. The run directory holds it as `config.yaml`."""
+    """Everything that determines a run. The run directory stores it as `config.yaml`."""
 
     name: str = option("sample", "name of the run; begins the name of its directory")
     seed: int = option(0, "seed of the weights, the data order, the sample corpus and the samples")
     max_steps: int = option(1000, "optimizer steps in the whole run")
     batch_size: int = option(32, "sequences per optimizer step")
     accumulation: int = option(
-        1, "micro-batches that a batch is computed in: less memory, the same result"
+        1, "micro-batches in which a batch is computed: less memory, the same result"
     )
     precision: Literal["float32", "bfloat16"] = option(
         "float32", "type of the matrix products; weights and optimizer stay in float32"
     )
     compile: bool = option(False, "compile the model with torch.compile")
     loss_chunks: int = option(
-        1, "parts in which the logits are made: less memory, the same loss; 1: the readable path"
+        1, "chunks in which the logits are computed: less memory, the same loss; 1: all at once"
     )
     fused_optimizer: bool = option(False, "use torch's fused AdamW instead of the readable one")
     checkpoint_activations: bool = option(
@@ -79,8 +79,8 @@ class TrainConfig:
     )
     fast: Literal["off", "auto"] = option(
         "off",
-        "auto: choose precision, compile, loss_chunks, fused_optimizer for this machine, but for "
-        "those that stand on the command line",
+        "auto: choose precision, compile, loss_chunks and fused_optimizer for this machine, except "
+        "those given on the command line",
     )
     parallel: Literal["ddp", "fsdp"] = option(
         "ddp", "under torchrun: replicate the weights in each process, or shard them"
@@ -88,7 +88,7 @@ class TrainConfig:
     deterministic: bool = option(
         False, "on a GPU: exact resumption, by algorithms that are slower (a CPU is always exact)"
     )
-    device: str = option("auto", "cpu, cuda, cuda:N, mps; auto: the best one there is")
+    device: str = option("auto", "cpu, cuda, cuda:N, mps; auto: a GPU if there is one")
     num_workers: int | None = option(None, "processes and threads to use; unset: all cores")
     log_every: int = option(10, "steps between rows in metrics.jsonl")
     eval_every: int = option(200, "steps between evaluations, each with a checkpoint before it")
@@ -96,7 +96,7 @@ class TrainConfig:
         20, "fixed validation batches, spread over the file; 0: all of the validation data"
     )
     checkpoint_every: int = option(200, "steps between checkpoints")
-    keep_checkpoints: int = option(2, "how many of the newest checkpoints stay, beside the best")
+    keep_checkpoints: int = option(2, "number of newest checkpoints to keep, beside the best")
     log_to: str = option(
         "", "also log to these, separated by commas: tensorboard, wandb (offline), trackio"
     )
@@ -124,7 +124,7 @@ class TrainConfig:
 
 
 def _check_values(config: TrainConfig) -> None:
-    """Check what the types cannot say.
+    """Check the bounds of the values.
 
     Raises:
         ValueError: naming the key and its value.

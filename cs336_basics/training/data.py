@@ -24,24 +24,24 @@ def get_batch(
 ) -> tuple[Tensor, Tensor]:
     """Return random windows of the dataset, and the same windows one token later.
 
-    `dataset` is a 1-D array of any integer dtype, or a memory map, of which only the chosen
-    windows are read. Each of its `len(dataset) - context_length` windows is equally likely, drawn
+    `dataset` is a 1-D array of any integer dtype, or a memory map, of which only these windows are
+    read. Each of its `len(dataset) - context_length` windows is equally likely, drawn
     with replacement by `generator` (None: unpredictably).
 
     Returns (inputs, targets), int64 tensors of shape (batch_size, context_length) on `device`:
-    targets[i, j] is the token after inputs[i, j]. The way to a CUDA device is asynchronous.
+    targets[i, j] is the token after inputs[i, j]. The copy to a CUDA device is asynchronous.
 
     Raises ValueError where the dataset is shorter than context_length + 1 tokens or has more than
     one dimension, or a size is not positive; TypeError where it does not hold integers.
     """
     generator = np.random.default_rng() if generator is None else generator
     starts = draw_starts(dataset, batch_size, context_length, generator)
-    # One token more than the context: inputs and targets are the two ends of the same window.
+    # One token more than the context: inputs and targets overlap in the same window.
     tokens = read_windows(dataset, starts, context_length + 1)  # (batch, context_length + 1)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
     if torch.device(device).type == "cuda" and torch.cuda.is_available():
-        # From page-locked memory the GPU fetches the batch while the host goes on.
+        # The GPU copies from page-locked memory while the host continues.
         inputs, targets = inputs.pin_memory(), targets.pin_memory()
     return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
 
@@ -52,7 +52,7 @@ def draw_starts(
     context_length: int,
     generator: np.random.Generator,
 ) -> npt.NDArray[np.int64]:
-    """Return where the windows of a batch begin, (batch_size,); arguments as for `get_batch`."""
+    """Return the start offsets of the windows of a batch, int64 (batch_size,); see `get_batch`."""
     if dataset.ndim != 1:
         raise ValueError(f"dataset must have one dimension, not the shape {dataset.shape}")
     if dataset.dtype.kind not in "iu":
@@ -84,13 +84,13 @@ def read_windows(dataset: npt.NDArray[Any], starts: npt.NDArray[Any], length: in
 
 
 def release_pages(dataset: npt.NDArray[Any]) -> None:
-    """Give back the memory through which a read-only memory map was read so far.
+    """Release the pages of a read-only memory map that have been read.
 
-    The pages stay in the system's cache and the map stays valid. Without this they count as the
-    process's own, and after enough batches its memory has the size of the file.
+    The pages stay in the system's page cache and the map stays valid. Otherwise they count as
+    memory of the process, which after enough batches is as large as the file.
     """
-    mapped = getattr(dataset, "_mmap", None)  # NumPy has no public way to it
-    # What was written to a map in memory only ("c") would be lost.
+    mapped = getattr(dataset, "_mmap", None)  # NumPy has no public name for it
+    # In a copy-on-write map ("c") this would lose what was written.
     if isinstance(mapped, mmap.mmap) and getattr(dataset, "mode", None) == "r":
         advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
         if advice is not None:
@@ -141,13 +141,13 @@ def check_tokens(name: str, tokens: TokenArray, context_length: int, vocab_size:
 class BatchLoader:
     """The batches of a run, one for each step, as `get_batch` draws them.
 
-    On a GPU the next batch is drawn by a thread, into page-locked memory, while the step before it
-    is computed. A batch follows from its step alone, so drawing it early changes nothing.
+    On a GPU a thread draws the next batch into page-locked memory during the current step. A batch
+    depends on its step alone, so drawing it early changes nothing.
 
     Args:
         dataset, batch_size, context_length, device: as for `get_batch`.
-        generator_of: gives the random generator of a step.
-        share: (rank, size): of several processes each keeps its part of the batch, which all draw.
+        generator_of: returns the random generator of a step.
+        share: (rank, size): all processes draw the whole batch, and each keeps its share.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class BatchLoader:
         self._next: tuple[int, Future[tuple[Tensor, Tensor]]] | None = None
 
     def batch(self, step: int, ahead: bool = False) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets of a step; `ahead`: the next one will be asked for too."""
+        """Return inputs and targets of a step; `ahead`: start drawing the next one."""
         expected, self._next = self._next, None
         if expected is not None and expected[0] == step:
             drawn = expected[1].result()
@@ -183,7 +183,7 @@ class BatchLoader:
         return x, y
 
     def _draw(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return the batch of a step on the host, ready to be sent."""
+        """Return the batch of a step on the host."""
         rank, size = self._share
         generator = self._generator_of(step)
         starts = draw_starts(self._dataset, self._batch_size, self._context_length, generator)
@@ -191,6 +191,6 @@ class BatchLoader:
         tokens = read_windows(self._dataset, mine, self._context_length + 1)
         x, y = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
         if self._device.type == "cuda":
-            with torch.cuda.device(self._device):  # a thread of its own begins with the first GPU
+            with torch.cuda.device(self._device):  # a new thread starts with the first GPU
                 x, y = x.pin_memory(), y.pin_memory()
         return x, y

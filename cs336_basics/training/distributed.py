@@ -1,10 +1,10 @@
 """Several processes that train one model: `torchrun --nproc-per-node N -m cs336_basics.train ...`.
 
 DDP: every process holds the whole model and computes its share of each batch; the gradients are
-averaged while they are computed (Li et al. 2020). FSDP: every process holds a part of the weights,
-gradients and moments, and gathers a block's weights when it needs them (Zhao et al. 2023), for
-models that do not fit otherwise. Either way the batch of a step is the same as with one process, so
-the losses are too.
+averaged while they are computed (Li et al. 2020). FSDP: every process holds a shard of the weights,
+gradients and moments, and gathers the weights of a block when it computes it (Zhao et al. 2023),
+for models that do not fit otherwise. The batch of a step is the same as with one process, and so
+are the losses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.nn import Module
 if TYPE_CHECKING:
     from cs336_basics.training.config import TrainConfig
 
-# How long a process waits for another that says nothing. One that dies is noticed at once.
+# How long a process waits for a silent one. A process that dies is detected at once.
 TIMEOUT = datetime.timedelta(minutes=30)
 
 
@@ -38,7 +38,7 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes the files and speaks to the user."""
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
     def mean(self, value: Tensor) -> Tensor:
@@ -53,18 +53,18 @@ class World:
         """Return the sums of these numbers over the processes."""
         if self.size == 1:
             return values
-        # On the CPU, over gloo, also where the model is on a GPU: that has steps queued, and to
-        # take part it would have to finish them first.
+        # On the CPU, over gloo, even if the model is on a GPU, which would have to finish its
+        # queued steps first.
         total = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(total)
         return total.tolist()
 
     def any(self, condition: bool) -> bool:
-        """Return whether the condition holds in one process at least."""
+        """Return whether the condition holds in at least one process."""
         return self.sum([float(condition)])[0] > 0 if self.size > 1 else condition
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have called this."""
         if self.size > 1:
             dist.barrier()
 
@@ -81,7 +81,8 @@ def join_world(device: str) -> World:
     """Join the job that torchrun started this process for, if it did.
 
     Args:
-        device: the `device` of the configuration; on CPUs processes talk over gloo, on GPUs NCCL.
+        device: the `device` of the configuration. Processes communicate over gloo on CPUs, over
+            NCCL on GPUs.
 
     Raises:
         ValueError: there are more processes on this machine than GPUs.
@@ -125,9 +126,9 @@ def leave_world() -> None:
 
 
 def shard(model: Module, world: World, device: torch.device, compiled: bool = False) -> None:
-    """Leave each process a part of the weights, in place (FSDP2): block by block, then the rest.
+    """Shard the weights over the processes, in place (FSDP2): block by block, then the rest.
 
-    `compiled`: compile the blocks, each by itself, since between them weights are gathered.
+    `compiled`: compile each block by itself, since weights are gathered between blocks.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
@@ -138,7 +139,7 @@ def shard(model: Module, world: World, device: torch.device, compiled: bool = Fa
             layer.compile(dynamic=False)
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    # The loss calls this one instead of `forward`, and its weights must be gathered for it too.
+    # The loss calls this method instead of `forward`: it too must gather weights.
     register_fsdp_forward_method(model, "hidden_states")
 
 
@@ -154,8 +155,8 @@ def replicate(module: Module, device: torch.device) -> Module:
 
 
 @contextlib.contextmanager
-def gradients_stay_here(module: Module) -> Iterator[None]:
-    """Within this block gradients add up in each process: the last micro-batch exchanges them."""
+def without_exchange(module: Module) -> Iterator[None]:
+    """A block within which gradients are summed in each process and not exchanged."""
     from torch.nn.parallel import DistributedDataParallel
 
     if isinstance(module, DistributedDataParallel):

@@ -1,8 +1,11 @@
-"""How much memory a training step will take, counted on tensors without content.
+"""How much memory a training step takes, computed with tensors that have no content.
 
-A step of the real model, loss and optimizer is run on PyTorch's fake tensors, which have shapes but
-no storage, while every one that comes to life and goes is counted. So the figure follows the code,
-whatever it does, and a model that does not fit can be asked about too.
+A step of the real model, loss and optimizer runs on PyTorch's fake tensors, which have shapes but
+no memory, while the bytes of all live tensors are counted. So the result follows the code, and a
+model that does not fit into memory can be measured too.
+
+PyTorch has no public names for fake tensors, dispatch modes and trees: the imports from its private
+modules below are what its own memory tools use.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ class StepMemory:
     gradients: int
     optimizer: int
     activations: int
-    """What the peak holds beyond the three above."""
+    """The rest of the peak."""
 
     @property
     def total(self) -> int:
@@ -44,7 +47,7 @@ class StepMemory:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within this block, counts the bytes of tensors that are alive, and the most there were."""
+    """A block within which the bytes of live tensors are counted, and their peak."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -55,26 +58,27 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         for tensor in tree_iter(result):
             if isinstance(tensor, torch.Tensor):
-                self._note(tensor.untyped_storage())
+                self._add(tensor.untyped_storage())
         return result
 
-    def _note(self, storage: torch.UntypedStorage) -> None:
-        key = storage._cdata
+    def _add(self, storage: torch.UntypedStorage) -> None:
+        # A storage keeps its Python object for as long as it lives, so the id is its own.
+        key = id(storage)
         if key in self._known or storage.nbytes() == 0:
             return
         self._known[key] = storage.nbytes()
         self.alive += storage.nbytes()
         self.peak = max(self.peak, self.alive)
-        weakref.finalize(storage, self._forget, key)
+        weakref.finalize(storage, self._remove, key)
 
-    def _forget(self, key: int) -> None:
+    def _remove(self, key: int) -> None:
         self.alive -= self._known.pop(key, 0)
 
 
 def step_memory(config: TrainConfig) -> StepMemory:
-    """Return what a step of this configuration takes, as it runs without `torch.compile`.
+    """Return the memory of a step of this configuration without `torch.compile`.
 
-    The device's own libraries and the program itself come on top of it.
+    The memory of the program and of the device's libraries is not included.
     """
     micro_batch = config.batch_size // config.accumulation
     length = config.model.context_length
@@ -97,7 +101,7 @@ def step_memory(config: TrainConfig) -> StepMemory:
         before = live.alive
         optimizer.step()
         state = live.alive - before
-        # The second step is like all that follow: the moments are there, the gradients are not.
+        # From the second step on, the moments exist and the gradients do not.
         optimizer.zero_grad()
         live.peak = live.alive
         for _ in range(min(2, config.accumulation)):
@@ -117,7 +121,7 @@ def _bytes(tensor: torch.Tensor | None) -> int:
 
 @contextlib.contextmanager
 def _without_values() -> Iterator[None]:
-    """Leave out the checks of token ids and the drawing of weights: here they have no values."""
+    """Omit the checks of token ids and the drawing of weights: fake tensors have no values."""
     names: list[tuple[Any, str]] = [
         (layers_module, "check_ids"),
         (attention_module, "check_ids"),
@@ -135,7 +139,7 @@ def _without_values() -> Iterator[None]:
 
 
 def peak_memory_of_process() -> int | None:
-    """Return the peak resident memory of this process in bytes, where the system tells it."""
+    """Return the peak resident memory of this process in bytes; None where /proc lacks it."""
     with contextlib.suppress(OSError), open("/proc/self/status") as file:
         for line in file:
             if line.startswith("VmHWM:"):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -> float:
-    """Return the learning rate of a step, as the configuration of a run of `max_steps` has it."""
+    """Return the learning rate of a step (from 1) in a run of `max_steps` with this schedule."""
     cycle = max_steps if config.cycle_steps is None else config.cycle_steps
     warmup = round(config.warmup_fraction * cycle)
     highest, lowest = config.max_learning_rate, config.min_learning_rate
@@ -34,7 +34,7 @@ def cosine_schedule(
     - between: falls along half a cosine;
     - it >= cosine_cycle_iters: min_learning_rate exactly.
 
-    Where warmup_iters = cosine_cycle_iters, that one iteration has the maximum and the next the
+    If warmup_iters = cosine_cycle_iters, that iteration has the maximum and the next one the
     minimum.
 
     Raises ValueError for a negative `it`, unless 0 <= warmup_iters <= cosine_cycle_iters, and
@@ -100,7 +100,7 @@ def linear_schedule(
 
 def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
     if it < 0:
-        raise ValueError(f"it must be at least 0, not {it}")
+        raise ValueError(f"it is {it}: it must be at least 0")
     if not 0 <= min_learning_rate <= max_learning_rate:
         raise ValueError(
             "min_learning_rate must lie in 0 .. max_learning_rate, not "

@@ -32,7 +32,7 @@ from cs336_basics.training.devices import (
     flops_per_token,
     peak_flops,
 )
-from cs336_basics.training.distributed import World, check_batch_size, gradients_stay_here
+from cs336_basics.training.distributed import World, check_batch_size, without_exchange
 from cs336_basics.training.divergence import DivergenceCheck
 from cs336_basics.training.evaluation import Evaluation, evaluation_row, sample_text
 from cs336_basics.training.result import TrainResult, result_of
@@ -218,7 +218,7 @@ class Trainer:
 
     def _exchange_gradients(self, last: bool) -> Any:
         """With several processes: exchange gradients after the last micro-batch only."""
-        return contextlib.nullcontext() if last else gradients_stay_here(self.loss_module)
+        return contextlib.nullcontext() if last else without_exchange(self.loss_module)
 
     def _may_wait_for_device(self, step: int) -> bool:
         """Return whether the host may read results of this step now.

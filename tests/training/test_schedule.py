@@ -55,7 +55,7 @@ def test_without_warmup_and_with_nothing_else():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((-1, 1.0, 0.1, 2, 10), "it must be at least 0, not -1"),
+        ((-1, 1.0, 0.1, 2, 10), "it is -1: it must be at least 0"),
         ((0, 1.0, 0.1, -2, 10), "warmup_iters must lie in .*-2"),
         ((0, 1.0, 0.1, 11, 10), "not 11 with cosine_cycle_iters = 10"),
         ((0, 0.1, 1.0, 2, 10), "not 1.0 with max_learning_rate = 0.1"),
@@ -97,7 +97,7 @@ def test_linear_borders_are_exact_and_the_rest_lies_between(a, b, warmup, platea
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((-1, 1.0, 0.1, 2, 2, 10), "it must be at least 0, not -1"),
+        ((-1, 1.0, 0.1, 2, 2, 10), "it is -1: it must be at least 0"),
         ((0, 1.0, 0.1, -2, 2, 10), "must be at least 0 and fit .*-2 and 2"),
         ((0, 1.0, 0.1, 2, -3, 10), "2 and -3"),
         ((0, 1.0, 0.1, 6, 5, 10), "6 and 5 with cycle_iters = 10"),

@@ -14,9 +14,10 @@ another tie rule.
 from __future__ import annotations
 
 import copy
+import functools
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -100,6 +101,10 @@ class BPE_Trainer:
         self.tie_break = tie_break
         self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self._bar: tqdm[Any] | HiddenBar = HiddenBar()
+        # Returns the adjacent pairs of a word that may be merged.
+        self._pairs: Callable[[tuple[bytes, ...]], Iterable[Pair]] = pairwise
+        if max_token_length is not None:
+            self._pairs = functools.partial(_short_pairs, max_token_length)
 
     def train(
         self,
@@ -255,13 +260,6 @@ class BPE_Trainer:
         words, counts = _check_counts(word_counts)
         return self._learn_merges(words, counts, num_merges)
 
-    def _pairs(self, symbols: tuple[bytes, ...]) -> Iterable[Pair]:
-        """Return the adjacent pairs of a word that may be merged."""
-        if self.max_token_length is None:
-            return pairwise(symbols)
-        limit = self.max_token_length
-        return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
-
     def _train_on(
         self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: list[str]
     ) -> tuple[dict[int, bytes], list[Pair]]:
@@ -375,6 +373,11 @@ def merge_pair(symbols: tuple[bytes, ...], pair: Pair) -> tuple[bytes, ...]:
             merged.append(symbols[i])
             i += 1
     return tuple(merged)
+
+
+def _short_pairs(limit: int, symbols: tuple[bytes, ...]) -> Iterator[Pair]:
+    """Return the adjacent pairs of a word that make a token of at most `limit` bytes."""
+    return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
 
 
 def split_bytes(word: bytes) -> tuple[bytes, ...]:

@@ -27,10 +27,11 @@ class NaiveTrainer(BPE_Trainer):
         self._counts = counts
 
     def _recount(self) -> None:
-        self._pair_counts = Counter()
+        pairs, pair_counts = self._pairs, Counter[Pair]()
         for symbols, count in zip(self._splits, self._counts, strict=True):
-            for pair in self._pairs(symbols):
-                self._pair_counts[pair] += count
+            for pair in pairs(symbols):
+                pair_counts[pair] += count
+        self._pair_counts = pair_counts
 
     def _find_best(self) -> Pair | None:
         counts, ties = self._pair_counts, self._ties

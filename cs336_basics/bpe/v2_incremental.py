@@ -20,15 +20,16 @@ class IncrementalTrainer(BPE_Trainer):
     name = "incremental"
 
     def _index(self, words: list[bytes], counts: list[int]) -> None:
-        self._splits = [split_bytes(word) for word in words]
-        self._counts = counts
-        self._pair_words: defaultdict[Pair, set[int]] = defaultdict(set)
+        splits = [split_bytes(word) for word in words]
         pair_counts: defaultdict[Pair, int] = defaultdict(int)
-        for index, symbols in enumerate(self._splits):
-            for pair in self._pairs(symbols):
+        pair_words: defaultdict[Pair, set[int]] = defaultdict(set)
+        pairs = self._pairs
+        for index, symbols in enumerate(splits):
+            for pair in pairs(symbols):
                 pair_counts[pair] += counts[index]
-                self._pair_words[pair].add(index)
-        self._pair_counts = pair_counts
+                pair_words[pair].add(index)
+        self._splits, self._counts = splits, counts
+        self._pair_counts, self._pair_words = pair_counts, pair_words
 
     def _find_best(self) -> Pair | None:
         counts, ties = self._pair_counts, self._ties
@@ -39,20 +40,20 @@ class IncrementalTrainer(BPE_Trainer):
 
     def _merge_words(self, best: Pair) -> set[Pair]:
         """Merge a pair in all words that hold it; return the pairs that hold the new token."""
-        splits, counts = self._splits, self._counts
+        splits, counts, pairs = self._splits, self._counts, self._pairs
         pair_counts, pair_words = self._pair_counts, self._pair_words
         new_token = best[0] + best[1]
         new_pairs: set[Pair] = set()
         # Remove the old pairs of a changed word and add its new pairs. Pairs that the merge did not
         # touch are removed and added again, which is simpler than telling them apart.
         for index in list(pair_words[best]):
-            for pair in self._pairs(splits[index]):
+            for pair in pairs(splits[index]):
                 pair_counts[pair] -= counts[index]
                 pair_words[pair].discard(index)
                 if not pair_counts[pair]:
                     del pair_counts[pair], pair_words[pair]
             splits[index] = merge_pair(splits[index], best)
-            for pair in self._pairs(splits[index]):
+            for pair in pairs(splits[index]):
                 pair_counts[pair] += counts[index]
                 pair_words[pair].add(index)
                 if new_token in pair:

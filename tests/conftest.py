@@ -5,6 +5,11 @@ from __future__ import annotations
 import sys
 
 import pytest
+from hypothesis import settings
+
+# A slow or busy machine is not a failure: no example has a time limit.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 def pytest_addoption(parser):

@@ -111,7 +111,7 @@ def encode_file(
     separator = end_of_document
     if separator is None and END_OF_TEXT in tokenizer.special_tokens:
         separator = END_OF_TEXT
-    task = _Task(
+    task = EncodingTask(
         corpus.errors,
         tokenizer.splitter,
         chunk_size,
@@ -161,7 +161,7 @@ def encode_file(
 
 
 @dataclass(frozen=True)
-class _Task:
+class EncodingTask:
     """How `encode_file` encodes; the ids of special tokens are None for none."""
 
     errors: str
@@ -190,7 +190,7 @@ class TextBatch:
 
 
 def _encoded_blocks(
-    tokenizer: Tokenizer, corpus: Corpus, task: _Task, num_workers: int
+    tokenizer: Tokenizer, corpus: Corpus, task: EncodingTask, num_workers: int
 ) -> Generator[EncodedBlock, None, None]:
     """Yield the ids of a corpus in order. Closing the generator ends the work."""
     encoder = tokenizer.encoder
@@ -213,7 +213,7 @@ def _encoded_blocks(
 
 
 def _encode_plain_text(
-    encoder: FileEncoder, corpus: Corpus, task: _Task, bytes_read: int, num_workers: int
+    encoder: FileEncoder, corpus: Corpus, task: EncodingTask, bytes_read: int, num_workers: int
 ) -> Iterator[EncodedBlock]:
     """Yield the ids of files of plain text; the threads that encode also read."""
     sizes = corpus.sizes
@@ -238,7 +238,7 @@ def _encode_plain_text(
 
 
 def _encode_in_processes(
-    tokenizer: Tokenizer, corpus: Corpus, task: _Task, num_workers: int
+    tokenizer: Tokenizer, corpus: Corpus, task: EncodingTask, num_workers: int
 ) -> Iterator[EncodedBlock]:
     """Yield the ids of a corpus, encoded by worker processes; by this one if one is enough."""
     batches = read_batches(corpus, task, 0)
@@ -255,7 +255,7 @@ def _encode_in_processes(
 
 
 def _encode_in_worker(
-    directory: str, backend: str | None, batch: TextBatch, task: _Task
+    directory: str, backend: str | None, batch: TextBatch, task: EncodingTask
 ) -> EncodedBlock:
     return encode_text_batch(load_encoder_once(directory, backend), batch, task)
 
@@ -266,7 +266,7 @@ def load_encoder_once(directory: str, backend: str | None) -> Encoder:
     return Tokenizer.from_directory(directory, backend=backend).encoder
 
 
-def read_batches(corpus: Corpus, task: _Task, bytes_read: int) -> Iterator[TextBatch]:
+def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterator[TextBatch]:
     """Yield the texts of files of any kind, in batches of about `task.chunk_size` bytes."""
     blocks: list[TextBlock] = []
     num_bytes = 0
@@ -282,7 +282,7 @@ def read_batches(corpus: Corpus, task: _Task, bytes_read: int) -> Iterator[TextB
         yield TextBatch(blocks, bytes_read)
 
 
-def encode_text_batch(encoder: Encoder, batch: TextBatch, task: _Task) -> EncodedBlock:
+def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) -> EncodedBlock:
     """Return the ids of some texts, with the ends of documents as far as they are known here."""
     texts = [_valid_utf8(block, task.errors) for block in batch.blocks]
     try:

@@ -2,7 +2,7 @@
 
 | backend | file | splits | merges |
 |---|---|---|---|
-| `reference` | `reference.py` | Python | every word anew, as the papers describe it |
+| `reference` | `reference.py` | Python | every word again, as the papers describe it |
 | `python` | `python_encoder.py` | Python | each distinct word once, over ids |
 | `native` | `native_encoder.py` | C++ | C++, without the GIL |
 

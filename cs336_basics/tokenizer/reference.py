@@ -96,7 +96,7 @@ def merge_pair(tokens: list[bytes], pair: Pair) -> list[bytes]:
 
 
 class ReferenceEncoder(Encoder):
-    """The reference as an `Encoder`: merges every word again, and splits with the `regex` module."""
+    """The reference as an `Encoder`: merges every word again, splits with the `regex` module."""
 
     def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
         super().__init__(vocabulary, pattern)

@@ -268,10 +268,8 @@ def tokenizer_hash(
     is given by its name.
     """
     ids = sorted(vocab)
-    # In Python the lines take ten times as long as hashing them: most of loading a tokenizer.
-    make_lines = hash_lines if _hashing is None else _hashing.hash_lines
     digest = hashlib.sha256(f"pattern {resolve_pattern(pattern)!r}\n".encode())
-    digest.update(make_lines(ids, [vocab[token_id] for token_id in ids], list(merges)))
+    digest.update(_fastest_hash_lines(ids, [vocab[token_id] for token_id in ids], list(merges)))
     for token in sorted(token.encode() for token in special_tokens):
         digest.update(f"special {token.hex()}\n".encode())
     return digest.hexdigest()
@@ -282,6 +280,10 @@ def hash_lines(ids: Sequence[int], tokens: Sequence[bytes], merges: Sequence[Pai
     lines = [f"token {i} {token.hex()}\n" for i, token in zip(ids, tokens, strict=True)]
     lines += [f"merge {left.hex()} {right.hex()}\n" for left, right in merges]
     return "".join(lines).encode()
+
+
+# In Python the lines take ten times as long as hashing them: most of loading a tokenizer.
+_fastest_hash_lines = hash_lines if _hashing is None else _hashing.hash_lines
 
 
 def save_tokenizer(

@@ -137,7 +137,7 @@ def describe_error(error: Exception, parser: Parser | None = None) -> str:
 
 @contextlib.contextmanager
 def _warnings_as_lines(name: str) -> Iterator[None]:
-    """Within this block, print warnings as one line, without the place in the source code."""
+    """Within this block, print warnings as one line, without the source line."""
 
     def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
         complain(f"{name}: warning: {' '.join(str(message).split())}")

@@ -190,7 +190,7 @@ class Parser:
     # Errors, in terms of the options.
 
     def output_at(self, path: str) -> str | None:
-        """Return the output of the command that a path is, or lies in, or leads to; else None."""
+        """Return the output that a path is, is inside of, or is a parent of; else None."""
         whole = os.path.abspath(path)
         folder, name = os.path.split(whole)
         for output in self._outputs:

@@ -374,7 +374,7 @@ def test_ctrl_c_ends_with_130_and_one_line(tmp_path, command):
 
 
 @pytest.mark.parametrize("words", [[], *([command, "--help-all"] for command in COMMANDS)])
-def test_a_reader_that_leaves_is_no_error(words):
+def test_a_closed_pipe_is_not_an_error(words):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(

@@ -78,7 +78,7 @@ def test_a_run_that_diverges_in_an_evaluation_has_diverged(tmp_path):
         (run / "diverged.json").unlink()  # as if the command were killed before it is written
 
 
-def test_what_is_finished_is_not_run_again(finished, monkeypatch, capsys):
+def test_finished_runs_are_not_trained_again(finished, monkeypatch, capsys):
     def fail(*_):
         raise AssertionError("trained again")
 

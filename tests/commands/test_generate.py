@@ -104,7 +104,7 @@ def test_a_text_that_ends_inside_a_character_shows_it(run, monkeypatch, capsys):
         (["--prompt", "a\ud800"], "surrogate"),
     ],
 )
-def test_what_cannot_be_used_is_named_on_one_line(run, capsys, words, named):
+def test_refused_values_are_named_on_one_line(run, capsys, words, named):
     assert main(["--run", str(run.path), *words]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1

@@ -132,7 +132,7 @@ def test_a_run_without_times_is_drawn_by_steps(runs):
 
 
 @pytest.mark.parametrize("make", ["nothing", "directory", "empty"])
-def test_what_cannot_be_drawn_is_named(runs, capsys, make):
+def test_runs_without_metrics_are_named(runs, capsys, make):
     if make != "nothing":
         (runs / "other").mkdir()
     if make == "empty":

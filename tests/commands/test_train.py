@@ -24,7 +24,7 @@ from cs336_basics.training.trainer import Trainer
 from tests.commands.small_run import COMMAND, assert_equal_runs, environment
 
 
-def test_makes_everything_from_nothing_and_says_where_it_lies(tiny, capsys):
+def test_a_run_without_data_makes_all_files_and_prints_their_paths(tiny, capsys):
     assert main(["--config", tiny, "--run-dir", "run"]) == 0
     out = capsys.readouterr().out
     run = RunDirectory("run")
@@ -65,7 +65,7 @@ def test_the_saved_configuration_repeats_the_run(tiny):
     assert_equal_runs("a", "b")
 
 
-def test_a_directory_in_use_is_refused_and_left_alone(tiny, capsys):
+def test_a_directory_that_is_not_empty_is_refused_and_kept(tiny, capsys):
     Path("run").mkdir()
     Path("run/thesis.tex").write_text("all my work")
     assert main(["--config", tiny, "--run-dir", "run"]) == 2
@@ -75,7 +75,7 @@ def test_a_directory_in_use_is_refused_and_left_alone(tiny, capsys):
     assert os.listdir("run") == ["thesis.tex"]
 
 
-def test_what_was_killed_before_it_had_a_configuration_starts_again(tiny):
+def test_a_directory_with_only_temporary_files_is_reused(tiny):
     Path("run").mkdir()
     Path("run/.config.yaml.abcd_123.tmp").write_text("name: ti")
     assert main(["--config", tiny, "--run-dir", "run", "--max-steps", "1"]) == 0
@@ -107,7 +107,7 @@ def test_a_missing_corpus_is_answered_with_the_command_that_fetches_it(tiny, cap
         (["--run-dir", "empty.txt"], "empty.txt is a file"),
     ],
 )
-def test_what_cannot_be_used_is_named_on_one_line(tiny, capsys, words, named):
+def test_refused_values_are_named_on_one_line(tiny, capsys, words, named):
     Path("empty.txt").touch()
     assert main(["--config", tiny, "--run-dir", "run", *words]) == 2
     error = capsys.readouterr().err
@@ -117,7 +117,7 @@ def test_what_cannot_be_used_is_named_on_one_line(tiny, capsys, words, named):
     assert not Path("run").exists()
 
 
-def test_more_processes_than_gpus_are_a_command_that_cannot_be_used(tiny, monkeypatch, capsys):
+def test_more_processes_than_gpus_are_refused(tiny, monkeypatch, capsys):
     for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
@@ -184,7 +184,7 @@ def test_out_of_memory_in_one_of_several_processes_names_its_share_of_the_batch(
     assert "torchrun --nproc-per-node 3 -m cs336_basics.train" in error
 
 
-def test_the_fast_path_says_what_it_chose_and_the_run_keeps_to_it(tiny, capsys):
+def test_the_fast_path_is_printed_and_saved_with_the_run(tiny, capsys):
     assert main(["--config", tiny, "--run-dir", "run", "--fast", "auto"]) == 0
     out = capsys.readouterr().out
     for name in ("precision", "compile", "loss_chunks", "fused_optimizer"):
@@ -205,7 +205,7 @@ def test_the_fast_path_leaves_what_the_command_line_names(tiny, capsys):
     assert (config["loss_chunks"], config["fused_optimizer"]) == (3, False)
 
 
-def test_ctrl_c_before_there_is_a_run(tiny, monkeypatch, capsys):
+def test_ctrl_c_before_the_run_begins_ends_with_130(tiny, monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -214,7 +214,7 @@ def test_ctrl_c_before_there_is_a_run(tiny, monkeypatch, capsys):
     assert capsys.readouterr().err == "cs336 train: interrupted: the run had not begun\n"
 
 
-def test_a_reader_that_leaves_ends_no_run(tiny, monkeypatch):
+def test_a_closed_pipe_ends_no_run(tiny, monkeypatch):
     # As with `| head`, or `| tee` after a Ctrl-C, which ends tee as well.
     outputs = []
     for name in ("stdout", "stderr"):

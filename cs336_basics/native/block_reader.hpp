@@ -1,4 +1,4 @@
-// Files as blocks of text that can be split into pre-tokens one by one.
+// BlockReader: cuts files at safe cuts into blocks that can be split into pre-tokens separately.
 
 #pragma once
 
@@ -17,26 +17,25 @@
 
 namespace cs336 {
 
-// Cuts files into blocks that can be split into pre-tokens one by one.
 class BlockReader {
   public:
-    // What one thread needs to read.
+    // The state of one thread.
     struct ReadState {
         Buffer buffer;
         InputFile file;
         size_t file_index = SIZE_MAX;
     };
 
-    // A part of a file. WORD_PADDING bytes behind it are readable.
+    // The text of a block. WORD_PADDING bytes behind it are readable.
     struct Text {
         uint8_t* data;
         size_t size;
-        size_t file;
-        uint64_t offset;     // in the file
-        uint64_t num_bytes;  // of the block, for progress: all blocks together are the files
+        size_t file;         // index of the file
+        uint64_t offset;     // of `data` in the file
+        uint64_t num_bytes;  // for progress: the sum over all blocks is the size of all files
     };
 
-    // `tokens` must outlive this object. `line_feeds`: the pattern lets a text be cut before one.
+    // `tokens` must outlive this object. `line_feeds`: whether a cut before a line feed is safe.
     BlockReader(const SpecialTokens& tokens, bool line_feeds, std::vector<std::string> paths,
                 std::vector<uint64_t> sizes, size_t block_size)
         : cuts_(tokens, line_feeds),
@@ -53,10 +52,11 @@ class BlockReader {
 
     size_t num_blocks() const { return first_block_.back(); }
 
-    // Read the text that belongs to a block: from its first cut to the first cut behind it.
-    Failure read(size_t block, ReadState& state, const std::atomic<bool>& cancelled, Text& text) const {
-        const size_t file =
-            std::upper_bound(first_block_.begin(), first_block_.end(), block) - first_block_.begin() - 1;
+    // Read the text of a block: from the first safe cut in the block to the first one behind it.
+    Failure read(size_t block, ReadState& state, const std::atomic<bool>& cancelled,
+                 Text& text) const {
+        const auto after = std::upper_bound(first_block_.begin(), first_block_.end(), block);
+        const size_t file = after - first_block_.begin() - 1;
         const uint64_t file_size = sizes_[file];
         const uint64_t low = uint64_t(block - first_block_[file]) * block_size_;
         const uint64_t high = std::min<uint64_t>(file_size, low + block_size_);
@@ -71,7 +71,7 @@ class BlockReader {
         Failure failure = read_to(state, file, view, high + cuts_.margin() + BEYOND);
         if (failure.kind) return failure;
 
-        // The texts between the cuts belong to the block in which they begin.
+        // The text between two cuts belongs to the block in which it begins.
         size_t start = size_t(low - view.origin), end = size_t(high - view.origin);
         if (low > 0) start = cuts_.first(state.buffer.data(), view.size, start, end);
         if (start < end) {
@@ -83,44 +83,46 @@ class BlockReader {
     }
 
   private:
-    // Bytes that are read beyond a block at first: a safe cut is rarely further away.
+    // The number of bytes read beyond a block at first: a safe cut is rarely further away.
     static constexpr size_t BEYOND = 4096;
-    // More is read step by step, so that a text without a cut does not keep Ctrl-C waiting.
-    static constexpr size_t MOST_BEYOND = size_t{16} << 20;
+    // A text without a cut is read further in steps, between which it can be cancelled.
+    static constexpr size_t MAX_STEP = size_t{16} << 20;
 
-    // The bytes of a file around a block, as far as they are read.
+    // The bytes of a file that are in the buffer.
     struct View {
-        uint64_t origin;  // offset in the file
+        uint64_t origin;  // their offset in the file
         size_t size;
     };
 
-    // Move `end` to the first cut at or after it, or to the end of the file; reads on as needed.
+    // Move `end` to the first safe cut at or after it, or to the end of the file. Reads as far as
+    // needed.
     Failure find_end(ReadState& state, size_t file, const std::atomic<bool>& cancelled, View& view,
                      size_t& end) const {
         for (;;) {
             const bool whole = view.origin + view.size == sizes_[file];
-            // Up to here everything is known that a cut depends on.
+            // The cuts up to here depend on bytes that were read.
             const size_t known = whole ? view.size : view.size - cuts_.margin();
             end = cuts_.first(state.buffer.data(), view.size, end, known);
             if (end < known || whole) return {};
             if (cancelled) throw Cancelled();
             const Failure failure =
                 read_to(state, file, view,
-                        view.origin + view.size + std::clamp(view.size, BEYOND, MOST_BEYOND));
+                        view.origin + view.size + std::clamp(view.size, BEYOND, MAX_STEP));
             if (failure.kind) return failure;
         }
     }
 
-    // Read on up to `target` or the end of the file.
+    // Extend the view up to offset `target` or the end of the file.
     Failure read_to(ReadState& state, size_t file, View& view, uint64_t target) const {
         const uint64_t from = view.origin + view.size;
         const uint64_t to = std::min(target, sizes_[file]);
         state.buffer.reserve(size_t(to - view.origin), view.size);
-        const int64_t got = state.file.read(from, state.buffer.data() + view.size, size_t(to - from));
+        const int64_t got =
+            state.file.read(from, state.buffer.data() + view.size, size_t(to - from));
         if (got < 0) return {Failure::SYSTEM, file, from, 0, int(-got), ""};
         view.size += size_t(got);
         if (from + uint64_t(got) < to) {
-            // The file may end even before what was asked for.
+            // The file became shorter, perhaps even than `from`.
             const uint64_t end = std::min(from + uint64_t(got), state.file.size());
             return {Failure::SHORTER, file, end, sizes_[file], 0, ""};
         }

@@ -1,4 +1,4 @@
-// Classes of UTF-8 characters (letter, number, white space, other) and runs of one class.
+// Classes of UTF-8 characters (letter, number, white space, other), and runs of one class.
 // The text must be valid UTF-8.
 
 #pragma once
@@ -17,19 +17,19 @@ struct Character {
     uint32_t length;  // in bytes
 };
 
-CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t place) {
+// The class of a code point: `block` is all of it but the last six bits, which are `index`.
+CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t index) {
     if (block >= NUM_BLOCKS_OF) return OTHER;
-    return CLASS_BLOCKS[BLOCK_OF[block]][place >> 5] >> (2 * (place & 31)) & 3;
+    return CLASS_BLOCKS[BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
 }
 
-// The character of at least two bytes that begins at `p`.
+// The character of two or more bytes that begins at `p`.
 CS336_INLINE Character wide_character(const uint8_t* p) {
     const uint32_t first = p[0];
     if (first < 0xE0) return {class_in_block(first & 0x1F, p[1] & 0x3F), 2};
-    if (first < 0xF0) {
-        return {class_in_block((first & 0x0F) << 6 | (p[1] & 0x3F), p[2] & 0x3F), 3};
-    }
-    return {class_in_block((first & 0x07) << 12 | (p[1] & 0x3F) << 6 | (p[2] & 0x3F), p[3] & 0x3F), 4};
+    const uint32_t second = p[1] & 0x3F, third = p[2] & 0x3F;
+    if (first < 0xF0) return {class_in_block((first & 0x0F) << 6 | second, third), 3};
+    return {class_in_block((first & 0x07) << 12 | second << 6 | third, p[3] & 0x3F), 4};
 }
 
 CS336_INLINE Character character(const uint8_t* p) {
@@ -37,28 +37,30 @@ CS336_INLINE Character character(const uint8_t* p) {
     return wide_character(p);
 }
 
-// ASCII_CLASS for all bytes: those of characters of several bytes have a class of their own.
+// ASCII_CLASS for all bytes: 0xFF for a byte of a character of several bytes.
 struct ByteClass {
     uint8_t of_byte[256];
     constexpr ByteClass() : of_byte() {
-        for (int byte = 0; byte < 256; ++byte) of_byte[byte] = byte < 128 ? ASCII_CLASS[byte] : 0xFF;
+        for (int byte = 0; byte < 256; ++byte) {
+            of_byte[byte] = byte < 128 ? ASCII_CLASS[byte] : 0xFF;
+        }
     }
 };
 
 inline constexpr ByteClass BYTE_CLASS;
 
-// The highest bit of every byte of `word` that is an ASCII letter.
+// Set the highest bit of every byte of `word` that is an ASCII letter.
 CS336_INLINE uint64_t ascii_letters(uint64_t word) {
     constexpr uint64_t EVERY = 0x0101010101010101ull;
     const uint64_t lower = (word | 0x20 * EVERY) & 0x7F * EVERY;
-    // No sum exceeds a byte. From 'a' on the first sums reach 128, beyond 'z' the second do.
+    // No sum exceeds a byte. The first sum reaches 128 from 'a' on, the second one beyond 'z'.
     const uint64_t from_a = lower + (0x80 - 'a') * EVERY, beyond_z = lower + (0x7F - 'z') * EVERY;
     return from_a & ~beyond_z & ~word & 0x80 * EVERY;
 }
 
-// The end of the run of characters of this class that begins at `i`.
+// The end of the run of characters of class `char_class` that begins at `i`.
 inline size_t run_end(const uint8_t* text, size_t size, size_t i, uint32_t char_class) {
-    // Eight letters at a time: their number is known without a branch that is hard to foresee.
+    // Eight letters at a time: counting them in a word needs no branch that is hard to predict.
     if (char_class == LETTER) {
         for (; size - i >= 8; i += 8) {
             uint64_t word;
@@ -81,11 +83,11 @@ inline size_t run_end(const uint8_t* text, size_t size, size_t i, uint32_t char_
 
 CS336_INLINE bool is_line_end(uint8_t byte) { return byte == '\n' || byte == '\r'; }
 
-// What a pattern needs to know of a run of white space.
+// A run of white space.
 struct WhiteSpace {
-    size_t end;        // of the run
-    size_t last;       // start of its last character
-    size_t line_end;   // end of its last CR or LF; 0 if it holds none
+    size_t end;       // of the run
+    size_t last;      // start of its last character
+    size_t line_end;  // end of its last CR or LF; 0 if it has none
 };
 
 inline WhiteSpace white_space(const uint8_t* text, size_t size, size_t i) {

@@ -1,4 +1,4 @@
-// What can go wrong in a thread that has no Python.
+// Failures of threads, as values from which the bindings make exceptions.
 
 #pragma once
 
@@ -8,13 +8,12 @@
 
 namespace cs336 {
 
-// What went wrong, in values from which a message can be made.
 struct Failure {
     enum Kind { NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, ABSENT_BYTE };
     Kind kind = NONE;
-    size_t file = 0;
-    uint64_t offset = 0;
-    uint64_t expected = 0;  // SHORTER: bytes up to here were there before
+    size_t file = 0;        // index of the file; SIZE_MAX: no file
+    uint64_t offset = 0;    // in the file
+    uint64_t expected = 0;  // SHORTER: the size that the file had before
     int code = 0;           // SYSTEM: errno; NOT_UTF8, ABSENT_BYTE: the byte
     std::string message;    // OTHER_KIND
 };

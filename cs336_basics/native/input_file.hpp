@@ -1,4 +1,4 @@
-// A file that is read at given offsets.
+// InputFile: a file that is read at given offsets.
 
 #pragma once
 
@@ -14,20 +14,19 @@
 
 namespace cs336 {
 
-// A file that is open for reading.
 class InputFile {
   public:
     ~InputFile() { close(); }
 
-    // Returns 0 or errno.
+    // Returns 0, or errno if it fails.
     int open(const std::string& path) {
         close();
         descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
         return descriptor_ < 0 ? errno : 0;
     }
 
-    // Read [offset, offset + size); returns the number of bytes, fewer at the end of the file, or
-    // -errno.
+    // Read [offset, offset + size). Returns the number of bytes read, which is less than `size`
+    // only at the end of the file, or -errno.
     int64_t read(uint64_t offset, uint8_t* data, size_t size) {
         size_t done = 0;
         while (done < size) {
@@ -43,6 +42,7 @@ class InputFile {
         return int64_t(done);
     }
 
+    // UINT64_MAX if it is unknown.
     uint64_t size() const {
         struct stat status;
         return fstat(descriptor_, &status) ? UINT64_MAX : uint64_t(status.st_size);
@@ -54,7 +54,7 @@ class InputFile {
     }
 
   private:
-    static constexpr size_t MAX_READ = size_t{1} << 30;  // some systems refuse more at once
+    static constexpr size_t MAX_READ = size_t{1} << 30;  // some systems refuse to read more at once
 
     int descriptor_ = -1;
 };

@@ -18,10 +18,11 @@
 
 namespace cs336 {
 
-// The bytes behind a word that may be read (not used) when it is looked up.
+// The number of bytes behind a word that must be readable: a short word is loaded as 16 bytes.
 constexpr size_t WORD_PADDING = 16;
 
-// Ask for huge pages for memory that is not touched yet: small ones cost a fault for every 4 KiB.
+// Request huge pages for memory before its first use: small pages cost a page fault for every 4
+// KiB.
 inline void ask_for_huge_pages(void* memory, size_t num_bytes) {
 #if defined(__linux__)
     constexpr uintptr_t HUGE_PAGE = uintptr_t{2} << 20;
@@ -34,17 +35,17 @@ inline void ask_for_huge_pages(void* memory, size_t num_bytes) {
 #endif
 }
 
-// Memory that grows without being filled: what a `std::vector` would set to zero is read anyway.
+// Bytes that are not initialized, unlike those of a std::vector: they are overwritten anyway.
 class Buffer {
   public:
     uint8_t* data() { return data_.get(); }
-    // Give back the memory if it is more than that.
-    void trim(size_t most) {
-        if (capacity_ <= most) return;
+    // Free the memory if it is larger than `max_capacity`.
+    void trim(size_t max_capacity) {
+        if (capacity_ <= max_capacity) return;
         data_.reset();
         capacity_ = 0;
     }
-    // Make room for `size` bytes and the padding that the table wants; the first `keep` bytes stay.
+    // Make room for `size` bytes and WORD_PADDING; keep the first `keep` bytes.
     void reserve(size_t size, size_t keep) {
         if (size + WORD_PADDING <= capacity_) return;
         const size_t capacity = std::max(size + WORD_PADDING, capacity_ + capacity_ / 2);
@@ -59,8 +60,8 @@ class Buffer {
     size_t capacity_ = 0;
 };
 
-// Memory for entries of 32 bytes: all zero, and on huge pages where the system has them. They must
-// be requested before the first touch; with small pages every look-up would also miss the TLB.
+// An array of table entries of 32 bytes, zero at first, on huge pages where the system has them:
+// with small pages most look-ups in a large table would also miss the TLB.
 template <class Entry>
 class EntryArray {
     static_assert(sizeof(Entry) == 32, "entries are aligned to their size");
@@ -72,8 +73,8 @@ class EntryArray {
 #if defined(__linux__)
         if (num_bytes >= HUGE_PAGE) {
             mapped_ = (num_bytes + 2 * HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-            void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            void* memory =
+                mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             if (memory == MAP_FAILED) throw std::bad_alloc();
             memory_ = memory;
             const uintptr_t aligned =
@@ -85,8 +86,7 @@ class EntryArray {
 #endif
         memory_ = std::calloc(size + 1, sizeof(Entry));
         if (!memory_) throw std::bad_alloc();
-        entries_ = reinterpret_cast<Entry*>(
-            (reinterpret_cast<uintptr_t>(memory_) + 31) / 32 * 32);
+        entries_ = reinterpret_cast<Entry*>((reinterpret_cast<uintptr_t>(memory_) + 31) / 32 * 32);
     }
     EntryArray(EntryArray&& other) noexcept { swap(other); }
     EntryArray& operator=(EntryArray&& other) noexcept {
@@ -123,27 +123,27 @@ class EntryArray {
     size_t mapped_ = 0;
 };
 
-// Bytes that stay where they are until the arena goes.
+// Stores byte strings at addresses that stay valid as long as the arena exists.
 class Arena {
   public:
     const uint8_t* store(const uint8_t* bytes, size_t size) {
         if (size > free_) {
-            const size_t chunk = std::max(size, CHUNK);
-            chunks_.emplace_back(new uint8_t[chunk]);
-            next_ = chunks_.back().get();
-            free_ = chunk;
+            const size_t block_size = std::max(size, BLOCK_SIZE);
+            blocks_.emplace_back(new uint8_t[block_size]);
+            next_ = blocks_.back().get();
+            free_ = block_size;
         }
-        uint8_t* place = next_;
-        std::memcpy(place, bytes, size);
+        uint8_t* stored = next_;
+        std::memcpy(stored, bytes, size);
         next_ += size;
         free_ -= size;
-        return place;
+        return stored;
     }
 
   private:
-    static constexpr size_t CHUNK = size_t{1} << 20;
+    static constexpr size_t BLOCK_SIZE = size_t{1} << 20;
 
-    std::vector<std::unique_ptr<uint8_t[]>> chunks_;
+    std::vector<std::unique_ptr<uint8_t[]>> blocks_;
     uint8_t* next_ = nullptr;
     size_t free_ = 0;
 };

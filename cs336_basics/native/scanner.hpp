@@ -1,6 +1,8 @@
 // The scanner: text to pre-tokens, in batches, for the patterns `gpt2` and `cl100k`.
 //
-// It does not read a byte outside [text, text + size), which must be valid UTF-8.
+// Every SIMD level gives the same result: that of the regular expressions in patterns.py, run by
+// the `regex` module. The scanner reads no byte outside [text, text + size), which must be valid
+// UTF-8.
 
 #pragma once
 
@@ -12,11 +14,12 @@
 
 namespace cs336 {
 
-// Call `batch(first, ends, count)` for groups of consecutive pre-tokens: the first one is
-// [first, first + ends[0]), the next [first + ends[0], first + ends[1]), ...; or, for one that is
-// longer than 4 GiB, `huge(first, length)`.
+// Call `batch(first, ends, count)` for every batch of consecutive pre-tokens: [first, first +
+// ends[0]), [first + ends[0], first + ends[1]), ...; and `huge(first, length)` for a pre-token that
+// is longer than 4 GiB. `Pattern` is Gpt2 or Cl100k.
 template <class Pattern, class Batch, class Huge>
-void scan_batches(const uint8_t* text, size_t size, SimdLevel simd_level, Batch&& batch, Huge&& huge) {
+void scan_batches(const uint8_t* text, size_t size, SimdLevel simd_level, Batch&& batch,
+                  Huge&& huge) {
     const Fill fill = fill_function<Pattern>(simd_level);
     uint32_t ends[BATCH_CAPACITY];
     size_t position = 0;

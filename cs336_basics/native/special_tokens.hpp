@@ -1,5 +1,4 @@
-// Special tokens: where they occur in a text, and where a text can be cut without changing how it is
-// split.
+// Special tokens: their occurrences in a text, and the safe cuts of a text.
 
 #pragma once
 
@@ -15,11 +14,13 @@
 
 namespace cs336 {
 
+// An occurrence of a special token in a text.
 struct Occurrence {
-    size_t position, length;  // length 0: there is none
-    size_t token;             // its place among the tokens, the longest first
+    size_t position, length;  // length 0: there is no further occurrence
+    size_t token;             // index in SpecialTokens
 };
 
+// A set of special tokens, indexed by decreasing length.
 class SpecialTokens {
   public:
     explicit SpecialTokens(std::vector<std::string> tokens = {}) : tokens_(std::move(tokens)) {
@@ -38,29 +39,28 @@ class SpecialTokens {
     size_t size() const { return tokens_.size(); }
     size_t length(size_t i) const { return tokens_[i].size(); }
     size_t longest() const { return empty() ? 0 : tokens_.front().size(); }
-    // A token that holds U+FFFD also matches where invalid bytes were replaced.
+    // Whether a token contains U+FFFD, and so could match where invalid bytes are replaced.
     bool holds_replacement() const { return holds_replacement_; }
 
-    // The first occurrence of token number `i` at or after `from`; `size` if there is none.
+    // The first occurrence of token `i` at or after `from`; `size` if there is none.
     size_t find_one(size_t i, const uint8_t* text, size_t size, size_t from) const {
         const std::string& token = tokens_[i];
-        const size_t offset = rare_[i];
         if (size < token.size()) return size;
-        size_t place = from + offset;
-        const size_t last = size - token.size() + offset;
-        while (place <= last) {
-            const void* hit = std::memchr(text + place, token[offset], last - place + 1);
+        // Search for the token's rarest byte.
+        const size_t rare = rare_[i];
+        size_t at = from + rare;
+        const size_t last = size - token.size() + rare;
+        while (at <= last) {
+            const void* hit = std::memchr(text + at, token[rare], last - at + 1);
             if (!hit) return size;
-            place = static_cast<const uint8_t*>(hit) - text;
-            if (!std::memcmp(text + place - offset, token.data(), token.size())) {
-                return place - offset;
-            }
-            ++place;
+            at = static_cast<const uint8_t*>(hit) - text;
+            if (!std::memcmp(text + at - rare, token.data(), token.size())) return at - rare;
+            ++at;
         }
         return size;
     }
 
-    // The first occurrence of any token at or after `from`, of those at one place the longest.
+    // The first occurrence of any token at or after `from`; the longest where several begin.
     Occurrence find_any(const uint8_t* text, size_t size, size_t from) const {
         for (size_t i = from; i < size; ++i) {
             for (const uint32_t token : by_first_byte_[text[i]]) {
@@ -70,12 +70,12 @@ class SpecialTokens {
         return {size, 0, 0};
     }
 
-    // Whether a token starts before `place` and ends after it.
-    bool crosses(const uint8_t* text, size_t size, size_t place) const {
-        const size_t reach = std::min(place, longest() ? longest() - 1 : 0);
-        for (size_t start = place - reach; start < place; ++start) {
+    // Whether a token starts before `offset` and ends after it.
+    bool crosses(const uint8_t* text, size_t size, size_t offset) const {
+        const size_t reach = std::min(offset, longest() ? longest() - 1 : 0);
+        for (size_t start = offset - reach; start < offset; ++start) {
             for (const uint32_t token : by_first_byte_[text[start]]) {
-                if (start + tokens_[token].size() > place && matches(token, text, size, start)) {
+                if (start + tokens_[token].size() > offset && matches(token, text, size, start)) {
                     return true;
                 }
             }
@@ -83,13 +83,13 @@ class SpecialTokens {
         return false;
     }
 
-    // Whether an occurrence of a token that nothing crosses ends at `place`.
-    bool ends_at(const uint8_t* text, size_t size, size_t place) const {
-        if (place == 0) return false;
-        for (const uint32_t token : by_last_byte_[text[place - 1]]) {
+    // Whether a token ends at `offset`, and no other token crosses its start or its end.
+    bool ends_at(const uint8_t* text, size_t size, size_t offset) const {
+        if (offset == 0) return false;
+        for (const uint32_t token : by_last_byte_[text[offset - 1]]) {
             const size_t length = tokens_[token].size();
-            if (length <= place && matches(token, text, size, place - length) &&
-                !crosses(text, size, place - length) && !crosses(text, size, place)) {
+            if (length <= offset && matches(token, text, size, offset - length) &&
+                !crosses(text, size, offset - length) && !crosses(text, size, offset)) {
                 return true;
             }
         }
@@ -97,13 +97,13 @@ class SpecialTokens {
     }
 
   private:
-    bool matches(size_t token, const uint8_t* text, size_t size, size_t place) const {
+    bool matches(size_t token, const uint8_t* text, size_t size, size_t offset) const {
         const std::string& wanted = tokens_[token];
-        return wanted.size() <= size - place &&
-               !std::memcmp(text + place, wanted.data(), wanted.size());
+        return wanted.size() <= size - offset &&
+               !std::memcmp(text + offset, wanted.data(), wanted.size());
     }
 
-    // Where in a token the byte stands that most texts have least of.
+    // The offset of the byte of a token that is the rarest in most texts.
     static size_t rarest_byte(const std::string& token) {
         const auto frequency = [](uint8_t byte) {
             if ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') return 3;
@@ -118,20 +118,18 @@ class SpecialTokens {
         return best;
     }
 
-    std::vector<std::string> tokens_;  // the longest first
-    std::vector<size_t> rare_;
+    std::vector<std::string> tokens_;  // longest first
+    std::vector<size_t> rare_;         // of every token: the offset of its rarest byte
     std::vector<uint32_t> by_first_byte_[256], by_last_byte_[256];
     bool holds_replacement_ = false;
 };
 
-// Gives the occurrences of special tokens in a text from left to right, those that overlap an
-// earlier one left out.
+// Finds the occurrences of special tokens in a text from left to right, without overlaps.
 class Occurrences {
   public:
     Occurrences(const SpecialTokens& tokens, const uint8_t* text, size_t size)
         : tokens_(tokens), text_(text), size_(size) {
-        // A search for each token runs at the speed of memory; for many tokens one that looks at
-        // every byte is faster.
+        // For a few tokens one memchr each is fastest; for many, one pass that tests every byte.
         if (tokens.size() <= FEW) {
             for (size_t i = 0; i < tokens.size(); ++i) {
                 next_[i] = tokens.find_one(i, text, size, 0);
@@ -139,6 +137,7 @@ class Occurrences {
         }
     }
 
+    // The first occurrence at or after `from`, which must not decrease from call to call.
     Occurrence next(size_t from) {
         if (tokens_.size() > FEW) return tokens_.find_any(text_, size_, from);
         Occurrence first = {size_, 0, 0};
@@ -158,48 +157,49 @@ class Occurrences {
     size_t next_[FEW] = {};
 };
 
-// --- safe cuts -----------------------------------------------------------------------------------
-
-// Where text may be cut without changing how it is split; the rule is that of chunking.py, which
-// also says why it holds.
+// Safe cuts: the offsets where a text can be cut without changing how it is split. The rule is that
+// of chunking.py, which also explains why it holds.
 class SafeCuts {
   public:
     SafeCuts(const SpecialTokens& tokens, bool line_feeds)
         : tokens_(tokens), line_feeds_(line_feeds) {}
 
-    // Bytes on each side of a place that must be known.
+    // The number of bytes on each side of an offset on which the rule depends.
     size_t margin() const { return 2 * tokens_.longest() + 4; }
 
-    // The first cut p, from <= p < stop; `stop` if there is none. `text` holds `margin` bytes (or
-    // all there are) before `from` and after `stop`.
+    // The first safe cut in [from, stop); `stop` if there is none. `text` must include `margin`
+    // bytes before `from` and after `stop`, or end there.
     size_t first(const uint8_t* text, size_t size, size_t from, size_t stop) const {
         if (tokens_.holds_replacement()) return stop;
-        for (size_t place = from; place < stop; ++place) {
-            if (between_words(text, place) && !tokens_.crosses(text, size, place)) return place;
-            if (tokens_.ends_at(text, size, place)) return place;
+        for (size_t cut = from; cut < stop; ++cut) {
+            if (between_words(text, cut) && !tokens_.crosses(text, size, cut)) return cut;
+            if (tokens_.ends_at(text, size, cut)) return cut;
         }
         return stop;
     }
 
   private:
-    bool between_words(const uint8_t* text, size_t place) const {
-        if (place == 0 || !(text[place] == ' ' || (line_feeds_ && text[place] == '\n'))) return false;
-        const uint8_t before = text[place - 1];
+    // Whether a blank (or line feed) at `offset` follows a character that is not white space.
+    bool between_words(const uint8_t* text, size_t offset) const {
+        if (offset == 0) return false;
+        if (text[offset] != ' ' && !(line_feeds_ && text[offset] == '\n')) return false;
+        const uint8_t before = text[offset - 1];
         if (before < 0x80) return before > 0x20 && before < 0x7F;
-        return !ends_with_wide_space(text, place);
+        return !ends_with_wide_space(text, offset);
     }
 
-    static bool ends_with_wide_space(const uint8_t* text, size_t place) {
-        const uint8_t last = text[place - 1];
-        if (place >= 2 && text[place - 2] == 0xC2) return last == 0x85 || last == 0xA0;
-        if (place < 3) return false;
-        const uint8_t first = text[place - 3];
-        // (A first byte of three and two bytes after it; text that is not UTF-8 does no harm.)
-        if (first < 0xE1 || first > 0xE3 || text[place - 2] < 0x80 || text[place - 2] > 0xBF ||
+    // Whether [text, text + end), which ends with a byte above 127, ends with white space.
+    static bool ends_with_wide_space(const uint8_t* text, size_t end) {
+        const uint8_t last = text[end - 1];
+        if (end >= 2 && text[end - 2] == 0xC2) return last == 0x85 || last == 0xA0;
+        if (end < 3) return false;
+        const uint8_t first = text[end - 3];
+        // (The text may be invalid UTF-8; this accepts only a sequence of three bytes.)
+        if (first < 0xE1 || first > 0xE3 || text[end - 2] < 0x80 || text[end - 2] > 0xBF ||
             last > 0xBF) {
             return false;
         }
-        return character(text + place - 3).char_class == SPACE;
+        return character(text + end - 3).char_class == SPACE;
     }
 
     const SpecialTokens& tokens_;

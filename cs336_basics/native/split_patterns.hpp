@@ -1,5 +1,6 @@
-// The split patterns `gpt2` and `cl100k`, written by hand: the end of one pre-token, found
-// character by character. The result is exactly that of the regular expressions in patterns.py.
+// The split patterns `gpt2` and `cl100k`: they find the end of one pre-token, character by
+// character. The result is exactly that of the regular expressions in patterns.py. Whoever edits
+// one of them must edit its code here, and its checksum in _scanner.pyx.
 
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace cs336 {
 
-// Bytes of the contraction at `i`, where an apostrophe stands; 0 if there is none.
+// The length of the contraction that begins with the apostrophe at `i`; 0 if there is none.
 CS336_INLINE size_t contraction_gpt2(const uint8_t* text, size_t size, size_t i) {
     if (i + 1 >= size) return 0;
     const uint8_t a = text[i + 1];
@@ -21,7 +22,7 @@ CS336_INLINE size_t contraction_gpt2(const uint8_t* text, size_t size, size_t i)
     return (a == 'l' && b == 'l') || ((a == 'v' || a == 'r') && b == 'e') ? 3 : 0;
 }
 
-// As contraction_gpt2, in any case; simple case folding also takes U+017F, the long s, for an s.
+// The same in upper or lower case. (Simple case folding maps U+017F, the long s, to s.)
 CS336_INLINE size_t contraction_cl100k(const uint8_t* text, size_t size, size_t i) {
     if (i + 1 >= size) return 0;
     const uint8_t a = text[i + 1] | 0x20;
@@ -32,7 +33,7 @@ CS336_INLINE size_t contraction_cl100k(const uint8_t* text, size_t size, size_t 
     return (a == 'l' && b == 'l') || ((a == 'v' || a == 'r') && b == 'e') ? 3 : 0;
 }
 
-// '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+// PATTERNS["gpt2"] of patterns.py.
 struct Gpt2 {
     // The end of the pre-token that starts at `i` < `size`.
     static size_t next(const uint8_t* text, size_t size, size_t i) {
@@ -42,17 +43,18 @@ struct Gpt2 {
         }
         size_t start = i;
         if (text[i] == ' ' && i + 1 < size) start = i + 1;
+        // ` ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+`
         const Character c = character(text + start);
         if (c.char_class != SPACE) return run_end(text, size, start + c.length, c.char_class);
 
+        // `\s+(?!\S)|\s+`: the last space goes to the next pre-token, except at the end of the
+        // text.
         const WhiteSpace run = white_space(text, size, i);
-        // `\s+(?!\S)` leaves the last character to what follows, if that is not the end.
         return run.end == size || run.last == i ? run.end : run.last;
     }
 };
 
-// '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
-// | ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n]|\s+(?!\S)|\s
+// PATTERNS["cl100k"] of patterns.py.
 struct Cl100k {
     static size_t next(const uint8_t* text, size_t size, size_t i) {
         if (text[i] == '\'') {
@@ -62,6 +64,7 @@ struct Cl100k {
         const Character first = character(text + i);
         size_t start = i;
         uint32_t char_class = first.char_class;
+        // `\p{N}{1,3}`
         if (char_class == NUMBER) {
             size_t j = i + first.length;
             for (int k = 1; k < 3 && j < size; ++k) {
@@ -71,6 +74,7 @@ struct Cl100k {
             }
             return j;
         }
+        // `[^\r\n\p{L}\p{N}]?\p{L}+| ?[^\s\p{L}\p{N}]+[\r\n]*`
         if (char_class != LETTER && !is_line_end(text[i]) && i + first.length < size) {
             const uint32_t second = character(text + i + first.length).char_class;
             if (second == LETTER || (second == OTHER && text[i] == ' ')) {
@@ -84,6 +88,7 @@ struct Cl100k {
             while (j < size && is_line_end(text[j])) ++j;
             return j;
         }
+        // `\s+$|\s*[\r\n]|\s+(?!\S)|\s`
         const WhiteSpace run = white_space(text, size, i);
         if (run.end == size) return size;
         if (run.line_end) return run.line_end;

@@ -1,4 +1,4 @@
-// A thread pool that runs numbered tasks in order.
+// ThreadPool: runs the tasks 0, 1, 2, ... in order.
 
 #pragma once
 
@@ -21,7 +21,6 @@
 
 namespace cs336 {
 
-// A crew of threads that work off items 0, 1, 2, ... in order.
 class ThreadPool {
   public:
     ~ThreadPool() {
@@ -29,20 +28,20 @@ class ThreadPool {
         join();
     }
 
-    // Start threads that call `work(thread, item)` for every item; it returns a Failure. Returns
-    // whether there is any thread.
-    bool start(int num_threads, size_t num_items,
-               std::function<Failure(int, size_t)> work) {
-        work_ = std::move(work);
-        num_items_ = num_items;
+    // Start threads that call `run_task(thread, task)` for every task; it returns a Failure.
+    // Returns false if no thread could be started; `failure` then tells why.
+    bool start(int num_threads, size_t num_tasks, std::function<Failure(int, size_t)> run_task) {
+        run_task_ = std::move(run_task);
+        num_tasks_ = num_tasks;
         next_ = 0;
-        const size_t wanted = std::min(size_t(std::max(num_threads, 1)), std::max<size_t>(num_items, 1));
+        const size_t wanted =
+            std::min(size_t(std::max(num_threads, 1)), std::max<size_t>(num_tasks, 1));
         running_ = int(wanted);
         for (size_t i = 0; i < wanted; ++i) {
             try {
                 threads_.emplace_back([this, i] { run(int(i)); });
             } catch (const std::system_error& error) {
-                // Fewer threads than wanted do the same work.
+                // If at least one thread runs, it runs all tasks.
                 std::lock_guard<std::mutex> lock(mutex_);
                 running_ -= int(wanted - i);
                 if (i == 0) failure_ = {Failure::SYSTEM, SIZE_MAX, 0, 0, error.code().value(), ""};
@@ -52,7 +51,7 @@ class ThreadPool {
         return !threads_.empty();
     }
 
-    // Wait for the end, but not longer than that; returns whether all is done.
+    // Wait until all threads are done, but at most `milliseconds`; returns whether they are.
     bool wait(int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);
         return done_.wait_for(lock, std::chrono::milliseconds(milliseconds),
@@ -64,19 +63,20 @@ class ThreadPool {
         threads_.clear();
     }
 
-    // Of several failures that of the first item: the same for every number of threads.
+    // The failure of the first task that failed: the same for every number of threads.
     const Failure& failure() const { return failure_; }
 
+    // Set to true to stop: no further task is started, and a long one throws Cancelled.
     std::atomic<bool> cancelled{false};
 
   private:
     void run(int thread) {
         for (;;) {
-            const size_t item = next_.fetch_add(1);
-            if (item >= num_items_ || cancelled) break;
+            const size_t task = next_.fetch_add(1);
+            if (task >= num_tasks_ || cancelled) break;
             Failure failure;
             try {
-                failure = work_(thread, item);
+                failure = run_task_(thread, task);
             } catch (const Cancelled&) {
                 break;
             } catch (const std::bad_alloc&) {
@@ -86,12 +86,12 @@ class ThreadPool {
                 failure.message = error.what();
             }
             if (failure.kind != Failure::NONE) {
-                // Items before this one are still finished: one of them may fail, too.
-                next_ = num_items_;
+                // Start no further task. Earlier ones still run, and one of them may fail, too.
+                next_ = num_tasks_;
                 std::lock_guard<std::mutex> lock(mutex_);
-                if (failure_.kind == Failure::NONE || item < failed_item_) {
+                if (failure_.kind == Failure::NONE || task < failed_task_) {
                     failure_ = failure;
-                    failed_item_ = item;
+                    failed_task_ = task;
                 }
             }
         }
@@ -100,14 +100,14 @@ class ThreadPool {
     }
 
     std::vector<std::thread> threads_;
-    std::function<Failure(int, size_t)> work_;
-    size_t num_items_ = 0;
+    std::function<Failure(int, size_t)> run_task_;
+    size_t num_tasks_ = 0;
     std::atomic<size_t> next_{0};
     std::mutex mutex_;
     std::condition_variable done_;
     int running_ = 0;
     Failure failure_;
-    size_t failed_item_ = 0;
+    size_t failed_task_ = 0;
 };
 
 }  // namespace cs336

@@ -1,4 +1,4 @@
-// UTF-8: find what is invalid, and replace it by U+FFFD exactly as Python's `decode` does.
+// UTF-8: find invalid bytes, and replace them with U+FFFD exactly as Python's `decode` does.
 
 #pragma once
 
@@ -7,16 +7,13 @@
 #include <cstring>
 #include <vector>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define CS336_UTF8_AVX2 1
-#include <immintrin.h>
-#endif
+#include "simd/target.hpp"
 
 namespace cs336 {
 
-// The sequence at the start of [p, end): its length and whether it is a character. For an invalid
-// one the length is what Python replaces by one U+FFFD: the longest part that could begin a
-// character (Unicode standard, section 3.9, "U+FFFD Substitution of Maximal Subparts").
+// The sequence at the start of [p, end): its length in bytes, and whether it is a character. The
+// length of an invalid sequence is what Python replaces with one U+FFFD: the longest prefix of a
+// possible character (Unicode standard, section 3.9, "U+FFFD Substitution of Maximal Subparts").
 struct Utf8Sequence {
     size_t length;
     bool valid;
@@ -26,8 +23,8 @@ inline Utf8Sequence utf8_sequence(const uint8_t* p, const uint8_t* end) {
     const uint8_t first = p[0];
     if (first < 0x80) return {1, true};
     size_t length;
-    // The second byte has a narrower range after some first bytes: no overlong forms, no
-    // surrogates, nothing above U+10FFFF.
+    // Some first bytes restrict the second byte: no overlong forms, no surrogates, no code point
+    // above U+10FFFF.
     uint8_t lowest = 0x80, highest = 0xBF;
     if (first >= 0xC2 && first <= 0xDF) {
         length = 2;
@@ -50,7 +47,7 @@ inline Utf8Sequence utf8_sequence(const uint8_t* p, const uint8_t* end) {
     return {length, true};
 }
 
-// The offset of the first invalid sequence at or after `from`, `size` if there is none.
+// The offset of the first invalid sequence at or after `from`; `size` if there is none.
 inline size_t first_invalid_utf8_scalar(const uint8_t* text, size_t size, size_t from = 0) {
     const uint8_t* const end = text + size;
     const uint8_t* p = text + from;
@@ -62,7 +59,7 @@ inline size_t first_invalid_utf8_scalar(const uint8_t* text, size_t size, size_t
             if ((words[0] | words[1] | words[2] | words[3]) & 0x8080808080808080ull) break;
             p += 32;
         }
-        // Then at least 32 bytes one by one.
+        // Then at least 32 bytes, one character at a time.
         const uint8_t* const stop = end - p > 32 ? p + 32 : end;
         while (p < stop) {
             if (*p < 0x80) {
@@ -77,26 +74,25 @@ inline size_t first_invalid_utf8_scalar(const uint8_t* text, size_t size, size_t
     return size;
 }
 
-#if defined(CS336_UTF8_AVX2)
-#define CS336_AVX2_UTF8 __attribute__((target("avx2")))
-
-// The look-up method of Keiser and Lemire 2021, "Validating UTF-8 In Less Than One Instruction Per
-// Byte": three table look-ups by half bytes give the errors that two neighbouring bytes can show.
+#if defined(CS336_X86)
+// The look-up algorithm of Keiser and Lemire 2021, "Validating UTF-8 In Less Than One Instruction
+// Per Byte": three table look-ups, by half bytes, give the errors that two adjacent bytes can have.
 namespace utf8_avx2 {
 
 enum : uint8_t {
-    TOO_SHORT = 1,        // a first byte or ASCII where a continuation is due
-    TOO_LONG = 2,         // ASCII, then a continuation
-    OVERLONG_3 = 4,       // E0 80-9F
-    TOO_LARGE = 8,        // F4 90-BF, F5-FF
-    SURROGATE = 16,       // ED A0-BF
-    OVERLONG_2 = 32,      // C0, C1
-    TOO_LARGE_1000 = 64,  // F5-FF 80-8F
-    OVERLONG_4 = 64,      // F0 80-8F
-    TWO_CONTINUATIONS = 128,  // right only as third or fourth byte: compared with that below
+    TOO_SHORT = 1,            // a first byte or ASCII where a continuation is required
+    TOO_LONG = 2,             // ASCII, then a continuation
+    OVERLONG_3 = 4,           // E0 80-9F
+    TOO_LARGE = 8,            // F4 90-BF, F5-FF
+    SURROGATE = 16,           // ED A0-BF
+    OVERLONG_2 = 32,          // C0, C1
+    TOO_LARGE_1000 = 64,      // F5-FF 80-8F
+    OVERLONG_4 = 64,          // F0 80-8F
+    TWO_CONTINUATIONS = 128,  // valid only if the second is a third or fourth byte; checked below
     ANY_LOW = TOO_SHORT | TOO_LONG | TWO_CONTINUATIONS
 };
 
+// clang-format off
 alignas(16) inline constexpr uint8_t FIRST_HIGH[16] = {
     TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG, TOO_LONG,
     TWO_CONTINUATIONS, TWO_CONTINUATIONS, TWO_CONTINUATIONS, TWO_CONTINUATIONS,
@@ -119,19 +115,20 @@ alignas(16) inline constexpr uint8_t SECOND_HIGH[16] = {
     TOO_LONG | OVERLONG_2 | TWO_CONTINUATIONS | SURROGATE | TOO_LARGE,
     TOO_LONG | OVERLONG_2 | TWO_CONTINUATIONS | SURROGATE | TOO_LARGE,
     TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT};
+// clang-format on
 
-CS336_AVX2_UTF8 inline __m256i table(const uint8_t* values) {
+CS336_AVX2 inline __m256i table(const uint8_t* values) {
     return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(values)));
 }
 
-CS336_AVX2_UTF8 inline size_t first_invalid(const uint8_t* text, size_t size) {
+CS336_AVX2 inline size_t first_invalid(const uint8_t* text, size_t size) {
     const __m256i first_high = table(FIRST_HIGH), first_low = table(FIRST_LOW);
     const __m256i second_high = table(SECOND_HIGH), low_half = _mm256_set1_epi8(0x0F);
     __m256i before = _mm256_setzero_si256();
     size_t i = 0;
     for (; i + 32 <= size; i += 32) {
         const __m256i now = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text + i));
-        // The bytes one, two and three places back.
+        // The input shifted by one, two and three bytes.
         const __m256i joint = _mm256_permute2x128_si256(before, now, 0x21);
         const __m256i back1 = _mm256_alignr_epi8(now, joint, 15);
         const __m256i back2 = _mm256_alignr_epi8(now, joint, 14);
@@ -142,7 +139,7 @@ CS336_AVX2_UTF8 inline size_t first_invalid(const uint8_t* text, size_t size) {
             _mm256_and_si256(_mm256_shuffle_epi8(first_high, back1_high),
                              _mm256_shuffle_epi8(first_low, _mm256_and_si256(back1, low_half))),
             _mm256_shuffle_epi8(second_high, now_high));
-        // Third and fourth bytes, and only they, are the second of two continuations.
+        // Exactly the third and fourth bytes of characters are the second of two continuations.
         const __m256i third = _mm256_subs_epu8(back2, _mm256_set1_epi8(0xE0 - 0x80));
         const __m256i fourth = _mm256_subs_epu8(back3, _mm256_set1_epi8(0xF0 - 0x80));
         const __m256i due =
@@ -151,7 +148,7 @@ CS336_AVX2_UTF8 inline size_t first_invalid(const uint8_t* text, size_t size) {
         if (!_mm256_testz_si256(errors, errors)) break;
         before = now;
     }
-    // What is not decided: from the last first byte before `i` on, if its sequence may cross `i`.
+    // The rest, from the last first byte before `i` if its sequence may extend beyond `i`.
     size_t start = i;
     for (size_t back = 1; back <= 3 && back <= i; ++back) {
         if (text[i - back] >= 0xC0) {
@@ -166,10 +163,10 @@ CS336_AVX2_UTF8 inline size_t first_invalid(const uint8_t* text, size_t size) {
 }  // namespace utf8_avx2
 #endif
 
-// As first_invalid_utf8_scalar, with the instructions that this CPU has.
+// The same as first_invalid_utf8_scalar, with the vector instructions of this CPU.
 inline size_t first_invalid_utf8(const uint8_t* text, size_t size) {
-#if defined(CS336_UTF8_AVX2)
-    static const bool avx2 = __builtin_cpu_supports("avx2");
+#if defined(CS336_X86)
+    static const bool avx2 = has_avx2();
     if (avx2) return utf8_avx2::first_invalid(text, size);
 #endif
     return first_invalid_utf8_scalar(text, size);

@@ -1,12 +1,11 @@
-// Count the pre-tokens of text files with threads. No Python in here.
+// Counting the pre-tokens of text files with threads, and of texts in memory.
 //
-// The files are cut into blocks, which the threads take in order. A thread reads its block with a
-// little more on both sides, finds the safe cuts that are its real ends, cuts the special tokens
-// out, and adds the pre-tokens to a table of its own. Then the tables are merged, every thread
-// taking ranges of hashes, and written out as flat arrays.
+// The files are read in blocks, in order, by several threads. A thread cuts the special tokens out
+// of its block and adds the pre-tokens to a table of its own. At the end the tables are merged,
+// each thread merging ranges of hashes, and written as flat arrays.
 //
-// Memory follows the number of distinct words and of threads, not the size of the files; but text
-// that has no safe cut for a long way is held whole.
+// Memory grows with the number of distinct words and of threads, not with the size of the files.
+// Only a long text without a safe cut is held in memory as a whole.
 
 #pragma once
 
@@ -33,21 +32,22 @@
 
 namespace cs336 {
 
-// How a text is split; shared by all threads.
+// How texts are split; shared by all threads.
 struct SplitOptions {
     SpecialTokens tokens;
-    bool cl100k = false;
-    bool strict = false;
+    bool cl100k = false;  // the pattern: cl100k or gpt2
+    bool strict = false;  // invalid UTF-8 is an error, not read as U+FFFD
     SimdLevel simd_level = SimdLevel::SCALAR;
 };
 
+// Counts the pre-tokens of one text after the other.
 class TextCounter {
   public:
     TextCounter(const SplitOptions& options, const std::atomic<bool>& cancelled)
         : options_(options), cancelled_(cancelled) {}
 
-    // Count a text; WORD_PADDING bytes behind it must be readable. Returns the offset of its first
-    // invalid byte, in which case nothing was counted, or `size`.
+    // Add the pre-tokens of a text to a table. WORD_PADDING bytes behind the text must be readable.
+    // Returns `size`; or the offset of the first invalid byte, and then counts nothing.
     size_t count(const uint8_t* text, size_t size, WordTable& table) {
         const size_t invalid = first_invalid_utf8(text, size);
         if (invalid < size) {
@@ -65,19 +65,20 @@ class TextCounter {
   private:
     void count_valid(const uint8_t* text, size_t size, WordTable& table) {
         if (options_.tokens.empty()) {
-            count_piece(text, size, table);
+            count_pretokens(text, size, table);
             return;
         }
         Occurrences occurrences(options_.tokens, text, size);
         size_t start = 0;
         while (start < size) {
             const Occurrence token = occurrences.next(start);
-            count_piece(text + start, token.position - start, table);
+            count_pretokens(text + start, token.position - start, table);
             start = token.position + token.length;
         }
     }
 
-    void count_piece(const uint8_t* text, size_t size, WordTable& table) {
+    // Count a text without special tokens.
+    void count_pretokens(const uint8_t* text, size_t size, WordTable& table) {
         if (options_.cl100k) {
             count_pattern<Cl100k>(text, size, table);
         } else {
@@ -101,24 +102,27 @@ class TextCounter {
     std::vector<uint8_t> replaced_;
 };
 
-// Counting files: `start_counting`, `wait`, `start_merging`, `wait`, `start_writing`, `wait`.
+// Counts files, in phases: `start_counting`, `start_merging`, `finish_merging`, `start_writing`.
+// After each start, `wait` until it is done.
 class FileCounter {
   public:
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
-                 int num_threads, size_t block_size, size_t most_own_words)
-        : most_own_words_(most_own_words),
+                int num_threads, size_t block_size, size_t max_own_words)
+        : max_own_words_(max_own_words),
           options_(std::move(options)),
           reader_(options_.tokens, !options_.cl100k, std::move(paths), std::move(sizes),
                   block_size) {
-        num_threads_ = int(std::max<size_t>(1, std::min(size_t(num_threads), reader_.num_blocks())));
+        num_threads_ =
+            int(std::max<size_t>(1, std::min(size_t(num_threads), reader_.num_blocks())));
         for (int i = 0; i < num_threads_; ++i) {
             workers_.emplace_back(new Worker(options_, pool_.cancelled));
         }
     }
 
     void start_counting() {
-        pool_.start(num_threads_, reader_.num_blocks(),
-                    [this](int thread, size_t block) { return count_block(*workers_[thread], block); });
+        pool_.start(num_threads_, reader_.num_blocks(), [this](int thread, size_t block) {
+            return count_block(*workers_[thread], block);
+        });
     }
 
     void start_merging() {
@@ -126,35 +130,35 @@ class FileCounter {
         std::vector<WordTable*> tables;
         if (shared_.size()) tables.push_back(&shared_);
         for (auto& worker : workers_) {
-            // Where there is a shared table, most words of the others are in it, too.
+            // Most words of the other tables are in the shared one, too.
             if (shared_.size()) {
                 worker->table.add_to(shared_);
                 worker->table = WordTable();
             }
             tables.push_back(&worker->table);
-            worker->read_state.buffer = Buffer();  // a text without a cut would still be held whole
+            worker->read_state.buffer = Buffer();  // it may be large: a text without a cut
         }
         words_.prepare(std::move(tables));
-        pool_.start(num_threads_, words_.num_parts(), [this](int, size_t part) {
-            words_.merge_part(part);
+        pool_.start(num_threads_, words_.num_slices(), [this](int, size_t slice) {
+            words_.merge_slice(slice);
             return Failure();
         });
     }
 
-    // Between merging and writing: the sizes of the arrays.
+    // After merging: num_words and num_bytes are the sizes of the arrays.
     void finish_merging() {
         pool_.join();
         shared_.clear_entries();
         for (auto& worker : workers_) worker->table.clear_entries();
-        words_.place_parts();
+        words_.finish_merging();
     }
 
     size_t num_words() const { return words_.num_words(); }
     size_t num_bytes() const { return words_.num_bytes(); }
 
     void start_writing(uint8_t* data, int64_t* offsets, int64_t* counts) {
-        pool_.start(num_threads_, words_.num_parts(), [=](int, size_t part) {
-            words_.write_part(part, data, offsets, counts);
+        pool_.start(num_threads_, words_.num_slices(), [=](int, size_t slice) {
+            words_.write_slice(slice, data, offsets, counts);
             return Failure();
         });
     }
@@ -185,9 +189,9 @@ class FileCounter {
         if (invalid < text.size) {
             return {Failure::NOT_UTF8, text.file, text.offset + invalid, 0, text.data[invalid], ""};
         }
-        // Tables of the threads' own hold mostly the same words. They stay small, so that memory
-        // follows the number of distinct words, whatever the share of the text that each has seen.
-        if (worker.table.size() > most_own_words_) {
+        // Most words are in the tables of all threads. These tables are kept small, so that memory
+        // grows with the number of distinct words and hardly with the number of threads.
+        if (worker.table.size() > max_own_words_) {
             std::lock_guard<std::mutex> lock(shared_mutex_);
             worker.table.add_to(shared_);
             worker.table.clear();
@@ -196,7 +200,7 @@ class FileCounter {
         return {};
     }
 
-    const size_t most_own_words_;
+    const size_t max_own_words_;
     const SplitOptions options_;
     const BlockReader reader_;
     int num_threads_;
@@ -205,25 +209,26 @@ class FileCounter {
     WordTable shared_;
     std::mutex shared_mutex_;
     FlatWords words_;
-    ThreadPool pool_;  // the last member: its threads end before anything goes that they use
+    ThreadPool pool_;  // last, so that its threads end before the members that they use
 };
 
-// Counting texts in memory, and adding up words that are counted already.
+// Counts texts in memory, and adds up words that were counted before.
 class MemoryCounter {
   public:
     explicit MemoryCounter(SplitOptions options)
         : options_(std::move(options)), counter_(options_, never_) {}
 
-    // Count a text that is complete: the next one begins anew. Returns the offset of its first
-    // invalid byte, in which case nothing was counted, or `size`.
+    // Count a complete text. Returns `size`; or the offset of the first invalid byte, and then
+    // counts nothing.
     size_t count(const uint8_t* text, size_t size) {
         buffer_.reserve(size, 0);
         if (size) std::memcpy(buffer_.data(), text, size);
         return counter_.count(buffer_.data(), size, table_);
     }
 
-    // Add words: data[offsets[i], offsets[i + 1]) is the word i.
-    void add_words(const uint8_t* data, const int64_t* offsets, const int64_t* counts, size_t words) {
+    // Add words with their counts; word i is data[offsets[i], offsets[i + 1]).
+    void add_words(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
+                   size_t words) {
         const size_t num_bytes = words ? size_t(offsets[words]) : 0;
         uint8_t padded[MAX_SHORT_WORD + WORD_PADDING] = {};
         for (size_t i = 0; i < words; ++i) {
@@ -238,19 +243,19 @@ class MemoryCounter {
         }
     }
 
-    // Make the words ready for `write`.
+    // Prepare for num_words, num_bytes and `write`.
     void finish() {
         words_.prepare({&table_});
-        for (size_t part = 0; part < words_.num_parts(); ++part) words_.merge_part(part);
-        words_.place_parts();
+        for (size_t i = 0; i < words_.num_slices(); ++i) words_.merge_slice(i);
+        words_.finish_merging();
     }
 
     size_t num_words() const { return words_.num_words(); }
     size_t num_bytes() const { return words_.num_bytes(); }
 
     void write(uint8_t* data, int64_t* offsets, int64_t* counts) {
-        for (size_t part = 0; part < words_.num_parts(); ++part) {
-            words_.write_part(part, data, offsets, counts);
+        for (size_t i = 0; i < words_.num_slices(); ++i) {
+            words_.write_slice(i, data, offsets, counts);
         }
     }
 

@@ -1,10 +1,10 @@
-// WordTable: distinct words and their counts, in one flat hash table. No Python in here.
+// WordTable: distinct words and their counts, in a flat hash table.
 //
-// Open addressing with entries of 32 bytes, two to a cache line. A word of at most 15 bytes lies in
-// its entry, with its length in the last byte, so that comparing words is comparing two integers;
-// a longer one lies in an arena. Entries stand in the order of their hashes, but for small shifts
-// where they collide: the words of a range of hashes are neighbours, so several threads can merge
-// several tables range by range, and a sorted result costs next to nothing.
+// Open addressing with entries of 32 bytes, two in a cache line. A word of at most 15 bytes is
+// stored in its entry, with its length in the last byte, so that words are compared as two
+// integers; a longer word is stored in an arena. The slot of an entry is its hash, scaled, so the
+// entries are nearly sorted by hash: several threads can merge several tables, each a range of
+// hashes, and sorting the result costs almost nothing.
 
 #pragma once
 
@@ -23,6 +23,7 @@ namespace cs336 {
 
 constexpr size_t MAX_SHORT_WORD = 15;
 
+// A word to look up, with its hash.
 struct WordKey {
     uint64_t low, high;  // a short word; or the address and the length of a long one
     uint64_t hash;
@@ -47,7 +48,7 @@ struct WordEntry {
 static_assert(sizeof(WordEntry) == 32, "two entries to a cache line");
 static_assert(offsetof(WordEntry, high) == 8, "a short word spans `low` and `high`");
 
-// 64 x 64 -> 128 bits, and both halves together: every bit of the factors moves every bit.
+// The two halves of the product of 128 bits, combined: each bit of a factor affects every bit.
 inline uint64_t multiply_fold(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
     const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
@@ -62,12 +63,12 @@ inline uint64_t multiply_fold(uint64_t a, uint64_t b) {
 }
 
 inline uint64_t hash_two(uint64_t low, uint64_t high) {
-    // Digits of pi and e; a factor can only be 0 for one value of `low`, which is no UTF-8.
+    // Digits of pi and e. The first factor is 0 for one value of `low` only, which is not UTF-8.
     return multiply_fold(low ^ 0xF43F6A8885A308D3ull, high ^ 0xADF85458A2BB4A9Aull) +
            0x9E3779B97F4A7C15ull * low;
 }
 
-// SHORT_MASKS.of_length[n]: the first n of 16 bytes, as two integers.
+// SHORT_MASKS.of_length[n]: a mask of the first n of 16 bytes, as two integers.
 struct ShortMasks {
     uint64_t of_length[MAX_SHORT_WORD + 1][2];
     constexpr ShortMasks() : of_length() {
@@ -81,14 +82,14 @@ struct ShortMasks {
 inline constexpr ShortMasks SHORT_MASKS;
 
 inline WordKey make_long_key(const uint8_t* word, size_t length) {
-    uint64_t hash = length, part[2];
+    uint64_t hash = length, block[2];
     for (size_t i = 0; i + 16 <= length; i += 16) {
-        std::memcpy(part, word + i, 16);
-        hash = hash_two(part[0] ^ hash, part[1] + hash);
+        std::memcpy(block, word + i, 16);
+        hash = hash_two(block[0] ^ hash, block[1] + hash);
     }
-    // The last 16 bytes, some of them for the second time: the length is part of the hash.
-    std::memcpy(part, word + length - 16, 16);
-    hash = hash_two(part[0] ^ hash, part[1] + hash);
+    // The last 16 bytes. (Some are hashed twice; the hash depends on the length, too.)
+    std::memcpy(block, word + length - 16, 16);
+    hash = hash_two(block[0] ^ hash, block[1] + hash);
     return {reinterpret_cast<uintptr_t>(word), uint64_t{0xFF} << 56 | length, hash};
 }
 
@@ -112,10 +113,11 @@ class WordTable {
 
     size_t size() const { return size_; }
 
-    // Bring the place of a key into the cache, some time before `add`.
+    // Load the slot of a key into the CPU cache, ahead of `add`.
     void prefetch(const WordKey& key) const { CS336_PREFETCH(&entries_[key.hash >> shift_]); }
 
-    // Add `count` > 0 to a word. Throws std::overflow_error above 2^63 - 1, std::bad_alloc.
+    // Add `count` > 0 to the count of a word. Throws std::overflow_error above 2^63 - 1,
+    // std::bad_alloc.
     void add(const WordKey& key, int64_t count) {
         WordEntry& entry = find(key);
         if (entry.count == 0) {
@@ -127,7 +129,7 @@ class WordTable {
         }
     }
 
-    // Add the words [first, first + ends[0]), [first + ends[0], first + ends[1]), ..., each once.
+    // Count the words [first, first + ends[0]), [first + ends[0], first + ends[1]), ... once each.
     void add_batch(const uint8_t* first, const uint32_t* ends, size_t num_words) {
         // Far enough ahead to hide the memory, few enough to stay in the L1 cache. (Blogs:
         // 16 words 620 MB/s, 32 words 640, 64 words 740, 128 words 810, 256 words 840.)
@@ -144,8 +146,8 @@ class WordTable {
             }
             for (size_t i = 0; i < group; ++i) {
                 WordEntry& entry = entries_[keys[i].hash >> shift_];
-                // Nearly always a short word that stands where it belongs. (The key of a long word
-                // never equals its entry, which has the address in the arena.)
+                // Nearly always a short word in its first slot. (The key of a long word never
+                // equals its entry, which has the address in the arena.)
                 if (entry.low == keys[i].low && entry.high == keys[i].high) {
                     ++entry.count;
                 } else {
@@ -155,11 +157,11 @@ class WordTable {
         }
     }
 
-    // Add all words to another table, in the order of their hashes, which is the order of its places.
+    // Add all words to another table, in the order of their hashes, and so of their slots.
     void add_to(WordTable& other) const {
         constexpr size_t AHEAD = 16;
-        // Words that come in the order of their places would fill the first part of a table that is
-        // too small, long before the whole is full enough to grow.
+        // Words in this order would crowd the first slots of a table that is too small, long before
+        // it is full enough to grow.
         other.reserve(other.size_ + size_);
         for (size_t i = 0; i < entries_.size(); ++i) {
             if (i + AHEAD < entries_.size() && entries_[i + AHEAD].count) {
@@ -170,18 +172,18 @@ class WordTable {
         }
     }
 
-    // Forget all words; the table keeps its size.
+    // Remove all words, but keep the memory of the entries.
     void clear() {
         for (size_t i = 0; i < entries_.size(); ++i) entries_[i].count = 0;
         size_ = 0;
         arena_ = Arena();
     }
 
-    // Append the entries of range `part` of 2^part_bits equal ranges of hashes, sorted by hash, then
-    // by bytes.
-    void collect(uint64_t part, int part_bits, std::vector<WordEntry>& out) const;
+    // Append the entries of slice `slice` of 2^slice_bits equal ranges of hashes, sorted by hash,
+    // then by bytes.
+    void collect(uint64_t slice, int slice_bits, std::vector<WordEntry>& out) const;
 
-    // Free the entries; the bytes of long words stay.
+    // Free the entries, but keep the bytes of long words.
     void clear_entries() {
         entries_ = EntryArray<WordEntry>();
         size_ = 0;
@@ -191,11 +193,11 @@ class WordTable {
     static constexpr int FIRST_BITS = 14;
     static constexpr size_t SLACK = 64;
 
-    // Entries never wrap around from the end to the beginning: there is room behind the last place,
-    // and if that is used up the table grows.
+    // Entries do not wrap around to the first slot: there are SLACK more slots behind the last one,
+    // and when these are full the table grows.
     static size_t slots(int bits) { return (size_t{1} << bits) + SLACK; }
 
-    // The entry of a key, or the empty one where it belongs.
+    // The entry of a key, or the empty entry where it is to be inserted.
     WordEntry& find(const WordKey& key) {
         for (;;) {
             size_t slot = key.hash >> shift_;
@@ -227,15 +229,16 @@ class WordTable {
     void insert(WordEntry& entry, const WordKey& key, int64_t count) {
         WordEntry added = {key.low, key.high, key.hash, count};
         if (key.is_long()) {
-            const uint8_t* bytes = reinterpret_cast<const uint8_t*>(static_cast<uintptr_t>(key.low));
+            const uint8_t* bytes =
+                reinterpret_cast<const uint8_t*>(static_cast<uintptr_t>(key.low));
             added.low = reinterpret_cast<uintptr_t>(arena_.store(bytes, key.length()));
         }
         entry = added;
-        // At most three quarters full. (Half full was no faster and takes more memory.)
+        // At most three quarters full. (Half full is no faster and takes more memory.)
         if (++size_ > 3 * (size_t{1} << (bits_ - 2))) grow();
     }
 
-    // Make room for that many words.
+    // Make room for `words` words.
     void reserve(size_t words) {
         int bits = bits_;
         while (words > 3 * (size_t{1} << (bits - 2))) ++bits;
@@ -282,24 +285,24 @@ inline int compare_bytes(const WordEntry& a, const WordEntry& b) {
     return a_length < b_length ? -1 : a_length > b_length;
 }
 
-// The order of the result: by hash, which the order of the table nearly is already.
+// The order of the result: by hash, which is nearly the order of the table.
 inline int compare_entries(const WordEntry& a, const WordEntry& b) {
     if (a.hash != b.hash) return a.hash < b.hash ? -1 : 1;
     return compare_bytes(a, b);
 }
 
-inline void WordTable::collect(uint64_t part, int part_bits, std::vector<WordEntry>& out) const {
+inline void WordTable::collect(uint64_t slice, int slice_bits, std::vector<WordEntry>& out) const {
     if (entries_.size() == 0) return;
-    const size_t per_part = size_t{1} << (bits_ - part_bits);
-    const size_t stop = (part + 1) * per_part;
-    for (size_t slot = part * per_part; slot < entries_.size(); ++slot) {
+    const size_t slots_per_slice = size_t{1} << (bits_ - slice_bits);
+    const size_t stop = (slice + 1) * slots_per_slice;
+    for (size_t slot = slice * slots_per_slice; slot < entries_.size(); ++slot) {
         const WordEntry& entry = entries_[slot];
-        // What was shifted out of the range stands behind it without a gap.
+        // Entries that overflowed from the slice follow it without a gap.
         if (entry.count == 0) {
             if (slot >= stop) break;
             continue;
         }
-        if (part_bits && entry.hash >> (64 - part_bits) != part) continue;
+        if (slice_bits && entry.hash >> (64 - slice_bits) != slice) continue;
         out.push_back(entry);
         for (size_t i = out.size() - 1; i > 0 && compare_entries(out[i - 1], out[i]) > 0; --i) {
             std::swap(out[i - 1], out[i]);

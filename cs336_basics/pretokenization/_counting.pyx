@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Binding of word_counter.hpp: count the words of files with threads, or of texts in memory."""
+"""Binding of word_counter.hpp: counts the words of files with threads, or of texts in memory."""
 
 import os
 
@@ -15,7 +15,7 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization.failures cimport (
-    MEMORY, NONE, NOT_UTF8, SYSTEM, Failure, raise_reading_failure,
+    MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
 )
 
 from cs336_basics.pretokenization._scanner import default_simd_level, scanned_pattern
@@ -65,10 +65,10 @@ cdef extern from "word_counter.hpp" namespace "cs336" nogil:
         void write(uint8_t*, int64_t*, int64_t*) except +
 
 
-# How often a waiting main thread looks for Ctrl-C and reports progress.
+# How often the waiting main thread checks for Ctrl-C and reports progress.
 cdef int STEP_MILLISECONDS = 50
 
-# A table of so many words takes 32 MB.
+# A table of this many words takes 32 MB.
 MOST_OWN_WORDS = 700_000
 
 
@@ -78,7 +78,7 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
     cdef int i
     name = scanned_pattern(pattern)
     if name is None:
-        raise ValueError(f"pattern {pattern!r} has no scanner, so it cannot be counted natively")
+        raise ValueError(f"pattern is {pattern!r}, which has no scanner: choose another backend")
     if errors not in ("replace", "strict"):
         raise ValueError(f"errors is {errors!r}: it must be one of replace, strict")
     for token in check_special_tokens(special_tokens):
@@ -98,14 +98,26 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     """Count the pre-tokens of files with threads; see `word_counts.count_words_native`.
 
     Args:
-        paths: files.
-        sizes: their sizes in bytes; what a file holds beyond is not read.
-        progress_callback: called every now and then with the number of bytes that are done.
-        most_own_words: distinct words that a thread counts in a table of its own, about; then they
-            are added to a table that all threads share.
+        paths: the files.
+        sizes: their sizes in bytes; bytes beyond are not read.
+        special_tokens: cut out of the text and not counted.
+        pattern: a name in PATTERNS or its regular expression.
+        num_workers: the number of threads.
+        errors: "replace" or "strict".
+        block_size: the number of bytes that a thread reads at once.
+        progress_callback: called every 50 ms with the number of bytes that are done.
+        simd_level: a name in `_scanner.simd_levels()`; None = the default.
+        most_own_words: a thread adds its words to a table that all threads share when it has counted
+            more distinct words than this.
 
     Returns:
         `(data, offsets, counts)`, the arrays of a WordCounts.
+
+    Raises:
+        ValueError: the pattern has no scanner; `errors`, `block_size` or a special token is not
+            valid; a file is not valid UTF-8 (errors="strict") or became shorter.
+        OSError: a file cannot be read.
+        MemoryError: there is not enough memory for the distinct words.
     """
     cdef vector[string] c_paths
     cdef vector[uint64_t] c_sizes
@@ -135,14 +147,14 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         job.get().start_writing(&data[0], &offsets[0], &counts[0])
         finish_phase(job.get(), names, None)
     finally:
-        # After Ctrl-C or another exception the threads end before anything is freed.
+        # After Ctrl-C or another exception, the threads must end before `job` is freed.
         with nogil:
             job.get().cancel()
     return trimmed(arrays)
 
 
 cdef int finish_phase(FileCounter* job, list names, progress_callback) except -1:
-    """Wait for the threads; raise what went wrong in them, or what a signal handler raises."""
+    """Wait for the threads, and raise the exception for their failure or that of a signal handler."""
     cdef cbool done = False
     while not done:
         with nogil:
@@ -165,13 +177,11 @@ cdef int raise_failure(const Failure& failure, list names) except -1:
     if kind == SYSTEM and path is None:
         raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
     raise_reading_failure(failure, path)
-    if kind == NOT_UTF8:
-        raise invalid_utf8_error(path, failure.code, failure.offset)
     raise RuntimeError(failure.message.decode("utf-8", "replace"))
 
 
 cdef tuple empty_arrays(size_t num_words, size_t num_bytes):
-    # One element too many: also an empty array then has an address.
+    # With one more element, an empty array has an address, too.
     return (
         np.empty(num_bytes + 1, np.uint8),
         np.zeros(num_words + 1, np.int64),
@@ -185,13 +195,17 @@ cdef tuple trimmed(tuple arrays):
 
 
 cdef class TextCounter:
-    """Counts texts in memory, and adds up words that are counted already; see `result`."""
+    """Counts texts in memory, and adds up words that were counted before.
 
-    cdef unique_ptr[MemoryCounter] counting
+    Args:
+        special_tokens, pattern, errors, simd_level: see `count_files`.
+    """
+
+    cdef unique_ptr[MemoryCounter] counter
 
     def __cinit__(self, special_tokens=(), pattern="gpt2", errors="replace", simd_level=None):
         cdef SplitOptions options = make_options(special_tokens, pattern, errors, simd_level)
-        self.counting.reset(new MemoryCounter(options))
+        self.counter.reset(new MemoryCounter(options))
 
     def count(self, bytes text not None):
         """Count the pre-tokens of a complete text (UTF-8 bytes).
@@ -203,7 +217,7 @@ cdef class TextCounter:
         cdef size_t size = PyBytes_GET_SIZE(text)
         cdef size_t invalid
         with nogil:
-            invalid = self.counting.get().count(start, size)
+            invalid = self.counter.get().count(start, size)
         if invalid < size:
             raise invalid_utf8_error(None, text[invalid], invalid)
 
@@ -212,26 +226,32 @@ cdef class TextCounter:
         """Add words with their counts: the arrays of a WordCounts.
 
         Raises:
-            OverflowError: a count above 2^63 - 1.
+            ValueError: the arrays do not match.
+            OverflowError: the sum of the counts of a word exceeds 2^63 - 1.
         """
         cdef size_t num_words = counts.shape[0]
         if <size_t>offsets.shape[0] != num_words + 1:
-            raise ValueError(f"{offsets.shape[0]} offsets for {num_words} counts: one more is needed")
+            raise ValueError(
+                f"offsets has {offsets.shape[0]} elements: it must have one more than counts, which "
+                f"has {num_words}"
+            )
         if num_words == 0:
             return
         if offsets[num_words] > data.shape[0]:
-            raise ValueError(f"the offsets end at {offsets[num_words]}, the data at {data.shape[0]}")
+            raise ValueError(
+                f"offsets ends with {offsets[num_words]}: data has only {data.shape[0]} bytes"
+            )
         with nogil:
-            self.counting.get().add_words(&data[0], &offsets[0], &counts[0], num_words)
+            self.counter.get().add_words(&data[0], &offsets[0], &counts[0], num_words)
 
     def result(self):
-        """Return `(data, offsets, counts)`, the arrays of a WordCounts, of all so far."""
+        """Return `(data, offsets, counts)`, the arrays of a WordCounts, for all words so far."""
         cdef uint8_t[::1] data
         cdef int64_t[::1] offsets, counts
         with nogil:
-            self.counting.get().finish()
-        arrays = empty_arrays(self.counting.get().num_words(), self.counting.get().num_bytes())
+            self.counter.get().finish()
+        arrays = empty_arrays(self.counter.get().num_words(), self.counter.get().num_bytes())
         data, offsets, counts = arrays
         with nogil:
-            self.counting.get().write(&data[0], &offsets[0], &counts[0])
+            self.counter.get().write(&data[0], &offsets[0], &counts[0])
         return trimmed(arrays)

@@ -1,11 +1,14 @@
 # distutils: language = c++
-"""Binding of scanner.hpp: pre-tokens of bytes or text in memory."""
+"""Binding of scanner.hpp: the pre-tokens of a text in memory."""
+
+from zlib import crc32
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint32_t
 
 from cs336_basics.pretokenization.patterns import PATTERNS
+from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 
 
 cdef extern from "scanner.hpp" namespace "cs336" nogil:
@@ -43,28 +46,36 @@ cdef extern from "utf8.hpp" namespace "cs336" nogil:
 UNICODE_VERSION = c_UNICODE_VERSION.decode()
 REGEX_VERSION = c_REGEX_VERSION.decode()
 
-# The patterns that scanner.hpp knows, by their expression: an edited pattern is an unknown one.
+# The split patterns that scanner.hpp implements, and the CRC-32 of their regular expressions. Where
+# an expression in patterns.py was edited, it does not match any more, and the pattern has no scanner.
+_CHECKSUMS = {"gpt2": 0x56F10BE7, "cl100k": 0x67197109}
+
+# regular expression -> name
 _SCANNED = {
-    r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+""": "gpt2",
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n]|\s+(?!\S)|\s": "cl100k",
+    expression: name
+    for name, expression in PATTERNS.items()
+    if _CHECKSUMS.get(name) == crc32(expression.encode())
 }
 
 
 def scanned_pattern(pattern):
-    """Return the name of the scanner for a pattern (name or expression), None if there is none."""
+    """Return the name of the scanner for a pattern, or None if the pattern has no scanner.
+
+    Args:
+        pattern: a name in PATTERNS or a regular expression.
+    """
     return _SCANNED.get(PATTERNS.get(pattern, pattern))
 
 
 def simd_levels():
-    """Return the names of the SIMD levels that this build and this CPU have, the slowest first."""
+    """Return the names of the SIMD levels of this build and this CPU, slowest first."""
     return [
         SIMD_LEVEL_NAMES[i].decode() for i in range(NUM_SIMD_LEVELS) if has_simd_level(<SimdLevel>i)
     ]
 
 
 def default_simd_level():
-    """Return the SIMD level in use: the fastest, or the one that CS336_SIMD (environment) names."""
+    """Return the default SIMD level: the fastest, or the one in the environment variable CS336_SIMD."""
     return SIMD_LEVEL_NAMES[<int>best_simd_level()].decode()
 
 
@@ -80,7 +91,13 @@ cdef SimdLevel simd_level_named(name) except *:
 
 
 cdef class PreTokens:
-    """Iterator over the pre-tokens of a text, as str or as bytes; finds them a batch at a time."""
+    """An iterator over the pre-tokens of a text, as str or bytes, which finds them in batches.
+
+    Args:
+        data: valid UTF-8.
+        pattern, simd_level: see `pretokenize_bytes`.
+        as_text: yield str, not bytes.
+    """
 
     cdef bytes data
     cdef bint as_text
@@ -95,8 +112,8 @@ cdef class PreTokens:
         name = scanned_pattern(pattern)
         if name is None:
             raise ValueError(
-                f"pattern {pattern!r} has no scanner: choose one of {', '.join(PATTERNS)}, or use "
-                "cs336_basics.pretokenization.pretokenize, which takes every pattern"
+                f"pattern is {pattern!r}, which has no scanner: choose one of {', '.join(PATTERNS)}, "
+                "or use cs336_basics.pretokenization.pretokenize, which accepts every pattern"
             )
         cdef SimdLevel chosen = simd_level_named(simd_level)
         self.gpt2 = name == "gpt2"
@@ -126,25 +143,29 @@ cdef class PreTokens:
                     self.position = Gpt2.next(text, self.size, self.position)
                 else:
                     self.position = Cl100k.next(text, self.size, self.position)
-                return self.give(text + length, self.position - length)
+                return self.make(text + length, self.position - length)
         word = self.origin + self.start
         length = self.ends[self.index] - self.start
         self.start = self.ends[self.index]
         self.index += 1
-        return self.give(word, length)
+        return self.make(word, length)
 
-    cdef object give(self, const uint8_t* word, size_t length):
+    cdef object make(self, const uint8_t* word, size_t length):
         if self.as_text:
             return PyUnicode_DecodeUTF8(<const char*>word, length, NULL)
         return PyBytes_FromStringAndSize(<const char*>word, length)
 
 
 def pretokenize_text(text, pattern="gpt2", simd_level=None):
-    """Return an iterator over the pre-tokens of a str; see `splitter.pretokenize`.
+    """Return an iterator over the pre-tokens of a str, as str.
+
+    Args:
+        text: a str without special tokens.
+        pattern, simd_level: see `pretokenize_bytes`.
 
     Raises:
-        ValueError: the pattern has no scanner; there is no such SIMD level.
-        UnicodeEncodeError: the text holds a lone surrogate.
+        ValueError: the pattern has no scanner; the SIMD level is unknown or not available.
+        UnicodeEncodeError: the text contains a lone surrogate.
     """
     return PreTokens(text.encode(), pattern, simd_level, True)
 
@@ -153,30 +174,34 @@ def pretokenize_bytes(data, pattern="gpt2", simd_level=None):
     """Return an iterator over the pre-tokens of UTF-8 bytes, as bytes.
 
     Args:
-        data: bytes.
-        pattern: a name in PATTERNS or its expression.
+        data: bytes without special tokens.
+        pattern: a name in PATTERNS or its regular expression.
         simd_level: a name in `simd_levels()`; None = `default_simd_level()`.
 
     Raises:
-        ValueError: the pattern has no scanner; there is no such SIMD level; the bytes are not UTF-8.
+        ValueError: the pattern has no scanner; the SIMD level is unknown or not available; the bytes
+            are not valid UTF-8.
     """
-    cdef size_t place
     checked = bytes(data)
-    place = first_invalid_utf8(<const uint8_t*>PyBytes_AS_STRING(checked), len(checked))
-    if place < <size_t>len(checked):
-        raise ValueError(f"byte {checked[place]:#04x} at offset {place:,} is not valid UTF-8")
+    check_utf8(checked)
     return PreTokens(checked, pattern, simd_level, False)
 
 
+cdef int check_utf8(bytes data) except -1:
+    invalid = first_invalid(data)
+    if invalid is not None:
+        raise invalid_utf8_error(None, data[invalid], invalid)
+    return 0
+
+
 def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
-    """Return the number of pre-tokens of UTF-8 bytes: the scanner alone, without the GIL."""
+    """Return the number of pre-tokens of UTF-8 bytes; see `pretokenize_bytes`. Releases the GIL."""
     cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
     cdef size_t position = 0, found = 0, count = 0
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
     cdef PreTokens settings = PreTokens(data, pattern, simd_level, False)
-    if first_invalid(data) is not None:
-        raise ValueError("the bytes are not valid UTF-8")
+    check_utf8(data)
     with nogil:
         while position < size:
             count = settings.fill(text, size, position, ends)
@@ -191,22 +216,22 @@ def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
 
 
 def first_invalid(data, vectors=True):
-    """Return the offset of the first byte that is not valid UTF-8, None if all is valid.
+    """Return the offset of the first byte that is not valid UTF-8, or None if all bytes are valid.
 
     Args:
         data: bytes.
-        vectors: use the vector instructions of this CPU, if it has them.
+        vectors: use the vector instructions of this CPU.
     """
     cdef bytes text = data
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)
     cdef size_t size = PyBytes_GET_SIZE(text)
-    cdef size_t place
-    place = first_invalid_utf8(start, size) if vectors else first_invalid_utf8_scalar(start, size)
-    return None if place == size else place
+    cdef size_t offset
+    offset = first_invalid_utf8(start, size) if vectors else first_invalid_utf8_scalar(start, size)
+    return None if offset == size else offset
 
 
 def character_classes(str text not None):
-    """Return the class of every character: 0 other, 1 letter, 2 number, 3 white space; as bytes."""
+    """Return the class of every character, as bytes: 0 other, 1 letter, 2 number, 3 white space."""
     cdef bytes data = text.encode()
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)

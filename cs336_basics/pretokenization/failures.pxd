@@ -22,9 +22,13 @@ cdef extern from "failure.hpp" namespace "cs336" nogil:
 
 
 cdef inline int raise_reading_failure(const Failure& failure, path) except -1:
-    """Raise what went wrong in reading a file; return 0 if it was something else."""
+    """Raise the exception for a failure to read the file `path`; do nothing for other failures."""
     import os
 
+    from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
+
+    if failure.kind == NOT_UTF8:
+        raise invalid_utf8_error(path, failure.code, failure.offset)
     if failure.kind == SYSTEM:
         where = f" at byte {failure.offset:,}" if failure.offset else ""
         raise OSError(failure.code, os.strerror(failure.code) + where, path)

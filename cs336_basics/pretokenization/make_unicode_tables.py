@@ -1,10 +1,11 @@
-"""Write unicode_tables.hpp: the character classes of the split patterns, as `regex` has them.
+"""Write unicode_tables.hpp: the character classes of the split patterns, as `regex` defines them.
 
     python -m cs336_basics.pretokenization.make_unicode_tables
 
-The compiled scanner must split text exactly as the reference splitter does, so the classes come
-from the `regex` module itself and not from Python's `unicodedata`, which is of another Unicode
-version. Run it again after a change of the pinned `regex`; a test compares the two.
+The compiled scanner must split text exactly as the reference splitter does. The classes therefore
+come from the `regex` module itself, and not from Python's `unicodedata`, which has another Unicode
+version. Run this command again when the pinned version of `regex` changes; a test compares the
+tables with the module.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import regex
 
 REGEX_VERSION = "2026.11.15"
-"""The `regex` release that the tables in the repository were made with."""
+"""The release of `regex` from which the tables in the repository were made."""
 
 UNICODE_VERSION = "18.0"
 """The Unicode version of that release."""
@@ -25,7 +26,7 @@ OUTPUT = Path(__file__).parents[1] / "native" / "unicode_tables.hpp"
 OTHER, LETTER, NUMBER, SPACE = range(4)
 _CLASS_PATTERNS = {LETTER: r"\p{L}+", NUMBER: r"\p{N}+", SPACE: r"\s+"}
 
-# A block is what the last byte of a UTF-8 sequence chooses from.
+# The code points of a block differ in the last byte of their UTF-8 sequences only.
 BLOCK_SIZE = 64
 _NUM_CODE_POINTS = 0x110000
 _SURROGATES = range(0xD800, 0xE000)
@@ -52,7 +53,7 @@ enum CharClass : uint8_t {{ OTHER = 0, LETTER = 1, NUMBER = 2, SPACE = 3 }};
 
 
 def character_classes() -> np.ndarray:
-    """Return the class of every code point as the installed `regex` has it: (0x110000,) uint8."""
+    """Return the class of every code point by the installed `regex`: (0x110000,) uint8."""
     text = "".join("\0" if code in _SURROGATES else chr(code) for code in range(_NUM_CODE_POINTS))
     classes = np.full(_NUM_CODE_POINTS, OTHER, np.uint8)
     for number, pattern in _CLASS_PATTERNS.items():
@@ -71,11 +72,11 @@ def render(classes: np.ndarray) -> str:
         _HEADER.format(regex_version=regex.__version__, unicode_version=UNICODE_VERSION),
         f"inline constexpr uint32_t NUM_BLOCKS_OF = {used};\n\n",
         _array("uint8_t", "ASCII_CLASS[128]", classes[:128]),
-        "// First bytes 0xC0 to 0xFF of UTF-8 sequences: 1 if all that begins so is a letter.\n",
+        "// The first bytes 0xC0 to 0xFF of characters: 1 if all characters with it are letters.\n",
         _array("uint8_t", "LEAD_IS_LETTER[64]", np.array(_lead_is_letter(classes))),
         _array("uint16_t", f"BLOCK_OF[{used}]", block_of[:used]),
-        "// Each block: 64 classes of two bits, the first in the lowest bits of the first word.\n",
-        _array("uint64_t", f"CLASS_BLOCKS[{len(distinct)}][2]", _pack(distinct), "ull", hexa=True),
+        "// A block: 64 classes of two bits, the first in the lowest bits of the first word.\n",
+        _array("uint64_t", f"CLASS_BLOCKS[{len(distinct)}][2]", _pack(distinct)),
         "}  // namespace cs336\n",
     ]
     return "".join(parts)
@@ -105,8 +106,13 @@ def _pack(blocks: np.ndarray) -> np.ndarray:
     return packed
 
 
-def _array(c_type: str, name: str, values: np.ndarray, suffix: str = "", hexa: bool = False) -> str:
-    items = [(f"0x{value:x}" if hexa else str(value)) + suffix for value in values.ravel().tolist()]
+def _array(c_type: str, name: str, values: np.ndarray) -> str:
+    """Return the C++ definition of a constant array: decimal numbers, or rows of hexadecimal ones."""
+    if values.ndim == 1:
+        items = [str(value) for value in values.tolist()]
+    else:
+        rows = [", ".join(f"0x{value:x}ull" for value in row) for row in values.tolist()]
+        items = [f"{{{row}}}" for row in rows]
     lines, line = [], "   "
     for item in items:
         if len(line) + len(item) + 2 > 99:
@@ -119,11 +125,11 @@ def _array(c_type: str, name: str, values: np.ndarray, suffix: str = "", hexa: b
 
 
 def main() -> None:
-    """Write the tables beside this file."""
+    """Write the tables to OUTPUT."""
     if regex.__version__ != REGEX_VERSION:
         raise SystemExit(
-            f"regex {regex.__version__} is installed, not {REGEX_VERSION}: install that one, or "
-            "set REGEX_VERSION and UNICODE_VERSION in this file to the new release's"
+            f"regex {regex.__version__} is installed: install {REGEX_VERSION}, or set REGEX_VERSION "
+            "and UNICODE_VERSION in make_unicode_tables.py to those of the installed release"
         )
     OUTPUT.write_text(render(character_classes()), encoding="utf-8", newline="\n")
 

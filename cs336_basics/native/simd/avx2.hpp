@@ -20,7 +20,8 @@ struct Halves {
 };
 
 CS336_AVX2 CS336_INLINE uint64_t bits(__m256i low, __m256i high) {
-    return uint32_t(_mm256_movemask_epi8(low)) | uint64_t(uint32_t(_mm256_movemask_epi8(high))) << 32;
+    return uint32_t(_mm256_movemask_epi8(low)) | uint64_t(uint32_t(_mm256_movemask_epi8(high)))
+                                                     << 32;
 }
 
 CS336_AVX2 CS336_INLINE uint64_t equal(Halves v, char byte) {
@@ -28,8 +29,8 @@ CS336_AVX2 CS336_INLINE uint64_t equal(Halves v, char byte) {
     return bits(_mm256_cmpeq_epi8(v.low, wanted), _mm256_cmpeq_epi8(v.high, wanted));
 }
 
-// Bytes from 128 - `count` - `shift` to 127 - `shift`: moved to the top of the signed range, they
-// are what is greater than 127 - `count`.
+// The bytes from 128 - `count` - `shift` to 127 - `shift`. Adding `shift` moves them to the top of
+// the signed range, where they are the ones greater than 127 - `count`.
 CS336_AVX2 CS336_INLINE uint64_t in_range(Halves v, int shift, int count) {
     const __m256i by = _mm256_set1_epi8(char(shift)), below = _mm256_set1_epi8(char(127 - count));
     return bits(_mm256_cmpgt_epi8(_mm256_add_epi8(v.low, by), below),
@@ -60,12 +61,12 @@ CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     return m;
 }
 
-// As portable::positions, eight at a time: the number of rounds is easier to foresee.
+// The same as portable::positions, eight at a time: the number of iterations is easier to predict.
 CS336_AVX2 CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
     const size_t count = __builtin_popcountll(bits);
     for (size_t done = 0; done < count; done += 8) {
         for (int k = 0; k < 8; ++k) {
-            // The result for 0 is 64: written, but beyond `count`.
+            // (For bits = 0 this writes origin + 64 beyond `count`.)
             out[done + k] = origin + uint32_t(_tzcnt_u64(bits));
             bits &= bits - 1;
         }

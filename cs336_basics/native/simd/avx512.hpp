@@ -16,9 +16,14 @@ namespace cs336 {
 
 namespace avx512 {
 
-// One table look-up gives all classes of an ASCII byte, as bits.
+// All classes of an ASCII byte as bits, so that one table look-up gives them all.
 enum : uint8_t {
-    LETTER_BIT = 1, NUMBER_BIT = 2, SPACE_BIT = 4, BLANK_BIT = 8, APOSTROPHE_BIT = 16, LINE_END_BIT = 32
+    LETTER_BIT = 1,
+    NUMBER_BIT = 2,
+    SPACE_BIT = 4,
+    BLANK_BIT = 8,
+    APOSTROPHE_BIT = 16,
+    LINE_END_BIT = 32
 };
 
 struct ByteClasses {
@@ -26,12 +31,12 @@ struct ByteClasses {
     alignas(64) uint8_t index[64];  // 0, 1, 2, ...
     constexpr ByteClasses() : of_byte(), index() {
         for (int byte = 0; byte < 128; ++byte) {
-            of_byte[byte] = uint8_t(
-                (ASCII_CLASS[byte] == LETTER ? LETTER_BIT : 0) |
-                (ASCII_CLASS[byte] == NUMBER ? NUMBER_BIT : 0) |
-                (ASCII_CLASS[byte] == SPACE ? SPACE_BIT : 0) | (byte == ' ' ? BLANK_BIT : 0) |
-                (byte == '\'' ? APOSTROPHE_BIT : 0) |
-                (byte == '\n' || byte == '\r' ? LINE_END_BIT : 0));
+            of_byte[byte] =
+                uint8_t((ASCII_CLASS[byte] == LETTER ? LETTER_BIT : 0) |
+                        (ASCII_CLASS[byte] == NUMBER ? NUMBER_BIT : 0) |
+                        (ASCII_CLASS[byte] == SPACE ? SPACE_BIT : 0) |
+                        (byte == ' ' ? BLANK_BIT : 0) | (byte == '\'' ? APOSTROPHE_BIT : 0) |
+                        (byte == '\n' || byte == '\r' ? LINE_END_BIT : 0));
         }
         for (int i = 0; i < 64; ++i) index[i] = uint8_t(i);
     }
@@ -42,10 +47,10 @@ inline constexpr ByteClasses BYTE_CLASSES;
 CS336_AVX512 CS336_INLINE Masks masks(const uint8_t* window) {
     const __m512i v = _mm512_loadu_si512(window);
     const __mmask64 high = _mm512_movepi8_mask(v);
-    // The look-up takes the low seven bits of a byte: those of wide characters are masked out.
-    const __m512i classes = _mm512_maskz_permutex2var_epi8(
-        ~high, _mm512_load_si512(BYTE_CLASSES.of_byte), v,
-        _mm512_load_si512(BYTE_CLASSES.of_byte + 64));
+    // The look-up uses the low seven bits of a byte, so bytes above 127 are masked out.
+    const __m512i classes =
+        _mm512_maskz_permutex2var_epi8(~high, _mm512_load_si512(BYTE_CLASSES.of_byte), v,
+                                       _mm512_load_si512(BYTE_CLASSES.of_byte + 64));
     Masks m;
     m.letter = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(LETTER_BIT));
     m.number = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(NUMBER_BIT));
@@ -58,9 +63,9 @@ CS336_AVX512 CS336_INLINE Masks masks(const uint8_t* window) {
     if (high) {
         m.continuation = _mm512_cmplt_epi8_mask(v, _mm512_set1_epi8(-64));
         m.wide = high & ~m.continuation;
-        // Most letters of most scripts show in their first byte.
-        const __m512i lead = _mm512_maskz_permutexvar_epi8(
-            m.wide, v, _mm512_loadu_si512(LEAD_IS_LETTER));
+        // In most scripts the first byte of a letter tells that it is one.
+        const __m512i lead =
+            _mm512_maskz_permutexvar_epi8(m.wide, v, _mm512_loadu_si512(LEAD_IS_LETTER));
         uint64_t letters = _mm512_test_epi8_mask(lead, lead);
         m.wide &= ~letters;
         letters |= letters << 1 & m.continuation;
@@ -80,7 +85,8 @@ CS336_AVX512 CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint3
         const __m512i sixteen = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(indices));
         _mm512_storeu_si512(out + done, _mm512_add_epi32(sixteen, from));
         if (done + 16 >= count) return count;
-        indices = _mm512_shuffle_i64x2(indices, indices, 0x39);  // the next 16 bytes to the front
+        indices =
+            _mm512_shuffle_i64x2(indices, indices, 0x39);  // move the next 16 bytes to the front
     }
 }
 

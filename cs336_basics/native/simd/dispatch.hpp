@@ -21,36 +21,30 @@ enum class SimdLevel { SCALAR, PORTABLE, NEON, AVX2, AVX512 };
 inline const char* const SIMD_LEVEL_NAMES[] = {"scalar", "portable", "neon", "avx2", "avx512"};
 constexpr int NUM_SIMD_LEVELS = 5;
 
-// Whether this build and this CPU have it.
+// Whether this build and this CPU support it.
 inline bool has_simd_level(SimdLevel simd_level) {
     switch (simd_level) {
         case SimdLevel::SCALAR:
-        case SimdLevel::PORTABLE:
-            return true;
+        case SimdLevel::PORTABLE: return true;
 #if defined(CS336_NEON)
-        case SimdLevel::NEON:
-            return true;
+        case SimdLevel::NEON: return true;
 #endif
 #if defined(CS336_X86)
-        case SimdLevel::AVX2:
-            return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-                   __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
-        case SimdLevel::AVX512:
-            return has_simd_level(SimdLevel::AVX2) && __builtin_cpu_supports("avx512f") &&
-                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                   __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+        case SimdLevel::AVX2: return has_avx2();
+        case SimdLevel::AVX512: return has_avx512();
 #endif
-        default:
-            return false;
+        default: return false;
     }
 }
 
-// The fastest simd_level there is, or the one that the environment variable CS336_SIMD names.
+// The fastest SIMD level of this CPU, or the one that the environment variable CS336_SIMD names.
 inline SimdLevel best_simd_level() {
     static const SimdLevel best = [] {
         if (const char* wanted = std::getenv("CS336_SIMD")) {
             for (int i = 0; i < NUM_SIMD_LEVELS; ++i) {
-                if (!std::strcmp(wanted, SIMD_LEVEL_NAMES[i]) && has_simd_level(SimdLevel(i))) return SimdLevel(i);
+                if (!std::strcmp(wanted, SIMD_LEVEL_NAMES[i]) && has_simd_level(SimdLevel(i))) {
+                    return SimdLevel(i);
+                }
             }
         }
         for (int i = NUM_SIMD_LEVELS - 1; i > 0; --i) {
@@ -61,6 +55,7 @@ inline SimdLevel best_simd_level() {
     return best;
 }
 
+// The type of `fill`; see scalar.hpp.
 using Fill = size_t (*)(const uint8_t*, size_t, size_t&, uint32_t*);
 
 template <class Pattern>

@@ -1,10 +1,11 @@
-// Pre-token starts of 64 bytes at once, from masks of their character classes.
+// Masks: the pre-token starts of a window of 64 bytes, found together.
 //
-// Every class of characters becomes a 64-bit mask (bit i: byte i belongs to a character of this
-// class); shifting and combining the masks gives the mask of all pre-token starts. A window always
-// begins at the start of a pre-token, so no state is carried from one to the next; its last starts are
-// left to the next window, because what follows could change them. (Masks of 64 bytes: Langdale and
-// Lemire 2019, "Parsing Gigabytes of JSON per Second".)
+// Each class of characters becomes a 64-bit mask, where bit i tells whether byte i belongs to a
+// character of this class. Shifting and combining these masks gives the mask of all pre-token
+// starts. A window always begins at the start of a pre-token, so no state is carried from one
+// window to the next. The last three bytes are left to the next window, because the text after them
+// could change their starts. (64-byte masks: Langdale and Lemire 2019, "Parsing Gigabytes of JSON
+// per Second".)
 
 #pragma once
 
@@ -18,24 +19,24 @@
 
 namespace cs336 {
 
-// Bit i of each mask speaks of byte i of the window.
+// Bit i of each mask describes byte i of the window.
 struct Masks {
     uint64_t letter;
     uint64_t number;
-    uint64_t space;         // white space of every kind
-    uint64_t blank;         // ' '
+    uint64_t space;  // white space, Unicode's included
+    uint64_t blank;  // ' '
     uint64_t apostrophe;
     uint64_t line_end;      // CR and LF
     uint64_t continuation;  // second and later bytes of characters
     uint64_t wide;          // first bytes of characters of several bytes, not yet classified
 };
 
-// The bytes of a window whose starts are certain: a start depends on at most three bytes after it
-// (white space of three bytes, and what follows it), and on everything before it.
+// The bytes of a window whose starts are certain. A start depends on at most three bytes after it
+// (a white space character of three bytes and the byte behind it), and on all bytes before it.
 constexpr uint64_t CERTAIN = (uint64_t{1} << 61) - 1;
 
-// Classify the characters of several bytes one by one. Their bytes may lie behind the window: the
-// text is valid UTF-8, so a character that begins in it also ends in it.
+// Classify the characters of several bytes one by one. They may extend beyond the window, but not
+// beyond the text, which is valid UTF-8.
 CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
     while (m.wide) {
         const int i = lowest_bit(m.wide);
@@ -48,7 +49,7 @@ CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
     }
 }
 
-// First bytes of the characters of which `last` marks the last bytes (for at most three bytes).
+// The first bytes of the characters (of at most three bytes) whose last bytes are in `last`.
 CS336_INLINE uint64_t first_bytes(uint64_t last, uint64_t continuation) {
     last |= (last & continuation) >> 1;
     last |= (last & continuation) >> 1;
@@ -83,7 +84,7 @@ CS336_INLINE uint64_t starts(Cl100k, const Masks& m, const uint8_t* window, cons
 
     // A run of others starts a pre-token unless a blank before it does.
     const uint64_t other_starts = other & ~(other << 1) & ~(m.blank << 1);
-    // Its first character takes the letters that follow: `[^\r\n\p{L}\p{N}]?\p{L}+`.
+    // The first character of the run may prefix the letters after it: `[^\r\n\p{L}\p{N}]?\p{L}+`.
     uint64_t prefix = other_starts;
     prefix |= prefix << 1 & m.continuation;
     prefix |= prefix << 1 & m.continuation;
@@ -109,7 +110,7 @@ CS336_INLINE uint64_t starts(Cl100k, const Masks& m, const uint8_t* window, cons
         }
     }
 
-    // Line ends straight after others belong to them; adding carries through their whole run.
+    // Line ends directly after others belong to them: the addition carries through the whole run.
     const uint64_t taken = m.line_end & ~(m.line_end + (m.line_end & other << 1));
     const uint64_t spaces = m.space & ~taken;
     const uint64_t space_starts = spaces & ~(spaces << 1);
@@ -117,13 +118,13 @@ CS336_INLINE uint64_t starts(Cl100k, const Masks& m, const uint8_t* window, cons
         first_bytes(m.space & ~(m.space >> 1), m.continuation) & ~m.line_end;
     uint64_t starts = other_starts | letter_starts | number_starts | space_starts | last_spaces;
 
-    // `\s*[\r\n]` ends after the last line end of a run of white space: there starts what is left
-    // of the run, if no line end follows, and if it does not reach the end of the text.
+    // `\s*[\r\n]` ends after the last line end of a run of white space. The rest of the run is a
+    // pre-token of its own, unless it reaches the end of the text.
     uint64_t rests = gap & (m.line_end & ~taken) << 1 & CERTAIN;
     while (rests) {
         const int i = lowest_bit(rests);
         rests &= rests - 1;
-        const uint64_t after = ~(gap >> i);  // never 0: zeros are shifted in, but if i is 0
+        const uint64_t after = ~(gap >> i);  // only 0 if i is: zeros are shifted in
         const int next = after ? i + lowest_bit(after) : 64;
         bool starts_here;
         if (next < 64) {
@@ -145,8 +146,9 @@ CS336_INLINE uint64_t starts(Cl100k, const Masks& m, const uint8_t* window, cons
     return starts;
 }
 
-// The loop of every SIMD level but the scalar one, for a namespace that has `masks` and `positions`.
-// (A macro, because a function with a `target` attribute cannot be a template parameter.)
+// Defines `fill` (see scalar.hpp) in the namespace of a SIMD level that has `masks` and
+// `positions`. It is a macro because a function with a `target` attribute cannot be a template
+// argument.
 #define CS336_DEFINE_FILL(TARGET)                                                                  \
     template <class Pattern>                                                                       \
     TARGET size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends) {       \

@@ -16,7 +16,7 @@ namespace cs336 {
 
 namespace neon {
 
-// Vectors of 0x00 and 0xFF for the 64 bytes of a window become a mask.
+// Pack 64 bytes that are 0x00 or 0xFF into 64 bits.
 CS336_INLINE uint64_t bits(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d) {
     const uint8x16_t weight = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t ab = vpaddq_u8(vandq_u8(a, weight), vandq_u8(b, weight));
@@ -34,7 +34,7 @@ CS336_INLINE uint64_t equal(const Quarters& q, uint8_t byte) {
     return bits(vceqq_u8(q.v[0], w), vceqq_u8(q.v[1], w), vceqq_u8(q.v[2], w), vceqq_u8(q.v[3], w));
 }
 
-// Bytes from `first` on, `count` of them.
+// The bytes from `first` to `first` + `count` - 1.
 CS336_INLINE uint64_t in_range(const Quarters& q, uint8_t first, uint8_t count) {
     const uint8x16_t f = vdupq_n_u8(first), n = vdupq_n_u8(count);
     return bits(vcltq_u8(vsubq_u8(q.v[0], f), n), vcltq_u8(vsubq_u8(q.v[1], f), n),

@@ -13,7 +13,7 @@ namespace cs336 {
 
 namespace portable {
 
-// Eight bytes that are 0 or 1 become eight bits.
+// Pack 64 bytes that are 0 or 1 into 64 bits.
 CS336_INLINE uint64_t pack(const uint8_t* flags) {
     uint64_t mask = 0;
     for (int i = 0; i < 8; ++i) {
@@ -45,8 +45,8 @@ CS336_INLINE Masks masks(const uint8_t* window) {
     return m;
 }
 
-// Write origin + i to `out` for every bit i of `bits`; return their number. Up to 64 places of
-// `out` may be written.
+// Write origin + i to `out` for every bit i that is set in `bits`; return the number of set bits.
+// `out` must have room for 64 elements.
 CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
     size_t count = 0;
     while (bits) {

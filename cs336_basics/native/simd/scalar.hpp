@@ -1,5 +1,5 @@
-// Batches of pre-tokens, found one by one. The other SIMD levels finish with it what their windows
-// of 64 bytes leave.
+// The SIMD level `scalar`: batches of pre-tokens that are found one by one. The other levels use
+// append_next where a pre-token does not end within their window of 64 bytes.
 
 #pragma once
 
@@ -8,15 +8,15 @@
 
 namespace cs336 {
 
-// Pre-tokens are found in batches: their ends, counted from the start of the batch.
+// Pre-tokens are found in batches: arrays of their ends, as offsets from the start of the batch.
 constexpr size_t BATCH_CAPACITY = 1024;
 constexpr size_t MAX_BATCH_BYTES = size_t{1} << 31;
 
-// Append the end of the pre-token at `position`. Returns false if the end does not fit into 32 bits;
-// the caller then handles this pre-token alone.
+// Append the end of the pre-token at `position`. Returns false if the end does not fit into 32
+// bits; the caller then handles this pre-token alone.
 template <class Pattern>
 inline bool append_next(const uint8_t* text, size_t size, size_t origin, size_t& position,
-                     uint32_t* ends, size_t& count) {
+                        uint32_t* ends, size_t& count) {
     const size_t end = Pattern::next(text, size, position);
     if (end - origin > UINT32_MAX) return false;
     ends[count++] = uint32_t(end - origin);
@@ -27,8 +27,8 @@ inline bool append_next(const uint8_t* text, size_t size, size_t origin, size_t&
 namespace scalar {
 
 // The function `fill` of every SIMD level writes the ends of pre-tokens from `position` on, moves
-// `position` behind the last one, and returns their number; 0 means that the next pre-token is longer
-// than 4 GiB.
+// `position` behind the last one, and returns their number; 0 means that the next pre-token is
+// longer than 4 GiB.
 template <class Pattern>
 size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends) {
     const size_t origin = position;

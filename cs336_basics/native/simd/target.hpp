@@ -4,18 +4,39 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define CS336_X86 1
+#if defined(__clang__)
+#include <immintrin.h>
+#else
 // GCC 12 warns about variables in its own header that are left uninitialized on purpose.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
 #pragma GCC diagnostic pop
+#endif
 
-// Such a function may only be called after a check that the CPU has the instructions.
+// A function with such an attribute may be called only where has_avx2() or has_avx512() is true.
 #define CS336_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-#define CS336_AVX512 \
-    __attribute__((  \
+#define CS336_AVX512                                                                               \
+    __attribute__((                                                                                \
         target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")))
+
+namespace cs336 {
+
+// Whether this CPU supports the instructions of CS336_AVX2.
+inline bool has_avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+}
+
+// Whether this CPU supports the instructions of CS336_AVX512.
+inline bool has_avx512() {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+           __builtin_cpu_supports("avx512vbmi2");
+}
+
+}  // namespace cs336
 #endif
 
 #if defined(__aarch64__) && defined(__GNUC__)

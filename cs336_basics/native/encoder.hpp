@@ -99,8 +99,8 @@ class TypedEncoder final : public Encoder {
             size_t start = 0;
             while (start < size) {
                 const Occurrence found = occurrences.next(start);
-                out = encode_ordinary(text + start, found.position - start, out);
-                start = found.position + found.length;
+                out = encode_ordinary(text + start, found.offset - start, out);
+                start = found.offset + found.length;
                 if (!found.length) break;
                 const uint32_t id = special.ids[found.token];
                 *out++ = Id(id);

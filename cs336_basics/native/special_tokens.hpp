@@ -16,8 +16,8 @@ namespace cs336 {
 
 // An occurrence of a special token in a text.
 struct Occurrence {
-    size_t position, length;  // length 0: there is no further occurrence
-    size_t token;             // index in SpecialTokens
+    size_t offset, length;  // length 0: there is no further occurrence
+    size_t token;           // index in SpecialTokens
 };
 
 // A set of special tokens, indexed by decreasing length.
@@ -143,7 +143,7 @@ class Occurrences {
         Occurrence first = {size_, 0, 0};
         for (size_t i = 0; i < tokens_.size(); ++i) {
             if (next_[i] < from) next_[i] = tokens_.find_one(i, text_, size_, from);
-            if (next_[i] < first.position) first = {next_[i], tokens_.length(i), i};
+            if (next_[i] < first.offset) first = {next_[i], tokens_.length(i), i};
         }
         return first;
     }

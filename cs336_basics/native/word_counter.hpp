@@ -72,8 +72,8 @@ class TextCounter {
         size_t start = 0;
         while (start < size) {
             const Occurrence token = occurrences.next(start);
-            count_pretokens(text + start, token.position - start, table);
-            start = token.position + token.length;
+            count_pretokens(text + start, token.offset - start, table);
+            start = token.offset + token.length;
         }
     }
 

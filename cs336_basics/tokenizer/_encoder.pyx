@@ -24,7 +24,7 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization.failures cimport (
-    ABSENT_BYTE, MEMORY, NONE, NOT_UTF8, SYSTEM, Failure, raise_reading_failure,
+    ABSENT_BYTE, MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
 )
 
 from cs336_basics.pretokenization._scanner import default_simd_level, scanned_pattern
@@ -574,9 +574,4 @@ cdef int raise_failure(const Failure& failure, list paths) except -1:
         return check(failure)
     path = paths[failure.file]
     raise_reading_failure(failure, path)
-    if failure.kind == NOT_UTF8:
-        raise ValueError(
-            f"{path}: byte {failure.code:#04x} at offset {failure.offset:,} is not "
-            "valid UTF-8; errors='replace' would read it as U+FFFD"
-        )
     return check(failure)

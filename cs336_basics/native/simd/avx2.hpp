@@ -15,6 +15,17 @@ namespace cs336 {
 
 namespace avx2 {
 
+// LEAD_IS_LETTER in 16 bytes: bit r of of_low_half[i] is set if all characters with the first byte
+// 0xC0 + 16 * r + i are letters.
+struct LeadRows {
+    alignas(16) uint8_t of_low_half[16];
+    constexpr LeadRows() : of_low_half() {
+        for (int i = 0; i < 64; ++i) of_low_half[i % 16] |= LEAD_IS_LETTER[i] << i / 16;
+    }
+};
+
+inline constexpr LeadRows LEAD_ROWS;
+
 struct Halves {
     __m256i low, high;
 };
@@ -37,6 +48,20 @@ CS336_AVX2 CS336_INLINE uint64_t in_range(Halves v, int shift, int count) {
                 _mm256_cmpgt_epi8(_mm256_add_epi8(v.high, by), below));
 }
 
+// 0xFF for every byte from 0xC0 on with LEAD_IS_LETTER, 0x00 for all others. (Two look-ups by half
+// bytes, as in utf8.hpp.)
+CS336_AVX2 CS336_INLINE __m256i lead_is_letter(__m256i v) {
+    const __m256i low_half = _mm256_set1_epi8(0x0F);
+    const __m256i rows = _mm256_broadcastsi128_si256(
+        _mm_load_si128(reinterpret_cast<const __m128i*>(LEAD_ROWS.of_low_half)));
+    const __m256i bit_of_row = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8));
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), low_half);
+    const __m256i row = _mm256_shuffle_epi8(bit_of_row, high);
+    const __m256i found = _mm256_shuffle_epi8(rows, _mm256_and_si256(v, low_half));
+    return _mm256_cmpgt_epi8(_mm256_and_si256(row, found), _mm256_setzero_si256());
+}
+
 CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     const Halves v = {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(window)),
                       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(window + 32))};
@@ -56,6 +81,7 @@ CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
         const __m256i limit = _mm256_set1_epi8(-64);
         m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
         m.wide &= ~m.continuation;
+        mark_letters(m, bits(lead_is_letter(v.low), lead_is_letter(v.high)));
         classify_wide(m, window);
     }
     return m;

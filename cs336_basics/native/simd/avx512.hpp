@@ -63,15 +63,9 @@ CS336_AVX512 CS336_INLINE Masks masks(const uint8_t* window) {
     if (high) {
         m.continuation = _mm512_cmplt_epi8_mask(v, _mm512_set1_epi8(-64));
         m.wide = high & ~m.continuation;
-        // In most scripts the first byte of a letter tells that it is one.
         const __m512i lead =
             _mm512_maskz_permutexvar_epi8(m.wide, v, _mm512_loadu_si512(LEAD_IS_LETTER));
-        uint64_t letters = _mm512_test_epi8_mask(lead, lead);
-        m.wide &= ~letters;
-        letters |= letters << 1 & m.continuation;
-        letters |= letters << 1 & m.continuation;
-        letters |= letters << 1 & m.continuation;
-        m.letter |= letters;
+        mark_letters(m, _mm512_test_epi8_mask(lead, lead));
         classify_wide(m, window);
     }
     return m;

@@ -49,6 +49,18 @@ CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
     }
 }
 
+// Mark the letters whose first bytes are in `leads`; classify_wide then skips them. In most scripts the
+// first byte of a letter tells that it is one (LEAD_IS_LETTER).
+CS336_INLINE void mark_letters(Masks& m, uint64_t leads) {
+    leads &= m.wide;
+    m.wide &= ~leads;
+    uint64_t letters = leads;
+    letters |= letters << 1 & m.continuation;
+    letters |= letters << 1 & m.continuation;
+    letters |= letters << 1 & m.continuation;
+    m.letter |= letters;
+}
+
 // The first bytes of the characters (of at most three bytes) whose last bytes are in `last`.
 CS336_INLINE uint64_t first_bytes(uint64_t last, uint64_t continuation) {
     last |= (last & continuation) >> 1;

@@ -107,7 +107,7 @@ def _pack(blocks: np.ndarray) -> np.ndarray:
 
 
 def _array(c_type: str, name: str, values: np.ndarray) -> str:
-    """Return the C++ definition of a constant array: decimal numbers, or rows of hexadecimal ones."""
+    """Return the C++ definition of an array: decimal numbers, or rows of hexadecimal ones."""
     if values.ndim == 1:
         items = [str(value) for value in values.tolist()]
     else:
@@ -128,8 +128,8 @@ def main() -> None:
     """Write the tables to OUTPUT."""
     if regex.__version__ != REGEX_VERSION:
         raise SystemExit(
-            f"regex {regex.__version__} is installed: install {REGEX_VERSION}, or set REGEX_VERSION "
-            "and UNICODE_VERSION in make_unicode_tables.py to those of the installed release"
+            f"regex {regex.__version__} is installed: install {REGEX_VERSION}, or set REGEX_VERSION and "
+            "UNICODE_VERSION in make_unicode_tables.py to those of the installed release"
         )
     OUTPUT.write_text(render(character_classes()), encoding="utf-8", newline="\n")
 

@@ -20,15 +20,15 @@ PATTERNS = ("gpt2", "cl100k")
 SCALAR_VALUES = [*range(0xD800), *range(0xE000, 0x110000)]
 OTHER_UNICODE = regex.__version__ != make_unicode_tables.REGEX_VERSION
 
-# Everything the patterns treat in a way of its own, more than once what often goes wrong.
+# Every kind of character that the patterns distinguish; frequent sources of errors more than once.
 TYPED = (
     "' ' ' s t d m ll ve re S LL vE ſ K a b Zz 1 12 345 ² ٣ 五 ５ 𝟘 ½ é я 한 あ ー 字 e\u0301 "
     "\u0301 ह \u093f 𠀀 \U0003d000 ! ? ... — “ 😀 👨\u200d👩 \ufffd \ue000 \U0010ffff"
 )
-PIECES = TYPED.split()
-PIECES += [" ", " ", "  ", "   ", "\n", "\n\n", "\r", "\r\n", "\t", "\v", "\f", "\x1c", "\x1f"]
-PIECES += ["\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u202f", "\u3000", "\u200b", "\ufeff"]
-PIECES += ["\0", "\x7f"]
+SAMPLES = TYPED.split()
+SAMPLES += [" ", " ", "  ", "   ", "\n", "\n\n", "\r", "\r\n", "\t", "\v", "\f", "\x1c", "\x1f"]
+SAMPLES += ["\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u202f", "\u3000", "\u200b", "\ufeff"]
+SAMPLES += ["\0", "\x7f"]
 
 
 def expected(text, pattern):
@@ -46,19 +46,19 @@ def check(text):
 
 
 def random_text(rng):
-    pieces = rng.sample(PIECES, rng.randint(1, 6)) if rng.random() < 0.7 else PIECES
-    text = "".join(rng.choices(pieces, k=rng.choice([2, 5, 20, 60, 150])))
-    # The offset of the windows is as random as the text.
+    samples = rng.sample(SAMPLES, rng.randint(1, 6)) if rng.random() < 0.7 else SAMPLES
+    text = "".join(rng.choices(samples, k=rng.choice([2, 5, 20, 60, 150])))
+    # Vary the offset of the windows, too.
     return "x" * rng.randint(0, 70) + text if rng.random() < 0.3 else text
 
 
-def test_this_cpu_has_more_than_one_simd_level():
+def test_simd_levels_are_named_slowest_first():
     assert SIMD_LEVELS[:2] == ["scalar", "portable"]
     assert set(SIMD_LEVELS) <= {"scalar", "portable", "neon", "avx2", "avx512"}
     assert _scanner.default_simd_level() in SIMD_LEVELS
 
 
-def test_the_tables_are_those_of_the_pinned_regex():
+def test_tables_equal_those_of_the_pinned_regex():
     text = make_unicode_tables.OUTPUT.read_text(encoding="utf-8")
     assert make_unicode_tables.REGEX_VERSION == _scanner.REGEX_VERSION
     assert make_unicode_tables.UNICODE_VERSION == _scanner.UNICODE_VERSION == "18.0"
@@ -67,7 +67,7 @@ def test_the_tables_are_those_of_the_pinned_regex():
     assert make_unicode_tables.render(make_unicode_tables.character_classes()) == text
 
 
-def test_the_class_of_every_scalar_value():
+def test_class_of_every_scalar_value():
     found = np.frombuffer(_scanner.character_classes("".join(map(chr, SCALAR_VALUES))), np.uint8)
     expected_classes = make_unicode_tables.character_classes()[SCALAR_VALUES]
     different = [SCALAR_VALUES[i] for i in np.flatnonzero(found != expected_classes)]
@@ -86,7 +86,7 @@ CONTEXTS = ("{}", "a{}a", " {} ", "1{}1", "!{}!", "'{}", "\n{}\n ", "  {}{}ab")
 @pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex is of another Unicode version")
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_scalar_values_in_contexts(context):
-    # All of the scripts that are written much, and a part of the rest; the slow test takes all.
+    # All of the common scripts and some of the rest; the slow test takes all of them.
     codes = [*range(0x600), *range(0x2000, 0x2070), *range(0x3000, 0x3100)]
     codes += SCALAR_VALUES[0x600::41]
     check("".join(context.replace("{}", chr(code)) for code in codes))
@@ -121,7 +121,7 @@ def test_every_scalar_value_in_contexts(context):
         "x" * 200 + "'s" + "字" * 100 + "!" * 100 + "1" * 100 + "\r\n" * 80 + "!" + "\n" * 100,
     ],
 )
-def test_examples_at_every_place_in_a_window(text):
+def test_examples_at_every_offset_in_a_window(text):
     for offset in range(66):
         for tail in ("", "y" * 70):
             check("x" * offset + text + tail)
@@ -129,7 +129,7 @@ def test_examples_at_every_place_in_a_window(text):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.sampled_from(PIECES) | st.characters(codec="utf-8"), max_size=80).map("".join))
+@given(st.lists(st.sampled_from(SAMPLES) | st.characters(codec="utf-8"), max_size=80).map("".join))
 def test_any_text(text):
     if not OTHER_UNICODE:
         check(text)
@@ -172,14 +172,14 @@ def test_whole_corpora(path):
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_pretokenize_uses_the_scanner_and_gives_the_same(pattern):
-    text = "".join(PIECES) * 3
+def test_pretokenize_uses_the_scanner_and_equals_the_reference(pattern):
+    text = "".join(SAMPLES) * 3
     for name in (pattern, splitter.resolve_pattern(pattern)):
         assert isinstance(splitter.pretokenize(text, name), _scanner.PreTokens)
         assert list(splitter.pretokenize(text, name)) == list(reference.pretokenize(text, pattern))
 
 
-def test_pretokenize_leaves_the_rest_to_regex():
+def test_pretokenize_uses_regex_for_other_patterns_and_lone_surrogates():
     assert list(splitter.pretokenize("a bc", r"\w")) == ["a", "b", "c"]
     lone = "a \ud800's"
     assert list(splitter.pretokenize(lone)) == list(reference.pretokenize(lone))
@@ -193,8 +193,30 @@ def test_pretokenize_without_the_extension(monkeypatch):
     assert list(splitter.pretokenize("it's so")) == ["it", "'s", " so"]
 
 
-def test_what_the_scanner_refuses():
-    with pytest.raises(ValueError, match=r"pattern '\\\\w' has no scanner"):
+def test_every_named_pattern_has_a_scanner():
+    assert [_scanner.scanned_pattern(name) for name in PATTERNS] == list(PATTERNS)
+    for name in PATTERNS:
+        assert _scanner.scanned_pattern(splitter.resolve_pattern(name)) == name
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_edited_pattern_has_no_scanner(name):
+    # In a process of its own, because the patterns are read when the scanner is imported.
+    code = f"""
+from cs336_basics.pretokenization import patterns
+edited = patterns.PATTERNS[{name!r}] + "|x"
+patterns.PATTERNS[{name!r}] = edited
+from cs336_basics.pretokenization import _scanner
+print(_scanner.scanned_pattern({name!r}), _scanner.scanned_pattern(edited))
+"""
+    stub = "import sys; sys.modules['cs336_basics.pretokenization._scanner'] = None\n"
+    stub += "from cs336_basics.pretokenization import patterns\n"
+    stub += "del sys.modules['cs336_basics.pretokenization._scanner']\n"
+    assert run_python(stub + code) == "None None"
+
+
+def test_scanner_refuses_what_it_does_not_know():
+    with pytest.raises(ValueError, match=r"pattern is '\\\\w', which has no scanner"):
         _scanner.pretokenize_bytes(b"a", r"\w")
     with pytest.raises(ValueError, match="simd_level is 'sse9': it must be one of"):
         _scanner.pretokenize_bytes(b"a", "gpt2", "sse9")
@@ -207,15 +229,19 @@ def test_what_the_scanner_refuses():
 @pytest.mark.parametrize("simd_level", SIMD_LEVELS)
 def test_the_environment_chooses_the_simd_level(simd_level):
     code = "from cs336_basics.pretokenization import _scanner as s; print(s.default_simd_level())"
+    assert run_python(code, CS336_SIMD=simd_level) == simd_level
+
+
+def run_python(code, **environment):
     root = Path(__file__).parents[2]
     run = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "CS336_SIMD": simd_level, "PYTHONPATH": str(root)},
+        env={**os.environ, **environment, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert run.stdout.split() == [simd_level]
+    return run.stdout.strip()
 
 
 def first_invalid_by_python(data):
@@ -227,9 +253,9 @@ def first_invalid_by_python(data):
 
 
 def check_validity(data):
-    place = first_invalid_by_python(data)
-    assert _scanner.first_invalid(data, True) == place, data
-    assert _scanner.first_invalid(data, False) == place, data
+    offset = first_invalid_by_python(data)
+    assert _scanner.first_invalid(data, True) == offset, data
+    assert _scanner.first_invalid(data, False) == offset, data
 
 
 @settings(max_examples=300, deadline=None)

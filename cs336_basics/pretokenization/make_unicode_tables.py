@@ -128,8 +128,8 @@ def main() -> None:
     """Write the tables to OUTPUT."""
     if regex.__version__ != REGEX_VERSION:
         raise SystemExit(
-            f"regex {regex.__version__} is installed: install {REGEX_VERSION}, or set REGEX_VERSION and "
-            "UNICODE_VERSION in make_unicode_tables.py to those of the installed release"
+            f"regex {regex.__version__} is installed: install {REGEX_VERSION}, or set "
+            "REGEX_VERSION and UNICODE_VERSION in this file to those of the installed release"
         )
     OUTPUT.write_text(render(character_classes()), encoding="utf-8", newline="\n")
 

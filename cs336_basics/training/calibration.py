@@ -95,6 +95,11 @@ class Calibration:
     sequences: int
     timings: tuple[Timing, ...]
 
+    def covers(self, candidates: Candidates) -> bool:
+        """Return whether every attention and every number of chunks was timed."""
+        timed = {timing.candidate.choice for timing in self.timings}
+        return timed >= {*candidates.attention, *candidates.loss_chunks}
+
     def best(self, part: str, precision: str, compiled: bool) -> Timing | None:
         """Return the fastest candidate of a part, or None where none was timed."""
         found = [

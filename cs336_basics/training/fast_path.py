@@ -205,8 +205,12 @@ def _find_calibration(
         calibration.choose(config.model.num_layers, 1)
     except ValueError as error:
         return None, f"{error}; chosen by rules"
+    seconds = time.perf_counter() - start
+    if not calibration.covers(candidates):
+        # The machine was slow or busy: what such times say should not decide later runs.
+        return calibration, f"calibrated in {seconds:.0f} seconds, incompletely, so it is not kept"
     cache.put(key, calibration)
-    return calibration, f"calibrated in {time.perf_counter() - start:.0f} seconds ({cache.path})"
+    return calibration, f"calibrated in {seconds:.0f} seconds ({cache.path})"
 
 
 def shortest_time(config: TrainConfig, device: torch.device) -> float:

@@ -130,6 +130,18 @@ def test_failed_calibration_falls_back_on_rules(machine):
     assert not fast_path.calibration_file().exists()
 
 
+def test_incomplete_calibration_is_used_but_not_kept(machine):
+    def calibrate(config, device, candidates):
+        fewer = dataclasses.replace(candidates, attention=("blocked",))
+        return measured()(config, device, fewer)
+
+    machine.setattr(fast_path, "calibrate", calibrate)
+    chosen, lines = choose_fast_path(LONG, CPU)
+    assert chosen.model.attention == "blocked"
+    assert lines[0].endswith("seconds, incompletely, so it is not kept")
+    assert not fast_path.calibration_file().exists()
+
+
 def test_short_run_is_not_calibrated_and_says_so(machine):
     machine.setattr(fast_path, "calibrate", None)  # a call would fail
     chosen, lines = choose_fast_path(SHORT, CPU)

@@ -24,9 +24,11 @@ def pytest_addoption(parser):
 
 def pytest_generate_tests(metafunc):
     seeds = metafunc.config.getoption("--seeds")
+    marker = metafunc.definition.get_closest_marker("numerical")
+    if seeds == 1 or marker is None or not marker.kwargs.get("seeds", True):
+        return
     # Hypothesis draws other values each time by itself.
-    repeated = not getattr(metafunc.function, "is_hypothesis_test", False)
-    if seeds > 1 and repeated and metafunc.definition.get_closest_marker("numerical"):
+    if not getattr(metafunc.function, "is_hypothesis_test", False):
         metafunc.parametrize("seed", range(seeds), indirect=True, ids=lambda n: f"seed{n}")
 
 

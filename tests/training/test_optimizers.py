@@ -55,7 +55,7 @@ def test_adamw_equals_torch_after_1000_steps(settings):
     assert max(moved) > 0.1
 
 
-@pytest.mark.numerical
+@pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
 def test_adamw_equals_torch_step_by_step_under_a_schedule():
     ours, theirs = noisy_network(), noisy_network()
@@ -139,7 +139,7 @@ def test_parameter_groups_have_settings_of_their_own(optimizer_class):
     assert 0.89 < fast[0] < 0.91
 
 
-@pytest.mark.numerical
+@pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
 def test_adamw_decay_by_group_equals_torch():
     results = []
@@ -277,7 +277,7 @@ def polynomial(s, steps=5):
     return s
 
 
-@pytest.mark.numerical
+@pytest.mark.numerical(seeds=False)
 @pytest.mark.parametrize(("rows", "columns"), [(6, 6), (4, 9), (9, 4), (1, 5), (5, 1)])
 def test_orthogonalize_changes_singular_values_alone(rows, columns):
     rank = min(rows, columns)
@@ -288,7 +288,7 @@ def test_orthogonalize_changes_singular_values_alone(rows, columns):
     assert_close(orthogonalize(matrix), left * scaled @ right, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.numerical
+@pytest.mark.numerical(seeds=False)
 @settings(deadline=None, max_examples=50)
 @given(rows=st.integers(1, 12), columns=st.integers(1, 12), seed=st.integers(0, 1000))
 def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
@@ -307,7 +307,7 @@ def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
     assert_close(orthogonalize(1000 * matrix), orthogonalize(matrix), atol=tolerance, rtol=0)
 
 
-@pytest.mark.numerical
+@pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
 def test_orthogonalize_takes_stacks_zeros_and_bfloat16():
     stack = torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(0))
@@ -320,7 +320,7 @@ def test_orthogonalize_takes_stacks_zeros_and_bfloat16():
     assert_close(low.double(), together, atol=0.1, rtol=0.1)
 
 
-@pytest.mark.numerical
+@pytest.mark.numerical(seeds=False)
 def test_muon_follows_its_formula():
     start, _, _ = with_singular_values(3, 5, [2.0, 1.0, 0.5])
     weight = start.clone().requires_grad_()
@@ -351,7 +351,7 @@ def test_muon_updates_are_as_large_as_adamws():
     assert 0.15 < float(weight.detach().square().mean().sqrt()) < 0.25
 
 
-@pytest.mark.numerical
+@pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
 def test_muons_other_groups_are_adamws():
     ours, theirs = noisy_network(), noisy_network()
@@ -424,7 +424,7 @@ def test_build_optimizer_adamw_is_one_group_with_everything():
     assert group["weight_decay"] == 0.3
 
 
-@pytest.mark.numerical
+@pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
 def test_build_optimizer_fused_computes_the_same():
     results = []

@@ -49,11 +49,11 @@ HOSTILE = (
 def expected_counts(data, special_tokens=(EOT,), pattern="gpt2", errors="replace"):
     """By the reference splitter, from a text that is never cut."""
     counts = Counter()
-    for piece, is_special in splitter.split_special_tokens(
+    for text, is_special in splitter.split_special_tokens(
         data.decode("utf-8", errors), special_tokens
     ):
         if not is_special:
-            counts.update(word.encode() for word in reference.pretokenize(piece, pattern))
+            counts.update(word.encode() for word in reference.pretokenize(text, pattern))
     return counts
 
 
@@ -99,12 +99,14 @@ SPECIAL_TOKENS = [
 @pytest.mark.parametrize("special_tokens", SPECIAL_TOKENS, ids=repr)
 def test_special_tokens(tmp_path, special_tokens):
     rng = random.Random(4)
-    pieces = ["<|a|>", "<|a|>", "<|b|>", "<|", "|>", "<|1|>", "<|2|>", "a", "b", " ", "  ", "\n"]
-    pieces = [piece.encode() for piece in [*pieces, "é", "字", "\u3000", "x", "y", "\ufffd"]]
-    pieces += [b"\xff", b"\xc3", b"\xa9"]
+    fragments = ["<|a|>", "<|a|>", "<|b|>", "<|", "|>", "<|1|>", "<|2|>", "a", "b", " ", "  ", "\n"]
+    fragments = [
+        fragment.encode() for fragment in [*fragments, "é", "字", "\u3000", "x", "y", "\ufffd"]
+    ]
+    fragments += [b"\xff", b"\xc3", b"\xa9"]
     path = tmp_path / "text.txt"
     for _ in range(60):
-        data = b"".join(rng.choices(pieces, k=rng.randint(1, 60)))
+        data = b"".join(rng.choices(fragments, k=rng.randint(1, 60)))
         path.write_bytes(data)
         expected = expected_counts(data, special_tokens)
         for block_size in (1, 5, 17, 1000):
@@ -171,11 +173,11 @@ def test_several_files_do_not_join(tmp_path):
         count_words([tmp_path / "1.txt", tmp_path / "gone.txt"])
 
 
-def test_the_first_invalid_byte_is_named_whatever_the_threads_do(tmp_path):
+def test_first_invalid_byte_is_named_for_every_number_of_threads(tmp_path):
     path = tmp_path / "text.txt"
     data = bytearray(b"some words and more " * 5000)
-    for place in (93_333, 40_404, 77_777):
-        data[place] = 0xE9
+    for offset in (93_333, 40_404, 77_777):
+        data[offset] = 0xE9
     path.write_bytes(data)
     for num_workers in (1, 2, 4):
         with pytest.raises(ValueError, match=r"text\.txt: byte 0xe9 at offset 40,404 is not"):
@@ -184,7 +186,7 @@ def test_the_first_invalid_byte_is_named_whatever_the_threads_do(tmp_path):
             )
 
 
-def test_files_that_vanish_or_shrink(tmp_path):
+def test_missing_and_shortened_files_raise(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"word " * 1000)
     with pytest.raises(ValueError, match=r"text\.txt ended at byte 5,000 where bytes up to 9,000 "):
@@ -193,7 +195,7 @@ def test_files_that_vanish_or_shrink(tmp_path):
         _counting.count_files([tmp_path / "gone.txt"], [10], [], "gpt2", 2, "replace", 700)
     with pytest.raises(IsADirectoryError):
         _counting.count_files([tmp_path], [10], [], "gpt2", 1, "replace", 700)
-    # What is added while the file is read is not counted.
+    # Bytes beyond the given size are not counted.
     counts = _counting.count_files([path], [10], [], "gpt2", 1, "replace", 700)
     assert WordCounts(*counts) == {b"word": 1, b" word": 1, b" ": 1}
 
@@ -226,11 +228,11 @@ def test_empty_files_count_nothing(tmp_path):
 
 @pytest.mark.parametrize("num_workers", [1, 2, 3])
 @pytest.mark.parametrize("most_own_words", [0, 1, 7, 100])
-def test_a_shared_table_changes_nothing(tmp_path, num_workers, most_own_words):
+def test_shared_table_gives_the_same_counts(tmp_path, num_workers, most_own_words):
     paths = []
     for number in range(3):
         path = tmp_path / f"{number}.txt"
-        # Short words and long ones, in all files and in one only.
+        # Short and long words, in all files and in one only.
         letters = ["".join(pair) for pair in itertools.product("abcdefghijklmn", repeat=2)]
         words = [f" word{pair}" for pair in letters]
         words += [f" {'long' * 9}{'xyz'[number]}{pair}" for pair in letters]
@@ -255,7 +257,7 @@ def long_task(tmp_path):
     return [path] * 5000
 
 
-def test_a_signal_ends_the_threads(long_task):
+def test_exception_of_a_signal_handler_ends_the_threads(long_task):
     def interrupt(signum, frame):
         raise KeyboardInterrupt
 
@@ -285,7 +287,7 @@ def test_progress_is_reported_and_its_errors_end_the_threads(hostile_file, long_
 
 # (`getrusage` would also count the memory of the process that forked this one.)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc/self/status")
-def test_memory_does_not_follow_the_size_of_the_file(tmp_path):
+def test_memory_does_not_grow_with_the_size_of_the_file(tmp_path):
     script = textwrap.dedent("""
         import sys
         from cs336_basics.pretokenization import Splitter
@@ -372,7 +374,7 @@ def test_adding_without_the_extension(monkeypatch):
         count_words_native(__file__)
 
 
-def test_what_cannot_be_added():
+def test_addition_errors():
     most = WordCounts.from_mapping({b"a": 2**63 - 1})
     with pytest.raises(OverflowError, match="63 bits"):
         most + WordCounts.from_mapping({b"a": 1})
@@ -411,7 +413,7 @@ def test_saving_and_loading(tmp_path):
         assert archive["counts"].dtype == np.dtype("<i8")
 
 
-def test_what_cannot_be_loaded(tmp_path):
+def test_damaged_and_foreign_files_raise(tmp_path):
     path = tmp_path / "counts.npz"
     WordCounts.from_mapping(SOME).save(path)
     good = path.read_bytes()
@@ -426,7 +428,7 @@ def test_what_cannot_be_loaded(tmp_path):
         WordCounts.load(tmp_path / "gone.npz")
 
 
-def test_arrays_that_do_not_fit():
+def test_inconsistent_arrays_raise():
     data, offsets, counts = np.zeros(3, np.uint8), np.array([0, 1, 3]), np.array([5, 6])
     WordCounts(data, offsets, counts)
     for bad in (

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 from hypothesis import settings
+
+# OpenMP's threads spin while they wait for work. On a busy machine that takes the cores from the
+# threads that have work, and tests of tiny models take eight times as long. Read when torch loads.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A slow or busy machine is not a failure: no example has a time limit.
 settings.register_profile("no deadline", deadline=None)

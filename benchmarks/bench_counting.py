@@ -14,7 +14,9 @@ RUNGS = [("serial", 1), ("processes", ALL_CORES), ("native", 1), ("native", ALL_
 def test_counting(benchmark, corpus, backend, num_workers):
     splitter = Splitter(special_tokens=[EOT])
     # Small chunks, so that even a small corpus has work for every process.
-    chunk_size = max(1 << 16, corpus.num_bytes // (4 * num_workers)) if backend != "native" else None
+    chunk_size = None
+    if backend != "native":
+        chunk_size = max(1 << 16, corpus.num_bytes // (4 * num_workers))
 
     def count():
         return count_words(

@@ -1,4 +1,4 @@
-"""Encoding text to ids, from the plainest way to the fastest, and decoding; beside the peers.
+"""Encoding text to ids, from the simplest implementation to the fastest, and decoding; with peers.
 
 1. `every merge`: each of the merges is searched for in each word;
 2. `ranks`: of the pairs in a word the one of the lowest rank is merged (`reference.py`);
@@ -24,7 +24,7 @@ from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_orde
 from cs336_basics.tokenizer.vocab_files import token_to_string
 
 VOCAB_SIZE = 10_000
-# Characters that are enough to know the speed of a slow encoder; the fast ones take all.
+# Characters that are enough to measure a slow encoder; the fast ones encode all of the text.
 NUM_CHARACTERS = {"every merge": 2_000, "ranks": 300_000, "tokenizers (peer)": 300_000}
 MOST_CHARACTERS = 3_000_000
 
@@ -138,7 +138,7 @@ def test_encode(benchmark, corpus, encoder):
     assert encode(text[:checked]) == reference_ids(corpus, checked), f"{encoder} is wrong"
 
     benchmark.group = f"encode, {corpus}, {VOCAB_SIZE:,} tokens"
-    # A tokenizer with an empty word cache for every round: what a new process would see.
+    # A tokenizer with an empty word cache for every round, as in a new process.
     ids = benchmark.pedantic(
         lambda encode: encode(text), setup=lambda: ((ENCODERS[encoder](corpus),), {}), rounds=3
     )
@@ -148,7 +148,7 @@ def test_encode(benchmark, corpus, encoder):
 @pytest.mark.parametrize("size", [1_000, 1_000_000])
 @pytest.mark.parametrize("encoder", ["compiled", "tiktoken (peer)"])
 def test_encode_document(benchmark, corpus, encoder, size):
-    """One document to a list, with its words cached: a program that has run for a while."""
+    """One document to a list, with its words cached, as in a program that has run for a while."""
     text = corpus.text.replace(EOT, "")[:size]
     tokenizer = Tokenizer(*vocabulary(corpus), [EOT])
     peer = tiktoken_of(corpus)

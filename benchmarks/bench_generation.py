@@ -1,7 +1,7 @@
-"""Writing 256 tokens, TinyStories shape: with the cache, without it, and a batch of texts.
+"""Generating 256 tokens, TinyStories shape: with the cache, without it, and a batch of texts.
 
-The readable way computes the whole window for every token. All of them must write the same texts,
-before any is timed.
+Without the cache, the whole window is computed for every token. Before anything is timed, all
+implementations must generate the same texts.
 """
 
 from functools import cache

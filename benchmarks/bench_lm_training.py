@@ -5,12 +5,13 @@ python benchmarks/bench_lm_training.py                     # TinyStories shape, 
 python benchmarks/bench_lm_training.py --precision float32 # one precision only
 python benchmarks/bench_lm_training.py --device cuda --batch-size 64 --shape gpt2
 
-Measures float32 and, where the device has instructions for it, bfloat16. All kinds take the same
-batches from the same weights. Before anything is timed, the fast path and transformers must give
-the loss of the readable path; then they run alternately, so that other load on the machine affects
-all of them. The peer is LlamaForCausalLM with scaled dot-product attention, compiled, in the same
-precision (bfloat16: autocast), with torch's AdamW; all clip their gradients. The fast path is what
-`--fast auto` chooses for a long run; it calibrates first, unless it has done so before.
+Measures float32 and, where the device has instructions for it, bfloat16. All implementations start
+from the same weights and take the same batches. Before anything is timed, the fast path and
+transformers must give the loss of the readable path; then they run alternately, so that other load
+on the machine affects all of them. The peer is LlamaForCausalLM with scaled dot-product attention,
+compiled, in the same precision (bfloat16: autocast), with torch's AdamW; all clip their gradients.
+The fast path is what `--fast auto` chooses for a long run; it calibrates first, unless a
+calibration is cached.
 """
 
 import argparse
@@ -95,7 +96,7 @@ class Ours:
 
 
 class Peer:
-    """The same with transformers' LlamaForCausalLM, from our weights."""
+    """The same with transformers' LlamaForCausalLM, with our weights."""
 
     def __init__(self, shape, device, bfloat16):
         from transformers import LlamaConfig, LlamaForCausalLM
@@ -135,7 +136,7 @@ class Peer:
 
 
 def llama_state(model):
-    """Our weights under Llama's names, which turns the halves of a head, where we turn pairs."""
+    """Our weights under Llama's names; it rotates the halves of a head where we rotate pairs."""
     names = {
         "token_embeddings": "model.embed_tokens",
         "ln_final": "model.norm",
@@ -207,7 +208,7 @@ def measure(shape, batch_size, device, precision, rounds, steps, kinds):
 
 @pytest.mark.slow
 def test_fast_path(benchmark):
-    """A check that the benchmark itself works, on a shape that is too small to say anything."""
+    """Check that the benchmark works, on a shape that is too small to be meaningful."""
     device = torch.device("cpu")
     speeds = benchmark.pedantic(
         lambda: measure("tiny", 4, device, "float32", 1, 2, ["readable", "fast"])[0], rounds=1
@@ -224,7 +225,7 @@ def main():
         "--precision",
         action="append",
         choices=["float32", "bfloat16"],
-        help="a precision to measure; default: all that the device has instructions for",
+        help="precision to measure; default: all that the device has instructions for",
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=4, help="steps of a round")
@@ -258,14 +259,14 @@ def main():
 
 
 def report(shape, batch_size, device, speeds, fast):
-    """Print what `measure` found, with the share of the device's peak where that is known."""
+    """Print the results of `measure`, with the share of the device's peak if it is known."""
     print(f"{shape}, batch {batch_size}, {fast.config.precision}, on {device_name(device)}")
     for line in fast.choices:
         print(f"  {line}")
     flops = flops_per_token(fast.config.model)
     print(f"{'':<14}{'tokens/s':>12}{'lowest':>10}{'highest':>10}{'fast is':>10}{'MFU':>8}")
     for kind, values in speeds.items():
-        # Ratios within a round, since rounds differ in what else the machine did.
+        # Ratios within a round, since the load on the machine differs between rounds.
         ratio = statistics.median(f / v for f, v in zip(speeds["fast"], values, strict=True))
         precision = "float32" if kind == "readable" else fast.config.precision
         peak = peak_flops(device_name(device), precision)

@@ -1,6 +1,6 @@
 """The merge loop alone: counted words in, merges out.
 
-On real text at 32,000 tokens (where CS336_DATA has it), and on word counts of the size and profile
+On real text at 32,000 tokens (if CS336_DATA has it), and on word counts of the size and profile
 of OpenWebText. For hostile input see `hostile.py`.
 """
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
 
 
 def web_word_counts(num_words, seed=0):
-    """Return that many distinct words, their letters, lengths and counts much like the web's.
+    """Return distinct words whose letters, lengths and counts resemble those of web text.
 
     Letters follow each other as in the embedded sample (pairs of letters decide the next), so that
     there is something to merge; then there are capitals, numbers and joined words. Counts fall as
@@ -50,7 +50,7 @@ def web_word_counts(num_words, seed=0):
         hashes, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         rows = rows[first]
         times = np.bincount(inverse, times).astype(np.int64)
-    # What was drawn more often is a more frequent word.
+    # A word that was drawn more often is more frequent.
     rows = rows[np.argsort(-times, kind="stable")[:num_words]]
     ranks = np.arange(1, num_words + 1)
     zipf = 2e8 / (ranks + 2.7)
@@ -156,7 +156,7 @@ def test_real_text(benchmark, trainer, text):
         memoryview = TRAINERS["memoryview"]()
         _, expected = memoryview.train_from_counts(word_counts, VOCAB_SIZE, [EOT])
         learned_by_memoryview[text] = expected
-    # (Not the lists themselves: of long ones pytest would show the difference for hours.)
+    # (Not the lists themselves: pytest would take hours to show the difference of long ones.)
     assert hash(tuple(merges)) == hash(tuple(learned_by_memoryview[text]))
 
 

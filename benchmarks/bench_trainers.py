@@ -1,7 +1,7 @@
 """Trainers x corpora: the merge loop alone, and training from the file to the vocabulary.
 
-Every result is compared with the reference before it is timed: with as many merges as `naive` learns
-in a few seconds, and with as many as `incremental` does.
+Every result is compared with the reference before it is timed: with as many merges as `naive`
+learns in a few seconds, and with as many as `incremental` does.
 """
 
 import time

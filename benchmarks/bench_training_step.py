@@ -1,4 +1,4 @@
-"""One optimizer step of a small Transformer, with the readable attention and with the fast one."""
+"""One optimizer step of a small Transformer, with the readable and with the fused attention."""
 
 import pytest
 import torch
@@ -47,7 +47,7 @@ def test_training_step(benchmark, attention):
     data = batch()
     losses = {}
     for kind in ("reference", "sdpa"):
-        model = new_model(kind).double()  # where the order of a sum does not show
+        model = new_model(kind).double()  # so that the order of a sum does not matter
         optimizer = AdamW(model.parameters(), lr=1e-3)
         losses[kind] = [step(model, optimizer, data).item() for _ in range(3)]
     assert losses["reference"] == pytest.approx(losses["sdpa"], rel=1e-9)

@@ -1,13 +1,13 @@
-"""All that can only be shown on a GPU, in one command: `python benchmarks/check_gpu.py`.
+"""All checks that need a GPU, in one command: `python benchmarks/check_gpu.py`.
 
-1. Exact resumption: with `--deterministic`, a run that is stopped, killed and resumed leaves the
-   bytes of one that never stopped, on the readable path and on the compiled one.
+1. Exact resumption: with `--deterministic`, a run that is stopped, killed and resumed writes the
+   same bytes as one that was not, on the readable path and on the compiled one.
 2. Memory: what `estimate` measures beforehand is within a tenth of a run's own peak.
 3. Speed: tokens/s and model FLOP utilization of the readable path and of the fast one, for the
    TinyStories shape and for 124 M parameters; the batch is halved until it fits.
 
-It asserts the first two before it times anything. Without a GPU it says so and does nothing;
-`--device cpu --shapes tiny --batch-size 4` goes through the same motions on a CPU.
+It checks the first two before it measures anything. Without a GPU it prints a message and exits;
+`--device cpu --shapes tiny --batch-size 4` runs the same steps on a CPU.
 """
 
 import argparse
@@ -97,13 +97,13 @@ def main():
                 break
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
-                print(f"{shape}: a batch of {batch_size} does not fit; now half of it")
+                print(f"{shape}: a batch of {batch_size} does not fit; trying half of it")
                 batch_size //= 2
         report(shape, batch_size, device, speeds, fast)
 
 
 def check_resumption(device):
-    """Stop, kill and resume a run on each path, and compare it with one that never stopped."""
+    """Stop, kill and resume a run on each path, and compare it with one that was not stopped."""
     precision, _ = choose_fast_path(TrainConfig(), device)
     for name, words in PATHS.items():
         words = ["--device", options_of(device), *words]
@@ -129,7 +129,7 @@ def options_of(device):
 
 
 def stop(command, run, step, number):
-    """Start a command and send it a signal once the checkpoint of a step is there."""
+    """Start a command and send it a signal once the checkpoint of a step exists."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and max(run.steps_saved(), default=0) < step:
             time.sleep(0.01)
@@ -143,7 +143,7 @@ def contents(path):
 
 
 def check_memory(shape, batch_size, device):
-    """Compare what `estimate` says beforehand with the peak of a run."""
+    """Compare the prediction of `estimate` with the peak of a run."""
     config = TrainConfig(
         model=SHAPES[shape],
         batch_size=batch_size,

@@ -1,9 +1,9 @@
 """Training recipes at an equal number of tokens: `python benchmarks/compare_recipes.py OUT ...`.
 
 Each `--recipe NAME:OPTIONS` is trained with each seed, OPTIONS being those of
-`python -m cs336_basics.train`, after the common ones of `--options`. Stopped, the same command goes
-on; the table and the figure hold what there is so far. Without `--recipe`: tinystories against
-speedrun, the two named configurations.
+`python -m cs336_basics.train`, after the common ones of `--options`. A command that was
+stopped continues when it is repeated; the table and the figure show the runs so far. Without
+`--recipe` it compares the named configurations tinystories and speedrun.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def main():
 
 
 def check_same_command(directory, command):
-    """Refuse to take a run of other options for this one."""
+    """Exit if the directory holds a run with other options."""
     record = directory.parent / f"{directory.name}.command.txt"
     text = shlex.join(command)
     if record.exists() and record.read_text() != text:

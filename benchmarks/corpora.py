@@ -1,7 +1,7 @@
-"""The texts to measure on: the embedded sample always, others where they are found.
+"""The texts to measure on: the embedded sample, and other corpora if they are found.
 
-Looked for in `CS336_DATA`, else in `data/`: the course's files, and extracts of the same corpora
-under shorter names. Each is named with its size, because a figure without it says nothing.
+The directory is `CS336_DATA`, else `data/`; it may hold the course's files, or extracts of the same
+corpora under shorter names. Names include the size, because speeds depend on it.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from cs336_basics.pretokenization import Splitter, count_words
 
 EOT = "<|endoftext|>"
 
-# corpus -> file names, the first that is found counts
+# corpus -> file names; the first that exists is used
 FILES = {
     "tinystories": ["TinyStoriesV2-GPT4-train.txt", "tinystories_train.txt"],
     "owt": ["owt_train.txt", "owt_sample.txt"],
@@ -50,7 +50,7 @@ def data_directory():
 
 
 def find_corpora(max_bytes):
-    """Return the corpora that are there, each cut to at most `max_bytes` (0 = not cut)."""
+    """Return the corpora that exist, each cut to at most `max_bytes` (0 = not cut)."""
     CACHE.mkdir(exist_ok=True)
     sample = CACHE / f"sample-{max_bytes or 10_000_000}.txt"
     if not sample.exists():

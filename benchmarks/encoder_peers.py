@@ -4,7 +4,7 @@
     python benchmarks/encoder_peers.py TOKENIZER FILE [FILE ...] --threads 1 2 --rounds 5
 
 TOKENIZER is a directory that `python -m cs336_basics train-bpe` wrote, or that holds GPT-2's
-vocab.json and merges.txt. Every run is a process of its own: it loads the tokenizer and the text,
+vocab.json and merges.txt. Every run is a separate process: it loads the tokenizer and the text,
 then encodes three times. The first time is called cold, because the word cache is empty; the faster
 of the others is called warm. With one thread the process may use one core only. The encoders run
 alternately, so that a machine that slows down slows all of them.
@@ -116,7 +116,7 @@ ENCODERS = {f.__name__: f for f in (ours, gigatoken, tiktoken, tokenizers)}
 
 
 def with_separator(documents, separator):
-    """Return documents that end with the separator, but the last."""
+    """Return the documents; all but the last end with the separator."""
     return [document + separator for document in documents[:-1]] + documents[-1:]
 
 
@@ -217,7 +217,7 @@ def run(name, mode, directory, path, threads):
 def compare(directory, path, mode, threads, rounds, names, slow_bytes):
     """Run all encoders alternately; print a table."""
     with tempfile.TemporaryDirectory() as scratch:
-        # The slow encoders get the beginning of the text, up to the end of a document.
+        # Slow encoders encode only the beginning of the text, up to the end of a document.
         data = Path(path).read_bytes()
         cut = data.rfind(EOT.encode(), 0, slow_bytes)
         part = data if len(data) <= slow_bytes or cut < 0 else data[: cut + len(EOT)]

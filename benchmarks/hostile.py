@@ -2,12 +2,12 @@
 
     python benchmarks/hostile.py --megabytes 1 3 10 30 --rounds 5
 
-Texts for which a trainer without care takes hours, or hundreds of gigabytes: one pre-token of
-megabytes, a million words that all occur once, nothing but ties. Every run is a process of its
-own (memory that is touched for the first time is part of the price) that trains from a file; the
-sizes take turns. Shown are the medians of the whole training from Python and of the merge loop
-alone, and what ten times the input costs in both. The merges are compared with those of the
-`memoryview` trainer first, on as much of each text as that one can take.
+Texts for which a naive trainer takes hours, or hundreds of gigabytes: one pre-token of megabytes, a
+million words that all occur once, pairs that are all tied. Every run is a new process (the cost of
+first touching memory is included) that trains from a file; the sizes run alternately. The table has
+the medians of the whole training from Python and of the merge loop alone, and the ratios for ten
+times the input. First the merges are compared with those of the `memoryview` trainer, on as much of
+each text as it can handle.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a figure must say about where it was measured, and the peak memory of a whole process."""
+"""The description of a machine that every figure needs, and the peak memory of a process."""
 
 import os
 import platform
@@ -52,7 +52,7 @@ def peak_memory_of_this_process():
 
 
 def peak_memory(code):
-    """Run Python code in a process of its own; return its peak resident memory in bytes.
+    """Run Python code in a new process; return its peak resident memory in bytes.
 
     Worker processes that it starts are not included.
     """

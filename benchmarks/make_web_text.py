@@ -4,7 +4,7 @@
 
 The words are those of `bench_merge_loop.web_word_counts`: drawn letter by letter from English
 stories, joined, capitalized and numbered, with frequencies that fall as those of web text do. They
-stand in random order, with commas, full stops, line ends, and a `<|endoftext|>` after every 900
+are in random order, with commas, full stops, line ends, and a `<|endoftext|>` after every 900
 words (about five thousand bytes). The same seed gives the same file with the same NumPy.
 """
 
@@ -29,7 +29,7 @@ def word_table(num_words, seed):
     lengths = np.diff(counts.offsets)
     rows = np.zeros((num_words + 1, LONGEST + 2), np.uint8)
     columns = np.arange(LONGEST + 2)
-    # A word without a space before it begins a line, else it would join the word before.
+    # A word without a leading space begins a line; otherwise it would join the word before.
     begins_line = counts.data[counts.offsets[:-1]] != ord(" ")
     starts = begins_line.astype(np.int64)
     mask = (columns >= starts[:, None]) & (columns < (starts + lengths)[:, None])

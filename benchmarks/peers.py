@@ -3,13 +3,13 @@
     pip install -r benchmarks/peers.txt
     python benchmarks/peers.py FILE [FILE ...] --vocab-size 32000 --threads 2 --rounds 5
 
-Every run is a process of its own that reads the file, trains, and reports the seconds from the
-call to the result, the peak memory, and the merged tokens. The trainers take turns, so that a
-machine that slows down slows all of them. Files end their documents with `<|endoftext|>`.
+Every run is a separate process that reads the file, trains, and reports the seconds from the
+call to the result, the peak memory, and the merged tokens. The trainers run alternately, so
+that other load on the machine affects all of them. Files end their documents with `<|endoftext|>`.
 
-How the results should agree: ffbpe, told to break ties by the largest content, learns exactly our
-merges; gigatoken and tokenizers break ties by ids, rustbpe and bpeasy otherwise, so of those the
-share of common tokens is shown. rustbpe and bpeasy know no special token and get one token less.
+Expected agreement: ffbpe, with ties broken by the largest content, learns exactly our merges;
+gigatoken and tokenizers break ties by ids, rustbpe and bpeasy in other ways, so for these the share
+of common tokens is shown. rustbpe and bpeasy have no special tokens and learn one token less.
 """
 
 import argparse
@@ -113,7 +113,7 @@ def worker(name, path, vocab_size, threads, output):
 
 
 def run(name, path, vocab_size, threads, output):
-    """Return {"seconds", "peak", "whole"} of one run in a process of its own, or an error."""
+    """Return {"seconds", "peak", "whole"} of one run in a new process, or an error."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -140,7 +140,7 @@ def agreement(tokens, reference):
 
 
 def compare(path, vocab_size, threads, rounds, names):
-    """Run all trainers in turn; return a row for each."""
+    """Run all trainers alternately; return a row for each."""
     runs = {name: [] for name in names}
     tokens = {}
     failed = {}

@@ -3,8 +3,8 @@
     pytest benchmarks --benchmark-only --benchmark-json=benchmarks/results/latest.json
     python benchmarks/report.py benchmarks/results/latest.json
 
-All tables go to benchmarks/results/tables.md. Those that say most, for one of the corpora, replace
-what stands between `<!-- benchmarks:begin -->` and `<!-- benchmarks:end -->` in README.md. The plot
+All tables go to benchmarks/results/tables.md. The most informative ones, for one corpus, replace
+the text between `<!-- benchmarks:begin -->` and `<!-- benchmarks:end -->` in README.md. The plot
 is benchmarks/results/trainers.svg.
 """
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 PLOT = HERE / "results" / "trainers.svg"
 TABLES = HERE / "results" / "tables.md"
-# What the README shows: beginnings of group names, for the first of the corpora that was measured.
+# Shown in the README: beginnings of group names, for the first corpus that was measured.
 SHOWN = ("end to end", "count", "encode, ", "encode a document of 1,000 ", "decode")
 CORPORA = ("tinystories", "owt", "sample")
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
@@ -26,7 +26,7 @@ BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path, help="what --benchmark-json wrote")
+    parser.add_argument("results", type=Path, help="the file that --benchmark-json wrote")
     options = parser.parse_args()
     results = json.loads(options.results.read_text())
     groups = defaultdict(list)
@@ -58,7 +58,7 @@ def main():
 
     text = README.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
-        sys.exit(f"{README} has no {BEGIN} ... {END}: put the two markers where the tables belong")
+        sys.exit(f"{README} has no {BEGIN} ... {END}: add the two markers where the tables belong")
     head, rest = text.split(BEGIN, 1)
     tail = rest.split(END, 1)[1]
     README.write_text(head + BEGIN + "\n" + "\n".join(lines) + END + tail, encoding="utf-8")
@@ -66,7 +66,7 @@ def main():
 
 
 def table(group, benchmarks):
-    """Return a Markdown table: what, seconds, times the fastest, and what else was noted."""
+    """Return a Markdown table: name, seconds, times the fastest, and the extra values."""
     fastest = min(b["stats"]["median"] for b in benchmarks)
     extras = [
         (key, title, form)
@@ -113,7 +113,7 @@ def plot(groups):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    # Without this the file would hold the date and random ids, and differ at every run.
+    # Otherwise the file would contain the date and random ids, and differ in every run.
     plt.rcParams["svg.hashsalt"] = "cs336_basics"
     names = list(dict.fromkeys(name_of(b) for bs in groups.values() for b in bs))
     figure, axes = plt.subplots(figsize=(8, 0.5 + 0.9 * len(groups)), layout="constrained")

@@ -1,4 +1,4 @@
-"""The names of the CS336 assignment for what this library offers; the course's tests call these."""
+"""The functions of this library under the names of the CS336 assignment, for the course's tests."""
 
 # Calling a torch Module returns Any.
 # mypy: disable-error-code="no-any-return"

@@ -41,7 +41,7 @@ def pytest_generate_tests(metafunc):
 def seed(request):
     """The number of the seed: 0, or each of 0 ... N - 1 for numerical tests under `--seeds N`.
 
-    torch's global generator starts from it. A test with a generator of its own takes the number.
+    torch's global generator starts from it. A test with its own generator uses the number.
     """
     number = getattr(request, "param", 0)
     if "torch" in sys.modules:

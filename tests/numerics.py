@@ -1,4 +1,4 @@
-"""Tolerances for comparisons that must be made in float32: derived, not tried out."""
+"""Tolerances for comparisons that must be made in float32: derived, not found by trial."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python tests/portability.py [--seeds 20] [--only NAME]
 
-An environment stands for a machine: its variables hold torch, oneDNN, MKL and the native code to
+An environment simulates a machine: its variables hold torch, oneDNN, MKL and the native code to
 what an older CPU has, or change the number of threads or the compiler. The tests that are marked
 `numerical` run in each over several seeds; those of the native code run once for each SIMD level
 and compiler. Prints a table, and ends with status 1 if a test failed.
@@ -30,6 +30,7 @@ NATIVE_TESTS = (
     "tests/pretokenization/test_scanner.py",
     "tests/pretokenization/test_native_counting.py",
     "tests/tokenizer/test_native_encoder.py",
+    "tests/tokenizer/test_native_encoder_threads.py",
     "tests/tokenizer/test_decode.py",
     "tests/bpe/test_native.py",
 )
@@ -63,7 +64,7 @@ class Outcome(NamedTuple):
 
 
 def run_tests(variables: dict[str, str], *arguments: str, root: Path = ROOT) -> Outcome:
-    """Run pytest in a process of its own with these environment variables; count the tests."""
+    """Run pytest in a new process with these environment variables; count the tests."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.xml"

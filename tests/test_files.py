@@ -1,4 +1,4 @@
-"""Atomic files: complete or absent, and without the leftovers of killed writers."""
+"""Atomic files: complete or absent; the files of killed writers are removed."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_many_writers_of_one_name_do_not_mix_their_content(tmp_path):
 
 
 @posix_only
-def test_a_temporary_file_that_another_writer_removes_is_made_again(tmp_path, monkeypatch):
+def test_a_temporary_file_that_another_writer_removes_is_created_again(tmp_path, monkeypatch):
     made = []
 
     def make(**options):

@@ -1,4 +1,4 @@
-"""The package as a whole: what importing it costs, which way imports flow, what is built."""
+"""The package as a whole: the cost of importing it, the direction of imports, the built files."""
 
 import ast
 import importlib

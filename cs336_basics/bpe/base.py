@@ -158,7 +158,7 @@ class BPE_Trainer:
         """Train on texts in memory, such as the rows of a dataset; see `train`.
 
         Args:
-            texts: strings or UTF-8 bytes, each a document of its own; read one by one.
+            texts: strings or UTF-8 bytes, each a separate document; read one by one.
             errors: what to do about bytes that are not UTF-8; see `Corpus`.
         """
         tokens = check_request(vocab_size, special_tokens)
@@ -231,22 +231,24 @@ class BPE_Trainer:
         names in PHASES, calls `self._advance(n)` after every n merges, and obeys `min_frequency`,
         `max_token_length` (see `_pairs`) and `tie_break` (see `TieBreak`).
         """
-        # What the hooks build is large. It belongs to a copy, so that it is freed with the loop.
-        version = copy.copy(self)
-        version._ties = TieBreak(self.tie_break)
+        # The hooks build large attributes. They belong to a copy, which is freed with the loop.
+        return copy.copy(self)._run_hooks(words, counts, num_merges)
+
+    def _run_hooks(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
+        self._ties = TieBreak(self.tie_break)
         clock = _Clock(self.timings)
-        version._index(words, counts)
+        self._index(words, counts)
         clock.lap("counting pairs")
         merges: list[Pair] = []
         while len(merges) < num_merges:
-            version._recount()
+            self._recount()
             clock.lap("counting pairs")
-            best = version._find_best()
+            best = self._find_best()
             clock.lap("finding the maximum")
-            if best is None or version._pair_counts[best] < self.min_frequency:
+            if best is None or self._pair_counts[best] < self.min_frequency:
                 break
-            version._ties.add(best)
-            version._apply(best)
+            self._ties.add(best)
+            self._apply(best)
             merges.append(best)
             self._advance(1)
             clock.lap("updating")

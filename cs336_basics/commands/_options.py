@@ -34,7 +34,7 @@ COMMON = (
     "fast",
     "device",
 )
-"""The values that `--help` shows, beside the options of the run directory."""
+"""The values that `--help` shows, besides the options of the run directory."""
 
 MODEL_HELP = {
     "vocab_size": "tokens of a new tokenizer and its model; a finished tokenizer has its own size",
@@ -164,7 +164,7 @@ def read_command_line(found: argparse.Namespace) -> CommandLine:
     """Return what the options of a TrainParser ask for.
 
     With `--resume RUN_DIR` the configuration is the one saved there, and only the options of
-    RESUME_OPTIONS may be given beside it.
+    RESUME_OPTIONS may be given with it.
 
     Raises:
         ConfigError: a wrong type, an impossible value, or options that exclude each other.
@@ -174,9 +174,9 @@ def read_command_line(found: argparse.Namespace) -> CommandLine:
     if found.resume is not None:
         source = _resumed_config(found, given)
     elif found.resume_from is not None:
-        raise ConfigError("--resume-from needs --resume RUN_DIR beside it")
+        raise ConfigError("--resume-from needs --resume RUN_DIR as well")
     elif found.skip_damaged:
-        raise ConfigError("--skip-damaged needs --resume RUN_DIR beside it")
+        raise ConfigError("--skip-damaged needs --resume RUN_DIR as well")
     else:
         source = find_config("sample" if found.config is None else found.config)
     changes = {name: parse_value(keys[name], getattr(found, name)) for name in given}

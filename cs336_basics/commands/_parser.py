@@ -312,7 +312,7 @@ def add_device(parser: Parser, **settings: Any) -> None:
     )
 
 
-# Types of values. What they raise goes on after the name of the option.
+# Types of values. Their messages follow the name of the option.
 
 
 def integer(at_least: int | None = None, at_most: int | None = None) -> Callable[[str], int]:

@@ -34,7 +34,7 @@ def build_parser() -> TrainParser:
         "estimate",
         "Estimate the memory and time of a training run. It takes the options of train. "
         "Parameters, FLOPs and the memory of the tensors are computed; then four steps are "
-        "measured in a process of their own.",
+        "measured in a separate process.",
         examples=[
             "estimate --config tinystories --fast auto",
             "estimate --config my.yaml --batch-size 128 --device cuda",

@@ -17,7 +17,7 @@ from cs336_basics.experiments.plan import SCALES
 from cs336_basics.experiments.run import run_experiments
 from cs336_basics.training.session import TrainingInterrupted
 
-_AGAIN = "the same command goes on from there"
+_AGAIN = "the same command continues from there"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +30,7 @@ def build_parser() -> Parser:
     parser = Parser(
         "experiments",
         "Run the experiments of the course, learning rates, batch sizes and ablations, and write a "
-        "report with learning curves. Interrupted at any moment, the same command goes on; "
+        "report with learning curves. After an interruption the same command continues; "
         "report.md covers the runs so far.",
         examples=[
             "experiments --scale cpu",

@@ -1,7 +1,7 @@
 """Fetch a dataset into the data directory: download and unpack it, or generate it.
 
-A file gets its name only when it is complete: the download goes into a temporary directory beside
-it, is checked, and is then written through `atomic_writer`. FILE.txt.json, beside a downloaded
+A file gets its name only when it is complete: the download goes into a temporary directory next
+to it, is checked, and is then written through `atomic_writer`. FILE.txt.json, next to a downloaded
 FILE.txt, records its source and its SHA-256.
 """
 
@@ -69,7 +69,7 @@ def fetch_split(
         return path, False
     path.parent.mkdir(parents=True, exist_ok=True)
     if file.url is None:
-        # Seeds of their own keep the two splits apart.
+        # Different seeds keep the two splits apart.
         write_sample(path, file.num_bytes, seed=SPLITS.index(split), progress=progress)
         return path, True
     url = file.url

@@ -124,7 +124,7 @@ class Story:
         return self.cast[role]
 
     def phrase(self, name: str) -> Template:
-        """Return a phrase of the list `name`, drawn anew."""
+        """Return a phrase of the list `name`, drawn again at each use."""
         return self.pick(read_library().phrases[name])
 
 

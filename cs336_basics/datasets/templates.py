@@ -5,7 +5,7 @@
     {food.was}       another field of the same entry ("was" or "were")
     {task2}          a second entry of the same table, never the one that {task} is
     {he} {his}       short for {hero.he} {hero.his}
-    <bird>           a phrase drawn anew from a list
+    <bird>           a new phrase of a list at each use
     {a thing}        with "a" or "an" in front; also <a bird>
     {He} {A thing}   a capital letter asks for a capital letter
 
@@ -69,7 +69,7 @@ class Cast(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """`<list>`: a phrase drawn anew."""
+    """`<list>`: a new phrase at each use."""
 
     name: str
     form: Callable[[str], str]

@@ -1,4 +1,4 @@
-"""The experiments of the course: which runs there are, and how each differs from the baseline."""
+"""The experiments of the course: the runs, and how each differs from the baseline."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Scale:
 
 
 SCALES = {
-    # For the tests: it runs everything and learns nothing.
+    # For the tests: runs everything, too small to learn.
     "test": Scale(
         "sample",
         {
@@ -109,7 +109,7 @@ _RATE = "schedule.max_learning_rate"
 
 
 def plan(scale: Scale, config: TrainConfig) -> list[Group]:
-    """Return the experiments of a scale; `config` is that of the baseline, but for its rate."""
+    """Return the experiments of a scale; `config` is the baseline's, except for its rate."""
     baseline = Experiment("baseline", "baseline", {_RATE: scale.baseline_rate})
 
     def variant(name: str, label: str, values: Values) -> Experiment:
@@ -179,7 +179,7 @@ def _learning_rates(scale: Scale, baseline: Experiment) -> list[Experiment]:
 
 
 def _batch_sizes(scale: Scale, baseline: Experiment, config: TrainConfig) -> list[Experiment]:
-    """Return the runs of one budget of tokens, with as many evaluations and rows each."""
+    """Return runs with one budget of tokens and the same number of evaluations and rows."""
     tokens = config.max_steps * config.batch_size
     experiments = []
     for size in scale.batch_sizes:

@@ -42,8 +42,8 @@ def write_report(
         "",
         "Loss is the mean cross-entropy per token of the validation data, in nats, at the end of "
         "the run; unstable is a run whose training loss rose above its first value, diverged one "
-        "that ended in infinities. Seconds are wall-clock time. Every run is the baseline but for "
-        "the options in its row; the baseline is `python -m cs336_basics.train` with",
+        "that ended in infinities. Seconds are wall-clock time. Every run is the baseline except "
+        "for the options in its row; the baseline is `python -m cs336_basics.train` with",
         "",
         "```",
         f"--config {' '.join(map(shlex.quote, command))}",

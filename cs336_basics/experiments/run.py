@@ -1,6 +1,6 @@
-"""Run the experiments: each is a training run of its own, and all share their token files.
+"""Run the experiments: each is a separate training run, and all share their token files.
 
-Interrupted at any moment, the same call goes on from there.
+After an interruption at any moment, the same call continues from there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run_experiments(
         scale: one of SCALES.
         out: output directory: report.md, pictures, and the runs in `runs/`.
         values: further values of the configuration by dotted name, such as `data.train_path`.
-        report: is given lines to show.
+        report: called with each line to show.
 
     Raises:
         ValueError, OSError: the values or the data cannot be used, or `out` was begun with others.
@@ -46,8 +46,8 @@ def run_experiments(
     for key in ("data.train_path", "data.valid_path"):
         if str(common.get(key)).endswith(".npy"):
             raise ValueError(
-                f"{key} is the token file {common[key]}: the experiments train a tokenizer of "
-                "their own, so name the text that it was made from"
+                f"{key} is the token file {common[key]}: the experiments train their own "
+                "tokenizer, so name the text that it was made from"
             )
     config = load_config(find_config(scale.config), common)
     check_start(config)
@@ -110,12 +110,12 @@ def prepare_shared_data(
 
 
 def run_one(directory: Path, config: TrainConfig) -> None:
-    """Train a run, or go on with it; what it reports goes to NAME.txt beside its directory.
+    """Train a run, or continue it; its messages go to NAME.txt next to its directory.
 
-    A run that diverges has ended: it leaves diverged.json in its directory.
+    A run that diverges is finished: its directory then has a diverged.json.
 
     Raises:
-        ValueError: the run cannot start or go on; names its directory.
+        ValueError: the run cannot start or continue; names its directory.
         TrainingInterrupted: after Ctrl-C or SIGTERM; the run was saved.
     """
     run = RunDirectory(directory)

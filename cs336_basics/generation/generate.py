@@ -38,7 +38,7 @@ def generate(
     without a cache.)
 
     Args:
-        model: a model in training or evaluation mode, which stays as it was.
+        model: a model in training or evaluation mode, which is kept.
         prompt_ids: at least one token id; a new document starts from the end-of-text token.
         max_new_tokens: the largest number of tokens to yield.
         sampling: how each token is drawn; None: from the whole distribution, `Sampling()`.

@@ -1,6 +1,6 @@
 """Attention: softmax, scaled dot-product attention, rotary positions and the multi-head layer.
 
-Shapes: "..." stands for any number of batch dimensions; heads are a batch dimension as well.
+Shapes: "..." is any number of batch dimensions; heads are a batch dimension as well.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ def softmax(x: Tensor, dim: int) -> Tensor:
     """Exponentials of x, scaled to sum to 1 along `dim`; the shape and dtype of x.
 
     Computed in float32 at least. Where every entry along `dim` is -inf there is no distribution
-    to return and the result is NaN, as with `torch.softmax`; attention below never comes to that.
+    to return and the result is NaN, as with `torch.softmax`; the attention below avoids this case.
 
     Raises TypeError where x is not floating point.
     """
     if not x.is_floating_point():
         raise TypeError(f"softmax needs floating-point values, not {x.dtype}")
     precise = at_least_float32(x)
-    # Softmax does not change when a constant is subtracted; with the maximum taken away the
-    # largest exponential is e^0 = 1, so none overflows. A constant needs no gradient.
+    # Softmax does not change when a constant is subtracted; after subtracting the maximum
+    # the largest exponential is e^0 = 1, so none overflows. The maximum needs no gradient.
     shifted = precise - precise.amax(dim=dim, keepdim=True).detach()
     exponentials = shifted.exp()
     return (exponentials / exponentials.sum(dim=dim, keepdim=True)).to(x.dtype)
@@ -41,8 +41,8 @@ def scaled_dot_product_attention(
 
     Q is (..., queries, d_k), K (..., keys, d_k), V (..., keys, d_v), the result
     (..., queries, d_v). `mask` is bool, (queries, keys) or with batch dimensions, and True means:
-    this query attends to this key. A query that may attend to no key at all gets zeros, and sends
-    back zero gradients, as in `torch.nn.functional.scaled_dot_product_attention`.
+    this query attends to this key. For a query that may attend to no key the result and the
+    gradients are zero, as in `torch.nn.functional.scaled_dot_product_attention`.
 
     Raises TypeError where the mask is not bool.
     """
@@ -53,7 +53,7 @@ def scaled_dot_product_attention(
     if mask.dtype != torch.bool:
         raise TypeError(f"mask must be bool (True = attend), not {mask.dtype}")
     has_key = mask.any(dim=-1, keepdim=True)  # (..., queries, 1)
-    # A row of nothing but -inf would be NaN, so a query without keys is not masked here ...
+    # A row of -inf only would give NaN, so a query without keys is not masked here ...
     scores = scores.masked_fill(~mask & has_key, -math.inf)  # (..., queries, keys)
     out = torch.einsum("...qk,...kv->...qv", softmax(scores, dim=-1), V)  # (..., queries, d_v)
     # ... but here, where a zero also stops its gradient.
@@ -71,7 +71,7 @@ def causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
 
 
 def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 2) -> Tensor:
-    """`causal_attention` over blocks of queries, which computes less of what the mask hides.
+    """`causal_attention` over blocks of queries, which skips part of the masked scores.
 
     Q, K and V are (..., sequence, d_k), and so is the result, in the dtype of V. The queries are
     cut into `num_blocks` blocks of equal length (the last one may be shorter). Each block attends
@@ -86,7 +86,7 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
         raise ValueError(f"num_blocks is {num_blocks}: it must be at least 1")
     sequence = Q.shape[-2]
     size = -(-sequence // num_blocks)
-    Q = Q / math.sqrt(Q.shape[-1])  # here, and not the scores, which are many more
+    Q = Q / math.sqrt(Q.shape[-1])  # not the scores, which are many more
     outputs = []
     for start in range(0, sequence, size):
         end = min(start + size, sequence)
@@ -112,13 +112,13 @@ CAUSAL_ATTENTION: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 class RotaryPositionalEmbedding(Module):
-    """Rotary position embedding, RoPE: turn pairs of features by position-dependent angles.
+    """Rotary position embedding, RoPE: rotates pairs of features by position-dependent angles.
 
     At position i the features (2k, 2k + 1) are rotated by i * theta^(-2k / d_k), so that the dot
-    product of a query and a key depends on their distance alone (Su et al. 2021, section 3.2).
+    product of a query and a key depends only on their distance (Su et al. 2021, section 3.2).
 
     The tables `cos` and `sin`, (max_seq_len, d_k / 2) in float32, are buffers: they move with the
-    module, and are not saved, since they follow from the arguments. The rotation is computed in
+    module but are not saved, since the arguments determine them. The rotation is computed in
     float32 too, under autocast as well. (`.to(torch.bfloat16)` casts buffers, these among them;
     TransformerLM's `dtype` leaves them alone.)
 
@@ -137,7 +137,7 @@ class RotaryPositionalEmbedding(Module):
     ) -> None:
         super().__init__()
         if d_k % 2 != 0:
-            raise ValueError(f"RoPE turns pairs of features: d_k must be even, not {d_k}")
+            raise ValueError(f"RoPE rotates pairs of features: d_k must be even, not {d_k}")
         position = torch.arange(max_seq_len, device=device, dtype=torch.float32)  # (max_seq_len,)
         feature = torch.arange(0, d_k, 2, device=device, dtype=torch.float32)  # (d_k / 2,)
         angle = torch.outer(position, theta ** (-feature / d_k))  # (max_seq_len, d_k / 2)

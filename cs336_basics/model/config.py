@@ -74,7 +74,7 @@ class ModelConfig:
             )
         if self.position == "rope" and self.d_head % 2 != 0:
             raise ValueError(
-                "RoPE turns pairs of features: d_model / num_heads must be even, not "
+                "RoPE rotates pairs of features: d_model / num_heads must be even, not "
                 f"{self.d_model} / {self.num_heads} = {self.d_head}"
             )
 

@@ -1,11 +1,11 @@
-"""The key-value cache: what attention keeps of earlier tokens, so that a new one costs one row.
+"""The key-value cache: the keys and values of earlier tokens, so that a new token costs one row.
 
-Without it, writing token n + 1 computes the keys and values of all n tokens once more. They cannot
-have changed: the causal mask lets no token see a later one. (Pope et al. 2022, "Efficiently
-Scaling Transformer Inference", section 2.1.)
+Without it, generating token n + 1 computes the keys and values of all n tokens again, although they
+have not changed: the causal mask prevents a token from attending to later ones. (Pope et al. 2022,
+"Efficiently Scaling Transformer Inference", section 2.1.)
 
-The cache is handed to the model with every call, `model(token_ids, cache)`, and grows by the
-tokens of that call. No module keeps any of it, so a model can serve several texts in turn.
+The cache is passed to the model in every call, `model(token_ids, cache)`, and grows by the tokens
+of that call. The modules store nothing of it, so one model can serve several texts alternately.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class LayerCache:
 class KVCache:
     """Keys and values of the tokens that a model has seen: a batch of texts of any lengths.
 
-    Token i of a text lies in slot i of its row; slots from `lengths[row]` on hold nothing of
-    meaning. They need no mask of their own: a query at position p attends to the slots 0 .. p, and
-    slot p is written before position p is asked for. So texts of different lengths are padded *at
-    their end* to a rectangle, and `truncate` forgets the padding.
+    Token i of a text lies in slot i of its row; slots from `lengths[row]` on are not in
+    use. They need no extra mask: a query at position p attends to the slots 0 .. p, and
+    slot p is written before position p is computed. So texts of different lengths are padded *at
+    their end* to a rectangle, and `truncate` removes the padding.
 
-    Use it under `torch.no_grad()`: with gradients it would keep all that led to its contents.
+    Use it under `torch.no_grad()`: with gradients it would keep the graph of everything it stores.
 
-    Memory: 2 * num_layers * batch_size * context_length * d_model numbers, taken at once.
+    Memory: 2 * num_layers * batch_size * context_length * d_model numbers, allocated at once.
 
     Args:
         config: the model's.
@@ -76,7 +76,7 @@ class KVCache:
     def positions_after(self, token_ids: Tensor) -> Tensor:
         """Return the positions of token_ids (batch, sequence), which continue the texts: its shape.
 
-        Raises ValueError where the batch is another one or a text would outgrow the cache.
+        Raises ValueError if the batch has another size or a text would exceed the cache.
         """
         if token_ids.ndim != 2 or len(token_ids) != len(self.lengths):
             raise ValueError(
@@ -102,11 +102,11 @@ class KVCache:
         ]
 
     def advance(self, sequence: int) -> None:
-        """Count `sequence` more tokens of every text as stored; the model does it."""
+        """Count `sequence` more tokens of every text as stored; the model calls this."""
         self.lengths = [length + sequence for length in self.lengths]
 
     def truncate(self, lengths: Sequence[int]) -> None:
-        """Forget all but the first lengths[row] tokens of each text.
+        """Keep only the first lengths[row] tokens of each text.
 
         Raises ValueError unless there is a length for each text, none longer than what is stored.
         """
@@ -124,7 +124,7 @@ class KVCache:
         self.lengths = [self.lengths[row] for row in rows]
 
     def replace(self, rows: Sequence[int], other: KVCache) -> None:
-        """Put the texts of another cache, in their order, in the place of these rows."""
+        """Replace these rows by the texts of another cache, in order."""
         index = torch.tensor(rows, device=self.layers[0].keys.device)
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             mine.keys[index], mine.values[index] = theirs.keys, theirs.values

@@ -1,7 +1,7 @@
 """The layers a Transformer is built of: Linear, Embedding, RMSNorm and the feed-forward networks.
 
 Written from scratch: of `torch.nn` only `Parameter`, `Module` and `init` are used. "..." in a
-shape stands for any number of batch dimensions, none included.
+shape is any number of batch dimensions, possibly none.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Linear(Module):
 
 def linear(x: Tensor, weight: Tensor) -> Tensor:
     """Map x: (..., in_features) to (..., out_features) by weight: (out_features, in_features)."""
-    # A single row on the CPU, as in writing one text, is bound by reading the weights. torch's
-    # product does it on one thread; as a dot product with each row of W it takes all of them.
+    # A single row on the CPU, as in generating one text, is bound by reading the weights. torch's
+    # product uses one thread for it; a dot product with each row of W uses all of them.
     is_row = x.numel() == x.shape[-1] and x.device.type == "cpu"
     if is_row and x.dtype == weight.dtype == torch.float32 and not torch.compiler.is_compiling():
         row: Tensor = torch.linalg.vecdot(weight, x.reshape(-1))  # (out_features,)
@@ -132,7 +132,7 @@ class SwiGLU(Module):
         self.w3 = Linear(d_model, d_ff, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform each position of x: (..., d_model) by itself."""
+        """Transform each position of x: (..., d_model) independently."""
         gated = silu(self.w1(x)) * self.w3(x)  # (..., d_ff)
         out: Tensor = self.w2(gated)  # (..., d_model)
         return out
@@ -157,7 +157,7 @@ class SiLUFeedForward(Module):
         self.w2 = Linear(d_ff, d_model, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform each position of x: (..., d_model) by itself."""
+        """Transform each position of x: (..., d_model) independently."""
         out: Tensor = self.w2(silu(self.w1(x)))  # (..., d_ff) -> (..., d_model)
         return out
 
@@ -173,8 +173,8 @@ def check_ids(ids: Tensor, size: int, name: str) -> None:
     Raises TypeError for a dtype other than int32 and int64 (torch would read uint8 and bool as a
     mask) and IndexError for a value out of range (torch would count a negative one from the end).
 
-    Values are looked at only on the CPU and outside `torch.compile`: on a GPU it would make the
-    host wait for the device, and there the kernel has its own check.
+    Values are checked only on the CPU and outside `torch.compile`: on a GPU the check would make
+    the host wait for the device, and the kernel has its own check.
     """
     if ids.dtype not in (torch.int32, torch.int64):
         raise TypeError(f"{name} must be int32 or int64, not {ids.dtype}; convert with .long()")

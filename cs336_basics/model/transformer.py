@@ -2,8 +2,7 @@
 
 The default is the architecture of current open language models: pre-norm with RMSNorm, rotary
 positions, SwiGLU, no biases, a separate output head (Touvron et al. 2023, "LLaMA"). Switches of
-`ModelConfig` enable what has since been found to train better, and disable what the course's
-ablations do without.
+`ModelConfig` enable later improvements to training, and disable parts for the course's ablations.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from cs336_basics.model.layers import (
 class TransformerBlock(Module):
     """One layer: self-attention, then the feed-forward network, each with a residual connection.
 
-    `rope` is shared by all blocks of a model; None leaves positions out.
+    `rope` is shared by all blocks of a model; None omits positions.
     """
 
     def __init__(
@@ -86,8 +85,8 @@ class TransformerLM(Module):
     Parameters are float32 on the CPU unless `device` and `dtype` say otherwise. The state-dict
     keys are `token_embeddings`, `layers.N.attn.{q,k,v,output}_proj`, `layers.N.{ln1,ln2}`,
     `layers.N.ffn.{w1,w2,w3}`, `ln_final` and `lm_head`, each followed by `.weight`; with qk_norm
-    also `layers.N.attn.{q,k}_norm`. With tied embeddings there is no `lm_head`: whatever works on
-    parameters, state dicts or files meets the shared table once.
+    also `layers.N.attn.{q,k}_norm`. With tied embeddings there is no `lm_head`, so
+    parameters and state dicts contain the shared table once.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class TransformerLM(Module):
         self.lm_head: Linear | None = None
         self.embedding_scale = 1.0
         if config.tied_embeddings:
-            # As a head the table wants small entries, as an embedding entries of about 1.
+            # The head needs small entries, the embedding entries of about 1.
             self.embedding_scale = math.sqrt(config.d_model)
             with torch.no_grad():
                 self.token_embeddings.weight.div_(self.embedding_scale)
@@ -128,8 +127,8 @@ class TransformerLM(Module):
 
         The logits at position i depend on the tokens 0 .. i only and predict token i + 1.
 
-        With a `cache`, token_ids are (batch, sequence) and continue the texts that it holds, which
-        they join: the logits are those of the whole texts' last positions, up to rounding.
+        With a `cache`, token_ids are (batch, sequence) and continue the texts that it holds, and
+        are added to it: the logits are those of the whole texts' last positions, up to rounding.
 
         Raises ValueError where the texts become longer than the context length, and IndexError (on
         the CPU, not under `torch.compile`) for an id outside the vocabulary.
@@ -137,7 +136,7 @@ class TransformerLM(Module):
         return self.logits(self.hidden_states(token_ids, cache))
 
     def hidden_states(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Return what the logits are computed from, (..., sequence, d_model); see `forward`."""
+        """Return the input of the output head, (..., sequence, d_model); see `forward`."""
         sequence = token_ids.shape[-1]
         positions = None
         layer_caches: list[LayerCache | None] = [None] * len(self.layers)
@@ -170,5 +169,5 @@ class TransformerLM(Module):
 
     @property
     def head_weight(self) -> Tensor:
-        """The output head's matrix, (vocab_size, d_model), whether it is tied or not."""
+        """The output head's matrix, (vocab_size, d_model), tied or not."""
         return self.token_embeddings.weight if self.lm_head is None else self.lm_head.weight

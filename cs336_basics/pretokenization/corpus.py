@@ -7,7 +7,7 @@
 | anything else | UTF-8 text | |
 
 Text and JSON lines may be compressed: `.gz` (gzip) or `.zst` (Zstandard) after the name. Every
-file, and every row of a file of rows, is a document of its own: no word spans two of them.
+file, and every row of a file of rows, is a separate document: no word spans two of them.
 """
 
 from __future__ import annotations
@@ -165,12 +165,12 @@ class Corpus:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The stored size of each file in bytes, read anew."""
+        """The stored size of each file in bytes, read at each call."""
         return tuple(size_of(file) for file in self.files)
 
     @property
     def num_bytes(self) -> int:
-        """The stored size of all files in bytes, read anew."""
+        """The stored size of all files in bytes, read at each call."""
         return sum(self.sizes)
 
     def only(self, files: Iterable[str]) -> Corpus:

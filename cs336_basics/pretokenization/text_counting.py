@@ -18,7 +18,7 @@ def count_texts(
 ) -> Mapping[bytes, int]:
     """Count the pre-tokens of texts in memory, such as the rows of a dataset.
 
-    Each text is a document of its own: no word spans two of them. They are read one by one, so
+    Each text is a separate document: no word spans two of them. They are read one by one, so
     `texts` can be a generator over more than memory holds.
 
     Args:

@@ -193,7 +193,7 @@ def open_loggers(
     for name in names:
         try:
             loggers.append(GuardedLogger(name, LOGGERS[name](run, settings, step)))
-        except Exception as error:  # each package has errors of its own
+        except Exception as error:  # each package has its own errors
             _close_all(loggers)
             raise ValueError(
                 f"log_to asks for {name}, which could not be started: {_describe(error)}"

@@ -200,15 +200,15 @@ def _find_tokenizer(
 ) -> Tokenizer:
     """Return the tokenizer that the configuration names, or a new one; the run keeps a copy."""
     metadata = run.tokenizer / "metadata.json"
-    beside = [run.tokenizer / "vocab.json", run.tokenizer / "merges.txt"]
+    others = [run.tokenizer / "vocab.json", run.tokenizer / "merges.txt"]
     if preparation.data.tokenizer is not None:
         tokenizer = Tokenizer.from_directory(preparation.data.tokenizer)
         inputs = {"hash": tokenizer.hash()}
-        stages.run("tokenizer", inputs, metadata, lambda: tokenizer.save(run.tokenizer), beside)
+        stages.run("tokenizer", inputs, metadata, lambda: tokenizer.save(run.tokenizer), others)
         return tokenizer
     source = sha256_file(train)
     make = partial(_train, preparation, run, train, source, progress)
-    stages.run("tokenizer", {"source": source}, metadata, make, beside)
+    stages.run("tokenizer", {"source": source}, metadata, make, others)
     return Tokenizer.from_directory(run.tokenizer)
 
 

@@ -40,7 +40,7 @@ class Stages:
         inputs: dict[str, Any],
         output: Path,
         make: Callable[[], object],
-        beside: Sequence[Path] = (),
+        others: Sequence[Path] = (),
     ) -> None:
         """Call `make`, which writes `output`, unless `output` exists with the recorded hash.
 
@@ -48,8 +48,8 @@ class Stages:
             name: the name of the stage.
             inputs: what determines the output, as JSON.
             output: the file whose hash is recorded.
-            make: writes `output` and the files `beside` it.
-            beside: further files that must exist.
+            make: writes `output` and `others`.
+            others: further files that must exist.
 
         Raises:
             ValueError: the stage was made from other inputs before; a run keeps its data.
@@ -60,7 +60,7 @@ class Stages:
                 f"{output} was made from other data than the present "
                 f"({_difference(record['inputs'], inputs)}): start a new run"
             )
-        is_complete = output.is_file() and all(file.is_file() for file in beside)
+        is_complete = output.is_file() and all(file.is_file() for file in others)
         if record is not None and is_complete and sha256_file(output) == record["sha256"]:
             self._report(f"{name}: unchanged")
             return

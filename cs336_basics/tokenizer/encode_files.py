@@ -1,6 +1,6 @@
 """encode_file: a corpus to a token file, in constant memory, all of it or nothing.
 
-An encoder that releases the GIL (`FileEncoder`) reads plain text by threads of its own; other text
+An encoder that releases the GIL (`FileEncoder`) reads plain text in its own threads; other text
 (compressed text, JSON lines, Parquet) is read here and encoded by threads, batch by batch. With any
 other encoder, worker processes encode the batches. The ids are the same.
 """
@@ -71,7 +71,7 @@ def encode_file(
         tokenizer: encodes the text.
         source: a Corpus; or a file, a glob such as `"data/*.txt"`, or several of both, for
             `Corpus(source)`. Text is read as bytes: line ends and a byte order mark are text.
-        destination: FILE.npy; FILE.json is written beside it.
+        destination: FILE.npy; FILE.json is written next to it.
         num_workers: threads, or worker processes where the encoder does not release the GIL; None =
             one for each core. No more are started than there are chunks.
         progress: show a progress bar on a terminal.
@@ -407,7 +407,7 @@ def _absent_byte_error(
 def _check_destination(
     destination: Path, sources: Iterable[str], overwrite: bool, document_starts: bool
 ) -> None:
-    """Check that FILE.npy and the files beside it may be written."""
+    """Check that FILE.npy and the files next to it may be written."""
     if destination.suffix != ".npy":
         raise ValueError(f"{destination} does not end in .npy: name a NumPy array, FILE.npy")
     paths = [destination, metadata_path_of(destination)]

@@ -36,7 +36,7 @@ class NativeWordEncoder(Encoder):
         cache_size: bytes of memory for cached words, of all threads together; 0 = cache nothing.
     """
 
-    _worker: _encoder.Worker | None = None  # with a cache of its own, see `with_own_cache`
+    _worker: _encoder.Worker | None = None  # with its own cache, see `with_own_cache`
 
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
         super().__init__(vocabulary, pattern)

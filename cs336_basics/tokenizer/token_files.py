@@ -1,6 +1,6 @@
 """Token files: text as one long array of ids that is mapped into memory, not read.
 
-FILE.npy is a plain NumPy array of one dimension, uint16 or uint32. FILE.json beside it names the
+FILE.npy is a plain NumPy array of one dimension, uint16 or uint32. FILE.json next to it names the
 tokenizer that made it, and its size. Both are checked when the file is opened: the ids of another
 tokenizer look like any other numbers, and a model would learn noise from them. FILE.starts.npy is
 optional: an int64 array of the positions where documents begin.

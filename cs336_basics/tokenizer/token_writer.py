@@ -1,8 +1,9 @@
 """Writes token files: ids, document starts and metadata, all of them or none.
 
-Each file is written under a temporary name, synchronized, and renamed. Ids never stand beside the
-metadata of others: the old FILE.json goes before the new FILE.npy comes, and the new one comes
-last. After a crash there is the old token file, the new one, or none that can be loaded.
+Each file is written under a temporary name, synchronized, and renamed. FILE.npy never
+has the FILE.json of other ids: the old FILE.json is removed before the new FILE.npy appears, and
+the new FILE.json is written last. After a crash there is the old token file, the new one, or none
+that can be loaded.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def open_token_writer(
             with naming(metadata_path):
                 sync_open_file(metadata_file)
             # All data is on the disk; only names change from here on. Until the new FILE.json
-            # appears, the new ids must not stand beside the old one.
+            # appears, the old one must not describe the new ids.
             if metadata_path.exists():
                 metadata_path.unlink()
                 sync_directory(metadata_path.parent)

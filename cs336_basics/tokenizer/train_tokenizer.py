@@ -52,7 +52,7 @@ def train_tokenizer(
         corpus: the text; None: there are only `counts`.
         directory: where vocab.json, merges.txt and metadata.json go.
         vocab_size: 256 bytes + special tokens + merges.
-        special_tokens: cut out of the text, and given ids of their own.
+        special_tokens: cut out of the text, and given their own ids.
         counts: files that `WordCounts.save` wrote, added to the counts of `corpus`.
         save_counts: a file for the counts of all of it.
         ray: count over Ray, at this address; see `pretokenization.ray_counting`.

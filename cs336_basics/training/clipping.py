@@ -1,6 +1,6 @@
 """Gradient clipping: a bound on the length of one optimizer step.
 
-`clip_gradients` is the readable version, `clip_gradients_foreach` its fast twin.
+`clip_gradients` is the readable implementation, `clip_gradients_foreach` the fast one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
     max_l2_norm / (norm + eps). Parameters without a gradient are skipped; an infinite bound
     measures without clipping.
 
-    Returns the norm before clipping, computed in float32 at least; 0 where there is no gradient.
-    If it is infinite or NaN the gradients stay as they are, since no factor could mend them: check
+    Returns the norm before clipping, computed in float32 at least; 0 if there is no gradient.
+    If it is infinite or NaN the gradients are not changed, since no factor could repair them: check
     the norm before the optimizer's step.
 
     Raises ValueError where max_l2_norm is not positive.
@@ -47,7 +47,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
 
 @torch.no_grad()
 def clip_gradients_foreach(parameters: Iterable[Tensor], max_l2_norm: float) -> Tensor:
-    """`clip_gradients` with torch's function, which does not make the host wait for a GPU.
+    """`clip_gradients` by torch's function, which does not make the host wait for a GPU.
 
     The gradients may be sharded over processes (FSDP); the norm is that of all of them. Where it is
     infinite or NaN, the gradients become NaN: check the norm before weights are saved.

@@ -96,7 +96,7 @@ class TrainConfig:
         20, "fixed validation batches, spread over the file; 0: all of the validation data"
     )
     checkpoint_every: int = option(200, "steps between checkpoints")
-    keep_checkpoints: int = option(2, "number of newest checkpoints to keep, beside the best")
+    keep_checkpoints: int = option(2, "number of newest checkpoints to keep, besides the best")
     log_to: str = option(
         "", "also log to these, separated by commas: tensorboard, wandb (offline), trackio"
     )

@@ -148,7 +148,7 @@ def _flatten(content: dict[Any, Any], sections: set[str]) -> Iterator[tuple[str,
         if name not in sections:
             yield name, value
         elif not isinstance(value, dict):
-            raise ConfigError(f"{name} is {value!r}: it is a section, with values of its own")
+            raise ConfigError(f"{name} is {value!r}: it is a section with several values")
         else:
             yield from ((f"{name}.{str(k).replace('-', '_')}", v) for k, v in value.items())
 

@@ -89,7 +89,7 @@ def release_pages(dataset: npt.NDArray[Any]) -> None:
     The pages stay in the system's page cache and the map stays valid. Otherwise they count as
     memory of the process, which after enough batches is as large as the file.
     """
-    mapped = getattr(dataset, "_mmap", None)  # NumPy has no public name for it
+    mapped = getattr(dataset, "_mmap", None)  # NumPy has no public attribute for it
     # In a copy-on-write map ("c") this would lose what was written.
     if isinstance(mapped, mmap.mmap) and getattr(dataset, "mode", None) == "r":
         advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
@@ -98,10 +98,10 @@ def release_pages(dataset: npt.NDArray[Any]) -> None:
 
 
 def step_generator(seed: int, step: int) -> np.random.Generator:
-    """Return the random generator of a step: its stream depends on nothing but (seed, step).
+    """Return the random generator of a step: its stream depends only on (seed, step).
 
     Philox is a block cipher run over a counter, so streams with different keys are independent
-    and any step can be reached without the ones before it (Salmon et al. 2011, "Parallel Random
+    and any step can be computed without the steps before it (Salmon et al. 2011, "Parallel Random
     Numbers: As Easy as 1, 2, 3").
     """
     return np.random.Generator(np.random.Philox(key=np.array([seed, step], dtype=np.uint64)))
@@ -142,7 +142,7 @@ class BatchLoader:
     """The batches of a run, one for each step, as `get_batch` draws them.
 
     On a GPU a thread draws the next batch into page-locked memory during the current step. A batch
-    depends on its step alone, so drawing it early changes nothing.
+    depends only on its step, so it is the same when it is drawn early.
 
     Args:
         dataset, batch_size, context_length, device: as for `get_batch`.
@@ -171,7 +171,7 @@ class BatchLoader:
         self._next: tuple[int, Future[tuple[Tensor, Tensor]]] | None = None
 
     def batch(self, step: int, ahead: bool = False) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets of a step; `ahead`: start drawing the next one."""
+        """Return inputs and targets of a step; with `ahead`, start to draw the next batch."""
         expected, self._next = self._next, None
         if expected is not None and expected[0] == step:
             drawn = expected[1].result()

@@ -1,4 +1,4 @@
-"""Devices: which there are, what they can do, and how fast they could be at best."""
+"""Devices: which are available, what they support, and their peak speed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
     "RTX 4090": {"bfloat16": 165e12, "float32": 82.6e12},
     "RTX 3090": {"bfloat16": 71e12, "float32": 35.6e12},
 }
-# Words in the name of a device that is not the one in the table: a slice of it, or another chip.
+# Words in the name of a device that differs from the one in the table: a slice of it, another chip.
 _NOT_THE_SAME = re.compile(r"\b(MIG|Laptop|Max-Q|Ti|SUPER|D)\b")
 
 
@@ -123,7 +123,7 @@ def flops_per_token(config: ModelConfig) -> int:
     """Return the FLOPs of training on one token: 6 for each weight that multiplies.
 
     Two in the forward and four in the backward pass, and 12 * layers * d_model * context for the
-    attention (Chowdhery et al. 2022, "PaLM", appendix B). The embedding's lookup takes none. By
+    attention (Chowdhery et al. 2022, "PaLM", appendix B). The embedding lookup counts as none. By
     that convention recomputed activations do not count and masked scores do, so that figures can
     be compared.
     """
@@ -152,7 +152,7 @@ def peak_flops(name: str, precision: str) -> float | None:
 
 @contextlib.contextmanager
 def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Iterator[None]:
-    """Make sums independent of the order of threads: on a CPU always, on a GPU on request.
+    """Make sums independent of the timing of threads: on a CPU always, on a GPU on request.
 
     The gradient of the embedding sums the rows of repeated tokens; by default in an order that
     depends on the timing of threads. Kernels for a GPU are selected by timing them, which would

@@ -24,7 +24,7 @@ from torch.nn import Module
 if TYPE_CHECKING:
     from cs336_basics.training.config import TrainConfig
 
-# How long a process waits for a silent one. A process that dies is detected at once.
+# How long a process waits for one that does not answer. One that dies is detected at once.
 TIMEOUT = datetime.timedelta(minutes=30)
 
 
@@ -78,7 +78,7 @@ class World:
 
 
 def join_world(device: str) -> World:
-    """Join the job that torchrun started this process for, if it did.
+    """Join the job that torchrun started this process for, if it did so.
 
     Args:
         device: the `device` of the configuration. Processes communicate over gloo on CPUs, over
@@ -99,7 +99,7 @@ def join_world(device: str) -> World:
         if world.local_rank >= torch.cuda.device_count():
             raise ValueError(
                 f"process {world.local_rank + 1} on this machine finds {torch.cuda.device_count()} "
-                "GPUs: each needs one of its own; a smaller --nproc-per-node, or --device cpu"
+                "GPUs: each process needs its own; use a smaller --nproc-per-node, or --device cpu"
             )
         torch.cuda.set_device(world.local_rank)
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=TIMEOUT)
@@ -156,7 +156,7 @@ def replicate(module: Module, device: torch.device) -> Module:
 
 @contextlib.contextmanager
 def without_exchange(module: Module) -> Iterator[None]:
-    """A block within which gradients are summed in each process and not exchanged."""
+    """Context manager in which gradients are summed in each process but not exchanged."""
     from torch.nn.parallel import DistributedDataParallel
 
     if isinstance(module, DistributedDataParallel):

@@ -74,7 +74,7 @@ def choose_fast_path(
             decisions.update(_by_measurement(config, calibration, candidates))
     for key in given:
         if key in decisions:
-            decisions[key] = operator.attrgetter(key)(config), "as it was asked for"
+            decisions[key] = operator.attrgetter(key)(config), "as requested"
     lines += [f"{key} {str(value).lower()}: {why}" for key, (value, why) in decisions.items()]
     return _apply(config, decisions), lines
 

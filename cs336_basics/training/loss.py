@@ -1,7 +1,7 @@
 """The training loss: cross-entropy between predicted and actual next tokens.
 
-`cross_entropy` is the definition; `chunked_cross_entropy` gives the same loss and gradients without
-ever holding the logits of a whole batch.
+`cross_entropy` is the definition; `chunked_cross_entropy` computes the same loss and gradients
+without ever holding the logits of a whole batch.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     _check_targets(targets, logits, "logits")
     check_ids(targets, logits.shape[-1], "targets")
 
-    # -log(e^x_t / sum e^x) = log(sum e^x) - x_t. Taking the maximum away from all x first changes
-    # nothing but keeps the largest exponential at e^0 = 1, so that none overflows, and x_t small,
-    # so that the difference keeps its digits. A constant needs no gradient.
+    # -log(e^x_t / sum e^x) = log(sum e^x) - x_t. Subtracting the maximum from all x first does
+    # not change the result; it makes the largest exponential e^0 = 1, so none overflows, and keeps
+    # x_t small, so the difference keeps its digits. The maximum is a constant: it has no gradient.
     precise = at_least_float32(logits)  # (..., vocab)
     shifted = precise - precise.amax(dim=-1, keepdim=True).detach()  # (..., vocab)
     log_normalizer = shifted.exp().sum(dim=-1).log()  # (...)
@@ -55,10 +55,11 @@ def chunked_cross_entropy(
     mean in nats: a scalar tensor, float32 or float64.
 
     The logits of a batch are its largest tensor by far, and there are two of them: the logits and
-    their gradient. Here the gradient of a chunk, softmax(logits) - onehot(target), is made at once
-    and multiplied out in both directions, so that the logits are never needed again: peak memory
-    falls by `num_chunks`, and no product is computed twice. (The idea is Liger Kernel's, Hsu et
-    al. 2024, "Liger Kernel: Efficient Triton Kernels for LLM Training", section 3.2.)
+    their gradient. Here the gradient of a chunk, softmax(logits) - onehot(target), is computed in
+    the forward pass and multiplied by both factors at once, so the backward pass needs no logits:
+    their memory is divided by `num_chunks`, and no product is computed twice. (The
+    idea is Liger Kernel's, Hsu et al. 2024, "Liger Kernel: Efficient Triton Kernels for LLM
+    Training", section 3.2.)
 
     `dtype` is the type of the products, None that of `hidden_states`; sums are in float32 at least.
 
@@ -80,7 +81,7 @@ def chunked_cross_entropy(
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
-    """The loss and, while the logits are at hand, its gradients."""
+    """Computes the loss and, from the same logits, its gradients."""
 
     @staticmethod
     def forward(
@@ -105,7 +106,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if soft_cap is not None:
                 slope = torch.tanh(logits / soft_cap)
                 logits = soft_cap * slope
-            # In place from here on: a chunk is large, and nothing else looks at its logits.
+            # In place from here on: a chunk is large, and its logits are not used again.
             logits -= logits.amax(dim=-1, keepdim=True)
             target = target.unsqueeze(-1)  # (chunk, 1)
             target_logit = logits.gather(-1, target)  # (chunk, 1)
@@ -115,7 +116,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if not wants_gradients:
                 continue
             # d loss / d logits = (softmax(logits) - onehot(target)) / rows
-            # Written so that a compiler makes it in one pass; a scatter would need a second.
+            # A compiler fuses this into one pass over the chunk; a scatter would need a second.
             is_target = torch.arange(head.shape[0], device=head.device) == target
             gradient = exponentials.div_(normalizer * rows)  # (chunk, vocab)
             gradient -= is_target.to(gradient.dtype).div_(rows)
@@ -139,7 +140,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 class LanguageModelLoss(Module):
-    """A model's loss as a module, which can be compiled and distributed like one.
+    """A model's loss as a module, so that it can be compiled and distributed.
 
     `num_chunks` 1 is the readable path: logits, then `cross_entropy`. `precision` "bfloat16" rounds
     the products, under autocast; weights and sums stay in float32.
@@ -174,10 +175,10 @@ class LanguageModelLoss(Module):
 
 
 def checkpoint_activations(model: TransformerLM) -> None:
-    """Let each block keep its input only, and compute the rest again in the backward pass.
+    """Let each block store only its input, and recompute the rest in the backward pass.
 
-    Memory for activations falls from all that a block computes to one (batch, sequence, d_model)
-    each, for a third more arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear Memory
+    The activations stored for a block shrink to one (batch, sequence, d_model) tensor, at the cost
+    of a third more arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear Memory
     Cost"). The results are the same, bit for bit.
     """
     for layer in model.layers:
@@ -185,7 +186,7 @@ def checkpoint_activations(model: TransformerLM) -> None:
 
 
 class _Checkpointed:
-    """A forward method whose inner results are thrown away while gradients are wanted."""
+    """A forward method that does not store its intermediate results for the backward pass."""
 
     def __init__(self, forward: Any) -> None:
         self._forward = forward
@@ -193,14 +194,14 @@ class _Checkpointed:
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if not torch.is_grad_enabled():
             return self._forward(*arguments, **options)
-        # Nothing in a block is random, so there is no state of a generator to keep.
+        # Nothing in a block is random, so no generator state has to be saved.
         return checkpoint(
             self._forward, *arguments, use_reentrant=False, preserve_rng_state=False, **options
         )
 
 
 def _check_targets(targets: Tensor, scored: Tensor, name: str) -> None:
-    """Raise ValueError unless there is a target, and one for each row of `scored`."""
+    """Raise ValueError unless there is one target for each row of `scored`, and at least one."""
     if scored.shape[:-1] != targets.shape:
         raise ValueError(
             f"targets must have the shape of {name} without its last dimension: {name} are "

@@ -1,4 +1,4 @@
-"""What a run takes, measured: a few steps in a process of their own.
+"""What a run takes, measured: a few steps in a separate process.
 
 Only that shows what the memory allocator and the libraries add to the tensors, on a CPU up to a
 third, and how fast the machine is. `memory.py` computes the tensors alone.
@@ -63,7 +63,7 @@ def measure_steps(config: TrainConfig) -> Measurement:
 def take_steps(config: TrainConfig) -> Measurement:
     """Train for a few steps on random tokens in this process.
 
-    The evaluations and checkpoints are included: they need memory of their own, and fragment the
+    The evaluations and checkpoints are included: they need more memory, and fragment the
     allocator's.
     """
     config = dataclasses.replace(

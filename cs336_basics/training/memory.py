@@ -1,11 +1,11 @@
-"""How much memory a training step takes, computed with tensors that have no content.
+"""How much memory a training step takes, computed with tensors that have no data.
 
 A step of the real model, loss and optimizer runs on PyTorch's fake tensors, which have shapes but
 no memory, while the bytes of all live tensors are counted. So the result follows the code, and a
 model that does not fit into memory can be measured too.
 
-PyTorch has no public names for fake tensors, dispatch modes and trees: the imports from its private
-modules below are what its own memory tools use.
+PyTorch has no public names for fake tensors, dispatch modes and trees: its own memory tools import
+them from the private modules below.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StepMemory:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A block within which the bytes of live tensors are counted, and their peak."""
+    """Context manager that counts the bytes of live tensors, and their peak."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -62,7 +62,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _add(self, storage: torch.UntypedStorage) -> None:
-        # A storage keeps its Python object for as long as it lives, so the id is its own.
+        # The Python object of a storage lives as long as the storage, so its id is unique.
         key = id(storage)
         if key in self._known or storage.nbytes() == 0:
             return

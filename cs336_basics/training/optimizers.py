@@ -1,4 +1,4 @@
-"""Optimizers: plain SGD with a decaying step, AdamW, and Muon; and which one a run uses."""
+"""Optimizers: SGD with a decaying step, AdamW, and Muon; `build_optimizer` makes that of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, T
 
 
 class _GroupOptimizer(Optimizer):
-    """What the optimizers below share: a step is an update of one group after another."""
+    """The `step` that the optimizers below share: it updates one group after another."""
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -54,7 +54,7 @@ class SGD(_GroupOptimizer):
         super().__init__(params, {"lr": lr})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with settings of their own; the constructor comes through here too."""
+        """Add parameters with their own settings; the constructor calls this too."""
         _check_at_least_zero("lr", {**self.defaults, **param_group}["lr"])
         super().add_param_group(param_group)
 
@@ -96,7 +96,7 @@ class AdamW(_GroupOptimizer):
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with settings of their own; the constructor comes through here too."""
+        """Add parameters with their own settings; the constructor calls this too."""
         group = {**self.defaults, **param_group}
         for name in ("lr", "eps", "weight_decay"):
             _check_at_least_zero(name, group[name])
@@ -113,7 +113,8 @@ class AdamW(_GroupOptimizer):
         """Update one parameter in place, with one temporary tensor of its size."""
         if gradient.is_sparse:
             raise RuntimeError(
-                f"AdamW needs dense gradients; this one of shape {tuple(gradient.shape)} is sparse"
+                f"the gradient of shape {tuple(gradient.shape)} is sparse: AdamW needs dense "
+                "gradients"
             )
         state = self.state[parameter]
         if not state:
@@ -138,8 +139,8 @@ class AdamW(_GroupOptimizer):
 class Muon(AdamW):
     """Muon for the matrices, AdamW for everything else, in one optimizer.
 
-    A gradient step along one direction of a matrix crowds out the others. Muon gives all of them
-    the same weight: it replaces the averaged gradient by the nearest (semi-)orthogonal matrix
+    In a gradient step a few directions of a matrix outweigh the others. Muon gives all of them the
+    same weight: it replaces the averaged gradient by the nearest (semi-)orthogonal matrix
     (Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"). For a group
     with `"muon": True`, whose parameters are matrices, and gradient G:
 
@@ -148,21 +149,22 @@ class Muon(AdamW):
         W <- W - lr * weight_decay * W
         W <- W - lr * 0.2 * sqrt(max(rows, columns)) * orthogonalize(U)
 
-    The last factor gives the update the size that AdamW's updates usually have, so that both can
+    The last factor gives the update the size that AdamW's updates usually have, so both can
     share a learning rate and a weight decay (Liu et al. 2025, "Muon is Scalable for LLM Training",
-    section 2.2). Other groups are AdamW's.
+    section 2.2). AdamW updates the other groups.
 
     A group's learning rate is `lr` times its `lr_scale`: a schedule sets the same `lr` for all
-    groups, and their proportions stay. `precision` "bfloat16" is that of the orthogonalization's
+    groups and keeps their proportions. `precision` "bfloat16" is that of the orthogonalization's
     matrix products.
 
-    Parameters may be sharded over processes (FSDP): the direction of a matrix follows from all of
-    it, so each is gathered for that, one at a time.
+    Parameters may be sharded over processes (FSDP): the direction of a matrix depends on all
+    of it, so the matrices are gathered for this, one at a time.
 
-    State per parameter: `momentum_buffer` (M), a tensor like the parameter; else AdamW's.
+    State per parameter: `momentum_buffer` (M), a tensor like the parameter; in other groups that of
+    AdamW.
 
-    Raises ValueError for a setting out of range and for a Muon group with a parameter that is no
-    matrix.
+    Raises ValueError for a setting out of range and for a Muon group with a parameter that is
+    not a matrix.
     """
 
     def __init__(
@@ -179,11 +181,11 @@ class Muon(AdamW):
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         own = {"momentum": momentum, "muon": muon, "lr_scale": lr_scale, "precision": precision}
-        # Past AdamW's constructor, which knows no more than its own settings.
+        # Not AdamW's constructor, which accepts only its own settings.
         Optimizer.__init__(self, params, {**defaults, **own})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with settings of their own; the constructor comes through here too."""
+        """Add parameters with their own settings; the constructor calls this too."""
         group = {**self.defaults, **param_group}
         _check_at_least_zero("lr_scale", group["lr_scale"])
         if not 0 <= group["momentum"] < 1:
@@ -235,8 +237,8 @@ class Muon(AdamW):
 def _directions(matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
     """Return `orthogonalize` of matrices of one shape, computed in `dtype`.
 
-    Those that are sharded over processes are gathered one by one, for the memory that sharding is
-    to save; all processes compute the same, and each keeps its part.
+    Sharded matrices are gathered one by one, because all of them at once would need the memory that
+    sharding saves; all processes compute the same, and each keeps its shard.
     """
     if not hasattr(matrices[0], "full_tensor"):
         return list(orthogonalize(torch.stack(matrices).to(dtype)))
@@ -254,13 +256,13 @@ def _directions(matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
 
 
 def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Make the singular values of matrices (..., rows, columns) about 1; the same shape and dtype.
+    """Return matrices (..., rows, columns) with singular values near 1, in their shape and dtype.
 
-    U S V^T becomes about U V^T, the nearest matrix with orthonormal rows or columns, by matrix
-    products alone: each step applies the polynomial a s + b s^3 + c s^5 to all singular values.
-    Jordan's coefficients trade exactness for speed: after five steps, singular values that were
-    above about 1/500 of the matrix's Frobenius norm lie between 0.68 and 1.21, which trains as
-    well as 1. A matrix of zeros stays what it is.
+    U S V^T becomes approximately U V^T, the nearest matrix with orthonormal rows or columns, by
+    matrix products only: each step applies the polynomial a s + b s^3 + c s^5 to all singular
+    values. Jordan's coefficients trade exactness for speed: after five steps, singular values that
+    were above about 1/500 of the matrix's Frobenius norm lie between 0.68 and 1.21, which trains as
+    well as 1. A matrix of zeros is returned unchanged.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[-2] > matrices.shape[-1]
@@ -284,14 +286,14 @@ def build_optimizer(
 ) -> Optimizer:
     """Return the optimizer of a configuration for a TransformerLM's parameters.
 
-    "adamw" is one group with all parameters. "muon" has four, of which those that are empty are
-    left out: the matrices of the blocks, by Muon; the embedding and the head, by AdamW with
-    learning rates of their own; and the gains, by AdamW. The weight decay is for Muon's matrices
-    and the head only: it would pull gains to 0, where they should be about 1, and the vectors of
-    rare tokens away.
+    "adamw" is one group with all parameters. "muon" has four, without those that
+    are empty: the matrices of the blocks, by Muon; the embedding and the head, by AdamW with
+    their own learning rates; and the gains, by AdamW. The weight decay is for Muon's matrices
+    and the head only: it would pull gains, which should be about 1, to 0, and the vectors of rare
+    tokens as well.
 
     `precision` is that of Muon's matrix products, "float32" or "bfloat16". With `fused`, "adamw" is
-    torch's, which computes the same in one pass over memory; Muon has no use for it.
+    torch's, which computes the same in one pass over memory; Muon ignores it.
     """
     if config.kind == "adamw":
         settings: dict[str, Any] = {

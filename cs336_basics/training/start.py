@@ -103,7 +103,8 @@ def open_trainer(
     interrupted while it prepares its data keeps what it has, and can be resumed.
 
     Args:
-        config: what to train, and how; with `resume`, the run's own but for what may change.
+        config: what to train, and how; with `resume`, that of the run, except for values that may
+            change.
         run: the directory, as `create_run` makes it.
         resume: how to continue the run; None: it is new.
         world: the processes that train together; each calls this.

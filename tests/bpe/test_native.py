@@ -95,7 +95,7 @@ def test_flat_arrays_equal_a_mapping(word_counts):
     assert merges == train_counts("memoryview", word_counts, 40)
 
 
-def test_flat_arrays_may_be_read_only():
+def test_read_only_flat_arrays_are_accepted():
     arrays = flat({b"abab": 2, b"ba": 1})
     for array in arrays:
         array.flags.writeable = False
@@ -110,7 +110,7 @@ def test_falling_thresholds_equal_memoryview(exponent, scale):
     assert train_counts("native", counts, 10**9) == train_counts("memoryview", counts, 10**9)
 
 
-def test_few_merges_of_many_words():
+def test_few_merges_of_many_words_equal_memoryview():
     # Few merges: a high threshold, under which most pairs are never seen.
     counts = zipf_counts(8, 20_000, "etaoinshrdlu", 10)
     assert train_counts("native", counts, 30) == train_counts("memoryview", counts, 30)
@@ -131,14 +131,14 @@ def test_mixed_magnitudes_equal_naive(pairs, num_merges):
     assert train_counts("native", counts, num_merges) == train_counts("naive", counts, num_merges)
 
 
-def test_counts_up_to_two_to_the_62nd():
+def test_counts_up_to_two_to_the_62nd_are_exact():
     counts = {b"ab": 2**60, b"cd": 2**60 - 1, b"abx": 3, b"zz": 2**60 + 1}
     assert train_counts("native", counts, 9) == train_counts("naive", counts, 9)
     counts = {b"xy": 2**62 - 1}
     assert train_counts("native", counts, 9) == [(b"x", b"y")]
 
 
-def test_more_merges_than_16_bits_hold():
+def test_more_merges_than_16_bits_can_number():
     letters = [chr(c) for c in range(33, 126)]
     counts = Counter(zipf_counts(9, 60_000, letters, 6, 0.3))
     merges = train_counts("native", counts, 80_000)

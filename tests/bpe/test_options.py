@@ -132,7 +132,7 @@ def test_max_token_length_limits_every_token(name):
 
 
 @every_trainer
-def test_the_defaults_change_nothing(name):
+def test_the_default_options_give_the_standard_merges(name):
     counts = count_text("the cat sat on the mat; aaaa bbbb\n\n" * 3)
     assert train_counts(name, counts, 40) == train_counts(
         name, counts, 40, min_frequency=1, max_token_length=None, tie_break="lexicographic"

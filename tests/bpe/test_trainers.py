@@ -83,7 +83,7 @@ def test_trainers_are_listed_in_reading_order():
 
 @every_trainer
 @pytest.mark.parametrize("num_merges", [0, 1, 6, 12])
-def test_worked_example(name, num_merges):
+def test_the_example_of_the_course_is_learned(name, num_merges):
     vocab, merges = train_counts(name, WORKED_EXAMPLE, num_merges, [EOT])
     assert [f"{a.decode()} {b.decode()}" for a, b in merges] == WORKED_MERGES[:num_merges]
     assert [vocab[i] for i in range(256)] == [bytes([i]) for i in range(256)]
@@ -93,7 +93,7 @@ def test_worked_example(name, num_merges):
 
 
 @every_trainer
-def test_worked_example_from_a_file(name, tmp_path):
+def test_the_example_of_the_course_is_learned_from_a_file(name, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("low low low low low lower lower widest widest widest" + " newest" * 6)
     _, merges = train_bpe(path, 262, [], trainer=name, pattern=r"\S+", num_workers=1)
@@ -164,7 +164,7 @@ def test_counts_may_exceed_32_bits(name, factor):
 
 
 @every_trainer
-def test_one_word_counted_three_billion_times(name):
+def test_one_word_may_be_counted_three_billion_times(name):
     counts = {b" the": 3_000_000_000, b" thx": 2_999_999_999, b"zz": 4_294_967_296}
     _, merges = train_counts(name, counts, 3)
     assert merges == [(b"t", b"h"), (b" ", b"th"), (b"z", b"z")]
@@ -199,7 +199,7 @@ def test_texts_in_memory_are_trained_on(name):
 
 
 @every_trainer
-def test_a_corpus_says_where_the_text_is(name, tmp_path):
+def test_a_corpus_is_trained_on(name, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"body": "ab ab"}\n{"body": "cd"}\n')
     with pytest.warns(UserWarning, match="no pair was left"):
@@ -238,7 +238,7 @@ def test_no_merge_touches_a_special_token(name, tmp_path):
 
 
 @every_trainer
-def test_timings_have_all_phases_and_start_anew(name, tmp_path):
+def test_timings_have_all_phases_and_restart_from_zero(name, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("the cat sat on the mat " * 20)
     trainer = TRAINERS[name](num_workers=1)

@@ -31,7 +31,7 @@ def environment():
 
 
 def assert_equal_runs(left, right):
-    """All files have the same bytes, but those that say when and how fast."""
+    """All files have the same bytes, except those with times and speeds."""
     contents = []
     for path in (Path(left), Path(right)):
         files = [file for file in path.rglob("*") if file.is_file()]

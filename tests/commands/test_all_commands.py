@@ -52,7 +52,7 @@ def complaint(capsys, command):
 
 
 @pytest.mark.parametrize("words", [[], ["--help"]])
-def test_alone_it_lists_the_commands_in_the_order_of_use(words, capsys):
+def test_without_arguments_the_commands_are_listed_in_the_order_of_use(words, capsys):
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     listed = [line.split()[0] for line in lines if line.startswith("  ")]
@@ -69,7 +69,7 @@ def test_alone_it_lists_the_commands_in_the_order_of_use(words, capsys):
     assert max(map(len, lines)) <= 80
 
 
-def test_version(capsys):
+def test_version_is_printed(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.split()[0] == "cs336"
 
@@ -82,7 +82,7 @@ def test_version(capsys):
         ("--versoin", "unrecognized option '--versoin'"),
     ],
 )
-def test_an_unknown_command_is_answered_with_the_nearest(word, message, capsys):
+def test_an_unknown_command_suggests_the_nearest(word, message, capsys):
     assert main([word]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"cs336: error: {message}")
@@ -179,7 +179,7 @@ def test_the_examples_of_the_help_pages_are_parsed():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_misspelt_option_is_answered_with_the_nearest(command, capsys):
+def test_a_misspelt_option_suggests_the_nearest(command, capsys):
     options = [name for name in parser_of(command).options if name.startswith("--")]
     longest = max(options, key=len)
     misspelt = longest[:-2] + longest[-1]
@@ -229,7 +229,7 @@ def test_missing_arguments_are_named(command, capsys):
         (["experiments", "--scale", "cp"], "--scale is 'cp': did you mean cpu?"),
     ],
 )
-def test_a_wrong_command_line_is_answered_in_one_line(words, message, capsys):
+def test_a_wrong_command_line_gives_one_line(words, message, capsys):
     assert main(words) == 2
     assert message in complaint(capsys, words[0])
 
@@ -343,7 +343,7 @@ def test_a_traceback_is_shown_on_request(capsys, monkeypatch):
         main(["train-bpe", "--output", "x"])
 
 
-# Ctrl-C and pipes, in processes of their own.
+# Ctrl-C and pipes, in separate processes.
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")

@@ -46,7 +46,7 @@ def test_a_file_is_encoded_and_described(files):
     assert lines["written to"] == str(files / "text.npy")
 
 
-def test_files_of_several_kinds(files, capsys):
+def test_files_of_several_kinds_are_encoded(files, capsys):
     rows = ["the cat", "", "ate"]
     (files / "rows.jsonl").write_text("".join(json.dumps({"body": row}) + "\n" for row in rows))
     command = arguments(files, input=files / "te*.txt")
@@ -69,7 +69,7 @@ def test_files_of_several_kinds(files, capsys):
     assert "documents        3\n" in capsys.readouterr().out
 
 
-def test_a_row_without_the_field_is_one_line(files, capsys):
+def test_a_row_without_the_field_is_a_one_line_error(files, capsys):
     (files / "rows.jsonl").write_text('{"text": "a"}\n{}\n')
     assert main([*arguments(files, input=files / "rows.jsonl"), "--field", "text"]) == 2
     printed = capsys.readouterr().err
@@ -96,7 +96,7 @@ def test_an_existing_output_is_kept_without_overwrite(files, capsys):
         ({"end-of-document": "<s>"}, "'<s>' is not a special token"),
     ],
 )
-def test_a_mistake_is_answered_in_one_line(files, capsys, changes, message):
+def test_a_mistake_gives_one_line(files, capsys, changes, message):
     assert main(arguments(files, **changes)) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

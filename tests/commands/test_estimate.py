@@ -1,4 +1,4 @@
-"""`python -m cs336_basics estimate`: what a run takes, computed and measured."""
+"""`python -m cs336_basics estimate`: the memory and time of a run, computed and measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cs336_basics.commands import estimate
 from cs336_basics.training.calibration import Calibration, Candidate, Timing
 
 
-def test_estimate_prints_what_a_run_takes(capsys):
+def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
     words = [
         "--config",
         "sample",

@@ -1,4 +1,4 @@
-"""The experiments at test size: all run, are reported, and go on where they were stopped."""
+"""The experiments at test size: all run, are reported, and continue where they were stopped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def without_seconds(report):
     return [line.rsplit("|", 2)[0] for line in report.splitlines()]
 
 
-def test_everything_is_reported(finished):
+def test_the_report_has_every_run_and_picture(finished):
     report = (finished / "report.md").read_text()
     scale = SCALES["test"]
     groups = plan(scale, load_config(find_config(scale.config), scale.values))
@@ -90,7 +90,7 @@ def test_finished_runs_are_not_trained_again(finished, monkeypatch, capsys):
 
 
 def stop_every_run(monkeypatch):
-    """Stop each run as Ctrl-C does, when it has saved itself; return the runs."""
+    """Stop each run as Ctrl-C does, once it is saved; return the runs."""
     started = []
 
     def stopped(trainer):
@@ -101,7 +101,7 @@ def stop_every_run(monkeypatch):
     return started
 
 
-def test_goes_on_where_it_was_stopped(finished, tmp_path, monkeypatch, capsys):
+def test_a_stopped_command_continues_with_the_missing_runs(finished, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     shutil.copytree(finished, out)
     report = (out / "report.md").read_text()
@@ -111,21 +111,21 @@ def test_goes_on_where_it_was_stopped(finished, tmp_path, monkeypatch, capsys):
         started = stop_every_run(stopping)
         assert again(out) == 130
     assert [trainer.run.path for trainer in started] == [out / "runs" / "post-norm"]
-    assert "the same command goes on from there" in capsys.readouterr().err
+    assert "the same command continues from there" in capsys.readouterr().err
     assert again(out) == 0
 
     now = (out / "report.md").read_text().replace(str(out), str(finished))
     assert without_seconds(now) == without_seconds(report)
 
 
-def test_a_killed_command_goes_on_to_the_same_report(finished, tmp_path):
+def test_a_killed_command_ends_with_the_same_report(finished, tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "cs336_basics", "experiments", "--scale", "test"]
     command += ["--out", str(out), "--num-workers", "1"]
     root = str(Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    # In the middle of a run, whichever it is by then.
+    # In the middle of whichever run is training then.
     deadline = time.monotonic() + 60
     while len(list(out.glob("runs/*/metrics.jsonl"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)

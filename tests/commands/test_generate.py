@@ -43,7 +43,7 @@ def text_of(capsys, run, *words):
     return capsys.readouterr().out
 
 
-def test_continues_the_prompt(run, capsys):
+def test_the_prompt_is_continued(run, capsys):
     text = text_of(capsys, run, "--prompt", "Once")
     assert text.startswith("Once")
     assert len(text) > len("Once\n")
@@ -65,21 +65,21 @@ def test_the_newest_checkpoint_is_used_unless_another_is_named(run, capsys):
     assert text_of(capsys, run, "--checkpoint", str(run.checkpoint(1))) != default
 
 
-def test_streams_whole_characters_only(run, monkeypatch):
+def test_only_whole_characters_are_streamed(run, monkeypatch):
     ids = list("€ 雪 🦔 naïve".encode())
     monkeypatch.setattr(generate_module, "generate", lambda *_, **__: iter(ids))
-    pieces = []
+    parts = []
 
     class Terminal(io.StringIO):
         def write(self, text):
-            pieces.append(text)
+            parts.append(text)
             return len(text)
 
     monkeypatch.setattr(sys, "stdout", Terminal())
     assert main(["--run", str(run.path)]) == 0
-    assert "".join(pieces) == "€ 雪 🦔 naïve\n"
-    assert "�" not in "".join(pieces)
-    assert [piece for piece in pieces if piece.strip()] == list("€雪🦔naïve")
+    assert "".join(parts) == "€ 雪 🦔 naïve\n"
+    assert "�" not in "".join(parts)
+    assert [part for part in parts if part.strip()] == list("€雪🦔naïve")
 
 
 def test_a_text_that_ends_inside_a_character_shows_it(run, monkeypatch, capsys):
@@ -111,11 +111,11 @@ def test_refused_values_are_named_on_one_line(run, capsys, words, named):
     assert named in error
 
 
-def test_the_cache_changes_nothing(run, capsys):
+def test_the_cache_does_not_change_the_text(run, capsys):
     assert text_of(capsys, run) == text_of(capsys, run, "--no-cache")
 
 
-def test_stops_before_a_text(run, capsys):
+def test_output_stops_before_a_stop_string(run, capsys):
     whole = text_of(capsys, run, "--temperature", "0", "--prompt", "Once")
     inside = whole[8:10]
     text = text_of(capsys, run, "--temperature", "0", "--prompt", "Once", "--stop", inside)
@@ -142,7 +142,7 @@ def test_interactive_continues_each_line(run, capsys, monkeypatch):
     ].split("\n")  # this model writes no line break within three tokens
     assert first.startswith("Once")
     assert second.startswith("Once")
-    assert first != second  # the generator goes on
+    assert first != second  # the generator continues
     assert not empty.startswith("Once")
 
 
@@ -217,7 +217,7 @@ def test_a_prompt_with_a_byte_that_the_vocabulary_lacks_is_named(run, capsys):
     assert "Q" in capsys.readouterr().err
 
 
-def test_as_a_process(run):
+def test_the_command_runs_as_a_process(run):
     root = str(Path(__file__).resolve().parents[2])
     words = ["--run", str(run.path), "--prompt", "Once", "--max-new-tokens", "3"]
     done = subprocess.run(

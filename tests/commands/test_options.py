@@ -26,7 +26,7 @@ def write(path, text):
     return str(path)
 
 
-def test_default_is_below_file_is_below_command_line(tmp_path):
+def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path):
     file = write(tmp_path / "a.yaml", "batch_size: 7\nmax_steps: 11\nmodel:\n  d_model: 64\n")
     config = parse_command_line(["--config", file, "--max-steps", "13"]).config
     assert (config.batch_size, config.max_steps, config.model.d_model) == (7, 13, 64)
@@ -34,7 +34,7 @@ def test_default_is_below_file_is_below_command_line(tmp_path):
     assert config.model.d_ff == ModelConfig().d_ff
 
 
-def test_an_option_overrides_the_file_wherever_it_stands(tmp_path):
+def test_an_option_overrides_the_file_in_any_order(tmp_path):
     file = write(tmp_path / "a.yaml", "max_steps: 11\n")
     assert parse_command_line(["--max-steps", "13", "--config", file]).config.max_steps == 13
 
@@ -52,7 +52,7 @@ def test_names_may_have_dashes_or_underscores(words):
     assert (config.model.d_model, config.max_steps) == (64, 3)
 
 
-def test_underscores_in_values_stay():
+def test_underscores_in_values_are_kept():
     words = ["--data.train_path=my_file-a.txt", "--name", "my_run-a"]
     config = parse_command_line(words).config
     assert config.data.train_path == "my_file-a.txt"
@@ -127,7 +127,7 @@ def test_speedrun_is_tinystories_with_every_switch_on():
         ("a: [\n", ["a.yaml"]),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named_on_one_line(tmp_path, text, named):
+def test_an_error_in_a_file_is_named_on_one_line(tmp_path, text, named):
     with pytest.raises(ConfigError) as error:
         parse_command_line(["--config", write(tmp_path / "a.yaml", text)])
     message = str(error.value)
@@ -171,7 +171,7 @@ def test_what_is_wrong_in_a_file_is_named_on_one_line(tmp_path, text, named):
         (["--skip-damaged"], ["--resume"]),
     ],
 )
-def test_what_is_wrong_on_the_command_line_is_named_on_one_line(words, named):
+def test_an_error_on_the_command_line_is_named_on_one_line(words, named):
     with pytest.raises((ConfigError, UsageError)) as error:
         parse_command_line(words)
     message = str(error.value)
@@ -189,7 +189,7 @@ def test_a_file_is_data_and_runs_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMED_CONFIGS)
-def test_the_saved_configuration_reads_back_as_it_was(tmp_path, name):
+def test_the_saved_configuration_reads_back_the_same(tmp_path, name):
     words = ["--config", name, "--seed", "5", "--optimizer.betas", "[0.8, 0.99]"]
     words += ["--schedule.cycle-steps", "123", "--optimizer.eps", "1e-9", "--num-workers", "2"]
     config = parse_command_line(words).config
@@ -205,7 +205,7 @@ class TestResume:
         write(tmp_path / "config.yaml", config_to_yaml(config))
         return tmp_path
 
-    def test_takes_the_configuration_of_the_run(self, run_dir):
+    def test_resume_uses_the_configuration_of_the_run(self, run_dir):
         command = parse_command_line(["--resume", str(run_dir), "--max-steps", "2000"])
         assert command.resume == run_dir
         assert command.config == dataclasses.replace(TrainConfig(), seed=9, max_steps=2000)
@@ -213,16 +213,16 @@ class TestResume:
     @pytest.mark.parametrize(
         "words", [["--seed", "1"], ["--model.d_model=64"], ["--batch_size", "1"]]
     )
-    def test_refuses_what_would_change_the_run(self, run_dir, words):
+    def test_resume_refuses_options_that_would_change_the_run(self, run_dir, words):
         with pytest.raises(ConfigError, match="cannot change"):
             parse_command_line(["--resume", str(run_dir), *words])
 
     @pytest.mark.parametrize("words", [["--config", "owt"], ["--run-dir", "x"]])
-    def test_refuses_another_configuration_or_directory(self, run_dir, words):
+    def test_resume_refuses_another_configuration_or_directory(self, run_dir, words):
         with pytest.raises(ConfigError, match="--resume"):
             parse_command_line(["--resume", str(run_dir), *words])
 
-    def test_names_a_directory_without_a_run(self, tmp_path):
+    def test_resume_names_a_directory_without_a_run(self, tmp_path):
         with pytest.raises(ConfigError, match="not a run directory"):
             parse_command_line(["--resume", str(tmp_path / "nothing")])
 

@@ -30,7 +30,7 @@ def runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("x", [[], ["--x", "step"], ["--x", "tokens"], ["--x", "seconds"]])
-def test_draws_runs_over_each_other(runs, capsys, x):
+def test_runs_are_drawn_in_one_plot(runs, capsys, x):
     assert plot.main(["plain", "fast", "--output", "both.png", "--ymax", "6", *x]) == 0
     assert (runs / "both.png").read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
@@ -74,7 +74,7 @@ def legends(monkeypatch):
     return found
 
 
-# A formula that is none, what keeps a line out of a legend, a byte that is no UTF-8.
+# A malformed formula, a label that hides its line from the legend, a byte that is not UTF-8.
 STRANGE_NAMES = ("run_${RATE}_${SEED}", "_draft", os.fsdecode(b"caf\xe9"))
 
 
@@ -106,7 +106,7 @@ def test_a_run_that_was_not_evaluated_yet_has_its_name_in_the_legend(runs, legen
     assert legends == [["plain", "fast"]]
 
 
-def test_a_terminal_that_knows_ascii_only_shows_the_table(runs, monkeypatch):
+def test_an_ascii_terminal_shows_the_table(runs, monkeypatch):
     (runs / "plain").rename(runs / "größe")
     output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", output)
@@ -115,7 +115,7 @@ def test_a_terminal_that_knows_ascii_only_shows_the_table(runs, monkeypatch):
 
 
 @pytest.mark.parametrize(("ymax", "bottom"), [(6.0, 2.85), (5.5, 2.875), (2.0, None)])
-def test_ymax_leaves_a_margin_of_what_is_shown(runs, monkeypatch, ymax, bottom):
+def test_ymax_leaves_a_margin_above_the_curves(runs, monkeypatch, ymax, bottom):
     from matplotlib.figure import Figure
 
     limits = []

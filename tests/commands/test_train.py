@@ -82,7 +82,7 @@ def test_a_directory_with_only_temporary_files_is_reused(tiny):
     assert not list(Path("run").glob(".*.tmp"))
 
 
-def test_a_missing_corpus_is_answered_with_the_command_that_fetches_it(tiny, capsys):
+def test_the_error_for_a_missing_corpus_names_the_command_that_fetches_it(tiny, capsys):
     words = ["--config", "tinystories", "--run-dir", "run", "--data.data-dir", "nowhere"]
     assert main(words) == 2
     assert "python -m cs336_basics download tinystories" in capsys.readouterr().err
@@ -197,10 +197,10 @@ def test_the_fast_path_is_printed_and_saved_with_the_run(tiny, capsys):
     assert yaml.safe_load(Path("run/config.yaml").read_text()) == {**config, "max_steps": 13}
 
 
-def test_the_fast_path_leaves_what_the_command_line_names(tiny, capsys):
+def test_the_fast_path_keeps_options_of_the_command_line(tiny, capsys):
     words = ["--fast", "auto", "--loss-chunks=3", "--fused-optimizer", "false"]
     assert main(["--config", tiny, "--run-dir", "run", *words]) == 0
-    assert "fast: loss_chunks 3: as it was asked for" in capsys.readouterr().out
+    assert "fast: loss_chunks 3: as requested" in capsys.readouterr().out
     config = yaml.safe_load(Path("run/config.yaml").read_text())
     assert (config["loss_chunks"], config["fused_optimizer"]) == (3, False)
 

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics train-bpe`: the files it writes, the words it says."""
+"""`python -m cs336_basics train-bpe`: the files it writes, its messages."""
 
 import errno
 import hashlib
@@ -32,7 +32,7 @@ def arguments(text_file, output, *more):
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_writes_what_the_function_returns(trainer, text_file, tmp_path, capsys):
+def test_the_files_hold_the_result_of_train_bpe(trainer, text_file, tmp_path, capsys):
     output = tmp_path / "tokenizer"
     assert main(arguments(text_file, output, "--trainer", trainer)) == 0
     vocab, merges = train_bpe(text_file, 280, [EOT], trainer="naive")
@@ -46,7 +46,7 @@ def test_writes_what_the_function_returns(trainer, text_file, tmp_path, capsys):
     assert f"trainer: {trainer}" in printed
 
 
-def test_metadata(text_file, tmp_path):
+def test_metadata_describes_the_training(text_file, tmp_path):
     output = tmp_path / "tokenizer"
     assert main(arguments(text_file, output, "--pattern", "cl100k")) == 0
     metadata = json.loads((output / "metadata.json").read_text())
@@ -94,7 +94,7 @@ def test_errors_are_one_line_and_leave_no_directory(text_file, tmp_path, capsys,
     assert not output.parent.exists()
 
 
-def test_as_a_module(text_file, tmp_path):
+def test_the_command_runs_as_a_module(text_file, tmp_path):
     run = subprocess.run(
         [sys.executable, "-m", "cs336_basics", "train-bpe",
          *arguments(text_file, tmp_path / "tokenizer")],
@@ -137,7 +137,7 @@ def test_counts_are_saved_and_added_up(text_file, tmp_path):
     assert one == two == three == train_bpe(text_file, 280, [EOT], trainer="naive")[1]
 
 
-def test_options_of_the_merge_loop(text_file, tmp_path):
+def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):
     more = ["--max-token-length", "3", "--min-frequency", "50", "--tie-break", "huggingface"]
     assert main([*arguments(text_file, tmp_path / "out"), *more]) == 0
     options = {"max_token_length": 3, "min_frequency": 50, "tie_break": "huggingface"}
@@ -147,12 +147,12 @@ def test_options_of_the_merge_loop(text_file, tmp_path):
     assert all(len(a + b) <= 3 for a, b in expected)
 
 
-def test_nothing_to_train_on(tmp_path, capsys):
+def test_missing_input_and_counts_are_an_error(tmp_path, capsys):
     assert main(["--output", str(tmp_path / "out"), "--vocab-size", "280"]) == 2
     assert "give --input, --counts, or both" in capsys.readouterr().err
 
 
-def test_counts_are_used_as_they_were_made(text_file, tmp_path, capsys):
+def test_saved_counts_keep_their_pattern_and_special_tokens(text_file, tmp_path, capsys):
     counts = str(tmp_path / "counts.npz")
     first = ["--pattern", "cl100k", "--save-counts", counts]
     assert main([*arguments(text_file, tmp_path / "one"), *first]) == 0
@@ -164,7 +164,9 @@ def test_counts_are_used_as_they_were_made(text_file, tmp_path, capsys):
     assert main([*only, "--pattern", "cl100k", "--special-token", EOT]) == 0
 
 
-def test_what_cannot_be_written_fails_before_training(text_file, tmp_path, capsys, monkeypatch):
+def test_an_output_that_cannot_be_written_fails_before_training(
+    text_file, tmp_path, capsys, monkeypatch
+):
     (tmp_path / "file").write_text("a file, not a directory")
     monkeypatch.setattr("cs336_basics.bpe.base.BPE_Trainer.train", pytest.fail)
     assert main(arguments(text_file, tmp_path / "file" / "tokenizer")) == 2
@@ -173,7 +175,7 @@ def test_what_cannot_be_written_fails_before_training(text_file, tmp_path, capsy
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
-def test_a_file_name_that_is_not_unicode(text_file, tmp_path):
+def test_a_file_name_that_is_not_unicode_is_accepted(text_file, tmp_path):
     name = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt")
     Path(name).write_bytes(text_file.read_bytes())
     assert main(arguments(name, tmp_path / "tokenizer")) == 0
@@ -181,7 +183,7 @@ def test_a_file_name_that_is_not_unicode(text_file, tmp_path):
     assert metadata["corpus"][0]["path"].endswith("caf\\xe9.txt")
 
 
-def test_a_pipe_is_not_called_empty(tmp_path, capsys):
+def test_a_pipe_is_not_reported_as_empty(tmp_path, capsys):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     assert main(arguments(fifo, tmp_path / "tokenizer")) == 2
@@ -196,7 +198,7 @@ def test_a_very_large_file_is_recorded_without_its_hash(tmp_path):
     assert (corpus["num_bytes"], corpus["sha256"]) == (MOST_HASHED + 1, None)
 
 
-def test_a_vocabulary_whose_saving_fails_is_not_in_the_way(
+def test_a_vocabulary_whose_saving_failed_does_not_block_the_next_run(
     text_file, tmp_path, capsys, monkeypatch
 ):
     def disk_is_full(path, content):

@@ -102,7 +102,7 @@ def run_with_kills(path, seed, kills):
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_a_run_killed_at_random_moments_equals_one_that_was_not(tmp_path, never_stopped, seed):
+def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(tmp_path, never_stopped, seed):
     run = run_with_kills(tmp_path, seed, kills=3)
     assert_equal_runs(run, never_stopped)
     assert not list(run.rglob(".*.tmp"))
@@ -110,11 +110,11 @@ def test_a_run_killed_at_random_moments_equals_one_that_was_not(tmp_path, never_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 125))
-def test_kill_campaign(tmp_path, never_stopped, seed):
+def test_many_kills_at_random_moments_change_no_run(tmp_path, never_stopped, seed):
     assert_equal_runs(run_with_kills(tmp_path, seed, kills=4), never_stopped)
 
 
-def test_signals_save_say_how_to_go_on_and_give_their_status(tmp_path, never_stopped):
+def test_a_signal_saves_prints_the_resume_command_and_sets_the_exit_status(tmp_path, never_stopped):
     (tmp_path / "config.yaml").write_text(KILL_CONFIG)
     run = tmp_path / "run"
     words = ["--config", str(tmp_path / "config.yaml")]

@@ -23,7 +23,7 @@ def whole(tmp_path_factory):
 
 
 class TestResume:
-    def test_only_damaged_stages_are_made_again(self, tiny, whole, capsys):
+    def test_only_damaged_stages_are_rebuilt(self, tiny, whole, capsys):
         shutil.copytree(whole, "run")
         run = RunDirectory("run")
         tokens = run.data / "train.npy"
@@ -41,7 +41,7 @@ class TestResume:
         assert (run.data / "sample_train.txt").stat().st_mtime_ns == text_time
         assert_equal_runs("run", whole)
 
-    def test_a_run_with_more_steps_goes_on(self, tiny, whole, capsys):
+    def test_a_run_with_more_steps_continues(self, tiny, whole, capsys):
         shutil.copytree(whole, "run")
         assert main(["--resume", "run", "--max-steps", "14"]) == 0
         assert RunDirectory("run").read_metrics()[-1]["step"] == 14

@@ -46,12 +46,12 @@ class TestOwnText:
             "dog",
         }
 
-    def test_text_without_a_place_to_cut_is_refused(self, tiny, capsys):
+    def test_text_without_a_safe_cut_is_refused(self, tiny, capsys):
         Path("one.txt").write_text("a" * 5000)
         assert main(["--config", tiny, "--data.train-path", "one.txt", "--run-dir", "run"]) == 2
         assert "data.valid_path" in capsys.readouterr().err
 
-    def test_with_a_validation_text_and_a_finished_tokenizer(self, tiny, text):
+    def test_a_validation_text_and_a_finished_tokenizer_are_used(self, tiny, text):
         write_sample("valid.txt", 5_000, seed=6)
         vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, ["<|endoftext|>"])
         tokenizer = Tokenizer(vocab, merges, ["<|endoftext|>"])
@@ -71,7 +71,7 @@ class TestOwnText:
         encode_file(tokenizer, text, "tokens.npy", num_workers=1)
         return ["--data.train-path", "tokens.npy", "--data.valid-path", "tokens.npy"]
 
-    def test_token_files_are_used_as_they_are(self, tiny, token_files):
+    def test_token_files_are_used_without_copying(self, tiny, token_files):
         words = [*token_files, "--data.tokenizer", "tok", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 0
         assert not list(Path("run/data").glob("*.npy"))

@@ -1,4 +1,4 @@
-"""Downloads, from a server on this machine: what arrives, what is refused, what is left behind."""
+"""Downloads from a server on this machine: complete files, refused answers, no leftovers."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ def test_force_replaces_a_file(server, tmp_path):
     assert path.read_bytes() == TEXT
 
 
-def test_a_file_that_changed_since_it_was_fetched_is_not_trusted(server, tmp_path):
+def test_a_file_that_changed_since_it_was_fetched_is_refused(server, tmp_path):
     server.offer("owt_valid.txt.gz", PACKED)
     path, _ = fetch_split("owt", "valid", tmp_path, base_url=server.url)
     path.write_bytes(TEXT[:100])
@@ -104,7 +104,7 @@ def test_a_file_that_changed_since_it_was_fetched_is_not_trusted(server, tmp_pat
         "not the announced hash",
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_left(server, tmp_path, body, status, headers, reason):
+def test_failures_are_reported_and_leave_no_file(server, tmp_path, body, status, headers, reason):
     server.offer("owt_valid.txt.gz", body, status, **headers)
     with pytest.raises(DownloadError, match=reason) as caught:
         fetch_split("owt", "valid", tmp_path, base_url=server.url)

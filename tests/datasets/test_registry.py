@@ -34,12 +34,12 @@ def test_every_dataset_is_described():
         ("sample", "train", "sample_train.txt"),
     ],
 )
-def test_files_are_found_under_the_names_that_people_have(tmp_path, name, split, file):
+def test_files_are_found_under_their_usual_names(tmp_path, name, split, file):
     (tmp_path / file).write_text("text", encoding="utf-8")
     assert dataset_path(name, split, tmp_path) == tmp_path / file
 
 
-def test_the_full_file_goes_before_an_extract(tmp_path):
+def test_the_full_file_is_preferred_to_an_extract(tmp_path):
     for file in ("tinystories_train.txt", "TinyStoriesV2-GPT4-train.txt"):
         (tmp_path / file).write_text("text", encoding="utf-8")
     assert dataset_path("tinystories", "train", tmp_path).name == "TinyStoriesV2-GPT4-train.txt"
@@ -56,7 +56,9 @@ def test_the_data_directory(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", list(DATASETS))
-def test_a_missing_file_is_answered_with_the_command_that_fetches_it(monkeypatch, tmp_path, name):
+def test_the_error_for_a_missing_file_names_the_command_that_fetches_it(
+    monkeypatch, tmp_path, name
+):
     monkeypatch.setenv("CS336_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError) as caught:
         dataset_path(name, "train")
@@ -66,14 +68,14 @@ def test_a_missing_file_is_answered_with_the_command_that_fetches_it(monkeypatch
     assert str(tmp_path) in message
 
 
-def test_the_command_names_a_directory_that_was_asked_for(tmp_path):
+def test_the_command_names_the_requested_directory(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         dataset_path("owt", "train", tmp_path / "my data")
     command = re.search(r"python -m cs336_basics download .*", str(caught.value)).group()
     assert command == f"python -m cs336_basics download owt --data-dir '{tmp_path}/my data'"
 
 
-def test_a_file_that_is_only_there_compressed_is_to_be_unpacked(tmp_path):
+def test_a_compressed_file_gets_the_advice_to_unpack_it(tmp_path):
     (tmp_path / "owt_train.txt.gz").write_bytes(b"")
     with pytest.raises(FileNotFoundError, match=r"unpack it with: gunzip .*owt_train\.txt\.gz"):
         dataset_path("owt", "train", tmp_path)
@@ -85,7 +87,7 @@ def test_a_directory_of_that_name_is_not_the_file(tmp_path):
         dataset_path("owt", "train", tmp_path)
 
 
-def test_unknown_names_are_refused_with_those_that_there_are(tmp_path):
+def test_the_error_for_an_unknown_name_lists_the_known_ones(tmp_path):
     with pytest.raises(ValueError, match=r"'tinystory'.*sample, tinystories, owt"):
         dataset_path("tinystory", "train", tmp_path)
     with pytest.raises(ValueError, match=r"'test'.*train, valid"):

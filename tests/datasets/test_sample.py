@@ -1,4 +1,4 @@
-"""The embedded sample corpus: the same bytes everywhere, and English without slips."""
+"""The embedded sample corpus: the same bytes everywhere, and correct English."""
 
 import hashlib
 import itertools
@@ -146,7 +146,7 @@ def test_stories_are_clean(stories):
         assert not re.search(r" [.,!?;:]|[.,!?;:]{2}|[.,!?][\"”][.,!?]|,[\"”]?[^\s\"”]", story)
 
 
-def test_paragraphs_and_sentences_begin_and_end_as_they_should(stories):
+def test_paragraphs_and_sentences_begin_and_end_correctly(stories):
     for paragraph in "\n".join(stories).split("\n"):
         assert re.match(r"[\"“]?[A-ZÀ-Ž]", paragraph), paragraph
         assert re.search(r"[.!?][\"”]?$", paragraph), paragraph
@@ -163,7 +163,7 @@ def test_quotation_marks_match(stories):
         assert not ("“" in paragraph and "'" in paragraph), paragraph
 
 
-def test_a_and_an(stories):
+def test_articles_agree_with_the_next_word(stories):
     by_sound = {"useful": "a", "one": "a", "honest": "an"}
     seen = set()
     for article, word in re.findall(r"\b([Aa]n?) ([^\W\d_]+)", "\n".join(stories)):
@@ -194,7 +194,7 @@ def test_a_name_goes_with_boy_or_girl_and_the_thing_lost_is_the_thing_found(stor
     assert lost_and_found > 10
 
 
-def test_pronouns_are_those_of_the_cast():
+def test_pronouns_agree_with_the_cast():
     # Where everybody is "he", nobody may be called "she", and the other way around.
     foreign = {
         "he": r"\b([Ss]he|[Hh]ers?|[Hh]erself)\b",
@@ -305,6 +305,6 @@ def test_choices_nest_and_the_cast_stays():
 @pytest.mark.parametrize(
     "text", ["[a|b", "a]", "a|b", "{hero", "hero}", "{he ro}", "{}", "<>", "{the thing}", "<a"]
 )
-def test_a_template_with_a_slip_is_refused(text):
+def test_a_malformed_template_is_refused(text):
     with pytest.raises(ValueError, match="template"):
         parse_template(text)

@@ -54,7 +54,7 @@ def seeded(seed=0):
 
 
 def plain_greedy(model, prompt, count, penalty=1.0):
-    """The stated policy in a loop of its own: a full context is cut to its last half."""
+    """The documented policy as a simple loop: a full context is cut to its last half."""
     context = model.config.context_length
     window, ids = list(prompt)[-context:], []
     for _ in range(count):
@@ -170,7 +170,7 @@ def test_the_same_seed_gives_the_same_text_and_another_seed_another(model):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_training_mode_and_autograd_stay_as_they_were(training):
+def test_training_mode_and_autograd_are_restored(training):
     model = FixedModel().train(training)
     for _ in generate(model, [0], 2, use_cache=False):
         assert model.training is training  # also while the consumer works

@@ -149,7 +149,7 @@ def test_the_nucleus_is_the_smallest_set_that_reaches_p(weights, top_p):
         assert probabilities[~inside].max() <= kept[inside].min()
 
 
-def test_the_nucleus_ends_where_the_sum_equals_p():
+def test_the_nucleus_ends_when_the_sum_equals_p():
     probabilities = torch.tensor([0.125, 0.5, 0.25, 0.125])
     assert keep_nucleus(probabilities, 0.75).tolist() == [0, 0.5, 0.25, 0]
     assert keep_nucleus(probabilities, 1e-9).tolist() == [0, 0.5, 0, 0]

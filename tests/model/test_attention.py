@@ -58,7 +58,7 @@ def test_softmax_is_a_distribution_whatever_the_size_of_the_values(values, dtype
     assert_close(out, torch.softmax(x, 0), rtol=2 * tolerance, atol=torch.finfo(dtype).tiny)
 
 
-def test_softmax_with_minus_infinity():
+def test_softmax_gives_zero_to_minus_infinity():
     x = torch.tensor([[0.0, -math.inf, 0.0], [-math.inf, -math.inf, 5.0]])
     assert_close(softmax(x, -1), torch.tensor([[0.5, 0.0, 0.5], [0.0, 0.0, 1.0]]))
     # Documented: no distribution is left to return.
@@ -99,7 +99,7 @@ def test_attention_equals_torch(batch, masked):
 
 
 @pytest.mark.usefixtures("float64")
-def test_attention_shares_one_mask_among_batches():
+def test_attention_broadcasts_one_mask_over_batches():
     Q, K, V = torch.randn(3, 2, 4, 5, 8)
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
     assert_close(
@@ -139,7 +139,7 @@ def test_attention_gradients_in_float64():
 
 
 def complex_rope(x, positions, theta):
-    """RoPE as the paper states it: each pair is a complex number, multiplied by e^(i m theta_k)."""
+    """RoPE as the paper defines it: each pair, as a complex number, times e^(i m theta_k)."""
     d_k = x.shape[-1]
     frequencies = theta ** (-2 * torch.arange(d_k // 2, dtype=torch.float64) / d_k)
     turns = torch.exp(1j * positions[..., None].double() * frequencies)
@@ -172,7 +172,7 @@ def test_rope_equals_complex_multiplication(shape, theta):
     assert torch.equal(rope(x, torch.arange(7, dtype=torch.int32)), rope(x))
 
 
-def test_rope_in_one_plane_by_hand():
+def test_rope_rotates_one_plane_as_computed_by_hand():
     rope = RotaryPositionalEmbedding(10_000.0, 2, 4)
     x = torch.tensor([[1.0, 0.0]] * 4)
     expected = torch.tensor([[math.cos(m), math.sin(m)] for m in range(4)], dtype=torch.float64)
@@ -192,7 +192,7 @@ def test_rope_matches_batch_dimensions_of_positions_with_the_first_of_x():
 
 
 @pytest.mark.usefixtures("float64")
-def test_rope_keeps_lengths_and_sees_only_distances():
+def test_rope_keeps_norms_and_scores_depend_on_distance_only():
     rope = make_tables_exact(RotaryPositionalEmbedding(10_000.0, 16, 64), 10_000.0)
     q, k = torch.randn(2, 1, 16)
     assert_close(rope(q, torch.tensor([41])).norm(), q.norm())
@@ -216,7 +216,7 @@ def test_rope_saves_nothing_and_has_float32_tables():
     assert_close(rope(x), rope(x.float()).bfloat16(), atol=0, rtol=0)
 
 
-def test_rope_errors():
+def test_rope_refuses_bad_shapes_and_positions():
     with pytest.raises(ValueError, match="d_k must be even, not 7"):
         RotaryPositionalEmbedding(10_000.0, 7, 16)
     rope = RotaryPositionalEmbedding(10_000.0, 8, 16)
@@ -324,7 +324,7 @@ def test_multihead_passes_positions_to_rope():
     assert_close(out[2], layer(x[2], torch.arange(6) * 3))
 
 
-def test_multihead_errors():
+def test_multihead_refuses_bad_arguments():
     with pytest.raises(ValueError, match="3 does not divide 16"):
         MultiHeadSelfAttention(16, 3)
     with pytest.raises(ValueError, match="'flash'"):

@@ -1,4 +1,4 @@
-"""The key-value cache: a text given in parts, padded or not, has the logits of the whole."""
+"""The key-value cache: a text in several calls, padded or not, has the logits of the whole."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def model():
 @pytest.mark.parametrize(
     "config", VARIANTS, ids=lambda config: f"{config.norm}-{config.position}-{config.attention}"
 )
-def test_token_by_token_equals_the_whole(config):
+def test_token_by_token_equals_the_whole_text(config):
     model = TransformerLM(config, dtype=torch.float64)
     ids = torch.randint(0, 50, (3, 12))
     cache = KVCache(config, 3, dtype=torch.float64)
@@ -91,7 +91,7 @@ def test_rows_are_selected_and_replaced(model):
     assert_close(logits[1, 0], whole[-1])
 
 
-def test_the_model_keeps_nothing(model):
+def test_the_model_keeps_no_tokens_between_calls(model):
     ids = torch.randint(0, 50, (1, 6))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     attributes = [set(vars(module)) for module in model.modules()]
@@ -103,7 +103,7 @@ def test_the_model_keeps_nothing(model):
 
 
 @pytest.mark.numerical
-def test_the_cache_has_the_dtype_that_it_is_given():
+def test_the_cache_has_the_requested_dtype():
     model = TransformerLM(SMALL, dtype=torch.bfloat16)
     ids = torch.randint(0, 50, (1, 6))
     cache = KVCache(SMALL, dtype=torch.bfloat16)
@@ -114,7 +114,7 @@ def test_the_cache_has_the_dtype_that_it_is_given():
         assert model.float()(ids, KVCache(SMALL)).isfinite().all()
 
 
-def test_errors(model):
+def test_bad_batches_lengths_and_sizes_are_refused(model):
     cache = KVCache(SMALL, 2)
     with pytest.raises(ValueError, match=r"cache of 2 texts, token ids must be \(2, sequence\)"):
         model(torch.zeros(3, 1, dtype=torch.long), cache)

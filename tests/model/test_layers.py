@@ -37,7 +37,7 @@ def test_linear_equals_torch(shape):
 
 @pytest.mark.numerical
 @pytest.mark.parametrize("shape", [(64,), (1, 64), (2, 64)])
-def test_linear_in_float32_is_as_exact_as_its_sums(shape):
+def test_linear_in_float32_is_within_its_rounding_bound(shape):
     # A single row in float32 goes another way than several.
     layer, x = Linear(64, 48), torch.randn(shape)
     weight = layer.weight.detach().double()
@@ -73,7 +73,7 @@ def test_embedding_refuses_other_dtypes(dtype):
         Embedding(11, 4)(torch.ones(3, dtype=dtype))
 
 
-def test_embedding_of_no_ids():
+def test_embedding_of_no_ids_is_empty():
     assert Embedding(11, 4)(torch.empty(2, 0, dtype=torch.long)).shape == (2, 0, 4)
 
 
@@ -161,7 +161,7 @@ def test_gradients_in_float64(module):
     ],
     ids=["linear", "wide linear", "embedding"],
 )
-def test_initialization(weight, std):
+def test_weights_start_from_the_documented_distributions(weight, std):
     torch.manual_seed(0)
     values = weight() / std
     # A standard normal cut off at 3: its variance is 1 - 2 * 3 * pdf(3) / (cdf(3) - cdf(-3)).

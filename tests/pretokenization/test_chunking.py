@@ -59,7 +59,7 @@ def test_chunks_split_like_the_whole(scratch, pattern, data, special_tokens, chu
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
 @given(data=data_strategy, special_tokens=special_strategy, more=data_strategy)
-def test_the_last_cut_of_a_stream_is_safe_whatever_follows(pattern, data, special_tokens, more):
+def test_the_last_cut_of_a_stream_is_safe_for_any_continuation(pattern, data, special_tokens, more):
     splitter = Splitter(pattern, special_tokens)
     cut = splitter.safe_cuts.last(data, 0)
     if cut is None:

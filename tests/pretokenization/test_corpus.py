@@ -27,7 +27,7 @@ def test_paths_keep_their_order_and_globs_are_sorted(folder):
     assert Corpus(folder / "[x]*.txt").files == (str(folder / "[x]*.txt"),)
 
 
-def test_sizes_are_read_anew(folder):
+def test_sizes_are_read_at_each_call(folder):
     corpus = Corpus([folder / "a.txt", folder / "b.txt"])
     assert corpus.sizes == (1, 2)
     (folder / "a.txt").write_text("aaaa")

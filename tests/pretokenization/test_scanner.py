@@ -201,7 +201,7 @@ def test_every_named_pattern_has_a_scanner():
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_edited_pattern_has_no_scanner(name):
-    # In a process of its own, because the patterns are read when the scanner is imported.
+    # In a new process, because the patterns are read when the scanner is imported.
     code = f"""
 from cs336_basics.pretokenization import patterns
 edited = patterns.PATTERNS[{name!r}] + "|x"
@@ -215,7 +215,7 @@ print(_scanner.scanned_pattern({name!r}), _scanner.scanned_pattern(edited))
     assert run_python(stub + code) == "None None"
 
 
-def test_scanner_refuses_what_it_does_not_know():
+def test_scanner_refuses_unknown_patterns_and_levels():
     with pytest.raises(ValueError, match=r"pattern is '\\\\w', which has no scanner"):
         _scanner.pretokenize_bytes(b"a", r"\w")
     with pytest.raises(ValueError, match="simd_level is 'sse9': it must be one of"):

@@ -108,7 +108,7 @@ def test_a_splitter_is_checked_once_and_is_a_value():
     assert not Splitter(r"\w+").has_scanner
 
 
-def test_of_takes_a_splitter_or_nothing():
+def test_of_accepts_a_splitter_or_none():
     splitter = Splitter("cl100k")
     assert Splitter.of(splitter) is splitter
     assert Splitter.of(None) == Splitter()

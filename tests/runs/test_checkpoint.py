@@ -1,4 +1,4 @@
-"""Checkpoints: what goes in comes out, and what is broken or malicious is refused."""
+"""Checkpoints: states are restored exactly, and damaged or malicious files are refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def saved(tmp_path):
     return run, path
 
 
-def test_a_resumed_run_goes_on_as_if_never_interrupted(saved):
+def test_a_resumed_run_equals_an_uninterrupted_one(saved):
     run, path = saved
     resumed = new_run(1)
     assert load_checkpoint(path, *resumed) == 3
@@ -56,14 +56,14 @@ def test_a_resumed_run_goes_on_as_if_never_interrupted(saved):
 
 
 @pytest.mark.parametrize("kind", [str, pathlib.Path])
-def test_path_types(saved, kind, tmp_path):
+def test_every_path_type_is_accepted(saved, kind, tmp_path):
     run, _ = saved
     path = kind(tmp_path / "other.pt")
     save_checkpoint(*run, 8, path)
     assert load_checkpoint(path, *new_run(1)) == 8
 
 
-def test_open_files(saved, tmp_path):
+def test_open_files_are_accepted(saved, tmp_path):
     run, _ = saved
     with open(tmp_path / "other.pt", "wb") as file:
         save_checkpoint(*run, 8, file)
@@ -71,7 +71,7 @@ def test_open_files(saved, tmp_path):
         assert load_checkpoint(file, *new_run(1)) == 8
 
 
-def test_file_objects_wherever_they_stand(saved):
+def test_file_objects_are_used_from_their_current_position(saved):
     run, path = saved
     buffer = io.BytesIO()
     save_checkpoint(*run, 5, buffer)
@@ -83,7 +83,7 @@ def test_file_objects_wherever_they_stand(saved):
     assert load_checkpoint(io.BytesIO(path.read_bytes()), *new_run(1)) == 3
 
 
-def test_iteration_may_be_a_numpy_integer_but_no_fraction(saved, tmp_path):
+def test_iteration_may_be_a_numpy_integer_but_not_a_fraction(saved, tmp_path):
     run, _ = saved
     save_checkpoint(*run, np.int64(7), tmp_path / "a.pt")
     iteration = load_checkpoint(tmp_path / "a.pt", *new_run(1))
@@ -94,7 +94,7 @@ def test_iteration_may_be_a_numpy_integer_but_no_fraction(saved, tmp_path):
     assert not (tmp_path / "b.pt").exists()
 
 
-def test_weights_alone(saved):
+def test_weights_are_loaded_without_an_optimizer(saved):
     run, path = saved
     model, _ = new_run(1)
     assert load_checkpoint(path, model, None) == 3
@@ -103,7 +103,7 @@ def test_weights_alone(saved):
 
 @pytest.mark.parametrize("saved_compiled", [False, True])
 @pytest.mark.parametrize("loaded_compiled", [False, True])
-def test_compiled_models(tmp_path, saved_compiled, loaded_compiled):
+def test_checkpoints_of_compiled_models_have_plain_names(tmp_path, saved_compiled, loaded_compiled):
     def maybe_compiled(model, compiled):
         # Both ways that put `_orig_mod.` into names; nothing is compiled before the first call.
         if compiled:
@@ -125,7 +125,7 @@ def test_compiled_models(tmp_path, saved_compiled, loaded_compiled):
     assert_close(values, dict(expected), atol=0, rtol=0)
 
 
-def test_names_with_the_mark_of_compile_load_too(saved):
+def test_names_with_the_prefix_of_compile_are_loaded(saved):
     run, path = saved
     content = torch.load(path, weights_only=True)
     content["model"] = {f"_orig_mod.{name}": value for name, value in content["model"].items()}
@@ -135,7 +135,7 @@ def test_names_with_the_mark_of_compile_load_too(saved):
     assert_same(run, resumed)
 
 
-def test_any_module_and_optimizer(tmp_path):
+def test_any_module_and_optimizer_can_be_saved(tmp_path):
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(torch.randn(5, 3)).square().sum().backward()
@@ -185,7 +185,7 @@ for i in itertools.count():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
+def test_a_killed_process_leaves_a_complete_checkpoint(tmp_path):
     path = tmp_path / "checkpoint.pt"
     generator = random.Random(0)
     for _ in range(8):
@@ -198,7 +198,7 @@ def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
         assert load_checkpoint(path, *new_run(1)) in (last, last + 1)
 
 
-def test_truncated_anywhere(saved, tmp_path):
+def test_a_file_truncated_anywhere_is_refused(saved, tmp_path):
     _, path = saved
     whole = path.read_bytes()
     model, optimizer = new_run(1)
@@ -213,7 +213,7 @@ def test_truncated_anywhere(saved, tmp_path):
     assert_close(model.state_dict(), before, atol=0, rtol=0)
 
 
-def test_a_changed_weight_is_noticed(saved):
+def test_a_changed_weight_is_detected(saved):
     # torch.load alone takes any of these.
     _, path = saved
     whole = path.read_bytes()
@@ -235,7 +235,7 @@ OTHER_FILES = {
 
 
 @pytest.mark.parametrize("kind", OTHER_FILES)
-def test_other_files(tmp_path, kind):
+def test_other_files_are_refused(tmp_path, kind):
     path = tmp_path / f"{kind}.bin"
     if kind == "zip":
         with zipfile.ZipFile(path, "w") as archive:
@@ -258,7 +258,7 @@ def test_other_files(tmp_path, kind):
         {"model": {}, "optimizer": {}, "iteration": "3"},
     ],
 )
-def test_torch_files_that_are_no_checkpoints(tmp_path, content):
+def test_torch_files_that_are_not_checkpoints_are_refused(tmp_path, content):
     torch.save(content, tmp_path / "x.pt")
     with pytest.raises(ValueError, match=r'x\.pt is not a checkpoint: it lacks "model"'):
         load_checkpoint(tmp_path / "x.pt", *new_run(0))
@@ -283,7 +283,7 @@ def test_code_in_a_file_is_not_run(tmp_path):
     assert marker.exists()
 
 
-def test_missing_file_and_directory(tmp_path):
+def test_a_missing_file_and_a_directory_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         load_checkpoint(tmp_path / "nowhere.pt", *new_run(0))
     with pytest.raises(IsADirectoryError):
@@ -292,7 +292,7 @@ def test_missing_file_and_directory(tmp_path):
         save_checkpoint(*new_run(0), 1, tmp_path)
 
 
-def test_weights_of_another_model(saved):
+def test_weights_of_another_model_are_refused(saved):
     _, path = saved
     deeper = TransformerLM(ModelConfig(20, 6, 8, num_layers=3, num_heads=2, d_ff=8))
     with pytest.raises(RuntimeError, match=r"layers\.2\.attn\.q_proj\.weight"):

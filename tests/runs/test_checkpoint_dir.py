@@ -1,4 +1,4 @@
-"""Checkpoint directories: what goes in comes out, and whatever is damaged is named."""
+"""Checkpoint directories: states are restored exactly, and damaged files are named."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_full_disk_is_an_os_error_and_leaves_nothing(saved):
     assert bytes_of(path) == before
 
 
-def test_what_torch_raises_for_shards_can_be_caught(saved, monkeypatch):
+def test_errors_of_torch_for_shards_become_os_and_value_errors(saved, monkeypatch):
     from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
     from torch.distributed.checkpoint.api import CheckpointException
 
@@ -86,7 +86,7 @@ def test_what_torch_raises_for_shards_can_be_caught(saved, monkeypatch):
         module._load_shards(path, model, with_optimizer=False)
 
 
-def test_holds_safetensors_and_json_only(saved):
+def test_a_checkpoint_holds_safetensors_and_json_only(saved):
     (model, _), path = saved
     assert sorted(os.listdir(path)) == [
         "manifest.json",
@@ -105,7 +105,7 @@ def test_holds_safetensors_and_json_only(saved):
 
 
 @pytest.mark.parametrize("load", [load_checkpoint_directory, load_checkpoint])
-def test_a_resumed_run_goes_on_as_if_never_interrupted(saved, tmp_path, load):
+def test_a_resumed_run_equals_an_uninterrupted_one(saved, tmp_path, load):
     run, path = saved
     resumed = new_run(1)
     assert load(path, *resumed) == 3
@@ -121,7 +121,7 @@ def test_a_resumed_run_goes_on_as_if_never_interrupted(saved, tmp_path, load):
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("first", ["ours", "torch", "fused"])
 @pytest.mark.parametrize("second", ["ours", "torch", "fused"])
-def test_implementations_of_one_optimizer_go_on_from_each_other(tmp_path, first, second):
+def test_implementations_of_one_optimizer_load_each_others_state(tmp_path, first, second):
     run = new_run(0, first)
     train(*run, 3, seed=0)
     save_checkpoint_directory(tmp_path / "c", *run, 3)
@@ -132,7 +132,7 @@ def test_implementations_of_one_optimizer_go_on_from_each_other(tmp_path, first,
     assert_close(dict(run[0].state_dict()), dict(other[0].state_dict()))
 
 
-def test_groups_with_settings_of_their_own(tmp_path):
+def test_settings_of_parameter_groups_are_restored(tmp_path):
     model, _ = new_run(0)
     weights = list(model.parameters())
 
@@ -154,7 +154,7 @@ def test_groups_with_settings_of_their_own(tmp_path):
         load_checkpoint_directory(tmp_path / "c", model, AdamW(weights))
 
 
-def test_any_module_and_optimizer(tmp_path):
+def test_any_module_and_optimizer_can_be_saved(tmp_path):
     def pair():
         model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
         return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -169,7 +169,7 @@ def test_any_module_and_optimizer(tmp_path):
     assert bytes_of(tmp_path / "c") == bytes_of(tmp_path / "d")
 
 
-def test_tied_weights(tmp_path):
+def test_tied_weights_are_saved_once(tmp_path):
     def tied():
         model, _ = new_run(0)
         model.lm_head.weight = model.token_embeddings.weight
@@ -186,7 +186,7 @@ def test_tied_weights(tmp_path):
 
 @pytest.mark.parametrize("saved_compiled", [False, True])
 @pytest.mark.parametrize("loaded_compiled", [False, True])
-def test_compiled_models_have_plain_names(tmp_path, saved_compiled, loaded_compiled):
+def test_checkpoints_of_compiled_models_have_plain_names(tmp_path, saved_compiled, loaded_compiled):
     def maybe_compiled(run, compiled):
         model, optimizer = run
         if compiled:
@@ -220,7 +220,7 @@ def test_a_crash_while_writing_leaves_nothing(tmp_path, monkeypatch, step):
     assert os.listdir(tmp_path) == []
 
 
-def test_what_a_killed_process_left_is_no_obstacle(tmp_path):
+def test_files_left_by_a_killed_process_are_replaced(tmp_path):
     (tmp_path / ".c.tmp").mkdir()
     (tmp_path / ".c.tmp" / "model.safetensors").write_bytes(b"half")
     save_checkpoint_directory(tmp_path / "c", *new_run(0), 1)
@@ -249,7 +249,7 @@ NAMES = ["manifest.json", "state.json", "model.safetensors", "optimizer.safetens
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_damage_anywhere_is_named_and_changes_nothing(saved, tmp_path, name):
+def test_damage_anywhere_is_named_and_the_model_is_unchanged(saved, tmp_path, name):
     _, path = saved
     model, optimizer = new_run(1)
     before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
@@ -298,7 +298,7 @@ def harmless(damage, whole):
         {"format": 99, "iteration": 3, "optimizer": {"param_groups": [], "numbers": {}}},
     ],
 )
-def test_a_state_that_is_none(saved, state):
+def test_a_malformed_state_is_refused(saved, state):
     run, path = saved
     (path / "state.json").write_text(json.dumps(state))
     module._write_manifest(path)  # whole, but wrong
@@ -318,7 +318,7 @@ def test_a_manifest_cannot_name_files_elsewhere(saved):
         verify_checkpoint_directory(path)
 
 
-def test_missing_and_other_directories(tmp_path):
+def test_missing_and_other_directories_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         load_checkpoint_directory(tmp_path / "nowhere", *new_run(0))
     (tmp_path / "other").mkdir()
@@ -327,7 +327,7 @@ def test_missing_and_other_directories(tmp_path):
         load_checkpoint(tmp_path / "other", *new_run(0))
 
 
-def test_weights_of_another_model(saved):
+def test_weights_of_another_model_are_refused(saved):
     _, path = saved
     wider = TransformerLM(ModelConfig(20, 6, 16, num_layers=2, num_heads=2, d_ff=8))
     with pytest.raises(RuntimeError, match="size mismatch"):

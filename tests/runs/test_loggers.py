@@ -1,4 +1,4 @@
-"""Metrics that go elsewhere on request; the real packages where they are installed."""
+"""Loggers: metrics sent elsewhere on request; the real packages if they are installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTINGS = {"model": {"d_model": 512}}
 
 
 class Recorder:
-    """Stands for a package: notes every call."""
+    """A fake package that records every call."""
 
     def __init__(self):
         self.calls = []
@@ -46,7 +46,7 @@ class Recorder:
 
 
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
-def test_rows_are_handed_on(tmp_path, monkeypatch, name):
+def test_rows_reach_every_logger(tmp_path, monkeypatch, name):
     recorder = Recorder()
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setitem(sys.modules, name, recorder.module(name, ["init", "log", "finish"]))
@@ -68,7 +68,7 @@ def test_rows_are_handed_on(tmp_path, monkeypatch, name):
     assert finish[0] == "finish"
 
 
-def test_a_resumed_run_goes_on_in_the_same_wandb_run_where_that_is_possible(tmp_path, monkeypatch):
+def test_a_resumed_run_continues_its_wandb_run_if_possible(tmp_path, monkeypatch):
     recorder = Recorder()
     monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
     for mode, name, step in (
@@ -89,7 +89,7 @@ def test_a_resumed_run_goes_on_in_the_same_wandb_run_where_that_is_possible(tmp_
 
 
 @pytest.mark.parametrize(("step", "resume"), [(0, "never"), (8, "allow")])
-def test_a_new_trackio_run_does_not_go_on_with_an_old_one(tmp_path, monkeypatch, step, resume):
+def test_a_new_trackio_run_does_not_continue_an_old_one(tmp_path, monkeypatch, step, resume):
     recorder = Recorder()
     monkeypatch.setitem(sys.modules, "trackio", recorder.module("trackio", ["init"]))
     open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, step)
@@ -141,7 +141,7 @@ def test_no_logger_is_opened_where_a_package_is_missing(tmp_path, monkeypatch):
     assert recorder.calls == []
 
 
-def test_what_cannot_be_started_is_named_and_the_others_are_closed(tmp_path, monkeypatch):
+def test_a_logger_that_cannot_start_is_named_and_the_others_are_closed(tmp_path, monkeypatch):
     recorder, broken = Recorder(), types.ModuleType("wandb")
 
     def init(**options):
@@ -212,14 +212,14 @@ def test_wandb_works_offline(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["wandb", "trackio", "tensorboard"])
-def test_a_package_that_is_not_there_is_named_with_the_command(tmp_path, monkeypatch, name):
+def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match=rf"log_to asks for {name}.*pip install.*\[{name}\]"):
         open_loggers([name], RunDirectory(tmp_path), SETTINGS, 0)
 
 
-def test_several_loggers_and_none(tmp_path, monkeypatch):
+def test_log_to_takes_several_loggers_or_none(tmp_path, monkeypatch):
     for name in ("wandb", "trackio"):
         monkeypatch.setitem(sys.modules, name, Recorder().module(name, ["init", "log", "finish"]))
     assert len(open_loggers(["wandb", "trackio"], RunDirectory(tmp_path), SETTINGS, 0)) == 2

@@ -15,7 +15,7 @@ def test_a_last_line_that_is_not_text_is_omitted_and_an_earlier_one_is_an_error(
 
 
 def start(path):
-    """Make what a run has made when its preparation fails."""
+    """Make the files that a run has when its preparation fails."""
     run = RunDirectory(path)
     run.create()
     run.lock()
@@ -25,7 +25,7 @@ def start(path):
     return run
 
 
-def test_discard_removes_what_a_failed_start_made(tmp_path):
+def test_discard_removes_the_files_of_a_failed_start(tmp_path):
     run = start(tmp_path / "run")
     run.discard()
     run.unlock()
@@ -33,7 +33,7 @@ def test_discard_removes_what_a_failed_start_made(tmp_path):
     start(tmp_path / "run").unlock()
 
 
-def test_discard_keeps_an_empty_directory_that_was_there_before(tmp_path):
+def test_discard_keeps_an_empty_directory_that_existed_before(tmp_path):
     run = start(tmp_path)
     run.discard()
     run.unlock()

@@ -1,4 +1,4 @@
-"""Files of every kind that the tests of token files encode, and what is expected of them."""
+"""Files of every kind that the tests of token files encode, and the expected ids."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def zstandard():
 
 
 def ids_and_starts(tokenizer, texts, separator, end_of_document):
-    """Return the ids of documents and the positions where they begin, in the plainest way."""
+    """Return the ids of documents and the positions where they begin, in the simplest way."""
     ids, starts = [], []
     for text in texts:
         begin = len(ids)

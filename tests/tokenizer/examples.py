@@ -28,7 +28,7 @@ _REAL_TEXTS = [
 ]  # fmt: skip
 
 # The files of real text that CS336_DATA holds, without .txt; tests of them have tests of our own
-# texts beside them.
+# texts next to them.
 CORPORA = [name for name in _REAL_TEXTS if DATA and Path(DATA, f"{name}.txt").is_file()] or [
     pytest.param("none", marks=pytest.mark.skip(reason="needs real text, .txt, in CS336_DATA"))
 ]

@@ -106,7 +106,7 @@ def test_streaming_holds_back_only_an_incomplete_character():
     assert decoder.finish() == "\ufffd"
 
 
-def test_streaming_goes_on_after_a_bad_id():
+def test_streaming_continues_after_a_bad_id():
     decoder = StreamingDecoder(Tokenizer(BYTES, []))
     assert decoder.push(0xC3) == ""
     with pytest.raises(ValueError, match="id 256 "):

@@ -258,7 +258,7 @@ def test_document_starts_are_written_on_request_only(source, out):
     tokens = load_token_file(out / "a.npy")
     end = tokenizer.special_token_id(END)
     assert starts.tolist() == [0, *(np.flatnonzero(tokens == end) + 1).tolist()]
-    # Those of a file that is replaced do not stay beside the new one; what is not ours does.
+    # The companions of a replaced file are removed; files of others are kept.
     encode_file(tokenizer, source, out / "a.npy", num_workers=1, overwrite=True)
     assert sorted(os.listdir(out)) == ["a.json", "a.npy"]
     (out / "a.starts.npy").write_text("mine")

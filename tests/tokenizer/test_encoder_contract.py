@@ -1,4 +1,4 @@
-"""Tests of the C++ encoder alone, where only a sanitizer sees what is wrong."""
+"""Tests of the C++ encoder alone, where only a sanitizer detects the errors."""
 
 from __future__ import annotations
 

@@ -1,16 +1,11 @@
-"""The compiled encoder: every SIMD level against the reference, arrays, threads, limits."""
+"""The compiled encoder against the reference: every SIMD level, arrays, batches, decoding."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import multiprocessing
-import os
 import random
 import signal
-import subprocess
-import sys
-import threading
 import warnings
 from pathlib import Path
 
@@ -63,7 +58,6 @@ def native(tokenizer: Tokenizer, simd_level: str, cache_size: int = 1 << 20) -> 
 def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
     """A vocabulary with many long tokens: words of one letter, of two, of real text."""
     import tempfile
-    from pathlib import Path
 
     text = tmp_path_factory_text + " aaaaaaaaaaaaaaaa abababababababab 猫猫猫猫猫猫 " * 20
     with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
@@ -88,7 +82,7 @@ words = (
 @settings(max_examples=150, deadline=None)
 @example(text=" ".join("a" * n for n in range(1, 140)))
 @example(text=" ".join("ab" * n for n in range(1, 70)))
-def test_words_of_all_lengths(simd_level, text):
+def test_words_of_all_lengths_get_the_ids_of_the_reference(simd_level, text):
     tokenizer = larger_vocabulary()
     encoder = native(tokenizer, simd_level)
     expected = reference(tokenizer, text)
@@ -112,7 +106,7 @@ def test_a_word_with_more_than_a_million_pairs():
 
 @given(seed=st.integers(0, 10**6), text=st.text("abc ", max_size=200))
 @settings(max_examples=150, deadline=None)
-def test_merges_in_any_order(seed, text):
+def test_merges_in_any_order_give_the_ids_of_the_reference(seed, text):
     vocab, merges = edited_merges(seed)
     vocab = {**vocab, max(vocab) + 1: b" "}
     tokenizer = Tokenizer(vocab, merges)
@@ -120,7 +114,7 @@ def test_merges_in_any_order(seed, text):
 
 
 @pytest.mark.parametrize("offset", [0, 65_000, 70_000, 2**31, 2**32 - 400])
-def test_ids_of_any_size(offset):
+def test_ids_of_any_size_fit_their_arrays(offset):
     vocab = {offset + i: bytes([i]) for i in range(256)} | {
         offset + 300: b"th",
         offset + 299: b"the",
@@ -195,7 +189,7 @@ def test_a_text_without_any_cut_is_one_block():
     [b"the", b" cat", b"\xff", b"\xe2\x82", b"\xf0\x9f", b"\xc3(", "猫".encode(), END.encode()]
 )).map(b"".join))  # fmt: skip
 @settings(max_examples=150, deadline=None)
-def test_bytes_that_are_not_utf8(data):
+def test_bytes_that_are_not_utf8_are_decoded_with_replacement(data):
     tokenizer = small_tokenizer()
     expected = tokenizer.encode(data.decode("utf-8", errors="replace"))
     assert tokenizer.encode_array(data).tolist() == expected
@@ -231,7 +225,7 @@ def test_a_batch_is_the_texts_one_by_one(texts):
     assert tokenizer.decode_batch(tokenizer.encode_batch(texts)) == texts
 
 
-def test_a_large_batch_with_threads():
+def test_a_large_batch_is_encoded_by_several_threads():
     tokenizer = small_tokenizer()
     texts = [TRAINING_TEXT[i % 100 :] * (i % 7) for i in range(2000)]
     assert sum(map(len, texts)) > 1 << 20
@@ -256,7 +250,7 @@ def test_signals_are_seen_between_the_texts_of_a_batch(offset):
     assert len(seen) > 5
 
 
-def test_the_text_to_blame_is_named():
+def test_the_text_that_cannot_be_encoded_is_named():
     tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
     with pytest.raises(ValueError, match=r"text 1: .*0x62 .*character 2"):
         tokenizer.encode_batch(["a a", "a b", "c"])
@@ -271,7 +265,7 @@ def test_the_text_to_blame_is_named():
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|[^\w ]"])
 @given(text=tricky_texts)
 @settings(max_examples=80, deadline=None)
-def test_offsets_say_which_part_of_the_text_a_token_is(pattern, text):
+def test_offsets_span_the_text_of_each_token(pattern, text):
     tokenizer = small_tokenizer(tuple(SPECIALS), pattern)
     ids, offsets = tokenizer.encode_with_offsets(text)
     assert ids == tokenizer.encode(text)
@@ -321,7 +315,7 @@ def test_special_tokens_can_be_allowed_and_refused():
 
 @given(text=tricky_texts, allowed=st.sets(st.sampled_from(SPECIALS)))
 @settings(max_examples=100, deadline=None)
-def test_some_special_tokens(text, allowed):
+def test_a_subset_of_special_tokens_can_be_allowed(text, allowed):
     tokenizer = small_tokenizer(tuple(SPECIALS))
     expected = encode_text(text, tokenizer.vocab, tokenizer.merges, sorted(allowed))
     assert tokenizer.encode(text, allowed_special=allowed) == expected
@@ -332,7 +326,7 @@ def test_some_special_tokens(text, allowed):
 
 @given(ids=st.lists(st.integers(0, 300), max_size=50))
 @settings(max_examples=100, deadline=None)
-def test_decoding_every_kind_of_sequence(ids):
+def test_every_kind_of_sequence_is_decoded(ids):
     tokenizer = small_tokenizer()
     ids = [i % tokenizer.vocab_size for i in ids]
     data = b"".join(tokenizer.vocab[i] for i in ids)
@@ -347,7 +341,7 @@ def test_decoding_every_kind_of_sequence(ids):
 
 
 @pytest.mark.parametrize("bad", [-1, 10**4, 2**31, 2**32, 2**32 + 5, 2**64])
-def test_an_unknown_id_is_named_whatever_it_is(bad):
+def test_unknown_ids_of_any_size_are_named(bad):
     tokenizer = small_tokenizer()
     with pytest.raises(ValueError, match=f"id {bad} "):
         tokenizer.decode([0, bad, 1])
@@ -355,161 +349,12 @@ def test_an_unknown_id_is_named_whatever_it_is(bad):
         Tokenizer({0: b"a", 9: b"b"}, []).decode(np.array([0, 5, 9]))
 
 
-def test_every_byte_string_that_is_utf8_survives():
+def test_every_utf8_string_survives_encoding_and_decoding():
     tokenizer = small_tokenizer()
     for start in range(0, 0x110000, 0x8000):
         codes = range(start, start + 0x8000)
         text = "".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000)
         assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
-# ------------------------------------------------------------------ the cache, threads, processes
-
-
-NO_THREADS = """
-import resource, sys
-from tests.tokenizer.examples import small_tokenizer
-from cs336_basics.tokenizer import encode_file
-tokenizer = small_tokenizer()
-# There is no room for the stack of a thread.
-resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
-calls = {
-    "array": lambda: tokenizer.encode_array("a b " * (1 << 20), num_workers=2),
-    "file": lambda: encode_file(tokenizer, sys.argv[1], sys.argv[1] + ".npy", num_workers=2),
-}
-for call in calls.values():
-    try:
-        call()
-    except RuntimeError as error:
-        print(error)
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
-def test_where_no_thread_can_be_started_the_error_says_so(tmp_path):
-    import resource
-
-    stack, most = 1 << 33, resource.getrlimit(resource.RLIMIT_STACK)[1]
-    if 0 <= most < stack:
-        pytest.skip("the stack of a thread cannot be made larger than the memory")
-    (tmp_path / "a.txt").write_text("some text")
-    run = subprocess.run(
-        [sys.executable, "-c", NO_THREADS, str(tmp_path / "a.txt")],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (stack, most)),
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout.count("no thread could be started: ") == 2
-    assert os.listdir(tmp_path) == ["a.txt"]
-
-
-def encoding_of(tokenizer, path, block_size):
-    return tokenizer.encoder.encode_files(
-        [str(path)], [path.stat().st_size], block_size=block_size, num_workers=1, strict=False,
-        separator=None,
-    )  # fmt: skip
-
-
-def test_the_ids_of_the_last_block_may_be_looked_at_for_good(tmp_path):
-    tokenizer = small_tokenizer()
-    (tmp_path / "a.txt").write_text("some words " * 100)
-    encoding = encoding_of(tokenizer, tmp_path / "a.txt", 200)
-    with pytest.raises(BufferError, match="no block"):
-        memoryview(encoding)
-    for _ in range(3):
-        ids, _, _ = next(encoding)
-    expected = ids.tolist()
-    encoding.close()
-    del encoding
-    # (Freed memory would be used for these.)
-    others = [np.full(ids.nbytes + extra, 255, np.uint8) for extra in range(0, 2000, 8)]
-    assert ids.tolist() == expected
-    assert not ids.flags.writeable
-    assert len(others) == 250
-
-
-def test_a_file_encoding_that_is_closed_meanwhile_ends(tmp_path):
-    # A word that takes longer than this test.
-    (tmp_path / "a.txt").write_bytes(bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60)
-    encoding = encoding_of(small_tokenizer(), tmp_path / "a.txt", 1 << 20)
-    found = []
-    thread = threading.Thread(target=lambda: found.append(list(encoding)), daemon=True)
-    thread.start()
-    thread.join(0.2)
-    encoding.close()
-    thread.join(30)
-    assert found == [[]]
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc")
-def test_the_cache_keeps_to_its_limit():
-    program = """
-import sys
-from cs336_basics import Tokenizer
-def peak():
-    # (The ru_maxrss of a new process begins with that of the one that started it.)
-    with open("/proc/self/status") as status:
-        line = next(line for line in status if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
-tokenizer = Tokenizer({i: bytes([i]) for i in range(256)}, [], cache_size=int(sys.argv[1]))
-tokenizer.encode_array("a")
-before = peak()
-for start in range(0, 1_200_000, 20_000):
-    tokenizer.encode_array(" ".join(f"{n:020}" for n in range(start, start + 20_000)))
-print(peak() - before)
-"""
-    grown = {}
-    for limit in (1 << 20, 1 << 30):
-        run = subprocess.run(
-            [sys.executable, "-c", program, str(limit)], capture_output=True, text=True, check=True
-        )
-        grown[limit] = int(run.stdout)
-    # A million numbers of 20 digits take well above 100 MB, if all are remembered.
-    assert grown[1 << 30] > 90_000_000
-    assert grown[1 << 20] < 20_000_000
-
-
-def test_threads_share_one_tokenizer():
-    tokenizer = small_tokenizer(cache_size=20_000)
-    texts = [TRAINING_TEXT[start:] * 5 for start in range(60)]
-    expected = [small_tokenizer().encode(text) for text in texts]
-    found: dict[int, list[list[int]]] = {}
-
-    def work(number: int) -> None:
-        found[number] = [tokenizer.encode(text) for text in texts]
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(found[number] == expected for number in range(4))
-
-
-def _encode_in_child(tokenizer, text, queue):
-    queue.put(tokenizer.encode_array(text, num_workers=2).tolist())
-
-
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_processes_take_a_tokenizer_with_them(start):
-    if start not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"this system has no {start}")
-    tokenizer = small_tokenizer()
-    text = TRAINING_TEXT * 1000
-    expected = tokenizer.encode_array(text, num_workers=2).tolist()
-    context = multiprocessing.get_context(start)
-    queue = context.Queue()
-    with warnings.catch_warnings():
-        # Other tests may have left threads behind, of which Python 3.12 warns at a fork.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = context.Process(target=_encode_in_child, args=(tokenizer, text, queue))
-        child.start()
-    assert queue.get(timeout=60) == expected
-    child.join(60)
-    assert child.exitcode == 0
 
 
 # ------------------------------------------------------------------ campaigns
@@ -521,7 +366,7 @@ def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
     return Tokenizer(*train_bpe(path, vocab_size, [END], pattern=pattern), [END], pattern=pattern)
 
 
-class RememberedReference:
+class CachedReference:
     """The reference encoder, which merges each word once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -539,11 +384,11 @@ class RememberedReference:
         from cs336_basics.pretokenization import reference, split_special_tokens
 
         ids: list[int] = []
-        for piece, is_special in split_special_tokens(text, self.tokenizer.special_tokens):
+        for part, is_special in split_special_tokens(text, self.tokenizer.special_tokens):
             if is_special:
-                ids.append(self.tokenizer.special_token_id(piece))
+                ids.append(self.tokenizer.special_token_id(part))
             else:
-                for word in reference.pretokenize(piece, self.tokenizer.pattern):
+                for word in reference.pretokenize(part, self.tokenizer.pattern):
                     ids += self.ids_of(word)
         return ids
 
@@ -565,7 +410,7 @@ def test_real_text_gets_the_ids_of_the_reference(trained, vocab_size, pattern, n
     tokenizer = trained_on(trained, vocab_size, pattern)
     with open(data_file(f"{name}.txt"), "rb") as file:
         text = file.read(2_000_000).decode("utf-8", errors="replace")
-    expected = RememberedReference(tokenizer).encode(text)
+    expected = CachedReference(tokenizer).encode(text)
     assert tokenizer.encode(text) == expected
     assert tokenizer.encode_array(text, num_workers=2).tolist() == expected
     assert tokenizer.decode(expected) == text
@@ -575,14 +420,14 @@ def test_real_text_gets_the_ids_of_the_reference(trained, vocab_size, pattern, n
 @with_three_vocabularies
 def test_many_random_texts_get_the_ids_of_the_reference(trained, vocab_size, pattern):
     tokenizer = trained_on(trained, vocab_size, pattern)
-    reference_encoder = RememberedReference(tokenizer)
+    reference_encoder = CachedReference(tokenizer)
     chooser = random.Random(vocab_size)
     fragments = [*FRAGMENTS, " the", "ing", "def ", "中国", "的", "1234", "    "]
     for _ in range(200_000):
         text = "".join(chooser.choice(fragments) for _ in range(chooser.randint(1, 20)))
         if chooser.random() < 0.2:
-            place = chooser.randrange(len(text) + 1)
+            offset = chooser.randrange(len(text) + 1)
             code = chooser.randrange(0x110000 - 0x800)
             code += 0x800 * (code >= 0xD800)
-            text = text[:place] + chr(code) + text[place:]
+            text = text[:offset] + chr(code) + text[offset:]
         assert tokenizer.encode(text) == reference_encoder.encode(text)

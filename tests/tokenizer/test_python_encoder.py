@@ -1,4 +1,4 @@
-"""PythonEncoder: its linked list, how its work grows, its cache."""
+"""PythonEncoder: its linked list, its complexity, its cache."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def small_encoder(cache_size: int = 1 << 20) -> PythonEncoder:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_words_merge_as_the_reference_says(monkeypatch, long_word, seed, word):
+def test_words_merge_as_in_the_reference(monkeypatch, long_word, seed, word):
     monkeypatch.setattr(python_encoder, "_LONG_WORD", long_word)
     vocabulary = Vocabulary(*edited_merges(seed))
     encoder = PythonEncoder(vocabulary, r"[abc]+", cache_size=0)
@@ -81,7 +81,7 @@ def test_a_very_long_word_is_not_cached():
     assert list(encoder.cache) == [" the"]
 
 
-def test_an_encoder_with_its_own_cache_leaves_the_shared_one_alone():
+def test_an_encoder_with_its_own_cache_does_not_change_the_shared_one():
     encoder = small_encoder()
     own = encoder.with_own_cache(500)
     assert own.encode("the cat", frozenset()) == encoder.encode("the cat", frozenset())

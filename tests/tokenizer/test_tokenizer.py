@@ -84,14 +84,14 @@ def test_decode_inverts_encode(make_small, text):
     text=st.text(alphabet="abc", max_size=12) | st.text(alphabet="abc", min_size=60, max_size=200),
 )
 @settings(max_examples=200, deadline=None)
-def test_edited_vocabularies_merge_as_the_reference_says(make, seed, text):
+def test_edited_vocabularies_merge_as_in_the_reference(make, seed, text):
     tokenizer = make(*edited_merges(seed), pattern=r"[abc]+")
     assert tokenizer.encode(text) == reference_ids(tokenizer, text)
 
 
 @pytest.mark.parametrize("unit", ["a", "ab", "aab", " ", "\n", "é", "🎉", "ha", "the"])
 @pytest.mark.parametrize("length", [99, 100, 101, 1000])
-def test_long_words_merge_as_the_reference_says(make_small, unit, length):
+def test_long_words_merge_as_in_the_reference(make_small, unit, length):
     tokenizer = make_small()
     text = (unit * length)[:length]
     assert tokenizer.encode(text) == reference_ids(tokenizer, text)
@@ -406,7 +406,7 @@ def test_threads_can_share_a_tokenizer(make_small):
         assert list(threads.map(tokenizer.encode, texts)) == expected
 
 
-def test_the_hash_depends_on_what_decides_the_ids_and_on_nothing_else(make):
+def test_the_hash_depends_on_everything_that_determines_the_ids_and_nothing_else(make):
     vocab, merges = {**BYTES, 256: b"ab", 257: b"bc"}, [(b"a", b"b"), (b"b", b"c")]
     tokenizer = make(vocab, merges, ["<a>", "<b>"])
     appended = {**vocab, 258: b"<a>", 259: b"<b>"}

@@ -216,7 +216,7 @@ def test_special_tokens_of_other_tools_may_hold_any_character(tmp_path):
     }  # fmt: skip
 
 
-def test_what_the_files_cannot_hold_is_not_written(tmp_path):
+def test_tokens_that_the_files_cannot_hold_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"ids 0 and 7 .* b'a'"):
         save_vocab({7: b"a", 0: b"a"}, tmp_path / "vocab.json")
     with pytest.raises(ValueError, match="merge 1 "):

@@ -1,4 +1,4 @@
-"""What the tests of whole runs share."""
+"""Fixtures of the tests of whole runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def no_plots(monkeypatch):
 
 @pytest.fixture(scope="session")
 def uninterrupted(tmp_path_factory):
-    """Everything that a run of CONFIG leaves behind when nothing stops it."""
+    """All files of a run of CONFIG that is not stopped."""
     return outcome_of_a_whole_run(tmp_path_factory)
 
 

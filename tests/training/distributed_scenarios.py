@@ -1,4 +1,4 @@
-"""What test_distributed.py lets two processes do: each scenario is a run in a directory of its own.
+"""The runs that test_distributed.py starts in two processes, each scenario in its own directory.
 
 torchrun --nproc-per-node 2 -m tests.training.distributed_scenarios DIRECTORY
 """
@@ -52,7 +52,7 @@ VARIANTS = {
 
 
 def train(path: Path, config, world: World | None = None) -> None:
-    """Train, or go on with what is in the directory."""
+    """Train, or resume the run in the directory."""
     run = RunDirectory(path)
     run.path.mkdir(parents=True, exist_ok=True)
     trainer = Trainer(
@@ -64,9 +64,7 @@ def train(path: Path, config, world: World | None = None) -> None:
 
 def main(directory: Path) -> None:
     torch.set_num_threads(1)
-    torch.set_default_dtype(
-        torch.float64
-    )  # so that only what is wrong shows, not the order of sums
+    torch.set_default_dtype(torch.float64)  # so that only errors show, not the order of sums
     RunDirectory.plot_losses = lambda run: None
     # Its own tracing and graph, without the minute that code generation takes.
     torch.compile = functools.partial(torch.compile, backend="eager")

@@ -1,4 +1,4 @@
-"""The search of a calibration, with a clock of its own; and a real one of a tiny model."""
+"""The search of a calibration with a simulated clock, and a real calibration of a tiny model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SPEED = {"sdpa": 5.0, "blocked": 4.0, "reference": 6.0, 4: 3.0, 2: 2.0, 8: 4.0}
 
 
 class FakeMachine:
-    """A clock that only the runs of candidates advance, by what `cost` says of each."""
+    """A clock that only the runs of candidates advance, by the `cost` of each."""
 
     def __init__(self, cost, setup=0.0):
         self.now = 0.0
@@ -99,7 +99,7 @@ def test_candidates_of_a_group_run_alternately():
     assert kinds[3:] == ["sdpa", "blocked", "reference"] * 4
 
 
-def test_median_counts():
+def test_the_median_of_the_times_decides():
     machine = FakeMachine(cost)
     only = Candidates(("sdpa",), (4,), ("float32",), (False,))
     slow_runs = iter([9.0, 1.0, 1.0, 80.0, 1.0, 9.0, 1.0, 1.0, 80.0, 1.0])
@@ -162,7 +162,7 @@ def test_large_batches_are_cut_down():
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_a_real_calibration_times_every_candidate_and_leaves_no_trace(tied):
+def test_a_real_calibration_times_every_candidate_and_restores_the_state(tied):
     config = dataclasses.replace(
         CONFIG, model=dataclasses.replace(TINY, tied_embeddings=tied, qk_norm=True), num_workers=1
     )

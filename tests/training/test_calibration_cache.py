@@ -1,4 +1,4 @@
-"""The file that keeps calibrations: what is kept, and what a damaged file costs."""
+"""The calibration cache: which entries it keeps, and how damaged files are handled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cache(tmp_path):
     return cache
 
 
-def test_what_was_kept_is_found_again(cache):
+def test_stored_entry_is_found_again(cache):
     assert cache.get("key", CANDIDATES) is None
     cache.put("key", CALIBRATION)
     cache.put("other", dataclasses.replace(CALIBRATION, sequences=2))

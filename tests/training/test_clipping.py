@@ -35,7 +35,7 @@ def gradients(parameters):
 
 @pytest.mark.parametrize("max_norm", [1e-3, 1.0, 5.0, 1e6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_equals_torch(max_norm, dtype, seed):
+def test_clipping_equals_torch(max_norm, dtype, seed):
     ours = parameters_with_gradients(dtype=dtype, seed=seed)
     theirs = parameters_with_gradients(dtype=dtype, seed=seed)
     norm = clip_gradients(ours, max_norm)
@@ -48,7 +48,7 @@ def test_equals_torch(max_norm, dtype, seed):
     assert_close(gradients(ours), gradients(theirs), rtol=tolerance, atol=0)
 
 
-def test_the_result_has_the_norm_that_was_asked_for_and_the_same_direction():
+def test_clipped_gradients_have_the_bound_as_norm_and_the_same_direction():
     parameters = parameters_with_gradients(scale=100.0, dtype=torch.float64)
     before = torch.cat([g.flatten() for g in gradients(parameters)])
     norm = clip_gradients(parameters, 2.0)
@@ -59,14 +59,14 @@ def test_the_result_has_the_norm_that_was_asked_for_and_the_same_direction():
     assert_close(after / after.norm(), before / before.norm())
 
 
-def test_small_gradients_stay_bit_for_bit():
+def test_small_gradients_do_not_change_a_bit():
     parameters = parameters_with_gradients()
     before = [g.clone() for g in gradients(parameters)]
     assert clip_gradients(parameters, math.inf) == clip_gradients(parameters, 100.0) > 1
     assert all(map(torch.equal, before, gradients(parameters)))
 
 
-def test_in_place_with_a_generator():
+def test_a_generator_of_parameters_is_clipped_in_place():
     parameters = parameters_with_gradients()
     storages = [g.data_ptr() for g in gradients(parameters)]
     first = clip_gradients((p for p in parameters), 0.1)
@@ -93,7 +93,7 @@ def test_eps_enters_the_factor():
     assert_close(parameter.grad, torch.tensor([4.0 / 5.0]))
 
 
-def test_no_gradients():
+def test_the_norm_without_gradients_is_zero():
     assert clip_gradients([], 1.0) == 0.0
     assert clip_gradients([torch.zeros(2, requires_grad=True)], 1.0) == 0.0
     zero = torch.zeros(2, requires_grad=True)
@@ -113,13 +113,13 @@ def test_a_norm_that_is_not_finite_is_reported_and_changes_nothing(bad):
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan])
-def test_refuses_a_bad_bound(bad):
+def test_a_bound_that_is_not_positive_is_refused(bad):
     with pytest.raises(ValueError, match=f"max_l2_norm must be positive, not {bad}"):
         clip_gradients(parameters_with_gradients(), bad)
 
 
 @pytest.mark.parametrize("max_norm", [1e-3, 1.0, 1e6])
-def test_the_fast_twin_does_the_same(max_norm, seed):
+def test_clip_gradients_foreach_equals_clip_gradients(max_norm, seed):
     ours = parameters_with_gradients(seed=seed)
     theirs = parameters_with_gradients(seed=seed)
     norm = clip_gradients_foreach(theirs, max_norm)

@@ -99,7 +99,7 @@ def test_changes_override_the_file(load):
     assert (config.max_steps, config.seed, config.model.d_ff) == (7, 2, 8)
 
 
-def test_a_file_that_is_wrong_only_with_the_changes_is_not_blamed(load):
+def test_an_error_caused_by_the_changes_does_not_name_the_file(load):
     with pytest.raises(ConfigError, match=r"^max_steps is 0"):
         load("seed: 1", {"max_steps": 0})
 
@@ -130,7 +130,7 @@ def test_an_unknown_name_without_neighbours_points_to_help():
 
 
 @pytest.mark.parametrize("name", NAMED_CONFIGS)
-def test_what_is_written_reads_back_the_same(load, name):
+def test_a_written_configuration_reads_back_the_same(load, name):
     config = dataclasses.replace(
         load_config(find_config(name)),
         name="1e5",
@@ -146,7 +146,7 @@ def test_the_dictionary_is_nested():
     assert config_to_dict(TrainConfig())["model"]["d_model"] == 512
 
 
-def test_a_missing_file_and_a_name_that_is_none_are_errors(tmp_path):
+def test_a_missing_file_and_an_unknown_name_are_errors(tmp_path):
     with pytest.raises(ConfigError, match=r"nowhere.*must be a file or one of sample"):
         find_config("nowhere")
     with pytest.raises(ConfigError, match="nowhere"):

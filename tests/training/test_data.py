@@ -50,7 +50,7 @@ def test_every_start_is_possible_and_equally_likely():
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int32", "int64", ">u2"])
-def test_any_integer_dtype(dtype):
+def test_any_integer_dtype_is_accepted(dtype):
     largest = min(np.iinfo(dtype).max, 2**32 - 1)
     dataset = np.array([largest, 0, largest], dtype=dtype)
     inputs, targets = get_batch(dataset, 4, 2, "cpu")
@@ -59,7 +59,7 @@ def test_any_integer_dtype(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-def test_memory_map(tmp_path, dtype):
+def test_memory_maps_are_read(tmp_path, dtype):
     tokens = np.random.default_rng(0).integers(0, 60_000, 5000).astype(dtype)
     np.save(tmp_path / "tokens.npy", tokens)
     mapped = np.load(tmp_path / "tokens.npy", mmap_mode="r")
@@ -73,7 +73,7 @@ def test_memory_map(tmp_path, dtype):
     assert np.array_equal(mapped, tokens)
 
 
-def test_generator_decides():
+def test_the_generator_determines_the_batch():
     dataset = np.arange(10_000)
     one, same = (get_batch(dataset, 8, 4, "cpu", np.random.default_rng(3)) for _ in range(2))
     assert torch.equal(one[0], same[0])
@@ -85,19 +85,19 @@ def test_generator_decides():
     assert not torch.equal(fresh[0], fresh[1])
 
 
-def test_shortest_dataset():
+def test_the_shortest_dataset_has_one_window():
     inputs, targets = get_batch(np.arange(6), 3, 5, "cpu")
     assert inputs.tolist() == [[0, 1, 2, 3, 4]] * 3
     assert targets.tolist() == [[1, 2, 3, 4, 5]] * 3
 
 
 @pytest.mark.parametrize("length", [0, 1, 4, 5])
-def test_dataset_too_short(length):
+def test_a_dataset_that_is_too_short_is_refused(length):
     with pytest.raises(ValueError, match=f"has {length} tokens.* length of 5 needs at least 6"):
         get_batch(np.arange(length), 3, 5, "cpu")
 
 
-def test_errors():
+def test_bad_datasets_and_sizes_are_refused():
     with pytest.raises(ValueError, match=r"one dimension, not the shape \(5, 5\)"):
         get_batch(np.zeros((5, 5), dtype=int), 1, 2, "cpu")
     for dtype in (float, bool, object):
@@ -109,7 +109,7 @@ def test_errors():
         get_batch(np.arange(9), 1, 0, "cpu")
 
 
-def test_torchs_own_error_for_a_missing_device():
+def test_a_missing_device_raises_the_error_of_torch():
     with pytest.raises((RuntimeError, AssertionError)) as ours:
         get_batch(np.arange(99), 4, 8, "cuda:99")
     with pytest.raises((RuntimeError, AssertionError)) as theirs:
@@ -119,7 +119,7 @@ def test_torchs_own_error_for_a_missing_device():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda():
+def test_batches_are_copied_to_a_gpu():
     dataset = np.arange(1000, dtype=np.uint16)
     on_gpu = get_batch(dataset, 8, 16, "cuda", np.random.default_rng(0))
     on_cpu = get_batch(dataset, 8, 16, "cpu", np.random.default_rng(0))
@@ -138,7 +138,7 @@ def loader(dataset, share=(0, 1), device="cpu"):
     return BatchLoader(dataset, 6, 5, torch.device(device), generator_of, share)
 
 
-def test_a_step_has_its_batch_whatever_came_before():
+def test_the_batch_of_a_step_does_not_depend_on_earlier_steps():
     dataset = np.arange(1000, dtype=np.uint16)
     in_order = [loader(dataset).batch(step) for step in range(4)]
     one = loader(dataset)

@@ -1,4 +1,4 @@
-"""What a machine can do."""
+"""Devices: compilers, FLOPs, peaks and exact arithmetic."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_peaks_are_known_by_name_or_not_at_all(name, precision, peak):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_exact_arithmetic_leaves_no_trace(device, deterministic):
+def test_exact_arithmetic_restores_the_settings(device, deterministic):
     before = torch.are_deterministic_algorithms_enabled()
     with exact_arithmetic(torch.device(device), deterministic):
         assert torch.are_deterministic_algorithms_enabled() == (device == "cpu" or deterministic)
@@ -78,7 +78,7 @@ def test_exact_arithmetic_leaves_no_trace(device, deterministic):
 @pytest.mark.parametrize(
     ("device", "deterministic"), [("cpu", False), ("cuda", True), ("cuda", False)]
 )
-def test_exact_arithmetic_leaves_what_others_set_as_it_was(device, deterministic):
+def test_exact_arithmetic_restores_settings_of_the_caller(device, deterministic):
     import torch._inductor.config as inductor_config
 
     if not hasattr(inductor_config, "deterministic"):
@@ -107,7 +107,7 @@ def test_exact_arithmetic_leaves_what_others_set_as_it_was(device, deterministic
         settings.fill_uninitialized_memory = before
 
 
-def test_what_must_be_exact_is_not_compiled_by_timing(monkeypatch):
+def test_deterministic_arithmetic_does_not_select_kernels_by_timing(monkeypatch):
     import torch._inductor.config as inductor_config
 
     if not hasattr(inductor_config, "deterministic"):

@@ -1,4 +1,4 @@
-"""Two processes on the CPU (gloo) train what one trains, from each other's checkpoints too."""
+"""Two processes on the CPU (gloo) train like one, also from each other's checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `--fast auto` makes of a configuration: by rules, and by a calibration."""
+"""`--fast auto`: what it chooses by rules, and by a calibration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def own_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A CPU with bfloat16 and a compiler, which needs an hour for a long run."""
+    """A CPU with bfloat16 and a compiler, on which a long run takes an hour."""
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
     monkeypatch.setattr(fast_path, "can_compile", lambda device: True)
     monkeypatch.setattr(
@@ -37,7 +37,7 @@ def machine(monkeypatch):
 
 
 def measured(**seconds):
-    """Return a function that calibrates by a table, and notes what it was asked for."""
+    """Return a `calibrate` that reads its times from a table and records its calls."""
     calls = []
 
     def calibrate(config, device, candidates):
@@ -80,7 +80,7 @@ def test_calibration_decides_a_long_run(machine):
             assert getattr(chosen, field.name) == getattr(LONG, field.name)
 
 
-def test_calibration_is_kept_and_used_again_also_by_a_short_run(machine):
+def test_calibration_is_cached_and_used_by_a_short_run(machine):
     calibrate = measured(block_reference=0.5)
     machine.setattr(fast_path, "calibrate", calibrate)
     first, _ = choose_fast_path(LONG, CPU)
@@ -94,7 +94,7 @@ def test_calibration_is_kept_and_used_again_also_by_a_short_run(machine):
     assert len(calibrate.calls) == 1
 
 
-def test_damaged_cache_is_measured_again_and_said(machine):
+def test_damaged_cache_is_reported_and_measured_again(machine):
     calibrate = measured()
     machine.setattr(fast_path, "calibrate", calibrate)
     choose_fast_path(LONG, CPU)
@@ -104,7 +104,7 @@ def test_damaged_cache_is_measured_again_and_said(machine):
     assert f"{fast_path.calibration_file()} is damaged: measuring again" in lines
 
 
-def test_given_values_stay_and_only_they_are_measured(machine):
+def test_given_values_are_kept_and_no_others_are_measured(machine):
     calibrate = measured(block_blocked=0.2, bfloat16=0.5)
     machine.setattr(fast_path, "calibrate", calibrate)
     given = ["precision", "loss_chunks", "model.attention", "compile", "batch_size"]
@@ -112,7 +112,7 @@ def test_given_values_stay_and_only_they_are_measured(machine):
     chosen, lines = choose_fast_path(config, CPU, given)
     assert (chosen.precision, chosen.loss_chunks, chosen.compile) == ("float32", 3, False)
     assert chosen.model.attention == "sdpa"
-    assert "precision float32: as it was asked for" in lines
+    assert "precision float32: as requested" in lines
     (candidates,) = calibrate.calls
     assert dataclasses.asdict(candidates) == {
         "attention": ("sdpa",),
@@ -152,7 +152,7 @@ def test_short_run_is_not_calibrated_and_says_so(machine):
         assert any(line.startswith(word) for line in lines)
 
 
-def test_rules_keep_to_what_there_is(monkeypatch):
+def test_rules_choose_only_what_the_machine_has(monkeypatch):
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
     monkeypatch.setattr(fast_path, "shortest_time", lambda config, device: 0.0)
     monkeypatch.setenv("CXX", "no-such-compiler")

@@ -1,4 +1,4 @@
-"""Cross-entropy against torch, and where a naive one fails."""
+"""Cross-entropy against torch, also where a naive implementation fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def torch_cross_entropy(logits, targets):
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 1, 3)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("index_dtype", [torch.int32, torch.int64])
-def test_equals_torch(shape, dtype, index_dtype):
+def test_cross_entropy_equals_torch(shape, dtype, index_dtype):
     logits = torch.randn(*shape, 7, dtype=dtype, requires_grad=True)
     targets = torch.randint(0, 7, shape, dtype=index_dtype)
     ours, theirs = cross_entropy(logits, targets), torch_cross_entropy(logits, targets)
@@ -47,7 +47,7 @@ def test_equals_torch(shape, dtype, index_dtype):
     st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=4, max_size=4),
     st.integers(0, 3),
 )
-def test_stable_for_logits_of_any_size(row, target):
+def test_cross_entropy_is_stable_for_logits_of_any_size(row, target):
     logits = torch.tensor([row], requires_grad=True)
     targets = torch.tensor([target])
     ours, theirs = cross_entropy(logits, targets), torch_cross_entropy(logits, targets)
@@ -64,7 +64,7 @@ def test_no_digits_are_lost_where_all_logits_are_large(scale):
     assert_close_sums(cross_entropy(logits, targets), exact, terms=64, scale=10.4)
 
 
-def test_large_logits_by_hand():
+def test_large_logits_have_the_loss_computed_by_hand():
     logits = torch.tensor([[1e4, 0.0], [1e4, 0.0], [-1e4, -1e4]])
     targets = torch.tensor([0, 1, 0])
     assert_close(cross_entropy(logits, targets), torch.tensor((0 + 1e4 + math.log(2)) / 3))
@@ -105,7 +105,7 @@ def test_gradient_in_float64():
 
 
 @pytest.mark.usefixtures("float64")
-def test_compiles():
+def test_cross_entropy_compiles_into_one_graph():
     torch.compiler.reset()
     logits, targets = torch.randn(2, 3, 5), torch.randint(0, 5, (2, 3))
     compiled = torch.compile(cross_entropy, backend="aot_eager", fullgraph=True)
@@ -113,12 +113,12 @@ def test_compiles():
 
 
 @pytest.mark.parametrize("bad", [-1, -100, 7])
-def test_names_a_target_out_of_range(bad):
+def test_a_target_out_of_range_is_named(bad):
     with pytest.raises(IndexError, match=rf"targets must lie in 0 \.\. 6.* {bad}$"):
         cross_entropy(torch.randn(2, 7), torch.tensor([3, bad]))
 
 
-def test_errors():
+def test_cross_entropy_refuses_shapes_and_types_that_do_not_fit():
     with pytest.raises(ValueError, match=r"\(2, 7\), targets \(3,\)"):
         cross_entropy(torch.randn(2, 7), torch.tensor([0, 1, 2]))
     with pytest.raises(ValueError, match="targets must have the shape"):
@@ -159,7 +159,9 @@ def both(hidden, head, targets, num_chunks, soft_cap=None):
     st.sampled_from([0.01, 1.0, 30.0]),
     st.integers(0, 2**32),
 )
-def test_chunks_change_nothing(shape, num_chunks, vocab_size, soft_cap, scale, seed):
+def test_chunks_give_the_same_loss_and_gradients(
+    shape, num_chunks, vocab_size, soft_cap, scale, seed
+):
     generator = torch.Generator().manual_seed(seed)
     hidden = torch.randn(*shape, 6, generator=generator, dtype=torch.float64) * scale
     head = torch.randn(vocab_size, 6, generator=generator, dtype=torch.float64)
@@ -171,7 +173,7 @@ def test_chunks_change_nothing(shape, num_chunks, vocab_size, soft_cap, scale, s
         assert_close(one, other, atol=1e-9, rtol=1e-9)
 
 
-def test_chunks_in_float32_are_as_exact_as_their_sums():
+def test_chunks_in_float32_are_within_their_rounding_bound():
     hidden, head = torch.randn(8, 32, 64), torch.randn(5000, 64) / 8
     targets = torch.randint(0, 5000, (8, 32), dtype=torch.int32)
     _, chunked = both(hidden, head, targets, 8)
@@ -188,7 +190,7 @@ def test_chunks_in_float32_are_as_exact_as_their_sums():
         assert_close_sums(ours, theirs, terms=terms, scale=scale)
 
 
-def test_chunks_in_bfloat16_stay_near():
+def test_chunks_in_bfloat16_are_close_to_float32():
     hidden, head = torch.randn(256, 64), torch.randn(1000, 64) / 8
     targets = torch.randint(0, 1000, (256,))
     exact = cross_entropy(hidden @ head.T, targets)
@@ -199,7 +201,7 @@ def test_chunks_in_bfloat16_stay_near():
     assert_close(rounded, exact, atol=1e-2, rtol=0)
 
 
-def test_chunks_of_logits_of_any_size():
+def test_chunks_are_stable_for_logits_of_any_size():
     hidden = torch.tensor([[1e18], [-1e18], [0.0]], requires_grad=True)
     head = torch.tensor([[1e18], [-1e18], [1.0]], requires_grad=True)
     loss = chunked_cross_entropy(hidden, head, torch.tensor([0, 1, 2]), 2)
@@ -209,7 +211,7 @@ def test_chunks_of_logits_of_any_size():
 
 
 class LargestTensors(TorchDispatchMode):
-    """Notes the most bytes that were alive at once, and those of the largest tensor."""
+    """Records the most bytes that were alive at once, and those of the largest tensor."""
 
     def __init__(self):
         super().__init__()
@@ -262,7 +264,7 @@ def test_chunks_compile():
     assert_close(gradient, torch.autograd.grad(cross_entropy(hidden @ head.T, targets), hidden)[0])
 
 
-def test_chunk_errors():
+def test_chunks_refuse_bad_arguments():
     hidden, head = torch.randn(2, 3), torch.randn(7, 3)
     with pytest.raises(ValueError, match=r"\(2, 3\), targets \(3,\)"):
         chunked_cross_entropy(hidden, head, torch.tensor([0, 1, 2]), 1)
@@ -275,7 +277,7 @@ def test_chunk_errors():
 
 
 @pytest.mark.parametrize("num_chunks", [1, 3])
-def test_checkpointed_activations_change_nothing(num_chunks):
+def test_checkpointed_activations_give_the_same_bits(num_chunks):
     config = ModelConfig(20, 6, 8, num_layers=2, num_heads=2, d_ff=8)
     ids = torch.randint(0, 20, (3, 7))
     results = []

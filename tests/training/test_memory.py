@@ -1,4 +1,4 @@
-"""The estimate of a step's memory, held to what a real step takes."""
+"""The estimate of a step's memory, compared with a real step."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SMALL = TrainConfig(
 )
 
 
-def test_counts_what_is_alive():
+def test_live_tensors_are_counted():
     with LiveBytes() as live:
         a = torch.zeros(1000)
         b = a + 1
-        c = a.view(10, 100)  # no memory of its own
+        c = a.view(10, 100)  # shares the memory of a
         assert live.alive == 8000
         del b
         assert live.alive == 4000
@@ -58,7 +58,7 @@ def test_weights_gradients_and_moments_are_known_exactly():
         {"model": dataclasses.replace(SMALL.model, attention="reference")},
     ],
 )
-def test_fake_tensors_take_what_real_ones_take(values):
+def test_fake_tensors_have_the_size_of_real_ones(values):
     """The same step on real tensors, counted in the same way."""
     from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
     from cs336_basics.training.optimizers import AdamW
@@ -83,7 +83,7 @@ def test_fake_tensors_take_what_real_ones_take(values):
     assert step_memory(config).total == pytest.approx(live.peak, rel=0.02)
 
 
-def test_what_saves_memory_is_seen_to():
+def test_options_that_save_memory_lower_the_estimate():
     big = dataclasses.replace(
         SMALL, batch_size=16, model=dataclasses.replace(SMALL.model, vocab_size=5000)
     )
@@ -95,7 +95,7 @@ def test_what_saves_memory_is_seen_to():
     assert step_memory(saved).activations < step_memory(deep).activations / 2
 
 
-def test_a_model_that_fits_nowhere_can_be_asked_about():
+def test_a_model_larger_than_memory_can_be_estimated():
     huge = ModelConfig(d_model=16384, num_heads=128, d_ff=53248, num_layers=32, vocab_size=128_000)
     memory = step_memory(dataclasses.replace(SMALL, model=huge))
     assert memory.gradients == 4 * huge.num_parameters()

@@ -1,4 +1,4 @@
-"""AdamW against torch's, SGD and Muon against their formulas, and the manners of an Optimizer."""
+"""AdamW against torch's, SGD and Muon against their formulas, and the interface of an Optimizer."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_adamw_state_dict_round_trip(steps_before):
     assert_close(train(twin, restored, 5, seed=2), continued, atol=0, rtol=0)
 
 
-def test_adamw_state_is_what_the_docstring_says():
+def test_adamw_state_has_the_documented_entries():
     model = noisy_network().bfloat16()
     optimizer = AdamW(model.parameters())
     model(torch.randn(2, 6).bfloat16()).sum().backward()
@@ -175,7 +175,7 @@ def test_parameters_without_a_gradient_are_skipped(optimizer_class):
 
 
 @pytest.mark.parametrize("optimizer_class", [AdamW, SGD])
-def test_closure(optimizer_class):
+def test_step_returns_the_loss_of_its_closure(optimizer_class):
     parameter = torch.tensor([3.0], requires_grad=True)
     optimizer = optimizer_class([parameter], lr=0.1)
 
@@ -229,7 +229,7 @@ def test_sgd_refuses_a_bad_learning_rate():
         SGD([torch.zeros(1, requires_grad=True)], lr=-1)
 
 
-def test_no_parameters():
+def test_no_parameters_are_refused():
     with pytest.raises(ValueError, match="empty parameter list"):
         AdamW([])
 
@@ -261,7 +261,7 @@ def test_sgd_state_dict_round_trip():
 
 
 def with_singular_values(rows, columns, values, seed=0):
-    """A float64 matrix U S V^T, with U and V^T."""
+    """Return a float64 matrix U S V^T, U and V^T."""
     generator = torch.Generator().manual_seed(seed)
     rank = len(values)
     left = torch.linalg.qr(torch.randn(rows, rank, generator=generator, dtype=torch.float64)).Q
@@ -271,7 +271,7 @@ def with_singular_values(rows, columns, values, seed=0):
 
 
 def polynomial(s, steps=5):
-    """What five steps do to a singular value."""
+    """Return what five steps make of a singular value."""
     for _ in range(steps):
         s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
     return s
@@ -301,8 +301,8 @@ def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
     assert_close(result - torch.diag(lifted), torch.zeros_like(result), atol=1e-5, rtol=0)
     # Five steps of the polynomial take 1 / 500 ... 1 to 0.682 ... 1.202.
     assert ((lifted[inside] > 0.68) & (lifted[inside] < 1.21)).all()
-    # The size of the matrix does not matter, only its directions; but for 1e-7 that the norm has
-    # added, which s p'(s) < 10 can multiply.
+    # Only the directions of the matrix matter, not its size, except for the 1e-7 that is added to
+    # the norm, which s p'(s) < 10 can multiply.
     tolerance = 10 * 1e-7 / float(matrix.norm()) + 1e-9
     assert_close(orthogonalize(1000 * matrix), orthogonalize(matrix), atol=tolerance, rtol=0)
 
@@ -438,7 +438,7 @@ def test_build_optimizer_fused_computes_the_same():
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_it_learns_and_goes_on_from_its_state(kind, precision):
+def test_optimizers_learn_and_continue_from_their_state(kind, precision):
     model = tiny_model()
     config = OptimizerConfig(kind=kind)
     optimizer = build_optimizer(model, config, lr=0.02, precision=precision)
@@ -473,7 +473,7 @@ def test_muon_refuses_bad_settings(settings, message):
         Muon([{"params": [matrix], "muon": True, **settings}])
 
 
-def test_muon_refuses_what_is_no_matrix():
+def test_muon_refuses_parameters_that_are_not_matrices():
     matrix, vector = torch.zeros(2, 2, requires_grad=True), torch.zeros(3, requires_grad=True)
     with pytest.raises(ValueError, match=r"matrices, not for a parameter of shape \(3,\)"):
         Muon([{"params": [matrix, vector], "muon": True}])

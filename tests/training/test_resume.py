@@ -1,4 +1,4 @@
-"""A run that was stopped or killed continues as if it had not been."""
+"""A run that was stopped or killed equals an uninterrupted one after it is resumed."""
 
 from __future__ import annotations
 
@@ -132,18 +132,18 @@ class TestDamagedCheckpoint:
         file.write_bytes(file.read_bytes()[:-4])
         return make(tmp_path)
 
-    def test_is_an_error_by_default(self, trainer):
+    def test_a_damaged_checkpoint_is_an_error_by_default(self, trainer):
         with pytest.raises(
             ValueError, match=r"step_00000020 .*model\.safetensors.*--resume-from .*step_00000016"
         ):
             trainer.resume()
         assert trainer.run.steps_saved() == [15, 16, 20]
 
-    def test_resume_from_uses_the_one_before(self, trainer, uninterrupted):
+    def test_resume_from_uses_an_earlier_checkpoint(self, trainer, uninterrupted):
         trainer.resume(trainer.run.checkpoint(16))
         self.check(trainer, uninterrupted)
 
-    def test_skip_damaged_uses_the_newest_whole_one(self, trainer, uninterrupted):
+    def test_skip_damaged_uses_the_newest_complete_checkpoint(self, trainer, uninterrupted):
         said = []
         trainer.report = said.append
         trainer.resume(skip_damaged=True)
@@ -159,7 +159,7 @@ class TestDamagedCheckpoint:
         shutil.rmtree(unused)
         assert_same(outcome(trainer.run.path), uninterrupted)
 
-    def test_nothing_changes_when_all_are_damaged_or_missing(self, trainer):
+    def test_no_file_changes_when_all_checkpoints_are_damaged_or_missing(self, trainer):
         for step in trainer.run.steps_saved():
             (trainer.run.checkpoint(step) / "manifest.json").unlink()
         before = outcome(trainer.run.path)

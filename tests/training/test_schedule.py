@@ -15,7 +15,7 @@ from cs336_basics.training.config import ScheduleConfig
 from cs336_basics.training.schedule import scheduled_learning_rate
 
 
-def test_by_hand():
+def test_cosine_values_by_hand():
     rates = [cosine_schedule(it, 1.0, 0.1, 4, 12) for it in range(16)]
     assert rates[:5] == [0.0, 0.25, 0.5, 0.75, 1.0]
     assert rates[8] == pytest.approx(0.55)  # half way: the mean of both
@@ -29,7 +29,7 @@ rates = st.floats(1e-12, 10.0)
 
 @settings(deadline=None)
 @given(rates, rates, st.integers(0, 50), st.integers(0, 50), st.integers(1, 1000))
-def test_borders_are_exact_and_the_rest_lies_between(a, b, warmup, length, after):
+def test_cosine_borders_are_exact_and_the_rest_lies_between(a, b, warmup, length, after):
     low, high = min(a, b), max(a, b)
     cycle = warmup + length
     rate = [cosine_schedule(it, high, low, warmup, cycle) for it in range(cycle + 1)]
@@ -45,7 +45,7 @@ def test_borders_are_exact_and_the_rest_lies_between(a, b, warmup, length, after
         assert low * (1 - 1e-12) <= now <= high * (1 + 1e-12)
 
 
-def test_without_warmup_and_with_nothing_else():
+def test_cosine_without_warmup_and_with_nothing_else():
     assert cosine_schedule(0, 1.0, 0.1, 0, 10) == 1.0
     assert cosine_schedule(0, 1.0, 0.1, 0, 0) == 1.0
     assert cosine_schedule(1, 1.0, 0.1, 0, 0) == 0.1
@@ -63,7 +63,7 @@ def test_without_warmup_and_with_nothing_else():
         ((0, math.nan, 0.1, 2, 10), "nan"),
     ],
 )
-def test_errors(arguments, message):
+def test_cosine_refuses_bad_values(arguments, message):
     with pytest.raises(ValueError, match=message):
         cosine_schedule(*arguments)
 
@@ -71,7 +71,7 @@ def test_errors(arguments, message):
 # plateau and straight line
 
 
-def test_linear_by_hand():
+def test_linear_values_by_hand():
     rates = [linear_schedule(it, 1.0, 0.2, 2, 4, 8) for it in range(10)]
     assert rates == pytest.approx([0.0, 0.5, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2, 0.2])
     to_zero = [linear_schedule(it, 1.0, 0.0, 1, 4, 5) for it in range(7)]
@@ -104,7 +104,7 @@ def test_linear_borders_are_exact_and_the_rest_lies_between(a, b, warmup, platea
         ((0, 0.1, 1.0, 2, 2, 10), "not 1.0 with max_learning_rate = 0.1"),
     ],
 )
-def test_linear_errors(arguments, message):
+def test_linear_refuses_bad_values(arguments, message):
     with pytest.raises(ValueError, match=message):
         linear_schedule(*arguments)
 

@@ -1,4 +1,4 @@
-"""A start that failed can be repeated in the same directory, once its cause is mended."""
+"""A start that failed can be repeated in the same directory, once its cause is removed."""
 
 from __future__ import annotations
 

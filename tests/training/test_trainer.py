@@ -1,4 +1,4 @@
-"""The loop: what a run computes and writes, and what it refuses."""
+"""The training loop: its results, the files it writes, and the errors it raises."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def changed(config=CONFIG, **values):
 
 
 def outcome(path):
-    """Everything that a run leaves behind and that must be the same again: names and bytes."""
+    """The files of a run that must be the same when it is repeated: name -> bytes."""
     run = RunDirectory(path)
     kept = {}
     for file in sorted(run.path.rglob("*")):
@@ -94,7 +94,7 @@ def uninterrupted_losses(uninterrupted, key="train_loss"):
 
 
 class Crash(Exception):
-    """Stands for a process that ends where it is."""
+    """Raised where a process is to end."""
 
 
 def raise_at(trainer, method, condition):

@@ -27,7 +27,7 @@ struct EncodedText {
     size_t num_ids = 0;
 };
 
-// A larger buffer for the ids of one text is freed after it, bytes.
+// Bytes. A larger buffer for the ids of one text is freed after that text.
 constexpr size_t MAX_KEPT_OUTPUT = size_t{1} << 24;
 
 // A byte that the vocabulary lacks, by its offset in the text.

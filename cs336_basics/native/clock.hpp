@@ -6,7 +6,7 @@
 
 namespace cs336 {
 
-// Seconds of a clock that never goes back.
+// Seconds of a monotonic clock.
 inline double seconds_now() {
     using namespace std::chrono;
     return duration<double>(steady_clock::now().time_since_epoch()).count();

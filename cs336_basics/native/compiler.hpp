@@ -1,4 +1,4 @@
-// What differs between compilers: inlining, prefetching, counting bits.
+// Wrappers for what differs between compilers: inlining, prefetching, counting bits.
 
 #pragma once
 

@@ -24,7 +24,7 @@ inline size_t read_l2_cache_size() {
 #endif
 }
 
-// Bytes; 1 MiB where the system does not tell.
+// Bytes; 1 MiB where the system does not report it.
 inline size_t l2_cache_size() {
     static const size_t size = read_l2_cache_size();  // (a system call or slow instructions)
     return size ? size : size_t{1} << 20;

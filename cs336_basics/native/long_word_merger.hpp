@@ -1,4 +1,4 @@
-// Merging a word of any length, in time in proportion to its length.
+// Merging a word of any length, in time proportional to its length.
 
 #pragma once
 

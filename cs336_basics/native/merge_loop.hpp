@@ -1,6 +1,6 @@
 // The merge loop of the native trainer: counted words in, merges out.
 //
-// Three ideas carry it; each replaces waiting for memory by work on few, near bytes.
+// Three ideas make it fast; each replaces waiting for memory by work on a few nearby bytes.
 //
 // 1. Cells with two tags: see word_cells.hpp.
 //
@@ -54,8 +54,8 @@ class MergeLoop {
   public:
     virtual ~MergeLoop() = default;
 
-    // Learn merges for about `seconds`; returns whether there is more to learn. After an exception
-    // nothing more can be learned. Throws Interrupted, std::bad_alloc.
+    // Learn merges for about `seconds`; returns whether there are more to learn. After an exception
+    // the loop cannot be continued. Throws Interrupted, std::bad_alloc.
     virtual bool run(double seconds) = 0;
 
     std::vector<std::pair<uint32_t, uint32_t>> merges;  // token ids: bytes, then merges in order

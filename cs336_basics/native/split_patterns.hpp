@@ -1,6 +1,6 @@
 // The split patterns `gpt2` and `cl100k`: they find the end of one pre-token, character by
-// character. The result is exactly that of the regular expressions in patterns.py. Whoever edits
-// one of them must edit its code here, and its checksum in _scanner.pyx.
+// character. The result is exactly that of the regular expressions in patterns.py. An edit
+// of one of them also needs an edit of its code here, and of its checksum in _scanner.pyx.
 
 #pragma once
 

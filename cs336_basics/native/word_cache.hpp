@@ -19,7 +19,7 @@
 
 namespace cs336 {
 
-// Bytes that all the caches of a tokenizer may take together. Threads share it.
+// The number of bytes that all caches of a tokenizer may use together. Threads share it.
 class CacheBudget {
   public:
     explicit CacheBudget(size_t num_bytes)
@@ -182,7 +182,7 @@ class WordCache {
         table[slot] = entry;
     }
 
-    // Make room for one more word; returns false if there can be none.
+    // Make room for one more word; returns false if that is impossible.
     bool make_room() {
         // At most half full, or too many words are not in their first slot; three quarters where
         // there is no memory for more.

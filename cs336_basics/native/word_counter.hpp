@@ -32,7 +32,7 @@
 
 namespace cs336 {
 
-// How texts are split; shared by all threads.
+// How texts are split. All threads share it.
 struct SplitOptions {
     SpecialTokens tokens;
     bool cl100k = false;  // the pattern: cl100k or gpt2

@@ -95,7 +95,7 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
 
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
                 progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS):
-    """Count the pre-tokens of files with threads; see `word_counts.count_words_native`.
+    """Count the pre-tokens of files with threads; see `counting.count_words_native`.
 
     Args:
         paths: the files.
@@ -105,7 +105,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         num_workers: the number of threads.
         errors: "replace" or "strict".
         block_size: the number of bytes that a thread reads at once.
-        progress_callback: called every 50 ms with the number of bytes that are done.
+        progress_callback: called every 50 ms with the number of bytes counted so far.
         simd_level: a name in `_scanner.simd_levels()`; None = the default.
         most_own_words: a thread adds its words to a table that all threads share when it has counted
             more distinct words than this.

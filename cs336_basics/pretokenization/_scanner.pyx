@@ -46,8 +46,8 @@ cdef extern from "utf8.hpp" namespace "cs336" nogil:
 UNICODE_VERSION = c_UNICODE_VERSION.decode()
 REGEX_VERSION = c_REGEX_VERSION.decode()
 
-# The split patterns that scanner.hpp implements, and the CRC-32 of their regular expressions. Where
-# an expression in patterns.py was edited, it does not match any more, and the pattern has no scanner.
+# The split patterns that scanner.hpp implements, and the CRC-32 of their regular expressions. If an
+# expression in patterns.py is edited, its CRC-32 differs, and the pattern has no scanner.
 _CHECKSUMS = {"gpt2": 0x56F10BE7, "cl100k": 0x67197109}
 
 # regular expression -> name

@@ -16,7 +16,7 @@ from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 
 DEFAULT_CHUNK_SIZE = 4 << 20
 """Bytes in a chunk: few enough for an even load and little memory, enough to hide the cost of
-handing it to another process."""
+passing it to another process."""
 
 _WINDOW = 1 << 16
 
@@ -50,7 +50,7 @@ def chunk_bounds(
 def next_cut(file: IO[bytes], target: int, cuts: SafeCuts) -> int:
     """Return the first safe cut at or after `target` of an open file, in bytes.
 
-    It depends on the file and on `target` alone, so that processes that know nothing of each other
+    It depends on the file and on `target` alone, so that independent processes
     agree on where the chunk of one ends and that of the next begins.
     """
     size = file.seek(0, os.SEEK_END)
@@ -78,7 +78,7 @@ def _first_cut(file: IO[bytes], target: int, size: int, cuts: SafeCuts, reach: i
             return origin + inside
         if stop == size:
             return size
-        # Bytes up to `stop` are decided: the next, larger window only searches what is new.
+        # Bytes up to `stop` are decided: the next, larger window only searches the rest.
         searched, window = max(searched, stop), window * 2
 
 
@@ -88,7 +88,7 @@ def safe_blocks(blocks: Iterable[bytes], cuts: SafeCuts) -> Iterator[bytes]:
     searched = 0  # waiting[:searched] holds no safe cut
     for block in blocks:
         waiting += block
-        # Only what is new is searched: a text without a cut must not take quadratic time.
+        # Only the new bytes are searched: a text without a cut must not take quadratic time.
         origin = max(0, searched - cuts.margin)
         cut = cuts.last(bytes(waiting[origin:]), searched - origin)
         if cut is not None:

@@ -151,7 +151,7 @@ class Corpus:
             self._check_field(file)
         if not any(is_url(file) or os.path.getsize(file) for file in files):
             shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
-            raise ValueError(f"{shown} is empty: there is no text to read")
+            raise ValueError(f"{shown} is empty: name a file that contains text")
 
     @classmethod
     def of(cls, corpus: Corpus | PathsLike) -> Corpus:
@@ -242,7 +242,7 @@ class Corpus:
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """Return `"text"`, `"jsonl"` or `"parquet"`, by the name of a file."""
+    """Return `"text"`, `"jsonl"` or `"parquet"`, according to the name of a file."""
     name = os.fspath(path).lower()
     for ending in COMPRESSED_ENDINGS:
         name = name.removesuffix(ending)
@@ -252,7 +252,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 
 
 def is_plain_text(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is uncompressed text on a local disk, by its name."""
+    """Return whether, according to its name, a file is uncompressed text on a local disk."""
     name = os.fspath(path)
     return kind_of(name) == "text" and not is_compressed(name) and not is_url(name)
 

@@ -1,4 +1,4 @@
-"""Count the pre-tokens of files: all that BPE training needs to know of a text.
+"""Count the pre-tokens of files. BPE training needs nothing else from a text.
 
 The counting ladder has four backends, each faster or larger than the one before: `serial` counts
 one chunk after the other in this process; `processes` counts the same chunks in worker processes;
@@ -33,7 +33,7 @@ from cs336_basics.pretokenization.text_counting import (
 from cs336_basics.pretokenization.word_counts import WordCounts
 
 BACKENDS = ("serial", "processes", "native", "ray")
-"""The rungs of the counting ladder."""
+"""The counting backends, from the simplest to the one for the most text."""
 
 DEFAULT_BLOCK_SIZE = 1 << 20
 """Bytes that a thread of the native backend reads at a time: they fit the L2 cache of most CPUs."""
@@ -66,12 +66,12 @@ def count_words(
             `"serial"`, in this one.
         num_workers: threads, worker processes or Ray tasks; None: one for each core. No more are
             started than there are chunks, so that a small file is counted in this process.
-        chunk_size: bytes counted at a time; None: what suits the backend.
+        chunk_size: bytes counted at a time; None: the default of the backend.
         progress: show a progress bar on a terminal.
 
     Returns:
         pre-token (UTF-8 bytes) -> number of occurrences: a WordCounts if all files were counted by
-        compiled code, else a Counter. In both, a word that is not there counts 0.
+        compiled code, else a Counter. In both, the count of an absent word is 0.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -125,9 +125,9 @@ def count_words_native(
 ) -> WordCounts:
     """Count the pre-tokens of files of plain text in threads of compiled code.
 
-    Peak memory follows the number of distinct words and of threads, not the size of the files; only
-    text without any safe cut (see `SafeCuts`) is held whole. Ctrl-C ends it within a fraction of a
-    second.
+    Peak memory grows with the number of distinct words and of threads, not the size of the files.
+    Only text without any safe cut (see `SafeCuts`) is held in memory as a whole. Ctrl-C ends it
+    within a fraction of a second.
 
     Args:
         corpus, splitter, num_workers: as for `count_words`.

@@ -3,9 +3,9 @@
 The counts are those of the other backends.
 
 Every chunk of the corpus is a Ray task, which reads its bytes by itself from storage that all
-machines see: a shared file system, or any URL that fsspec opens. Only counts travel. They are added
-in a tree, eight at a time, on the machines where they are, so that neither the memory of one
-machine nor the network of the driver holds all of them.
+machines see: a shared file system, or any URL that fsspec opens. Only counts are sent. They are
+added in a tree, eight at a time, on the machines that hold them, so that neither the memory of one
+machine nor the network of the driver takes all of them.
 
 Ray runs a task again if its worker or machine dies. Ray is imported when it is used.
 """
@@ -57,7 +57,7 @@ def count_words_ray(
         ImportError: Ray is not installed; names the command that installs it.
         ConnectionError: there is no cluster at `address`.
         RuntimeError: a chunk failed on every try.
-        What `count_words` raises, from the task in which it happened.
+        The errors of `count_words`, from the task in which they occurred.
     """
     try:
         import ray
@@ -74,7 +74,7 @@ def count_words_ray(
         resolve_num_workers(num_workers)  # for its error
     chunks = [_with_absolute_path(chunk) for chunk in corpus.chunks(chunk_size)]
     if not chunks:
-        raise ValueError(f"{', '.join(corpus.files[:3])} is empty: there is no text to read")
+        raise ValueError(f"{', '.join(corpus.files[:3])} is empty: name a file that contains text")
 
     started = not ray.is_initialized()
     if started:

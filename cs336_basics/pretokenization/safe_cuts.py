@@ -9,7 +9,7 @@ There are two kinds of safe cut:
   `\\s+(?!\\S)` only looks past white space, so the text on the left is split the same without the
   text on the right; and no pattern looks behind.
 
-At neither may an occurrence of a special token lie across the cut.
+In both cases, no occurrence of a special token may lie across the cut.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from cs336_basics.pretokenization.safe_cuts import SafeCuts
 
 try:
     from cs336_basics.pretokenization import _scanner
-except ImportError:  # not built: all goes through `regex`
+except ImportError:  # not built: `regex` splits all text
     _scanner = None  # type: ignore[assignment]
 
 __all__ = [
@@ -31,7 +31,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class Splitter:
     """A split pattern and the special tokens that are cut out before it is applied.
 
-    Both are checked here, so that nothing that takes a Splitter checks them again. A Splitter is
+    Both are checked here; functions that take a Splitter do not check them again. A Splitter is
     immutable, hashable, and can be pickled.
 
     Args:
@@ -149,10 +149,10 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
-    """Return the special tokens as a list (None: none), after refusing what must be a mistake.
+    """Return the special tokens as a list (None: none), after refusing likely mistakes.
 
     Raises:
-        TypeError: a bare string in place of a list (its characters would each become a special
+        TypeError: a bare string instead of a list (its characters would each become a special
             token), a set (it has no order), or an item that is not a string.
         ValueError: an empty or a repeated special token, or one that UTF-8 cannot encode.
     """

@@ -24,10 +24,10 @@ def count_texts(
     Args:
         texts: strings, or UTF-8 bytes.
         splitter: how they are split; None: `Splitter()`.
-        errors: what to do about bytes that are not UTF-8; see `Corpus`.
+        errors: how bytes that are not UTF-8 are treated; see `Corpus`.
 
     Raises:
-        TypeError: a single str or bytes in place of several, or an item that is neither.
+        TypeError: a single str or bytes instead of several, or an item that is neither.
         ValueError: (`"strict"`) text that is not UTF-8, with its index.
     """
     if isinstance(texts, (str, bytes)):
@@ -90,7 +90,7 @@ def to_utf8(text: str | bytes, errors: str) -> bytes:
                 f"the lone surrogate U+{ord(text[error.start]):04X} at character "
                 f"{error.start:,} has no UTF-8"
             ) from None
-        # UTF-16 holds surrogates; decoding replaces those that are alone.
+        # UTF-16 holds surrogates; decoding replaces lone ones.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 

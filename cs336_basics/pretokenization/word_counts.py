@@ -1,8 +1,8 @@
 """WordCounts: distinct words and how often each occurs, in three flat arrays.
 
-BPE training needs nothing of a text but its word counts, which are far smaller. Save them, and a
-larger vocabulary, another mixture of corpora or the sum over several machines needs no second pass
-over the text.
+BPE training needs only the word counts of a text, which are far smaller than the text. With saved
+counts, a larger vocabulary, another mixture of corpora or the sum over several machines needs no
+second pass over the text.
 
 The file that `WordCounts.save` writes is a NumPy `.npz` archive (a ZIP file of `.npy` arrays,
 without pickled objects):
@@ -40,7 +40,7 @@ class WordCounts(Mapping[bytes, int]):
     """Distinct words and their counts: word (bytes) -> int, without an object for each word.
 
     It behaves like an immutable Counter: an absent word has the count 0. The first look-up by word
-    builds a dict (some 150 bytes per word); `len`, `total`, the arrays and addition do not need it.
+    builds a dict (about 150 bytes per word); `len`, `total`, the arrays and addition need none.
 
     Args:
         data: (number of bytes,) uint8, the bytes of all words.

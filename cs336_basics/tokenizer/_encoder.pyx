@@ -415,7 +415,7 @@ cdef class FileEncoding:
         strict: whether bytes that are not UTF-8 are refused.
         separator: id of a special token at which documents end, or None.
 
-    Raises, in place of the failing block:
+    Raises, instead of yielding the failing block:
         OSError, ValueError: a file cannot be read, became shorter, is not UTF-8.
         AbsentByteError: its `item` is the index of the file.
     """

@@ -1,4 +1,4 @@
-"""encode_file: a corpus to a token file, in constant memory, all of it or nothing.
+"""encode_file: a corpus to a token file, in constant memory and atomically.
 
 An encoder that releases the GIL (`FileEncoder`) reads plain text in its own threads; other text
 (compressed text, JSON lines, Parquet) is read here and encoded by threads, batch by batch. With any
@@ -88,7 +88,7 @@ def encode_file(
         the content of FILE.json: tokenizer_hash, vocab_size, dtype (uint16, or uint32 where ids
         reach 65,536), num_tokens, num_bytes (of the text, uncompressed), bytes_per_token, source (a
         path, or a list of several), library_version; with `document_starts` also num_documents and
-        document_separator (a special token or None), with `end_of_document` that.
+        document_separator (a special token or None); with `end_of_document` also that token.
 
     Raises:
         FileNotFoundError: there is no such source.
@@ -105,7 +105,7 @@ def encode_file(
     destination = Path(destination)
     _check_destination(destination, corpus.files, overwrite, document_starts)
     check_chunk_size(chunk_size)
-    # What can fail should fail before the work: this raises the errors of Parquet files.
+    # Errors should be raised before the work begins: this raises those of Parquet files.
     corpus.by_plainness()[1].chunks()
     num_workers = resolve_num_workers(num_workers)
     separator = end_of_document
@@ -162,7 +162,7 @@ def encode_file(
 
 @dataclass(frozen=True)
 class EncodingTask:
-    """How `encode_file` encodes; the ids of special tokens are None for none."""
+    """How `encode_file` encodes. A special id is None where there is no such special token."""
 
     errors: str
     splitter: Splitter
@@ -240,7 +240,7 @@ def _encode_plain_text(
 def _encode_in_processes(
     tokenizer: Tokenizer, corpus: Corpus, task: EncodingTask, num_workers: int
 ) -> Iterator[EncodedBlock]:
-    """Yield the ids of a corpus, encoded by worker processes; by this one if one is enough."""
+    """Yield the ids of a corpus, encoded by worker processes, or by this one if one is enough."""
     batches = read_batches(corpus, task, 0)
     num_workers = min(num_workers, -(-corpus.num_bytes // task.chunk_size))
     if num_workers == 1:
@@ -429,7 +429,7 @@ def _check_destination(
 
 
 def _identity(path: str | Path) -> tuple[int, int]:
-    """Return what tells a file from all others, whatever its names."""
+    """Return what identifies a file, whatever its names."""
     status = os.stat(path)
     return status.st_dev, status.st_ino
 

@@ -92,7 +92,7 @@ class Encoder(ABC):
                 else:
                     ids.extend(self.encode_words(self.split(segment)))
         except AbsentByteError as error:
-            # Earlier words did not need the byte, so that its first occurrence is the one.
+            # Earlier words did not need the byte, so the first occurrence here is the one.
             for start, word, is_special in self.located_words(text, special):
                 if not is_special and error.byte in (data := word.encode()):
                     error.offset = len(text[:start].encode()) + data.index(error.byte)

@@ -22,7 +22,7 @@ MAX_VOCAB_SIZE = (1 << 32) - 1
 # The compiled decoder keeps the tokens in an array, which may have this many gaps.
 _MAX_GAPS = 1 << 20
 
-# A limit on the subsets of the special tokens that are kept ready; nobody uses that many.
+# The most subsets of the special tokens that are cached; programs hardly ever use more.
 _MAX_SPECIAL_SETS = 16
 
 
@@ -57,8 +57,8 @@ class NativeWordEncoder(Encoder):
         """As `Encoder`."""
         return self._compiled.encode_words(words, self._worker)
 
-    # The compiled decoder takes lists and arrays of known ids, and answers None to all else: other
-    # iterables, and whatever is an error.
+    # The compiled decoder takes lists and arrays of known ids, and returns None for others: other
+    # iterables, and invalid ids.
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
         """As `Encoder`."""
@@ -128,7 +128,7 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
 
 
 class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
-    """Special tokens -> the same as the compiled encoder takes them, made when first needed."""
+    """Set of special tokens -> its form for the compiled encoder, made on first use."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""The `reference` backend: byte-pair encoding as the papers describe it. Slow; right by definition.
+"""The `reference` backend: byte-pair encoding as in the papers. Slow; correct by definition.
 
 Every faster encoder is tested against this one. Sennrich, Haddow and Birch 2016, "Neural Machine
 Translation of Rare Words with Subword Units"; over bytes, and by rank, as in GPT-2 (Radford et al.
 2019): of all adjacent pairs take the one that was learned first, merge it wherever it occurs, and
-begin again.
+repeat.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def encode_text(
     special_tokens: Iterable[str] = (),
     pattern: str = "gpt2",
 ) -> list[int]:
-    """Return the ids of a text: special tokens out, then pre-tokens, then merges.
+    """Return the ids of a text: cut out special tokens, split into pre-tokens, merge.
 
     Args:
         text: any text.
@@ -70,7 +70,7 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
     is searched for in each word, so that the time for a word grows with the number of merges. The
     result is that of `merge_pretoken` if every merge comes after those that make its two tokens, as
     in every trained vocabulary. In one that was edited by hand, a pair may be formed only after its
-    turn.
+    merge was applied.
     """
     tokens = [bytes([byte]) for byte in pretoken]
     for pair in merges:

@@ -5,7 +5,7 @@ tokenizer that made it, and its size. Both are checked when the file is opened: 
 tokenizer look like any other numbers, and a model would learn noise from them. FILE.starts.npy is
 optional: an int64 array of the positions where documents begin.
 
-`encode_files.py` makes token files of text; `token_writer.py` writes them.
+`encode_files.py` makes token files from text; `token_writer.py` writes them.
 """
 
 from __future__ import annotations

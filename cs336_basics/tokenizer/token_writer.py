@@ -29,7 +29,7 @@ from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.token_files import load_metadata, metadata_path_of, starts_path_of
 
 WRITE_BACK_SIZE = 2 << 20
-"""Bytes that are written before the disk is asked to store them."""
+"""Bytes that are written before the system is asked to start writing them to the disk."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -39,7 +39,7 @@ class EncodedBlock:
     """The ids of a block of text, or of several small texts.
 
     Attributes:
-        ids: of shape (n,); valid until the next block is asked for.
+        ids: of shape (n,); valid until the next block is requested.
         starts_document: a file or row starts with the first id.
         document_ends: positions in 1..n where a document ends and another may begin, ascending.
         num_bytes: size of the text.
@@ -57,7 +57,7 @@ class EncodedBlock:
 def open_token_writer(
     destination: Path, dtype: np.dtype[Any], *, document_starts: bool, end_id: int | None
 ) -> Iterator[TokenWriter]:
-    """Open FILE.npy and what belongs to it for writing.
+    """Open FILE.npy and the files beside it for writing.
 
     All files appear under their names when the block ends without an exception; before that, the
     caller must have called `TokenWriter.finish` and `TokenWriter.write_metadata`.
@@ -120,7 +120,7 @@ class TokenWriter:
         self._write_ids(block.ids, block.document_ends)
 
     def finish(self) -> tuple[int, int]:
-        """Put all ids on the disk; return the number of ids and that of document starts."""
+        """Write all ids to the disk; return the number of ids and that of document starts."""
         self._end_document()
         self._ids.finish()
         if self._starts is None:
@@ -175,7 +175,7 @@ class _ArrayFile:
         self._start_write_back()
 
     def finish(self) -> None:
-        """Write the length, which is known now, and put everything on the disk."""
+        """Write the length, which is known now, and flush everything to the disk."""
         with naming(self._path):
             self._file.seek(0)
             # The header is padded, so that it does not grow.

@@ -5,7 +5,7 @@ by rank: of all adjacent pairs the one that was learned first is merged, whereve
 no pair is left (Sennrich et al. 2016; Radford et al. 2019).
 
 This file checks arguments and explains errors. `encoders.py` names the three implementations that
-do the work; the tests hold them together.
+do the work, and the tests compare them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DEFAULT_CACHE_SIZE = 128 << 20
 # encode_iterable holds less than a megabyte, its cached words included.
 _ITERABLE_CACHE_SIZE = 448 << 10
 
-# Fewer bytes are not worth the start of a thread.
+# For fewer bytes, starting a thread takes longer than it saves.
 _BYTES_PER_WORKER = 1 << 18
 
 
@@ -105,7 +105,7 @@ class Tokenizer:
         self._all_special = self.encoder.all_special
         self._hash: str | None = None
 
-    # The encoder holds caches and pointers: a copy or a pickle makes its own.
+    # The encoder holds caches and pointers, so a copy or an unpickled tokenizer makes its own.
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -183,7 +183,7 @@ class Tokenizer:
         return self._vocabulary.size
 
     def hash(self) -> str:
-        """Return the SHA-256 (64 hexadecimal digits) of all that decides which ids a text gets."""
+        """Return the SHA-256 (64 hexadecimal digits) of what determines the ids of a text."""
         if self._hash is None:
             self._hash = vocab_files.tokenizer_hash(
                 self.vocab, self.merges, self.special_tokens, self.pattern
@@ -354,11 +354,11 @@ class Tokenizer:
             yield start + character_of_byte[begin], start + character_of_byte[end - 1] + 1
 
     def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
-        """Yield the ids of a text that comes in chunks, and hold only a little of it.
+        """Yield the ids of a text that is given in chunks, of which only a few are in memory.
 
         The ids are those of `encode("".join(iterable))`, wherever the chunks end: a pre-token or
-        special token may continue in the next chunk. An open file is a fine iterable: its lines are
-        read as they are needed. The buffer grows only as long as no position in the text is known
+        special token may continue in the next chunk. An open file is suitable: its lines are read
+        as they are needed. The buffer grows only as long as no position in the text is known
         to be the end of a pre-token (see `pretokenization/chunking.py`): white space in a named
         pattern, a special token in any. Cached words take at most 448 KiB here.
 

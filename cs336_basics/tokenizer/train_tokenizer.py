@@ -1,4 +1,4 @@
-"""The pipeline from text to a tokenizer directory: count, merge, and save with what it was made of.
+"""The pipeline from text to a tokenizer directory: count, merge, save, record the inputs.
 
 `train_bpe` returns a vocabulary and merges. This saves them too, as a directory that
 `Tokenizer.from_directory` reads, whose metadata.json records the text and the options. It can also
@@ -44,17 +44,18 @@ def train_tokenizer(
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a vocabulary and write it as a tokenizer directory.
 
-    What can fail is checked before the text is read. After an error there is no new directory.
+    Everything that can be checked is checked before the text is read. After an error there is no
+    new directory.
 
     Args:
         trainer: learns the merges, with its split pattern; afterwards its `timings` are those of
             this call.
-        corpus: the text; None: there are only `counts`.
+        corpus: the text; None: only `counts` are used.
         directory: where vocab.json, merges.txt and metadata.json go.
         vocab_size: 256 bytes + special tokens + merges.
         special_tokens: cut out of the text, and given their own ids.
         counts: files that `WordCounts.save` wrote, added to the counts of `corpus`.
-        save_counts: a file for the counts of all of it.
+        save_counts: a file to which the sum of all counts is written.
         ray: count over Ray, at this address; see `pretokenization.ray_counting`.
         overwrite: replace a vocabulary in `directory`.
 
@@ -105,7 +106,7 @@ def train_tokenizer(
                 corpus=sources,
             )
         except BaseException:
-            if is_new:  # a vocabulary without its metadata would be in the way of the next try
+            if is_new:  # a vocabulary without its metadata would make the next attempt fail
                 for name in (VOCAB_FILE, MERGES_FILE, METADATA_FILE):
                     (output / name).unlink(missing_ok=True)
             raise

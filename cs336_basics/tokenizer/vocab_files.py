@@ -228,7 +228,7 @@ def _load_plain_pickle(path: Path) -> Any:
     data = path.read_bytes()
     try:
         return _PlainUnpickler(io.BytesIO(data)).load()
-    except Exception as error:  # a malformed pickle raises nearly anything
+    except Exception as error:  # a malformed pickle can raise anything
         raise ValueError(f"{path} is not a pickle of plain values: {error}") from error
 
 
@@ -262,7 +262,7 @@ def _check_pickled_merges(content: Any, path: Path) -> list[Pair]:
 def tokenizer_hash(
     vocab: Mapping[int, bytes], merges: Iterable[Pair], special_tokens: Iterable[str], pattern: str
 ) -> str:
-    """Return the SHA-256, 64 hexadecimal digits, of all that decides which ids a text gets.
+    """Return the SHA-256, 64 hexadecimal digits, of everything that determines the ids of a text.
 
     It depends neither on the order of `vocab` and of the special tokens, nor on whether the pattern
     is given by its name.
@@ -302,7 +302,7 @@ def save_tokenizer(
         merges: in the order in which they were learned.
         special_tokens: which of the tokens are special.
         pattern: the split pattern, a name in PATTERNS or a regular expression.
-        extra_metadata: more to record, for example the corpus and its hash.
+        extra_metadata: further items to record, for example the corpus and its hash.
 
     Raises:
         ValueError: a special token is not in the vocabulary; see also `save_vocab`, `save_merges`.
@@ -320,7 +320,7 @@ def save_tokenizer(
         "num_merges": len(merges),
         "tokenizer_hash": tokenizer_hash(vocab, merges, special_tokens, pattern),
         "library_version": cs336_basics.__version__,
-        # Its Unicode tables decide what the pattern calls a letter.
+        # Its Unicode tables determine which characters are letters for the pattern.
         "regex_version": regex.__version__,
     }
     if repeated := metadata.keys() & extra_metadata.keys():

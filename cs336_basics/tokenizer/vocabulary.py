@@ -11,7 +11,7 @@ ABSENT = -1
 
 
 class Vocabulary:
-    """Everything that decides the ids of a pre-token, and the ids of the special tokens.
+    """Everything that determines the ids of a pre-token, and the ids of the special tokens.
 
     Args:
         tokens: id -> token.

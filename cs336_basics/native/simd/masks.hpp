@@ -49,8 +49,8 @@ CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
     }
 }
 
-// Mark the letters whose first bytes are in `leads`; classify_wide then skips them. In most scripts the
-// first byte of a letter tells that it is one (LEAD_IS_LETTER).
+// Mark the letters whose first bytes are in `leads`; classify_wide then skips them. In most scripts
+// the first byte of a character shows that it is a letter (LEAD_IS_LETTER).
 CS336_INLINE void mark_letters(Masks& m, uint64_t leads) {
     leads &= m.wide;
     m.wide &= ~leads;

@@ -32,7 +32,7 @@ def pytest_generate_tests(metafunc):
     marker = metafunc.definition.get_closest_marker("numerical")
     if seeds == 1 or marker is None or not marker.kwargs.get("seeds", True):
         return
-    # Hypothesis draws other values each time by itself.
+    # Hypothesis draws other values in each run anyway.
     if not getattr(metafunc.function, "is_hypothesis_test", False):
         metafunc.parametrize("seed", range(seeds), indirect=True, ids=lambda n: f"seed{n}")
 

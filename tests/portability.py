@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
-# What depends on the SIMD level or on the compiler, and compares it with readable Python.
+# Tests that compare code which depends on the SIMD level or the compiler with readable Python.
 NATIVE_TESTS = (
     "tests/test_simd_levels.py",
     "tests/pretokenization/test_scanner.py",

@@ -256,7 +256,7 @@ def test_equals_tokenizers_on_the_sample(tmp_path, num_special):
     ids=repr,
 )
 def test_equals_tokenizers_on_natural_and_hostile_text(ours, theirs):
-    # Its trainer and ours class letters that Unicode added lately differently; there are none here.
+    # Its trainer and ours classify letters of recent Unicode versions differently; here are none.
     documents = long_text(2, 60_000).split(EOT)
     expected = huggingface_merges(documents, 1500, **theirs)
     for name in ("heap", "memoryview", "native"):

@@ -108,7 +108,7 @@ def test_ties_go_to_the_greatest_pair(name):
     assert merges == brute_force_merges({b"ZZ": 3, b"BA": 3, b"BZZ": 5, b"BAA": 5}, 4)
     _, merges = train_counts(name, counts, 1)
     assert merges == [(b"Z", b"Z")]
-    # A prefix is smaller than what it begins; bytes compare unsigned.
+    # A prefix is smaller than the longer token; bytes compare unsigned.
     assert train_counts(name, {b"ab": 1, b"\xffa": 1}, 1)[1] == [(b"\xff", b"a")]
     assert train_counts(name, {b"\x7fa": 1, b"\x80a": 1}, 1)[1] == [(b"\x80", b"a")]
 

@@ -36,7 +36,7 @@ def assert_equal_runs(left, right):
     for path in (Path(left), Path(right)):
         files = [file for file in path.rglob("*") if file.is_file()]
         contents.append({str(file.relative_to(path)): file for file in files})
-    # What is in data/*.json is the path of the run, and when its stages were made.
+    # data/*.json contain the path of the run, and the times at which its stages were made.
     free = {"timings.jsonl", ".lock", "loss.png"}
     free |= {f"data/{name}.json" for name in ("stages", "train", "valid")}
     names = [set(files) - free for files in contents]

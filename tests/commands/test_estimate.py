@@ -41,7 +41,7 @@ def test_estimate_of_the_fast_path_says_what_it_chose(capsys, monkeypatch, tmp_p
         losses = [Candidate("loss", number, "float32", False) for number in candidates.loss_chunks]
         return Calibration(8, tuple(Timing(each, 1.0, 1.0) for each in blocks + losses))
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # a real one takes up to a minute
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # a real calibration takes up to a minute
     monkeypatch.setattr(fast_path, "shortest_time", lambda config, device: 3600.0)
     monkeypatch.setattr(fast_path, "calibrate", timed)
     assert (

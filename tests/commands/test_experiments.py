@@ -144,7 +144,7 @@ def test_a_run_that_was_stopped_is_resumed(finished, tmp_path, monkeypatch):
     run.truncate_metrics(4)
     shutil.rmtree(run.checkpoint(8))
     started = stop_every_run(monkeypatch)
-    # On another machine than the one that it was begun on: both may have changed.
+    # Both may change, since the runs may be continued on another machine.
     assert again(out, "--device", "cpu", "--num-workers", "2") == 130
     (trainer,) = started
     assert trainer.run.path == run.path

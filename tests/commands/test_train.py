@@ -226,7 +226,7 @@ def test_a_closed_pipe_ends_no_run(tiny, monkeypatch):
     assert RunDirectory("run").steps_saved()[-1] == 12
     assert main(["--resume", "run", "--max-steps", "1"]) == 2
     for output in outputs:
-        output.close()  # and nothing is left in them that could not be written
+        output.close()  # and its buffer is empty, so that closing it raises nothing
 
 
 def test_metrics_go_to_a_logger_too(tiny, monkeypatch):

@@ -85,7 +85,7 @@ def run_with_kills(path, seed, kills):
     moments = random.Random(seed)
     (path / "config.yaml").write_text(KILL_CONFIG)
     run = path / "run"
-    # So many rows a run writes: the first step, steps that are logged, evaluations.
+    # The number of rows of a run: the first step, logged steps, evaluations.
     rows = 1 + KILL_STEPS // 2 + KILL_STEPS // 30
     words = ["--config", str(path / "config.yaml")]
     for number, at in enumerate([0, *sorted(moments.randrange(1, rows) for _ in range(kills - 1))]):

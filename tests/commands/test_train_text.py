@@ -99,7 +99,7 @@ class TestOwnText:
         assert main(["--config", tiny, *words]) == 0
         assert "cs336 train: warning: no pair" in capsys.readouterr().err
         shutil.rmtree("run/tokenizer")
-        assert main(["--resume", "run"]) == 0  # and is made again with the same size
+        assert main(["--resume", "run"]) == 0  # and is rebuilt with the same size
         vocab_size = yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"]
         assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
 

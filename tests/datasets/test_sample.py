@@ -20,8 +20,8 @@ from cs336_basics.datasets.templates import Cast, Choice, Phrase, parse_template
 ROOT = Path(__file__).parents[2]
 END = f"\n{SEPARATOR}\n"
 
-# SHA-256 of what `write_sample(path, 1_000_000, seed)` writes. They change when a plot or a word
-# changes, and never otherwise: not with the platform, not with the version of Python.
+# SHA-256 of the file of `write_sample(path, 1_000_000, seed)`. It changes only when a plot or a
+# word changes, not with the platform or the version of Python.
 GOLDEN = {
     0: "05d3ba9f65cb1537fe6ac0659224d6de4cc1f0550bbabce806cbabb6be2db4d1",
     1: "2ecd79fc4f14a24640f4d47bce45e3979c9241655d485b71e91c0a046dba06c9",
@@ -53,7 +53,7 @@ def test_the_bytes_are_the_same_on_every_platform(corpora, seed):
 
 
 def test_neither_hash_seed_nor_installed_packages_matter(corpora):
-    # -I and -S: no environment, no site-packages. The generator needs the standard library alone.
+    # -I and -S: no environment, no site-packages. The generator needs only the standard library.
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "from cs336_basics.datasets import write_sample\n"

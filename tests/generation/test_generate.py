@@ -76,7 +76,7 @@ def plain_greedy(model, prompt, count, penalty=1.0):
 def test_greedy_equals_a_plain_loop_over_the_model(model, prompt, use_cache):
     expected = plain_greedy(model, prompt, 30)
     assert list(generate(model, prompt, 30, GREEDY, use_cache=use_cache)) == expected
-    assert len(set(expected)) > 2  # a model that always says the same would prove little
+    assert len(set(expected)) > 2  # a model that repeats one token would prove little
 
 
 VARIANTS = [
@@ -173,7 +173,7 @@ def test_the_same_seed_gives_the_same_text_and_another_seed_another(model):
 def test_training_mode_and_autograd_are_restored(training):
     model = FixedModel().train(training)
     for _ in generate(model, [0], 2, use_cache=False):
-        assert model.training is training  # also while the consumer works
+        assert model.training is training  # also between two tokens
         assert torch.is_grad_enabled()
         assert not model.was_training
         assert not model.had_gradients
@@ -192,7 +192,7 @@ def test_training_mode_and_autograd_are_restored(training):
 )
 def test_arguments_out_of_range_are_refused_at_the_call(model, arguments, options, named):
     with pytest.raises(ValueError, match=named):
-        generate(model, *arguments, **options)  # nothing was asked of the iterator yet
+        generate(model, *arguments, **options)  # raised before the first `next`
 
 
 def test_zero_new_tokens_is_an_empty_text(model):

@@ -46,7 +46,7 @@ def test_logits_that_are_not_finite_are_an_error():
         Sampling().draw(torch.tensor([0.0, math.nan]))
 
 
-# The sampler against the distribution that it is meant to draw from.
+# The sampler against its exact distribution.
 
 # Upper 0.1 % points of the chi-square distribution, by degrees of freedom (any table of it).
 CHI_SQUARE_999 = {1: 10.83, 2: 13.82, 3: 16.27, 4: 18.47, 5: 20.52}
@@ -104,7 +104,7 @@ def test_samples_follow_the_exact_distribution(options):
     assert {i for i, count in enumerate(counts) if count} <= set(expected)
     statistic = sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in expected.items())
     assert statistic < CHI_SQUARE_999[len(expected) - 1]
-    # The test can fail: the same counts do not pass for another temperature.
+    # The test can fail: with another temperature the same counts do not pass.
     other = exact_distribution(temperature=options.get("temperature", 1.0) * 2)
     assert sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in other.items()) > 30
 
@@ -119,7 +119,12 @@ def test_repetition_penalty_of_an_example():
 def test_top_k_and_min_p_of_an_example():
     probabilities = torch.tensor([0.25, 0.125, 0.25, 0.375])
     assert keep_top_k(probabilities, 1).tolist() == [0, 0, 0, 0.375]
-    assert keep_top_k(probabilities, 2).tolist() == [0.25, 0, 0, 0.375]  # of equals, the lower id
+    assert keep_top_k(probabilities, 2).tolist() == [
+        0.25,
+        0,
+        0,
+        0.375,
+    ]  # of ties, the lower id
     assert keep_top_k(probabilities, 9).tolist() == probabilities.tolist()
     assert keep_likely(probabilities, 0.0).tolist() == probabilities.tolist()
     assert keep_likely(probabilities, 0.5).tolist() == [0.25, 0, 0.25, 0.375]
@@ -144,7 +149,7 @@ def test_the_nucleus_is_the_smallest_set_that_reaches_p(weights, top_p):
         return
     mass = float(kept.sum())
     assert mass >= top_p
-    assert mass - float(kept[inside].min()) < top_p  # without its unlikeliest it falls short
+    assert mass - float(kept[inside].min()) < top_p  # too small without the least likely
     if not inside.all():
         assert probabilities[~inside].max() <= kept[inside].min()
 

@@ -28,7 +28,7 @@ def test_stop_strings_are_found_across_texts(texts, stop):
 
 def test_text_is_held_back_only_while_a_stop_string_is_possible():
     passed = stop_at(iter(["one", " two", "\n", "\nthree", "\n\n", "never"]), ["\n\n\n", "e\n\n"])
-    # "e" could begin "e\n\n", and a line break "\n\n\n", until the next text says otherwise.
+    # "e" could begin "e\n\n", and a line break "\n\n\n", until the next text rules it out.
     assert list(passed) == ["on", "e two", "", "\n\nthre", ""]
 
 

@@ -61,7 +61,7 @@ def test_softmax_is_a_distribution_whatever_the_size_of_the_values(values, dtype
 def test_softmax_gives_zero_to_minus_infinity():
     x = torch.tensor([[0.0, -math.inf, 0.0], [-math.inf, -math.inf, 5.0]])
     assert_close(softmax(x, -1), torch.tensor([[0.5, 0.0, 0.5], [0.0, 0.0, 1.0]]))
-    # Documented: no distribution is left to return.
+    # Documented: no distribution exists.
     assert softmax(torch.full((3,), -math.inf), 0).isnan().all()
 
 
@@ -230,7 +230,7 @@ def test_rope_refuses_bad_shapes_and_positions():
         rope(torch.randn(2, 8), torch.tensor([0.0, 1.0]))
     with pytest.raises(ValueError, match="x has 6 features per head, RoPE has 8"):
         rope(torch.randn(2, 6))
-    for shape in [(3,), (1,), (), (1, 1, 2)]:  # the second would broadcast, and be wrong
+    for shape in [(3,), (1,), (), (1, 1, 2)]:  # the second would broadcast to a wrong result
         with pytest.raises(ValueError, match="token_positions of shape"):
             rope(torch.randn(4, 2, 8), torch.zeros(shape, dtype=torch.long))
 
@@ -315,7 +315,7 @@ def test_multihead_passes_positions_to_rope():
     default = layer(x)
     assert_close(layer(x, torch.arange(6)), default)
     assert_close(layer(x, torch.arange(6)[None]), default)
-    # Only distances count, so a shift of all positions changes nothing, a stretch does.
+    # Only distances count, so shifting all positions has no effect, and scaling them has one.
     assert_close(layer(x, torch.arange(6) + 40), default)
     stretched = torch.stack([torch.arange(6), torch.arange(6) * 2, torch.arange(6) * 3])
     out = layer(x, stretched)

@@ -109,7 +109,7 @@ def test_the_cache_has_the_requested_dtype():
     cache = KVCache(SMALL, dtype=torch.bfloat16)
     assert cache.layers[0].keys.dtype == torch.bfloat16
     assert_close_rounded(model(ids, cache), model(ids), roundings=20)
-    # Under autocast keys are bfloat16, whatever the cache: they are cast, both ways.
+    # Under autocast keys are bfloat16 with any cache, and are cast in both directions.
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert model.float()(ids, KVCache(SMALL)).isfinite().all()
 

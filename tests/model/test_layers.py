@@ -38,7 +38,7 @@ def test_linear_equals_torch(shape):
 @pytest.mark.numerical
 @pytest.mark.parametrize("shape", [(64,), (1, 64), (2, 64)])
 def test_linear_in_float32_is_within_its_rounding_bound(shape):
-    # A single row in float32 goes another way than several.
+    # A single row in float32 has its own code path.
     layer, x = Linear(64, 48), torch.randn(shape)
     weight = layer.weight.detach().double()
     scale = x.double().abs() @ weight.abs().T
@@ -68,7 +68,7 @@ def test_embedding_names_an_id_out_of_range(bad):
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float32, torch.int16])
 def test_embedding_refuses_other_dtypes(dtype):
-    # torch would take uint8 and bool for a mask and return the wrong rows.
+    # torch would read uint8 and bool as a mask and return the wrong rows.
     with pytest.raises(TypeError, match="token ids must be int32 or int64"):
         Embedding(11, 4)(torch.ones(3, dtype=dtype))
 

@@ -282,7 +282,7 @@ def test_the_soft_cap_bounds_the_logits_and_keeps_their_order():
     assert float(high.abs().max()) > 1
     assert float(low.abs().max()) <= 0.5
     assert torch.equal(low.argmax(-1), high.argmax(-1))
-    # What is small passes almost unchanged: x - cap tanh(x / cap) is below x^3 / (3 cap^2).
+    # Small logits are almost unchanged: x - cap tanh(x / cap) is below x^3 / (3 cap^2).
     small = high.abs() < 0.05
     assert small.any()
     assert (low[small] - high[small]).abs().max() <= 0.05**3 / (3 * 0.5**2)
@@ -299,7 +299,7 @@ def test_shorter_sequences_have_the_same_first_logits():
 @pytest.mark.numerical
 @pytest.mark.usefixtures("float64")
 def test_position_matters_only_with_rope():
-    # Without positions and with the causal mask, one repeated token looks the same everywhere;
+    # Without positions and with the causal mask, one repeated token has the same state everywhere;
     # the last token sees its predecessors as a set.
     ids = torch.tensor([[1, 2, 3, 4], [3, 1, 2, 4]])
     with_rope, without = TransformerLM(SMALL)(ids), no_rope()(ids)

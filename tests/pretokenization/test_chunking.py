@@ -16,7 +16,7 @@ from cs336_basics.pretokenization.splitter import Splitter
 EOT = "<|endoftext|>"
 SPLITTER = Splitter(special_tokens=[EOT])
 
-# Bytes that make trouble: special tokens that overlap or hold spaces, every kind of white space,
+# Difficult bytes: special tokens that overlap or hold spaces, every kind of white space,
 # characters of one to four bytes, bytes that are not valid UTF-8.
 TROUBLE = [
     b"a", b"'s", b"'", b" ", b"  ", b"\n", b"\r\n", b"\t", b".", b"12", b"\x00", b"\x1c", b"\x0c",
@@ -81,7 +81,7 @@ def test_text_without_special_tokens_is_cut_too(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"word " * 1000)
     assert len(list(chunk_bounds(path, 100, SPLITTER))) > 40
-    # cl100k and gpt2 have safe cuts; of another pattern nothing is known.
+    # Safe cuts are known for gpt2 and cl100k, but not for other patterns.
     assert len(list(chunk_bounds(path, 100, Splitter("cl100k", [EOT])))) > 40
     assert len(list(chunk_bounds(path, 100, Splitter(r"\S+|\s+", [EOT])))) == 1
 

@@ -97,7 +97,7 @@ SPECIAL_TOKENS = [
 
 
 @pytest.mark.parametrize("special_tokens", SPECIAL_TOKENS, ids=repr)
-def test_special_tokens(tmp_path, special_tokens):
+def test_special_tokens_are_cut_out(tmp_path, special_tokens):
     rng = random.Random(4)
     fragments = ["<|a|>", "<|a|>", "<|b|>", "<|", "|>", "<|1|>", "<|2|>", "a", "b", " ", "  ", "\n"]
     fragments = [
@@ -123,7 +123,7 @@ def test_special_tokens(tmp_path, special_tokens):
     block_size=st.integers(1, 40),
     pattern=st.sampled_from(["gpt2", "cl100k"]),
 )
-def test_any_bytes(tmp_path_factory, data, block_size, pattern):
+def test_any_bytes_are_counted_like_the_reference(tmp_path_factory, data, block_size, pattern):
     path = tmp_path_factory.getbasetemp() / "any_native.bin"
     path.write_bytes(data)
     tokens = ["<|a|>", "|>"]
@@ -133,13 +133,13 @@ def test_any_bytes(tmp_path_factory, data, block_size, pattern):
     assert counts == expected_counts(data, tokens, pattern)
 
 
-def test_one_block_of_any_size(hostile_file):
+def test_one_block_of_any_size_is_counted(hostile_file):
     for block_size in (len(HOSTILE), 2**63, 2**64 - 1, 10**30):
         counts = count_words_native(hostile_file, SPLITTER, block_size=block_size)
         assert counts == expected_counts(HOSTILE)
 
 
-def test_long_words_and_many_words(tmp_path):
+def test_long_words_and_many_words_are_counted(tmp_path):
     rng = random.Random(5)
     words = ["x" * n for n in (*range(1, 70), 1000, 300_000)]
     words += ["".join(rng.choices("abcdefgh", k=rng.randint(1, 40))) for _ in range(60_000)]
@@ -151,14 +151,14 @@ def test_long_words_and_many_words(tmp_path):
     assert count_words_native(path, num_workers=3, block_size=5000) == expected
 
 
-def test_a_text_without_any_cut(tmp_path):
+def test_a_text_without_a_safe_cut_is_counted(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"a" * 100_000)
     counts = count_words_native(path, SPLITTER, num_workers=3, block_size=1000)
     assert counts == {b"a" * 100_000: 1}
 
 
-def test_several_files_do_not_join(tmp_path):
+def test_words_do_not_span_two_files(tmp_path):
     for name, text in (("1.txt", "one tw"), ("2.txt", "o three"), ("3.txt", ""), ("4.md", "x")):
         (tmp_path / name).write_text(text)
     expected = {b"one": 1, b" tw": 1, b"o": 1, b" three": 1}
@@ -200,7 +200,7 @@ def test_missing_and_shortened_files_raise(tmp_path):
     assert WordCounts(*counts) == {b"word": 1, b" word": 1, b" ": 1}
 
 
-def test_bad_arguments(hostile_file, tmp_path):
+def test_bad_arguments_are_refused(hostile_file, tmp_path):
     with pytest.raises(ValueError, match="has no scanner"):
         count_words_native(hostile_file, Splitter(r"\w+"))
     with pytest.raises(ValueError, match="errors is 'ignore'"):
@@ -358,7 +358,7 @@ def test_word_counts_are_a_mapping():
 @given(
     st.lists(st.dictionaries(st.binary(max_size=40), st.integers(0, 2**60), max_size=8), max_size=5)
 )
-def test_adding(parts):
+def test_word_counts_are_added(parts):
     total = Counter()
     for part in parts:
         total.update(part)
@@ -366,7 +366,7 @@ def test_adding(parts):
     assert WordCounts.combined([WordCounts.from_mapping(part) for part in parts]) == total
 
 
-def test_adding_without_the_extension(monkeypatch):
+def test_word_counts_are_added_without_the_extension(monkeypatch):
     monkeypatch.setitem(sys.modules, "cs336_basics.pretokenization._counting", None)
     some = WordCounts.from_mapping(SOME)
     assert some + some == {word: 2 * count for word, count in SOME.items()}
@@ -374,7 +374,7 @@ def test_adding_without_the_extension(monkeypatch):
         count_words_native(__file__)
 
 
-def test_addition_errors():
+def test_adding_other_types_or_too_large_counts_is_refused():
     most = WordCounts.from_mapping({b"a": 2**63 - 1})
     with pytest.raises(OverflowError, match="63 bits"):
         most + WordCounts.from_mapping({b"a": 1})
@@ -387,7 +387,7 @@ def test_addition_errors():
     assert named.pattern == "gpt2"
 
 
-def test_scaling():
+def test_word_counts_are_scaled():
     counts = WordCounts.from_mapping(SOME, "gpt2")
     assert counts.scaled(3) == {word: 3 * count for word, count in SOME.items()}
     halves = counts.scaled(0.4)
@@ -401,14 +401,14 @@ def test_scaling():
         counts.scaled(2**30)
 
 
-def test_saving_and_loading(tmp_path):
+def test_saved_word_counts_are_loaded_unchanged(tmp_path):
     path = tmp_path / "counts.npz"
     for content in (SOME, {}, {b"": 5, b"\0\xff": 1}):
         WordCounts.from_mapping(content, "cl100k").save(path)
         loaded = WordCounts.load(path)
         assert loaded == content
         assert loaded.pattern == "cl100k"
-    with np.load(path, allow_pickle=False) as archive:  # as the documentation says
+    with np.load(path, allow_pickle=False) as archive:  # as documented
         assert sorted(archive) == ["counts", "data", "header", "offsets"]
         assert archive["counts"].dtype == np.dtype("<i8")
 
@@ -448,7 +448,7 @@ def test_inconsistent_arrays_raise():
         WordCounts.from_mapping({b"a": -1})
 
 
-def test_counting_texts_in_memory():
+def test_texts_in_memory_are_counted():
     counter = _counting.TextCounter([EOT])
     texts = ["one two", f" three{EOT}one", "", "'s"]
     for text in texts:

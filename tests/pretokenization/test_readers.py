@@ -64,7 +64,7 @@ def json_lines(documents, **more):
 def test_compressed_text_is_counted(tmp_path, compress, pattern):
     text = EOT.join(DOCUMENTS) * 40
     path = tmp_path / ("text.txt.gz" if compress is gzip.compress else "text.txt.zst")
-    # Two members: what `cat a.gz b.gz` makes.
+    # Two members, as `cat a.gz b.gz` writes them.
     half = len(text.encode()) // 2
     path.write_bytes(compress(text.encode()[:half]) + compress(text.encode()[half:]))
     assert count([path], pattern=pattern) == expected([text], pattern)

@@ -147,7 +147,7 @@ def test_any_module_and_optimizer_can_be_saved(tmp_path):
     assert_same((model, optimizer), (twin, twin_optimizer))
 
 
-# What must not happen
+# Damage, interruptions and malicious files
 
 
 class Interrupted(Exception):
@@ -214,7 +214,7 @@ def test_a_file_truncated_anywhere_is_refused(saved, tmp_path):
 
 
 def test_a_changed_weight_is_detected(saved):
-    # torch.load alone takes any of these.
+    # torch.load accepts each of these.
     _, path = saved
     whole = path.read_bytes()
     for tensor in torch.load(path, weights_only=True)["model"].values():
@@ -279,7 +279,7 @@ def test_code_in_a_file_is_not_run(tmp_path):
     with pytest.raises(ValueError, match=r"evil\.pt is not a checkpoint"):
         load_checkpoint(path, *new_run(0))
     assert not marker.exists()
-    torch.load(path, weights_only=False)  # what the file would have done
+    torch.load(path, weights_only=False)  # the effect of the file without the check
     assert marker.exists()
 
 

@@ -79,7 +79,7 @@ def test_errors_of_torch_for_shards_become_os_and_value_errors(saved, monkeypatc
         ValueError, match=r"step_3 does not fit this model: process 1: KeyError: 'gone'$"
     ):
         module._load_shards(path, model, with_optimizer=False)
-    failure = KeyboardInterrupt()  # torch catches this one too
+    failure = KeyboardInterrupt()  # torch catches this too
     with pytest.raises(KeyboardInterrupt):
         module._save_shards(path, model.state_dict())
     with pytest.raises(KeyboardInterrupt):
@@ -206,7 +206,7 @@ def test_checkpoints_of_compiled_models_have_plain_names(tmp_path, saved_compile
     assert_close(values, dict(expected), atol=0, rtol=0)
 
 
-# What must not happen
+# Damage and interruptions
 
 
 @pytest.mark.parametrize("step", ["sync_file", "_write_manifest", "write_json"])
@@ -301,7 +301,7 @@ def harmless(damage, whole):
 def test_a_malformed_state_is_refused(saved, state):
     run, path = saved
     (path / "state.json").write_text(json.dumps(state))
-    module._write_manifest(path)  # whole, but wrong
+    module._write_manifest(path)  # complete, but wrong
     manifest = json.loads((path / "manifest.json").read_text())
     del manifest["files"]["manifest.json"]
     (path / "manifest.json").write_text(json.dumps(manifest))

@@ -176,7 +176,7 @@ def test_trackio_keeps_the_rows_of_all_sessions_in_its_local_store(tmp_path):
     if importlib.util.find_spec("trackio") is None:
         pytest.skip("trackio is not installed")
     root = Path(__file__).parents[2]
-    # It looks for its folder when it is imported.
+    # It reads its directory when it is imported.
     environment = {**os.environ, "PYTHONPATH": str(root), "TRACKIO_DIR": str(tmp_path / "store")}
     command = [sys.executable, "-c", USE_TRACKIO, str(tmp_path / "run-1")]
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)

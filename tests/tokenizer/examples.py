@@ -48,8 +48,8 @@ TRAINING_TEXT = (
     "the theatre then gathers others; 100 1000 10000; aaaa aaaaaaaa; hahaha hahahaha\n"
 ) * 3
 
-# What trips tokenizers: white space of every kind next to everything else, apostrophes, whole and
-# broken special tokens, characters of every length in UTF-8.
+# Difficult for tokenizers: white space of every kind next to everything else, apostrophes, complete
+# and broken special tokens, characters of every length in UTF-8.
 SPECIALS = [END, END + END, "<|", "a b", "\n\n", "é"]
 FRAGMENTS = [
     *" \n\t\r\u00a0\u3000\u2028\u0085\u200b",
@@ -74,7 +74,7 @@ def trained(pattern: str = "gpt2") -> tuple[dict[int, bytes], list[tuple[bytes, 
         path = Path(directory, "text.txt")
         path.write_text(TRAINING_TEXT, encoding="utf-8", newline="")
         with warnings.catch_warnings():
-            # A pattern without a scanner is slow, of which a warning tells.
+            # A pattern without a scanner is slow, and a warning says so.
             warnings.simplefilter("ignore")
             vocab, merges = train_bpe(path, 340, [], trainer="heap", num_workers=1, pattern=pattern)
     tokens = set(vocab.values())

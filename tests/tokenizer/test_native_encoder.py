@@ -67,7 +67,7 @@ def larger_vocabulary(tmp_path_factory_text: str = TRAINING_TEXT) -> Tokenizer:
         return Tokenizer(*train_bpe(path, 2000, [END], num_workers=1), [END])
 
 
-# Words whose lengths lie on both sides of every change of algorithm: 1, 16, 32, 64, 128 bytes.
+# Words with lengths on both sides of every change of algorithm: 1, 16, 32, 64, 128 bytes.
 words = (
     st.text("ab", min_size=1, max_size=140)
     | st.text("the catr", min_size=1, max_size=70).map(lambda w: w.replace(" ", "") or "a")
@@ -246,7 +246,7 @@ def test_signals_are_seen_between_the_texts_of_a_batch(offset):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    # (Those that come while none is looked for become one.)
+    # (Signals that arrive between two checks become one.)
     assert len(seen) > 5
 
 
@@ -274,7 +274,7 @@ def test_offsets_span_the_text_of_each_token(pattern, text):
         part = text[start:end].encode()
         token = tokenizer.vocab[token_id]
         assert token in part
-        # Whole characters are the token itself; a part of one is at most three bytes longer.
+        # Whole characters equal the token; an incomplete one adds at most three bytes on each side.
         assert len(part) - len(token) <= 6
     assert [start for start, _ in offsets] == sorted(start for start, _ in offsets)
     if pattern in ("gpt2", "cl100k") and text:

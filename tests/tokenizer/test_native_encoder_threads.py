@@ -76,7 +76,7 @@ def test_the_ids_of_a_block_stay_valid_after_the_next_one(tmp_path):
     expected = ids.tolist()
     encoding.close()
     del encoding
-    # (Freed memory would be used for these.)
+    # (These would reuse freed memory.)
     others = [np.full(ids.nbytes + extra, 255, np.uint8) for extra in range(0, 2000, 8)]
     assert ids.tolist() == expected
     assert not ids.flags.writeable
@@ -155,7 +155,7 @@ def test_a_tokenizer_is_sent_to_other_processes(start):
     context = multiprocessing.get_context(start)
     queue = context.Queue()
     with warnings.catch_warnings():
-        # Other tests may have left threads behind, of which Python 3.12 warns at a fork.
+        # Python 3.12 warns at a fork if other tests have left threads running.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = context.Process(target=_encode_in_child, args=(tokenizer, text, queue))
         child.start()

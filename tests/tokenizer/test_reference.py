@@ -60,7 +60,7 @@ def test_merges_in_order_give_the_same_tokens_in_a_trained_vocabulary():
         expected = merge_pretoken(word.encode(), ranks)
         assert merge_pretoken_in_order(word.encode(), merges) == expected
         assert set(expected) <= set(vocab.values())
-    # In an edited one they need not: the pair (ab, c) is formed after its turn.
+    # In an edited vocabulary they may differ: the pair (ab, c) is formed after its rank has passed.
     edited = [(b"ab", b"c"), (b"a", b"b")]
     assert merge_pretoken_in_order(b"abc", edited) == [b"ab", b"c"]
     assert merge_pretoken(b"abc", {pair: rank for rank, pair in enumerate(edited)}) == [b"abc"]

@@ -98,7 +98,7 @@ def test_a_failed_rename_leaves_no_files(source, out, monkeypatch, failing, erro
 
     replace = os.replace
     request = {"num_workers": 1, "overwrite": True, "document_starts": True}
-    for _ in range(2):  # where there was nothing, and over an old token file
+    for _ in range(2):  # first without, then over an old token file
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", fail)
             with pytest.raises(error, match="not now"):
@@ -212,7 +212,7 @@ import itertools, sys
 from cs336_basics.tokenizer import Tokenizer, encode_file
 directory, tokenizer = sys.argv[1], Tokenizer.from_directory(sys.argv[2])
 for number in itertools.count():
-    # Two texts of the same length, so that the metadata of one would do for the other.
+    # Two texts of the same length, so that the metadata of one would fit the other.
     for name in ("a.txt", "b.txt"):
         encode_file(
             tokenizer, f"{directory}/{name}", f"{directory}/out/t.npy", num_workers=2,
@@ -267,7 +267,7 @@ def test_a_crash_at_any_step_leaves_a_complete_token_file_or_none(
 ):
     tokenizer = small_tokenizer()
     tokenizer.save(tmp_path / "tokenizer")
-    # Two texts of the same length, so that the metadata of one would do for the other.
+    # Two texts of the same length, so that the metadata of one would fit the other.
     texts = {"a.txt": ("ab" + END) * 300, "b.txt": ("b" + END + "a") * 300}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)

@@ -66,7 +66,7 @@ def main(directory: Path) -> None:
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)  # so that only errors show, not the order of sums
     RunDirectory.plot_losses = lambda run: None
-    # Its own tracing and graph, without the minute that code generation takes.
+    # It traces and builds the graph, without a minute of code generation.
     torch.compile = functools.partial(torch.compile, backend="eager")
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # by a shape that always changes
     world = join_world("cpu")

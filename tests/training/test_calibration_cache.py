@@ -112,7 +112,7 @@ def damage(path, value):
         damage(["timings", 0, "candidate", "extra"], 1),
         damage(["timings", 0, "candidate", "precision"], "float8"),
         damage(["timings", 0, "candidate", "compiled"], 2),
-        damage(["timings", 0, "candidate", "compiled"], False),  # block and loss of no one step
+        damage(["timings", 0, "candidate", "compiled"], False),  # block and loss of different steps
         damage(["timings", 1, "candidate", "choice"], 10**9),
     ],
 )

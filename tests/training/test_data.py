@@ -176,8 +176,8 @@ def test_data_order_depends_on_seed_and_step_alone():
     streams = [first(seed, step) for seed in (0, 1, 2**63 - 3) for step in (0, 1, 2, 10**9)]
     assert len({tuple(stream) for stream in streams}) == len(streams)
     assert first(1, 2) == streams[6]
-    # Philox is specified bit for bit, so these numbers hold on every platform; were they others,
-    # runs could not be continued by another version of the library.
+    # Philox is specified bit for bit, so these numbers hold on every platform; if they
+    # changed, a new version of the library could not continue runs.
     assert step_generator(1, 2).bit_generator.random_raw(2).tolist() == [
         5705853004827290377,
         6584680345644299050,
@@ -202,7 +202,7 @@ def peak_memory_with(path, num_bytes, steps):
     with open(path, "wb") as file:
         header = {"descr": "<u2", "fortran_order": False, "shape": (num_bytes // 2,)}
         np.lib.format.write_array_header_1_0(file, header)
-        file.truncate(file.tell() + num_bytes)  # sparse: it takes no room on the disk
+        file.truncate(file.tell() + num_bytes)  # sparse: it takes no space on the disk
     command = [sys.executable, "-c", MEASURE, str(path), str(steps)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -84,7 +84,7 @@ def test_half_precision_logits_are_summed_in_float32(dtype):
     targets = torch.randint(0, 5000, (64,))
     loss = cross_entropy(logits, targets)
     assert loss.dtype == torch.float32
-    # The same numbers in float64: nothing is lost but what the logits had lost already.
+    # The same numbers in float64: no digits are lost except those that the logits had lost.
     exact = torch_cross_entropy(logits.detach().double(), targets)
     # Summed in float32 are 5000 exponentials, whose relative error is the logarithm's absolute
     # one, and 64 rows below 32. In 16 bits the sum alone would be off by more than 0.05.
@@ -122,14 +122,14 @@ def test_cross_entropy_refuses_shapes_and_types_that_do_not_fit():
     with pytest.raises(ValueError, match=r"\(2, 7\), targets \(3,\)"):
         cross_entropy(torch.randn(2, 7), torch.tensor([0, 1, 2]))
     with pytest.raises(ValueError, match="targets must have the shape"):
-        cross_entropy(torch.randn(2, 7), torch.tensor(0))  # would broadcast, and be wrong
+        cross_entropy(torch.randn(2, 7), torch.tensor(0))  # would broadcast to a wrong result
     with pytest.raises(ValueError, match="no targets to average over"):
         cross_entropy(torch.randn(0, 7), torch.empty(0, dtype=torch.long))
     with pytest.raises(TypeError, match=r"torch\.float32"):
         cross_entropy(torch.randn(2, 7), torch.zeros(2))
 
 
-# The chunked twin
+# chunked_cross_entropy
 
 
 def both(hidden, head, targets, num_chunks, soft_cap=None):

@@ -250,7 +250,7 @@ def test_the_fast_path_resumes_exactly(tmp_path):
 def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
     tmp_path, monkeypatch, uninterrupted_in_float64
 ):
-    # Its own tracing and graph, without the minute that code generation takes.
+    # It traces and builds the graph, without a minute of code generation.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     trainer = make(tmp_path, changed(compile=True))
     raise_at(trainer, "_batch", lambda at: at == 17)

@@ -40,7 +40,7 @@ def test_cosine_borders_are_exact_and_the_rest_lies_between(a, b, warmup, length
     assert cosine_schedule(cycle + after, high, low, warmup, cycle) == low
     rise, fall = rate[: warmup + 1], rate[warmup:]
     assert rise == sorted(rise)
-    for before, now in itertools.pairwise(fall):  # a last bit may be lost where the rates are close
+    for before, now in itertools.pairwise(fall):  # rounding may change the last bit
         assert now <= before * (1 + 1e-12)
         assert low * (1 - 1e-12) <= now <= high * (1 + 1e-12)
 

@@ -38,7 +38,7 @@ def test_seconds_count_all_sessions_without_the_pauses(tmp_path, monkeypatch):
 
         def batch(step):
             nonlocal now
-            now += 3.0  # what a step takes
+            now += 3.0  # the duration of a step
             if step == stop_at:
                 os.kill(os.getpid(), signal.SIGTERM)
             return original(step)

@@ -58,7 +58,7 @@ def test_a_failed_start_can_be_repeated(tmp_path, text, monkeypatch, cause, mess
     elif cause == "vocabulary":
         bad = dataclasses.replace(good, model=dataclasses.replace(MODEL, vocab_size=10))
     else:
-        monkeypatch.setitem(sys.modules, "trackio", None)  # as where it is not installed
+        monkeypatch.setitem(sys.modules, "trackio", None)  # as if it were not installed
         bad = dataclasses.replace(good, log_to="trackio")
     path = tmp_path / "run"
     with pytest.raises((ValueError, OSError), match=message):

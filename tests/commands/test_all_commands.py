@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import re
@@ -35,6 +36,8 @@ def start(*words, **settings):
         stderr=subprocess.PIPE,
         text=True,
         env=environment(),
+        # The test runner may ignore SIGINT, as a shell does for background processes.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         **settings,
     )
 

@@ -11,13 +11,11 @@ from tests.portability import TORCH_ENVIRONMENTS, run_tests
 def test_attention_agrees_on_another_machine(name):
     outcome = run_tests(
         TORCH_ENVIRONMENTS[name],
-        "tests/model/test_attention.py",
-        "-k",
-        "agree",
+        "tests/model/test_attention.py::test_fast_attention_equals_the_reference",
         "--seeds",
         "3",
     )
-    assert (outcome.tests, outcome.failures) == (6 * 3, 0), outcome.output
+    assert (outcome.tests, outcome.failures) == (48 * 3, 0), outcome.output
 
 
 def test_a_failure_is_counted(tmp_path):

@@ -29,8 +29,11 @@ from cs336_basics.training.loss import LanguageModelLoss
 
 Clock = Callable[[], float]
 
-_BUDGET = 45.0
-"""Seconds after which no further candidate is prepared, unless its group has none yet."""
+_BUDGET = 25.0
+"""Seconds after which no further candidate is prepared, unless its group has none yet.
+
+The one compilation that may still come, and the timed runs, keep the whole below a minute.
+"""
 _ROUNDS = 4
 _FLOPS = 1e11
 """Arithmetic of one timed run, about half a second on two cores: the batch is cut down to this."""
@@ -171,9 +174,9 @@ def calibrate(
 ) -> Calibration:
     """Time the candidates and return what was found.
 
-    Precision is decided first, without compiling; then attention and loss chunks are searched one
-    after the other, compiled if that is allowed; then the winner is compared with its uncompiled
-    form. A candidate that fails (no memory, no working compiler) is omitted.
+    Precision and loss chunks are decided first, without compiling; then attention, compiled if that
+    is allowed; then the winner is compared with its uncompiled form. A candidate that fails (no
+    memory, no working compiler) is omitted.
 
     Args:
         config: gives the shape, the micro-batch and the number of threads.
@@ -219,17 +222,20 @@ class _Search:
         if len(allowed.precision) > 1:
             precision = self._fastest_precision()
         attention, chunks = allowed.attention, allowed.loss_chunks
+        # The loss takes longest to compile, and its chunks rank alike with and without: only the
+        # winner is compiled. Kernels of attention rank differently, so each is.
+        loss = self._time("loss", chunks, [precision], compiled=False)
+        if loss is not None:
+            chunks = (int(loss.choice),)
         compiled_works = False
         if True in allowed.compiled:
             block = self._time("block", attention, [precision], compiled=True)
             loss = self._time("loss", chunks, [precision], compiled=True)
             if block is not None and loss is not None:
                 compiled_works = True
-                # Without compilation only the counterparts of the winners are of interest.
-                attention, chunks = (str(block.choice),), (int(loss.choice),)
+                attention = (str(block.choice),)  # compared with its uncompiled form below
         if False in allowed.compiled or not compiled_works:
             self._time("block", attention, [precision], compiled=False)
-            self._time("loss", chunks, [precision], compiled=False)
 
     def _fastest_precision(self) -> str:
         """Time both precisions without compilation and return the faster one."""

@@ -137,11 +137,11 @@ def test_nothing_is_prepared_after_the_time_is_up(monkeypatch):
     machine = FakeMachine(cost, setup=20.0)
     float32 = dataclasses.replace(ALL, precision=("float32",))
     found = machine.calibrate(float32)
-    # Two compiled blocks fit; after that each group gets the one candidate that it needs.
+    # Three kinds of loss fit; after that each group gets the one candidate that it needs.
     compiled = [t.candidate.choice for t in found.timings if t.candidate.compiled]
     uncompiled = [t.candidate.choice for t in found.timings if not t.candidate.compiled]
-    assert (compiled, uncompiled) == (["sdpa", "blocked", "reference", 4], ["blocked", 4])
-    assert found.choose(2, 1e6) == Choice("blocked", 4, "float32", True)
+    assert (compiled, uncompiled) == (["sdpa", 2], [4, 2, 8, "sdpa"])
+    assert found.choose(2, 1e6) == Choice("sdpa", 2, "float32", True)
 
 
 def test_calibration_without_a_complete_step_is_refused():

@@ -326,3 +326,16 @@ sys.exit(main({arguments!r}))
     assert (tmp_path / "run" / "checkpoints" / "step_00000002" / "manifest.json").is_file()
     assert (tmp_path / "run" / "tokenizer" / "merges.txt").is_file()
     assert "validation loss" in run.stdout
+
+
+def test_no_files_import_each_other_in_a_circle():
+    # Modules, not packages: an __init__.py imports all of its folder, and its folder may need it.
+    names = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    imports = {name: set(imports_of(path)) & set(names) for name, path in names.items()}
+    while leaves := {name for name, needed in imports.items() if not needed}:
+        imports = {name: needed - leaves for name, needed in imports.items() if name not in leaves}
+    assert not imports, f"these files import each other, or need files that do: {sorted(imports)}"

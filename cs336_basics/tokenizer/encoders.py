@@ -1,4 +1,4 @@
-"""Encoder: text to ids and back. One interface; the implementation is chosen once.
+"""Encoder: text to ids and back. One interface with three implementations.
 
 | backend | file | splits | merges |
 |---|---|---|---|
@@ -6,8 +6,9 @@
 | `python` | `python_encoder.py` | Python | each distinct word once, over ids |
 | `native` | `native_encoder.py` | C++ | C++, without the GIL |
 
-All give the same ids and raise the same errors. The base class implements every operation in the
-obvious way on top of `encode_word`; an implementation overrides what it does faster.
+All give the same ids and raise the same errors; `backends.py` chooses one. The base class
+implements every operation in the obvious way on top of `encode_word`; an implementation overrides
+what it does faster.
 """
 
 from __future__ import annotations
@@ -22,14 +23,11 @@ import numpy.typing as npt
 
 from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
 from cs336_basics.pretokenization.patterns import compile_pattern
-from cs336_basics.pretokenization.splitter import has_scanner
 from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from cs336_basics.tokenizer._encoder import FileEncoding
-
-BACKENDS = ("reference", "python", "native")
 
 
 class AbsentByteError(Exception):
@@ -185,45 +183,3 @@ class FileEncoder(Encoder):
         separator: int | None,
     ) -> FileEncoding:
         """Return an iterator over the blocks of files of plain text, as `_encoder.FileEncoding`."""
-
-
-def make_encoder(
-    vocabulary: Vocabulary, pattern: str, cache_size: int, backend: str | None = None
-) -> Encoder:
-    """Return the encoder of a backend; None: `native` where it is available, else `python`.
-
-    Raises:
-        ValueError: an unknown backend; `native` where it is not available.
-    """
-    # Imported here, because each of these modules imports this one.
-    if backend not in (None, *BACKENDS):
-        raise ValueError(f"backend is {backend!r}: it must be None or one of {', '.join(BACKENDS)}")
-    if backend == "reference":
-        from cs336_basics.tokenizer.reference import ReferenceEncoder
-
-        return ReferenceEncoder(vocabulary, pattern)
-    obstacle = _obstacle_to_native(vocabulary)
-    if backend == "native" and obstacle is not None:
-        raise ValueError(f"backend is 'native', but {obstacle}: use backend=None or 'python'")
-    if backend == "python" or obstacle is not None:
-        from cs336_basics.tokenizer.python_encoder import PythonEncoder
-
-        return PythonEncoder(vocabulary, pattern, cache_size)
-    from cs336_basics.tokenizer.native_encoder import NativeEncoder, NativeWordEncoder
-
-    if has_scanner(pattern):
-        return NativeEncoder(vocabulary, pattern, cache_size)
-    return NativeWordEncoder(vocabulary, pattern, cache_size)
-
-
-def _obstacle_to_native(vocabulary: Vocabulary) -> str | None:
-    """Return why the compiled encoder cannot be used, None if it can."""
-    try:
-        from cs336_basics.tokenizer.native_encoder import MAX_VOCAB_SIZE
-    except ImportError as error:
-        return f"the extensions are not built ({error})"
-    if vocabulary.size > MAX_VOCAB_SIZE:
-        return (
-            f"the greatest id is {vocabulary.size - 1}, and it takes {MAX_VOCAB_SIZE - 1} at most"
-        )
-    return None

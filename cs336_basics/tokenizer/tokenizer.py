@@ -17,7 +17,8 @@ from typing import Any, SupportsIndex
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
 from cs336_basics.tokenizer import vocab_files
-from cs336_basics.tokenizer.encoders import AbsentByteError, make_encoder
+from cs336_basics.tokenizer.backends import make_encoder
+from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.text_input import (
     check_contains_none_of,
@@ -53,7 +54,7 @@ class Tokenizer:
             match everything.
         cache_size: bytes of memory for cached words, of all threads together; 0 = no cache. A full
             cache is emptied, the simplest rule that keeps the recently used words.
-        backend: the implementation, one of `encoders.BACKENDS`: `"reference"`, `"python"` or
+        backend: the implementation, one of `backends.BACKENDS`: `"reference"`, `"python"` or
             `"native"`. All give the same ids. None = `"native"` where the extensions are built and
             ids have at most 32 bits, else `"python"`.
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from cs336_basics.runs.checkpoint import load_checkpoint
 from cs336_basics.runs.checkpoint_dir import verify_checkpoint_directory
 from cs336_basics.runs.run_dir import RunDirectory
-
-if TYPE_CHECKING:
-    from cs336_basics.training.trainer import Trainer
+from cs336_basics.training.trainer import Trainer
 
 
 def resume_run(
@@ -22,8 +19,16 @@ def resume_run(
 ) -> None:
     """Load a checkpoint of the trainer's run, the newest one unless another is named.
 
-    A run that has saved none yet starts from the beginning. Arguments and errors are those of
-    `Trainer.resume`.
+    A run that has saved none yet starts from the beginning.
+
+    Args:
+        trainer: a new trainer of the run.
+        checkpoint: the one to load.
+        skip_damaged: skip damaged checkpoints, back to the newest that is whole.
+
+    Raises:
+        ValueError: the checkpoint cannot be read or does not belong to this configuration; or
+            the run has saved some and none is left.
     """
     run, world = trainer.run, trainer.world
     source = checkpoint

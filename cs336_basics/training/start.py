@@ -24,6 +24,7 @@ from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_dict, config_to_yaml
 from cs336_basics.training.devices import check_precision, choose_device
 from cs336_basics.training.distributed import World, check_batch_size
+from cs336_basics.training.resume import resume_run
 from cs336_basics.training.trainer import Trainer
 
 
@@ -168,7 +169,7 @@ def _prepare(
     )
     report(_describe(config, trainer))
     if resume is not None:
-        trainer.resume(resume.checkpoint, skip_damaged=resume.skip_damaged)
+        resume_run(trainer, resume.checkpoint, skip_damaged=resume.skip_damaged)
         if world.is_first:
             save_config(config, run)  # only now: a refused one must not replace it
         report(f"resuming after step {trainer.step}")

@@ -12,7 +12,6 @@ import contextlib
 import math
 import signal
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,7 +35,6 @@ from cs336_basics.training.distributed import World, check_batch_size, without_e
 from cs336_basics.training.divergence import DivergenceCheck
 from cs336_basics.training.evaluation import Evaluation, evaluation_row, sample_text
 from cs336_basics.training.result import TrainResult, result_of
-from cs336_basics.training.resume import resume_run
 from cs336_basics.training.schedule import scheduled_learning_rate
 from cs336_basics.training.session import (
     Clock,
@@ -111,21 +109,6 @@ class Trainer:
         self.best_val_loss = math.inf
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
-
-    def resume(self, checkpoint: Path | None = None, *, skip_damaged: bool = False) -> None:
-        """Load a checkpoint of this run, the newest one unless another is named.
-
-        A run that has saved none yet starts from the beginning.
-
-        Args:
-            checkpoint: the one to load.
-            skip_damaged: skip damaged checkpoints, back to the newest that is whole.
-
-        Raises:
-            ValueError: the checkpoint cannot be read or does not belong to this configuration; or
-                the run has saved some and none is left.
-        """
-        resume_run(self, checkpoint, skip_damaged=skip_damaged)
 
     def fit(self) -> TrainResult:
         """Train from the current step to the last one.

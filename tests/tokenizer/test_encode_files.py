@@ -22,7 +22,7 @@ from cs336_basics.tokenizer import (
     load_document_starts,
     load_token_file,
 )
-from cs336_basics.tokenizer.encoders import BACKENDS
+from cs336_basics.tokenizer.backends import BACKENDS
 from tests.tokenizer.corpus_files import ROWS, TEXT, contents, ids_and_starts, write_inputs
 from tests.tokenizer.examples import BYTES, END, skip_unless_available, small_tokenizer
 

@@ -30,7 +30,7 @@ from cs336_basics.bpe import train_bpe
 from cs336_basics.datasets import sample_documents
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.encoders import BACKENDS
+from cs336_basics.tokenizer.backends import BACKENDS
 from cs336_basics.tokenizer.vocab_files import load_merges, load_vocab
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import CORPORA, END, FRAGMENTS, data_file

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.encoders import BACKENDS, AbsentByteError
+from cs336_basics.tokenizer.backends import BACKENDS
+from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.python_encoder import PythonEncoder
 from tests.tokenizer.examples import (
     BYTES,

@@ -15,6 +15,7 @@ import torch
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
+from cs336_basics.training.resume import resume_run
 from cs336_basics.training.trainer import Trainer
 from tests.training.tiny_runs import CONFIG, TOKENIZER, TRAIN, VALID
 
@@ -58,7 +59,7 @@ def train(path: Path, config, world: World | None = None) -> None:
     trainer = Trainer(
         config, TRAIN, VALID, run, tokenizer=TOKENIZER, world=world, report=lambda line: None
     )
-    trainer.resume()
+    resume_run(trainer)
     trainer.fit()
 
 

@@ -15,6 +15,7 @@ import cs336_basics.training.devices as devices
 import cs336_basics.training.resume as resume
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training import save_checkpoint
+from cs336_basics.training.resume import resume_run
 from tests.training.tiny_runs import (
     CONFIG,
     Crash,
@@ -37,7 +38,7 @@ def test_a_deterministic_gpu_run_resumes_exactly(tmp_path, values):
     make(tmp_path, config).fit()
     expected = outcome(tmp_path)
     again = make(tmp_path, config)
-    again.resume(RunDirectory(tmp_path).checkpoint(15))
+    resume_run(again, RunDirectory(tmp_path).checkpoint(15))
     shutil.rmtree(tmp_path / "checkpoints" / "step_00000016.unused")
     shutil.rmtree(tmp_path / "checkpoints" / "step_00000020.unused")
     again.fit()
@@ -51,7 +52,7 @@ def test_a_run_that_crashed_in_a_step_resumes_exactly(tmp_path, uninterrupted, s
     with pytest.raises(Crash):
         trainer.fit()
     again = make(tmp_path)
-    again.resume()
+    resume_run(again)
     assert again.step == max([s for s in (0, 5, 8, 10, 15, 16) if s < step])
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)
@@ -65,7 +66,7 @@ def test_a_run_that_crashed_in_an_evaluation_resumes_exactly(tmp_path, uninterru
     with pytest.raises(Crash):
         trainer.fit()
     again = make(tmp_path)
-    again.resume()
+    resume_run(again)
     assert again.step == step  # it was saved before the evaluation
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)
@@ -74,12 +75,12 @@ def test_a_run_that_crashed_in_an_evaluation_resumes_exactly(tmp_path, uninterru
 def test_a_run_that_crashed_several_times_resumes_exactly(tmp_path, uninterrupted):
     for step in (7, 9, 9, 18):
         trainer = make(tmp_path)
-        trainer.resume()
+        resume_run(trainer)
         raise_at(trainer, "_batch", functools.partial(lambda at, now: now == at, step))
         with pytest.raises(Crash):
             trainer.fit()
     again = make(tmp_path)
-    again.resume()
+    resume_run(again)
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)
 
@@ -87,7 +88,7 @@ def test_a_run_that_crashed_several_times_resumes_exactly(tmp_path, uninterrupte
 def test_a_finished_run_resumes_to_its_end(tmp_path, uninterrupted):
     first = make(tmp_path).fit()
     again = make(tmp_path)
-    again.resume()
+    resume_run(again)
     assert again.fit() == first
     assert_same(outcome(tmp_path), uninterrupted)
 
@@ -103,7 +104,7 @@ def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterru
     left.parent.mkdir()
     left.write_bytes(b"half")
     again = make(tmp_path)
-    again.resume()
+    resume_run(again)
     assert not left.parent.exists()
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)
@@ -112,7 +113,7 @@ def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterru
 def test_a_finished_run_continues_with_more_max_steps(tmp_path):
     make(tmp_path, changed(max_steps=4)).fit()
     again = make(tmp_path, changed(max_steps=6))
-    again.resume()
+    resume_run(again)
     assert again.fit().step == 6
     rows = RunDirectory(tmp_path).read_metrics()
     assert [row["step"] for row in rows if "val_loss" in row] == [4, 6]
@@ -121,7 +122,7 @@ def test_a_finished_run_continues_with_more_max_steps(tmp_path):
 def test_max_steps_below_the_step_of_the_checkpoint_is_an_error(tmp_path):
     make(tmp_path, changed(max_steps=4)).fit()
     with pytest.raises(ValueError, match=r"step 4.*max_steps is 3"):
-        make(tmp_path, changed(max_steps=3)).resume()
+        resume_run(make(tmp_path, changed(max_steps=3)))
 
 
 class TestDamagedCheckpoint:
@@ -136,17 +137,17 @@ class TestDamagedCheckpoint:
         with pytest.raises(
             ValueError, match=r"step_00000020 .*model\.safetensors.*--resume-from .*step_00000016"
         ):
-            trainer.resume()
+            resume_run(trainer)
         assert trainer.run.steps_saved() == [15, 16, 20]
 
     def test_resume_from_uses_an_earlier_checkpoint(self, trainer, uninterrupted):
-        trainer.resume(trainer.run.checkpoint(16))
+        resume_run(trainer, trainer.run.checkpoint(16))
         self.check(trainer, uninterrupted)
 
     def test_skip_damaged_uses_the_newest_complete_checkpoint(self, trainer, uninterrupted):
         said = []
         trainer.report = said.append
-        trainer.resume(skip_damaged=True)
+        resume_run(trainer, skip_damaged=True)
         assert "step_00000020" in said[0]
         self.check(trainer, uninterrupted)
 
@@ -164,13 +165,13 @@ class TestDamagedCheckpoint:
             (trainer.run.checkpoint(step) / "manifest.json").unlink()
         before = outcome(trainer.run.path)
         with pytest.raises(ValueError, match=r"no checkpoint in .*checkpoints is whole"):
-            trainer.resume(skip_damaged=True)
+            resume_run(trainer, skip_damaged=True)
         assert_same(outcome(trainer.run.path), before)
         shutil.rmtree(trainer.run.checkpoints)
         before = outcome(trainer.run.path)
         for skip_damaged in (False, True):
             with pytest.raises(ValueError, match=r"checkpoints has none of the checkpoints that"):
-                trainer.resume(skip_damaged=skip_damaged)
+                resume_run(trainer, skip_damaged=skip_damaged)
         assert_same(outcome(trainer.run.path), before)
 
 
@@ -183,14 +184,14 @@ def test_out_of_memory_while_loading_is_not_damage(tmp_path, monkeypatch, error)
 
     monkeypatch.setattr(resume, "load_checkpoint", load)
     with pytest.raises(type(error), match=r"^full$"):
-        make(tmp_path).resume()
+        resume_run(make(tmp_path))
 
 
 def test_a_damaged_best_json_is_an_error(tmp_path):
     make(tmp_path).fit()
     RunDirectory(tmp_path).best.write_text("{")
     with pytest.raises(ValueError, match=r"best\.json is damaged"):
-        make(tmp_path).resume()
+        resume_run(make(tmp_path))
 
 
 def test_resuming_from_a_checkpoint_outside_the_run_copies_it_into_the_run(tmp_path):
@@ -198,7 +199,7 @@ def test_resuming_from_a_checkpoint_outside_the_run_copies_it_into_the_run(tmp_p
     moved = tmp_path / "moved"
     RunDirectory(tmp_path / "a").checkpoint(16).rename(moved)
     again = make(tmp_path / "a")
-    again.resume(moved)
+    resume_run(again, moved)
     assert again.run.steps_saved() == [15, 16]
 
 
@@ -207,7 +208,7 @@ def test_resuming_from_another_checkpoint_of_the_same_step_replaces_the_runs_own
     make(tmp_path / "b", changed(seed=1)).fit()
     other = RunDirectory(tmp_path / "b").checkpoint(16)
     again = make(tmp_path / "a")
-    again.resume(other)
+    resume_run(again, other)
     assert again.run.steps_saved() == [15, 16]
     assert_same(weights_of(again.run.checkpoint(16)), weights_of(other))
     assert (again.run.checkpoints / "step_00000016.unused").is_dir()
@@ -219,7 +220,7 @@ def test_resuming_from_a_file_of_save_checkpoint(tmp_path):
     trainer.fit()
     save_checkpoint(trainer.model, trainer.optimizer, 3, tmp_path / "course.pt")
     again = make(tmp_path, changed(max_steps=5))
-    again.resume(tmp_path / "course.pt")
+    resume_run(again, tmp_path / "course.pt")
     assert_same(dict(again.model.state_dict()), dict(trainer.model.state_dict()))
     assert again.fit().step == 5
 
@@ -228,14 +229,14 @@ def test_a_checkpoint_of_another_model_is_an_error(tmp_path):
     make(tmp_path, changed(max_steps=2)).fit()
     wider = dataclasses.replace(CONFIG.model, d_ff=64)
     with pytest.raises(ValueError, match=r"step_00000002 cannot be used") as error:
-        make(tmp_path, changed(model=wider)).resume()
+        resume_run(make(tmp_path, changed(model=wider)))
     assert "\n" not in str(error.value)
 
 
 def test_a_final_checkpoint_without_the_metrics_of_its_run_is_evaluated(tmp_path):
     make(tmp_path / "a", changed(max_steps=3)).fit()
     again = make(tmp_path / "b", changed(max_steps=3))
-    again.resume(RunDirectory(tmp_path / "a").checkpoint(3))
+    resume_run(again, RunDirectory(tmp_path / "a").checkpoint(3))
     result = again.fit()
     assert math.isfinite(result.val_loss)
     assert math.isnan(result.train_loss)
@@ -257,7 +258,7 @@ def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
     with pytest.raises(Crash):
         trainer.fit()
     again = make(tmp_path)  # not compiled
-    again.resume()
+    resume_run(again)
     again.fit()
     names = safe_open(RunDirectory(tmp_path).checkpoint(16) / "model.safetensors", "pt").keys()
     assert set(names) == set(again.model.state_dict())

@@ -14,6 +14,7 @@ import cs336_basics.training.evaluation as evaluation
 import cs336_basics.training.session as session_module
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.resume import resume_run
 from cs336_basics.training.session import TrainingInterrupted
 from tests.training.tiny_runs import (
     Crash,
@@ -33,7 +34,7 @@ def test_seconds_count_all_sessions_without_the_pauses(tmp_path, monkeypatch):
 
     def session(stop_at=None):
         trainer = make(tmp_path, config)
-        trainer.resume()
+        resume_run(trainer)
         original = trainer._batch
 
         def batch(step):
@@ -77,7 +78,7 @@ def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterr
     assert trainer.run.steps_saved()[-1] == 7
     assert signal.getsignal(number) is before
     again = make(tmp_path)
-    again.resume()
+    resume_run(again)
     assert again.step == 7
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)
@@ -128,7 +129,7 @@ def test_a_second_ctrl_c_stops_a_run_that_is_saving_and_a_second_sigterm_does_no
 def test_a_checkpoint_saved_for_a_signal_replaces_no_other(tmp_path, uninterrupted):
     for at, saved in ((17, [10, 15, 16, 17]), (18, [10, 15, 16, 18])):
         trainer = make(tmp_path)
-        trainer.resume()
+        resume_run(trainer)
         original = trainer._batch
 
         def batch(step, at=at, original=original):
@@ -141,7 +142,7 @@ def test_a_checkpoint_saved_for_a_signal_replaces_no_other(tmp_path, uninterrupt
             trainer.fit()
         assert trainer.run.steps_saved() == saved
     again = make(tmp_path)
-    again.resume()
+    resume_run(again)
     again.fit()
     assert again.run.steps_saved() == [15, 16, 20]
     assert_same(outcome(tmp_path), uninterrupted)
@@ -170,7 +171,7 @@ def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
     assert trainer.run.steps_saved()[-1] == step
     assert math.isfinite(trainer.evaluate()[0])  # outside of `fit` nothing is stopped
     again = make(tmp_path)
-    again.resume()
+    resume_run(again)
     assert again.step == step
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)

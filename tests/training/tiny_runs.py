@@ -14,6 +14,7 @@ from cs336_basics.runs.checkpoint_dir import load_checkpoint_directory
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
+from cs336_basics.training.resume import resume_run
 from cs336_basics.training.trainer import Trainer
 
 CONFIG = TrainConfig(
@@ -116,6 +117,6 @@ def assert_a_crashed_run_resumes_exactly(tmp_path, config):
     with pytest.raises(Crash):
         trainer.fit()
     again = make(tmp_path / "run", config)
-    again.resume()
+    resume_run(again)
     again.fit()
     assert_same(outcome(tmp_path / "run"), outcome(tmp_path / "whole"))

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,8 +37,7 @@ NATIVE_TESTS = (
 )
 
 TORCH_ENVIRONMENTS = {
-    "as it is": {},
-    "one thread": {"OMP_NUM_THREADS": "1"},
+    "one thread": {},
     "two threads": {"OMP_NUM_THREADS": "2"},
     "torch: no SIMD": {"ATEN_CPU_CAPABILITY": "default"},
     "torch: AVX2": {"ATEN_CPU_CAPABILITY": "avx2"},
@@ -124,6 +124,38 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+class Run(NamedTuple):
+    """A line of the table: the name, the environment's variables, and the arguments of pytest."""
+
+    name: str
+    variables: dict[str, str]
+    arguments: tuple[str, ...]
+    seeds: int
+    root: Path = ROOT
+
+
+def all_runs(seeds: int, only: str, directory: Path) -> list[Run]:
+    """Return the runs whose names contain `only`; the clang build goes to `directory`."""
+    numerical = ("tests", "-m", "numerical and not slow", "--seeds", str(seeds))
+    # Each run has one thread, unless it says otherwise, so that several runs share the cores.
+    runs = [
+        Run(name, {"OMP_NUM_THREADS": "1", **variables}, numerical, seeds)
+        for name, variables in TORCH_ENVIRONMENTS.items()
+    ]
+    runs += [
+        Run(name, variables, NATIVE_TESTS, 1) for name, variables in native_environments().items()
+    ]
+    runs = [run for run in runs if only in run.name]
+    if only in "native: clang":
+        clang = shutil.which("clang++")
+        if clang is None:
+            raise SystemExit("clang is not installed (Debian and Ubuntu: apt-get install clang)")
+        root = build_with(clang, directory)
+        arguments = (*NATIVE_TESTS, "--seeds", str(seeds))
+        runs.append(Run("native: clang", {}, arguments, seeds, root))
+    return runs
+
+
 def main() -> int:
     """Run every environment, print a line for each, and the output of those that failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -132,35 +164,25 @@ def main() -> int:
     arguments = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     print(f"CPU: {cpu_name()}, {os.cpu_count()} cores; {platform.system()}, {platform.machine()}")
-    print(f"{'environment':24} {'tests':>7} {'seeds':>6} {'failures':>9} {'seconds':>8}")
-    failed: list[Outcome] = []
-
-    def show(name: str, seeds: int, outcome: Outcome) -> None:
-        tests, failures, seconds = outcome.tests, outcome.failures, outcome.seconds
-        print(f"{name:24} {tests:7,} {seeds:6} {failures:9} {seconds:8.0f}", flush=True)
-        if outcome.failures:
-            failed.append(outcome)
-
-    for name, variables in TORCH_ENVIRONMENTS.items():
-        if arguments.only in name:
-            numerical = ("tests", "-m", "numerical and not slow", "--seeds", str(arguments.seeds))
-            show(name, arguments.seeds, run_tests(variables, *numerical))
-    for name, variables in native_environments().items():
-        if arguments.only in name:
-            show(name, 1, run_tests(variables, *NATIVE_TESTS))
-    clang = shutil.which("clang++")
-    if arguments.only in "native: clang":
-        if clang is None:
-            print(
-                "native: clang            not installed (Debian and Ubuntu: apt-get install clang)"
-            )
-            return 1
-        with tempfile.TemporaryDirectory() as directory:
-            root = build_with(clang, Path(directory))
-            seeds = ("--seeds", str(arguments.seeds))
-            show("native: clang", arguments.seeds, run_tests({}, *NATIVE_TESTS, *seeds, root=root))
-    for outcome in failed:
-        print(outcome.output)
+    print(
+        f"{'environment':24} {'tests':>7} {'seeds':>6} {'failures':>9} {'seconds':>8}", flush=True
+    )
+    failed = []
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        runs = all_runs(arguments.seeds, arguments.only, Path(directory))
+        outcomes = pool.map(
+            lambda run: run_tests(run.variables, *run.arguments, root=run.root), runs
+        )
+        for run, outcome in zip(runs, outcomes, strict=True):
+            tests, failures, seconds = outcome.tests, outcome.failures, outcome.seconds
+            print(f"{run.name:24} {tests:7,} {run.seeds:6} {failures:9} {seconds:8.0f}", flush=True)
+            if failures:
+                failed.append(outcome.output)
+    for output in failed:
+        print(output)
     return 1 if failed else 0
 
 

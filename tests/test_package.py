@@ -44,8 +44,7 @@ MAY_ALSO_IMPORT = {
 ENTRY_POINTS = {"__main__.py", "train.py"}
 # Files of more than 500 lines, and why.
 LONG_FILES = {
-    "training/trainer.py": "the training loop and all that it calls between two steps",
-    "tokenizer/_encoder.pyx": "the binding of the encoder, the decoder and the file encoder",
+    "tokenizer/_encoder.pyx": "C++ exceptions of the workers are caught where they are bound",
 }
 WITHOUT_TORCH = ("pretokenization", "bpe", "tokenizer", "datasets")
 PEERS = {"tiktoken", "tokenizers", "transformers", "gigatoken", "ffbpe", "rustbpe", "bpeasy"}

@@ -21,6 +21,7 @@ from cs336_basics.commands._parser import (
 )
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer.train_tokenizer import train_tokenizer
+from cs336_basics.tokenizer.vocabulary import longest_tokens
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -140,7 +141,7 @@ def _train(options: argparse.Namespace) -> None:
     say(f"trainer: {trainer.name}")
     for phase, seconds in trainer.timings.items():
         say(f"{phase:<22}{seconds:>10.3f} s{seconds / total:>8.1%}")
-    longest = max(vocab.values(), key=len)
+    longest = longest_tokens(vocab, options.special_tokens)[0]
     say(f"{len(vocab):,} tokens, {len(merges):,} merges; longest token: {longest!r}")
     say(f"written to {options.output}: vocab.json, merges.txt, metadata.json")
 

@@ -1,7 +1,7 @@
 """The Transformer language model, from scratch on torch; it knows nothing of text.
 
 Reading order: `config.py`, `layers.py`, `attention.py`, `kv_cache.py` (for generation),
-`transformer.py`.
+`transformer.py`. `accounting.py` counts what a model costs.
 """
 
 from cs336_basics.model.attention import (

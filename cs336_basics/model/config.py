@@ -85,15 +85,26 @@ class ModelConfig:
 
     def num_parameters(self) -> int:
         """Return the number of weights of the model without building it."""
-        attention = 4 * self.d_model * self.d_model
-        feed_forward = (3 if self.ffn == "swiglu" else 2) * self.d_model * self.d_ff
+        return sum(self.parameters_by_part().values())
+
+    def parameters_by_part(self) -> dict[str, int]:
+        """Return the number of weights of each part: of all blocks together, and of the tables.
+
+        The parts are "embedding", "attention", "feed-forward", "norms" and "head". Tied embeddings
+        have no weights in "head".
+        """
+        table = self.vocab_size * self.d_model
+        matrices = 3 if self.ffn == "swiglu" else 2
         gains = 0 if self.norm == "none" else 2 * self.d_model
         gains += 2 * self.d_head if self.qk_norm else 0
         final_gain = self.d_model if self.norm == "pre" else 0
-        tables = 1 if self.tied_embeddings else 2  # of the embedding and the head
-        embedding_and_head = tables * self.vocab_size * self.d_model
-        blocks = self.num_layers * (attention + feed_forward + gains)
-        return embedding_and_head + blocks + final_gain
+        return {
+            "embedding": table,
+            "attention": self.num_layers * 4 * self.d_model**2,
+            "feed-forward": self.num_layers * matrices * self.d_model * self.d_ff,
+            "norms": self.num_layers * gains + final_gain,
+            "head": 0 if self.tied_embeddings else table,
+        }
 
 
 def _check_value(name: str, value: Any, kind: Any) -> None:

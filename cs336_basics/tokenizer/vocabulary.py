@@ -55,6 +55,17 @@ class Vocabulary:
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
 
 
+def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = ()) -> list[bytes]:
+    """Return the tokens with the most bytes, in the order of their ids, without special tokens.
+
+    Special tokens are given, not learned. The list is empty where there are no others.
+    """
+    special = {special_token.encode() for special_token in special_tokens}
+    learned = [tokens[token_id] for token_id in sorted(tokens) if tokens[token_id] not in special]
+    most = max(map(len, learned), default=0)
+    return [token for token in learned if len(token) == most]
+
+
 def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
     """Return token -> id, after checking every item."""
     token_ids: dict[bytes, int] = {}

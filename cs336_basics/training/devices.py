@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from cs336_basics.model import ModelConfig
+from cs336_basics.model.accounting import forward_flops
 from cs336_basics.training.config import TrainConfig
 
 # Dense peak of the matrix units in FLOP/s for bfloat16 and float32 (without TF32), by a part of the
@@ -127,11 +128,7 @@ def flops_per_token(config: ModelConfig) -> int:
     that convention recomputed activations do not count and masked scores do, so that figures can
     be compared.
     """
-    attention = 4 * config.d_model * config.d_model
-    feed_forward = (3 if config.ffn == "swiglu" else 2) * config.d_model * config.d_ff
-    head = config.vocab_size * config.d_model
-    weights = config.num_layers * (attention + feed_forward) + head
-    return 6 * weights + 12 * config.num_layers * config.d_model * config.context_length
+    return 3 * sum(forward_flops(config).values()) // config.context_length
 
 
 def training_flops(config: TrainConfig) -> int:

@@ -111,6 +111,17 @@ def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, caps
     assert len(error.splitlines()) == 1
 
 
+def test_the_longest_tokens_leave_out_the_special_tokens(text_file, tmp_path, capsys):
+    output = tmp_path / "tokenizer"
+    assert main([*arguments(text_file, output), "--vocab-size", "262"]) == 0
+    merges = Tokenizer.from_directory(output).merges
+    longest = max(len(left + right) for left, right in merges)
+    assert longest < len(EOT)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "longest token:" in line)
+    first = next(left + right for left, right in merges if len(left + right) == longest)
+    assert line.endswith(f"longest token: {first!r}")
+
+
 def test_several_files_and_json_lines(text_file, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps({"body": TEXT}) + "\n")

@@ -1,0 +1,91 @@
+"""What a model costs, counted: against the real model, and against the products that it computes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.model.accounting import forward_flops, kept_activations
+
+SMALL = ModelConfig(
+    vocab_size=50,
+    context_length=7,
+    d_model=12,
+    num_layers=3,
+    num_heads=2,
+    d_ff=20,
+    attention="reference",
+)
+VARIANTS = {
+    "default": {},
+    "two matrices": {"ffn": "silu"},
+    "tied": {"tied_embeddings": True},
+    "post-norm": {"norm": "post"},
+    "no norm": {"norm": "none"},
+    "QK-norm": {"qk_norm": True},
+}
+
+
+@pytest.fixture(params=VARIANTS)
+def config(request):
+    return dataclasses.replace(SMALL, **VARIANTS[request.param])
+
+
+PARTS = {
+    "embedding": "token_embeddings",
+    "attention": "_proj.",
+    "feed-forward": ".ffn.",
+    "norms": ("ln", "_norm."),
+    "head": "lm_head",
+}
+
+
+def test_the_parts_have_the_weights_of_the_model(config):
+    found = dict.fromkeys(PARTS, 0)
+    for name, weight in TransformerLM(config).named_parameters():
+        (part,) = (
+            part
+            for part, marks in PARTS.items()
+            if any(mark in name for mark in ([marks] if isinstance(marks, str) else marks))
+        )
+        found[part] += weight.numel()
+    assert config.parameters_by_part() == found
+    assert config.num_parameters() == sum(found.values())
+
+
+def test_a_forward_pass_has_the_flops_that_torch_counts(config):
+    model = TransformerLM(config)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.zeros(1, config.context_length, dtype=torch.int64))
+    assert sum(forward_flops(config).values()) == counter.get_total_flops()
+
+
+def test_flops_are_those_of_each_part():
+    # 7 tokens, 2 FLOPs for each weight; 7 x 7 scores of 12 features, twice, in 3 blocks.
+    assert forward_flops(SMALL) == {
+        "attention projections": 7 * 2 * (3 * 4 * 12 * 12),
+        "attention scores": 3 * 2 * (2 * 7 * 7 * 12),
+        "feed-forward": 7 * 2 * (3 * 3 * 12 * 20),
+        "head": 7 * 2 * (50 * 12),
+    }
+
+
+def test_activations_are_those_of_each_operation():
+    assert kept_activations(SMALL) == {
+        "norms": 7 * 7 * 12,
+        "attention projections": 3 * 7 * (3 * 12 + 12 + 12),
+        "attention scores": 3 * 2 * (2 * 7 * 7),
+        "feed-forward": 3 * 7 * (4 * 20 + 12),
+        "head": 2 * 7 * 50,
+    }
+    assert kept_activations(dataclasses.replace(SMALL, ffn="silu"))["feed-forward"] == (
+        3 * 7 * (2 * 20 + 12)
+    )
+    assert [
+        kept_activations(dataclasses.replace(SMALL, norm=norm))["norms"]
+        for norm in ("pre", "post", "none")
+    ] == [7 * 7 * 12, 6 * 7 * 12, 0]

@@ -1,0 +1,441 @@
+"""Markdown tables of measurements, and the documents that hold them.
+
+A document has blocks, and `fill` replaces what is inside them:
+
+    <!-- table: merging -->
+    ...
+    <!-- /table -->
+
+The names are those in TABLES, and `stage: NAME` for each trainer. Every ratio in a table divides
+rates of equal work (see `measurements.faster`); `≈` marks figures that were continued. A table
+without measurements says so.
+"""
+
+import re
+import statistics
+
+import continuation
+from corpora import COMMON_BYTES, COMMON_VOCAB_SIZE
+from measurements import faster
+from series import SERIES
+
+from cs336_basics import TRAINERS
+
+STAGES = tuple(TRAINERS)
+PHASES = ("reading and counting", "counting pairs", "finding the maximum", "updating")
+TEXTS = {"tinystories": "TinyStories", "owt": "OpenWebText", "sample": "embedded sample"}
+WHOLE_SIZES = (10_000, 32_000)
+NOTHING = ["*Not measured yet: `make stages` measures it.*"]
+BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
+
+
+def fill(document, rows):
+    """Return a document with its blocks filled.
+
+    Raises:
+        ValueError: a block has a name that is not in TABLES.
+    """
+
+    def filled(match):
+        lines = lines_of(match[2], rows)
+        return match[1] + "\n" + "\n".join(lines).strip("\n") + "\n\n" + match[3]
+
+    return BLOCK.sub(filled, document)
+
+
+def lines_of(name, rows):
+    """Return the lines of the table with a name."""
+    if name.startswith("stage: "):
+        return stage_table(rows, name.removeprefix("stage: ")) or NOTHING
+    if name not in TABLES:
+        known = ", ".join([*TABLES, *(f"stage: {stage}" for stage in STAGES)])
+        raise ValueError(f"table {name!r} is unknown: it must be one of {known}")
+    return TABLES[name](rows) or NOTHING
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def time_text(seconds):
+    """Return seconds in the unit in which they are read best, with three digits."""
+    for limit, factor, unit in (
+        (1e-3, 1e6, "µs"), (1, 1e3, "ms"), (120, 1, "s"), (7_200, 1 / 60, "min"),
+        (172_800, 1 / 3_600, "h"), (float("inf"), 1 / 86_400, "days"),
+    ):  # fmt: skip
+        if seconds < limit:
+            return f"{three_digits(seconds * factor)} {unit}"
+    raise ValueError(f"{seconds} is not a number of seconds")
+
+
+def three_digits(value):
+    if value == 0:
+        return "0"
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}"
+    digits = 2 if abs(value) < 9.995 else 1
+    if abs(value) < 0.0995:
+        return f"{value:.2g}"
+    return f"{value:.{digits}f}"
+
+
+def seconds_text(seconds, is_continued=False):
+    """Return the median of several rounds, with the least and the largest."""
+    text = ("≈ " if is_continued else "") + time_text(statistics.median(seconds))
+    if len(seconds) > 1 and max(seconds) > 0:
+        text += f" ({time_text(min(seconds))} - {time_text(max(seconds))})"
+    return text
+
+
+def times_text(row, than):
+    """Return how many times as fast a row is as another, or nothing if there is no other."""
+    if than is None:
+        return ""
+    mark = "≈ " if row.is_continued or than.is_continued else ""
+    return f"{mark}×{three_digits(faster(row, than))}"
+
+
+def text_name(corpus, num_bytes):
+    size = f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
+    return f"{TEXTS.get(corpus, corpus)}, {size}"
+
+
+def megabytes(row):
+    return "" if row.peak_memory is None else f"{row.peak_memory / 1e6:,.0f}"
+
+
+def markdown(header, body):
+    return [
+        "| " + " | ".join(header) + " |",
+        "|" + "---|" * len(header),
+        *("| " + " | ".join(cells) + " |" for cells in body),
+        "",
+    ]
+
+
+# --- choosing rows -------------------------------------------------------------------------------
+
+
+def of_ladder(rows, ladder):
+    return [row for row in rows if row.ladder == ladder]
+
+
+def tasks(rows):
+    """Return the tasks (corpus, bytes, vocab_size) of rows, TinyStories first."""
+    order = list(TEXTS)
+    found = {(row.corpus, row.bytes, row.vocab_size) for row in rows}
+    return sorted(
+        found, key=lambda t: (order.index(t[0]) if t[0] in order else 9, t[0], t[1], t[2] or 0)
+    )
+
+
+def at(rows, task):
+    """Return stage -> row of a task: our stages in their order, then peers, slowest first."""
+    found = [row for row in rows if (row.corpus, row.bytes, row.vocab_size) == task]
+    ours = [row for row in found if not row.is_peer]
+    if all(row.stage in STAGES for row in ours):
+        ours.sort(key=lambda row: STAGES.index(row.stage))
+    peers = sorted((row for row in found if row.is_peer), key=lambda row: row.rate)
+    return {row.stage: row for row in [*ours, *peers]}
+
+
+def whole_tasks(rows):
+    """Return the tasks with the whole corpora and the vocabularies of WHOLE_SIZES."""
+    candidates = [t for t in tasks(rows) if t[2] in WHOLE_SIZES]
+    most = {corpus: max(t[1] for t in candidates if t[0] == corpus) for corpus, _, _ in candidates}
+    return [t for t in candidates if t[1] == most[t[0]]]
+
+
+def common_tasks(rows):
+    """Return for each corpus the task at which every stage runs to its end."""
+    candidates = [t for t in tasks(rows) if t[2] == COMMON_VOCAB_SIZE]
+    return [
+        min((t for t in candidates if t[0] == corpus), key=lambda t: abs(t[1] - wanted))
+        for corpus, wanted in COMMON_BYTES.items()
+        if any(t[0] == corpus for t in candidates)
+    ]
+
+
+def before(found, stage):
+    """Return the row of the stage before, None if there is none."""
+    ours = [name for name, row in found.items() if not row.is_peer]
+    index = ours.index(stage) if stage in ours else 0
+    return found[ours[index - 1]] if index else None
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def pivot(rows, wanted, value):
+    """Return a table with a line for each stage and a column for each task."""
+    if not wanted:
+        return []
+    columns = [at(rows, task) for task in wanted]
+    # Tasks of different ladders of stages (other CPUs have other SIMD levels) show all stages.
+    stages = list(dict.fromkeys(stage for column in columns for stage in column))
+    peers = {s for column in columns for s, row in column.items() if row.is_peer}
+    stages.sort(key=lambda stage: stage in peers)
+    header = ["stage"]
+    for corpus, num_bytes, vocab_size in wanted:
+        tokens = f", {vocab_size:,} tokens" if vocab_size else ""
+        header.append(text_name(corpus, num_bytes) + tokens)
+    body = []
+    for stage in stages:
+        cells = [stage + (" (peer)" if stage in peers else "")]
+        for column in columns:
+            row = column.get(stage)
+            cells.append(value(row, before(column, stage)) if row else "")
+        body.append(cells)
+    return markdown(header, body)
+
+
+def seconds_and_gain(row, previous):
+    gain = "" if row.is_peer else times_text(row, previous)
+    return seconds_text([row.median], row.is_continued) + (f" **{gain}**" if gain else "")
+
+
+def rate_and_gain(row, previous):
+    gain = "" if row.is_peer else times_text(row, previous)
+    return f"{three_digits(row.rate)} {row.unit}/s" + (f" **{gain}**" if gain else "")
+
+
+def phase_tables(rows, wanted):
+    """Return a table for each task: seconds, rate, gain, phases and peak memory of each stage."""
+    lines = []
+    for task in wanted:
+        found = at(rows, task)
+        phases = [p for p in PHASES if any(p in row.phases for row in found.values())]
+        unit = next(iter(found.values())).unit
+        header = ["stage", "seconds", f"{unit}/s", "times the stage before", *phases, "peak MB"]
+        body = []
+        for stage, row in found.items():
+            cells = [stage + (" (peer)" if row.is_peer else "")]
+            cells += [seconds_text(row.seconds, row.is_continued), three_digits(row.rate)]
+            cells.append("" if row.is_peer else times_text(row, before(found, stage)))
+            cells += [
+                seconds_text(row.phases[p], row.is_continued) if p in row.phases else ""
+                for p in phases
+            ]
+            body.append([*cells, megabytes(row)])
+        corpus, num_bytes, vocab_size = task
+        lines += [f"**{text_name(corpus, num_bytes)}, {vocab_size:,} tokens**", ""]
+        lines += markdown(header, body)
+    return lines
+
+
+def merging(rows):
+    found = of_ladder(rows, "merging")
+    return pivot(found, whole_tasks(found), seconds_and_gain)
+
+
+def merging_phases(rows):
+    found = of_ladder(rows, "merging")
+    return phase_tables(found, whole_tasks(found))
+
+
+def end_to_end(rows):
+    found = of_ladder(rows, "end-to-end")
+    return pivot(found, whole_tasks(found), seconds_and_gain)
+
+
+def end_to_end_phases(rows):
+    found = of_ladder(rows, "end-to-end")
+    return phase_tables(found, whole_tasks(found))
+
+
+def common(rows):
+    """The rung at which all stages run to their end."""
+    found = of_ladder(rows, "end-to-end")
+    return phase_tables(found, common_tasks(found))
+
+
+def counting(rows):
+    found = of_ladder(rows, "counting")
+    return pivot(found, largest_tasks(found), rate_and_gain)
+
+
+def encoding(rows):
+    found = of_ladder(rows, "encoding")
+    return pivot(found, largest_tasks(found), rate_and_gain)
+
+
+def decoding(rows):
+    found = of_ladder(rows, "decoding")
+    return pivot(found, largest_tasks(found), rate_and_gain)
+
+
+def largest_tasks(rows):
+    most = {}
+    for corpus, num_bytes, _ in tasks(rows):
+        most[corpus] = max(num_bytes, most.get(corpus, 0))
+    return [t for t in tasks(rows) if t[1] == most[t[0]]]
+
+
+def growth(rows):
+    """The exponents with which the time of each stage grows, and its memory."""
+    found = of_ladder(rows, "merging")
+    body = []
+    for corpus in dict.fromkeys(t[0] for t in tasks(found)):
+        for stage in STAGES:
+            by_size, by_words, by_merges = growth_series(found, corpus, stage)
+            if len(by_size) < 3:
+                continue
+            memory = [r for r in found if (r.corpus, r.stage) == (corpus, stage) and r.peak_memory]
+            memory.sort(key=lambda r: r.bytes)
+            body.append([
+                f"{TEXTS.get(corpus, corpus)}, {stage}",
+                exponent_text("bytes", by_size), exponent_text("words", by_words),
+                exponent_text("merges", by_merges),
+                f"{megabytes(memory[0])} - {megabytes(memory[-1])}" if memory else "",
+            ])  # fmt: skip
+    if not body:
+        return []
+    header = ["", "corpus size", "distinct words", "merges, whole corpus", "peak MB, least - most"]
+    return markdown(header, body)
+
+
+def growth_series(rows, corpus, stage):
+    """Return (bytes, seconds), (words, seconds), (merges, seconds) of a stage, ascending."""
+    own = [row for row in rows if (row.corpus, row.stage) == (corpus, stage)]
+    sized = sorted(
+        (r for r in own if r.vocab_size == COMMON_VOCAB_SIZE and not r.is_continued),
+        key=lambda r: r.bytes,
+    )
+    by_merges = {}
+    whole = max((r.bytes for r in own), default=0)
+    for row in own:
+        if row.bytes != whole:
+            continue
+        if not row.is_continued:
+            by_merges[row.work] = row.median
+        for merges, phases in row.checkpoints:
+            by_merges.setdefault(merges, sum(phases.values()))
+    return (
+        [(r.bytes, r.median) for r in sized],
+        [(r.words, r.median) for r in sized if r.words],
+        sorted(by_merges.items()),
+    )
+
+
+def exponent_text(name, points):
+    """Return the fitted power of the last half of the points in a log-log plot."""
+    if name == "merges":  # the first merges are not typical
+        points = [p for p in points if p[0] >= points[-1][0] / 32]
+    if len(points) < 3:
+        return ""
+    return f"{name}^{continuation.exponent(*zip(*points, strict=True)):.2f}"
+
+
+def continued(rows):
+    """Runs that went to their end, predicted from their beginning, and how close that was."""
+    body = []
+    longest = {}
+    for row in of_ladder(rows, "merging"):
+        if row.checkpoints and not row.is_continued:
+            key = (row.corpus, row.bytes, row.stage)
+            if key not in longest or row.work > longest[key].work:
+                longest[key] = row
+    for row in longest.values():
+        for share in (1 / 8, 1 / 4):
+            part = [c for c in row.checkpoints if c[0] <= row.work * share]
+            if len(part) < 12:
+                continue
+            predicted = sum(continuation.continued(part, row.work).values())
+            measured = sum(part[-1][1].values())
+            body.append([
+                text_name(row.corpus, row.bytes), row.stage, f"{row.work:,.0f}",
+                f"{part[-1][0]:,}: {time_text(measured)}", f"≈ {time_text(predicted)}",
+                time_text(row.median), f"{predicted / row.median - 1:+.0%}",
+            ])  # fmt: skip
+    if not body:
+        return []
+    header = ["text", "stage", "merges", "first merges, seconds", "continued", "measured", "error"]
+    return markdown(header, body)
+
+
+def ablations(rows):
+    found = of_ladder(rows, "ablations")
+    lines = []
+    for task in tasks(found):
+        ladder = at(found, task)
+        phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in ladder.values())]
+        body = []
+        first = next(iter(ladder.values()))
+        for stage, row in ladder.items():
+            body.append([
+                stage, seconds_text(row.seconds, row.is_continued), three_digits(row.rate),
+                times_text(row, before(ladder, stage)),
+                times_text(row, first),
+                *(seconds_text(row.phases[p]) if p in row.phases else "" for p in phases),
+                megabytes(row), row.note,
+            ])  # fmt: skip
+        lines += [f"**{text_name(task[0], task[1])}, {task[2]:,} tokens**", ""]
+        lines += markdown(
+            ["", "seconds", f"{first.unit}/s", "times the line before", "times the first line",
+             *phases, "peak MB", ""], body,
+        )  # fmt: skip
+    return lines
+
+
+def owt(rows):
+    """What the public series measured on 64 cores beside what our stages take here."""
+    found = {row.stage: row for row in of_ladder(rows, "owt-sized")}
+    if not found:
+        return []
+    body = [[name, seconds, "", "", ""] for name, seconds in SERIES]
+    for stage in [*STAGES, *(stage for stage in found if stage not in STAGES)]:
+        if stage not in found:
+            continue
+        row = found[stage]
+        body.append([
+            f"**{stage}**" + (" (peer)" if row.is_peer else ""), "",
+            seconds_text(row.seconds, row.is_continued),
+            megabytes(row), row.note,
+        ])  # fmt: skip
+    size = text_name("", next(iter(found.values())).bytes).removeprefix(", ")
+    header = ["", "public series, 64 cores", f"here, {size}, 32,000 tokens", "peak MB", ""]
+    return markdown(header, body)
+
+
+def stage_table(rows, stage):
+    """One stage: its cost per merge, the shares of its phases, and its gain."""
+    if stage not in STAGES:
+        raise ValueError(f"stage is {stage!r}: it must be one of {', '.join(STAGES)}")
+    found = of_ladder(rows, "merging")
+    body = []
+    for task in [*common_tasks(found), *whole_tasks(found)]:
+        ladder = at(found, task)
+        if stage not in ladder:
+            continue
+        row = ladder[stage]
+        total = sum(statistics.median(seconds) for seconds in row.phases.values())
+        shares = [f"{statistics.median(row.phases[p]) / total:.0%}" for p in PHASES[1:]]
+        body.append([
+            text_name(task[0], task[1]), f"{task[2]:,}",
+            seconds_text(row.seconds, row.is_continued), time_text(1 / row.rate), *shares,
+            times_text(row, before(ladder, stage)), megabytes(row),
+        ])  # fmt: skip
+    header = ["text", "tokens", "merge loop", "per merge", *PHASES[1:], "times the stage before",
+              "peak MB"]  # fmt: skip
+    return markdown(header, body) if body else []
+
+
+def peak_memory(rows):
+    found = of_ladder(rows, "end-to-end")
+    return pivot(found, whole_tasks(found), lambda row, previous: megabytes(row))
+
+
+TABLES = {
+    "common": common,
+    "merging": merging,
+    "merging-phases": merging_phases,
+    "end-to-end": end_to_end,
+    "end-to-end-phases": end_to_end_phases,
+    "peak-memory": peak_memory,
+    "counting": counting,
+    "encoding": encoding,
+    "decoding": decoding,
+    "growth": growth,
+    "continued": continued,
+    "owt": owt,
+    "ablations": ablations,
+}

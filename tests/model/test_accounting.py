@@ -1,4 +1,4 @@
-"""What a model costs, counted: against the real model, and against the products that it computes."""
+"""What a model costs, counted: against the real model, and against the products it computes."""
 
 from __future__ import annotations
 

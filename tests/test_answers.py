@@ -1,0 +1,400 @@
+"""docs/answers.md: every figure is computed here again and compared with the page."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import os
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from cs336_basics import ModelConfig, Tokenizer, train_bpe
+from cs336_basics._text import END_OF_TEXT
+from cs336_basics.model.accounting import forward_flops, kept_activations
+from cs336_basics.tokenizer.vocabulary import longest_tokens
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.devices import peak_flops
+from cs336_basics.training.memory import step_memory
+from cs336_basics.training.optimizers import SGD
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "answers.md").read_text(encoding="utf-8")
+
+GPT2 = {
+    name: ModelConfig(
+        vocab_size=50_257,
+        context_length=1_024,
+        num_layers=layers,
+        d_model=width,
+        num_heads=heads,
+        d_ff=4 * width,
+    )
+    for name, layers, width, heads in (
+        ("small", 12, 768, 12),
+        ("medium", 24, 1_024, 16),
+        ("large", 36, 1_280, 20),
+        ("XL", 48, 1_600, 25),
+    )
+}
+XL = GPT2["XL"]
+FILES = {
+    "TinyStories": ("tinystories_train.txt", 10_000),
+    "OpenWebText": ("owt_sample.txt", 32_000),
+}
+
+
+def table(name):
+    """The marked table of the page: the cells of each row by the row's first cell."""
+    _, found, rest = PAGE.partition(f"<!-- table: {name} -->\n")
+    assert found, f"docs/answers.md has no table {name!r}"
+    lines = rest.partition("\n\n")[0].splitlines()
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+    return {row[0]: row[1:] for row in rows[2:]}
+
+
+def corpus(name):
+    directory = os.environ.get("CS336_DATA")
+    if not directory:
+        pytest.skip("set CS336_DATA to a directory with the extracts of the corpora")
+    path = Path(directory) / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not in CS336_DATA")
+    return path
+
+
+def documents(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        texts = [text.strip() for text in file.read().split(END_OF_TEXT)]
+    return [text for text in texts if text]
+
+
+def ten_of(texts):
+    return [index * len(texts) // 10 for index in range(10)]
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    return {
+        name: Tokenizer(
+            *train_bpe(corpus(file), vocab_size, [END_OF_TEXT]), special_tokens=[END_OF_TEXT]
+        )
+        for name, (file, vocab_size) in FILES.items()
+    }
+
+
+# ------------------------------------------------------------------------ the whole page
+
+
+def test_the_examples_print_what_the_page_shows():
+    parser = doctest.DocTestParser()
+    runner = doctest.DocTestRunner(verbose=False)
+    names = {}
+    blocks = re.findall(r"```pycon\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(blocks) >= 9
+    for number, block in enumerate(blocks):
+        example = parser.get_doctest(block, names, f"example {number + 1}", "docs/answers.md", 0)
+        assert example.examples
+        runner.run(example, clear_globs=False)
+        names = example.globs
+    assert runner.failures == 0
+
+
+CHECKED = {
+    "training time",
+    "longest tokens",
+    "phases",
+    "vocabularies",
+    "compression",
+    "throughput",
+    "parameters",
+    "products",
+    "flops",
+    "step memory",
+    "sgd",
+}
+
+
+def test_every_table_is_marked_and_checked():
+    assert set(re.findall(r"<!-- table: (.*?) -->", PAGE)) == CHECKED
+    assert len(re.findall(r"^\|[-|]+\|$", PAGE, flags=re.MULTILINE)) == len(CHECKED)
+
+
+# Figures that the questions give, and numbers that are not figures.
+GIVEN = {
+    "": {"336", "10.7", "7.7", "2.2", "11.9", "2026", "11", "22", "3", "3.11"},
+    "Unicode": {"8", "16", "32", "0", "10"},
+    "BPE training": {"10,000", "32,000"},
+    "Tokenizer experiments": {"16", "32", "825", "15", "7.7", "32,000", "31,999", "65,536"},
+    "Accounting of the Transformer": {"2", "4", "1,024", "16,384"},
+    "AdamW": {"2", "4", "80", "1", "3", "5", "8", "14", "400,000", "1,024", "100", "50"},
+    "The learning rate of SGD": {"1e1", "1e2", "1e3", "0", "1", "100", "2"},
+    "What the experiments showed": {"1", "1.1"},
+}
+# What the text derives from a table or an example; each is computed in the test of that name.
+DERIVED = {
+    "Tokenizer experiments": {"40": "test_compression"},
+    "Accounting of the Transformer": {"33": "test_flops", "16": "test_flops"},
+    "AdamW": {"19.5": "test_adamw", "312": "test_adamw", "18": "test_adamw"},
+    "The learning rate of SGD": {"0.02": "test_sgd", "19": "test_sgd", "20": "test_sgd"},
+    "What the experiments showed": {
+        "0.182": "test_experiments",
+        "0.081": "test_experiments",
+        "0.536": "test_experiments",
+    },
+}
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e\d+)?(?![\w])")
+
+
+def sections():
+    head, *rest = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+    return {"": head, **{part.partition("\n")[0]: part for part in rest}}
+
+
+@pytest.mark.parametrize("section", sections())
+def test_every_figure_of_the_text_is_in_a_table_or_given(section):
+    text = sections()[section]
+    checked = "".join(re.findall(r"```pycon\n.*?```|^\|.*?$", text, flags=re.DOTALL | re.MULTILINE))
+    if section == "What the experiments showed":
+        checked += (DOCS / "training.md").read_text(encoding="utf-8")
+    known = {number.rstrip(",") for number in NUMBER.findall(checked.replace("_", ","))}
+    known |= GIVEN[section] | set(DERIVED.get(section, {}))
+    text = re.sub(r"```pycon\n.*?```|^\|.*?$|`.*?`", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"U\+\w+|^    .*$", "", text, flags=re.MULTILINE)  # formulas: test_adamw
+    found = {number.rstrip(",") for number in NUMBER.findall(text)}
+    assert found - known == set()
+    assert set(DERIVED.get(section, {})) <= found
+
+
+# ----------------------------------------------------------------------- BPE, tokenizers
+
+
+def test_training_time():
+    rows = table("training time")
+    for name, (file, _) in FILES.items():
+        assert rows[name][0] == f"{corpus(file).stat().st_size:,} bytes"
+
+
+def test_longest_tokens(tokenizers):
+    expected = {}
+    for name, tokenizer in tokenizers.items():
+        longest = longest_tokens(tokenizer.vocab, [END_OF_TEXT])
+        expected[name] = [
+            f"{len(tokenizer.vocab):,}",
+            f"{len(tokenizer.merges):,}",
+            ", ".join(f"`{token.decode().replace(' ', '␣')}`" for token in longest),
+            f"{len(longest[0])}",
+        ]
+    assert table("longest tokens") == expected
+
+
+def test_phases_add_up():
+    times = table("training time")
+    for name, cells in table("phases").items():
+        seconds = [float(cell.removesuffix(" s")) for cell in cells[:4]]
+        assert cells[4] == f"{max(seconds) / sum(seconds):.0%}".replace("%", " %"), name
+        if name.endswith("native"):
+            # The total also has the time between the phases.
+            total = float(times[name.partition(",")[0]][1])
+            assert 0.8 * total < sum(seconds) <= total
+
+
+def test_vocabularies(tokenizers):
+    tokens = {
+        name: {token for token in tokenizer.vocab.values() if token != END_OF_TEXT.encode()}
+        for name, tokenizer in tokenizers.items()
+    }
+    stories, web = tokens.values()
+
+    def count(pattern):
+        return [f"{sum(bool(re.search(pattern, t)) for t in own):,}" for own in (stories, web)]
+
+    assert table("vocabularies") == {
+        "tokens with an upper-case letter": count(rb"[A-Z]"),
+        "tokens with a digit": count(rb"[0-9]"),
+        "tokens with a byte beyond ASCII": count(rb"[^\x00-\x7f]"),
+        "tokens that the other lacks": [f"{len(stories - web):,}", f"{len(web - stories):,}"],
+    }
+    assert stories - web >= {b" paintbrushes", b" marshmallows", b" sandcastles"}
+
+
+def test_compression(tokenizers, tmp_path):
+    stories = documents(corpus("tinystories_valid.txt"))
+    web = documents(corpus("owt_sample.txt"))
+    samples = {
+        "TinyStories": [stories[index] for index in ten_of(stories)],
+        "OpenWebText": [web[index] for index in ten_of(web)],
+    }
+    held_out = tmp_path / "rest.txt"
+    rest = [text for index, text in enumerate(web) if index not in ten_of(web)]
+    held_out.write_text(END_OF_TEXT.join(rest), encoding="utf-8", newline="")
+    without = Tokenizer(*train_bpe(held_out, 32_000, [END_OF_TEXT]))
+
+    def size(texts):
+        return sum(len(text.encode()) for text in texts)
+
+    def ratio(tokenizer, texts):
+        return size(texts) / sum(len(tokenizer.encode(text)) for text in texts)
+
+    expected = {
+        name: [f"{size(texts):,}", *(f"{ratio(t, texts):.2f}" for t in tokenizers.values())]
+        for name, texts in samples.items()
+    }
+    texts = samples["OpenWebText"]
+    expected["OpenWebText, held out"] = [f"{size(texts):,}", "", f"{ratio(without, texts):.2f}"]
+    assert table("compression") == expected
+    of_stories, of_web = (ratio(tokenizer, texts) for tokenizer in tokenizers.values())
+    assert f"{of_web / of_stories - 1:.0%}" == "40%"
+
+
+def test_throughput_gives_the_hours():
+    rows = table("throughput")
+    assert set(rows) == {"native", "cached Python", "reference"}
+    for cells in rows.values():
+        for rate, hours in (cells[:2], cells[2:]):
+            exact = 825e9 / (float(rate) * 1e6) / 3600
+            digits = len(hours.partition(".")[2])
+            assert hours == f"{exact:,.{digits}f}"
+
+
+# ------------------------------------------------------------------------ accounting
+
+
+def test_parameters():
+    assert table("parameters") == {
+        name: [
+            f"{config.d_model:,}",
+            f"{config.num_layers}",
+            f"{config.num_heads}",
+            f"{config.d_ff:,}",
+            f"{config.num_parameters():,}",
+            f"{4 * config.num_parameters() / 1e9:.2f} GB",
+        ]
+        for name, config in GPT2.items()
+    }
+
+
+def test_products():
+    """Compute each row from its own shapes, and the total from `forward_flops`."""
+    values = {"T": XL.context_length}
+    total = 0
+    rows = table("products")
+    for name, (shapes, how_often, flops) in rows.items():
+        if name == "total":
+            continue
+        (m, k), (k2, n) = (
+            [values.get(size) or int(size) for size in pair.split(", ")]
+            for pair in re.findall(r"\((.*?)\)", shapes)
+        )
+        assert k == k2
+        count = 1
+        for number in re.findall(r"\d+", how_often):
+            count *= int(number)
+        exact = count * 2 * m * k * n
+        assert flops == f"{exact / 1e12:.3f}", name
+        total += exact
+    assert total == sum(forward_flops(XL).values())
+    assert rows["total"][-1] == f"{total / 1e12:.3f}"
+
+
+def test_flops():
+    long = dataclasses.replace(XL, context_length=16_384)
+    expected = {}
+    for name, config in {**GPT2, "XL, context 16,384": long}.items():
+        parts = forward_flops(config)
+        total = sum(parts.values())
+        expected[name] = [
+            f"{total / 1e12:.3f}",
+            *(f"{100 * flops / total:.1f} %" for flops in parts.values()),
+        ]
+    assert table("flops") == expected
+    growth = sum(forward_flops(long).values()) / sum(forward_flops(XL).values())
+    assert (long.context_length // XL.context_length, round(growth)) == (16, 33)
+
+
+def test_adamw():
+    """The formulas of the page, evaluated for GPT-2 XL, and the durations in words."""
+    names = {
+        "V": XL.vocab_size,
+        "d": XL.d_model,
+        "L": XL.num_layers,
+        "f": XL.d_ff,
+        "h": XL.num_heads,
+        "T": XL.context_length,
+    }
+    values = {}
+    for name, formula in re.findall(r"^    ([PA]) = (.*)$", PAGE, flags=re.MULTILINE):
+        python = formula.replace("²", "**2")
+        python = re.sub(r"(?<=[\w)]) (?=[\w(])", " * ", python)
+        values[name] = eval(python, {}, names)
+    assert values == {"P": XL.num_parameters(), "A": sum(kept_activations(XL).values())}
+    passes = 3 * sum(forward_flops(XL).values())
+    for precision, peak, low, high in (("float32", 19.5e12, 18, 18.1), ("bfloat16", 312e12, 1, 2)):
+        assert peak == peak_flops("NVIDIA A100", precision)
+        years = 400_000 * 1_024 * passes / (0.5 * peak) / 86_400 / 365.25
+        assert low < years < high
+
+
+@pytest.mark.slow
+def test_step_memory():
+    expected = {}
+    for batch in (5, 6):
+        memory = step_memory(TrainConfig(model=XL, batch_size=batch))
+        found = (memory.weights, memory.gradients, memory.optimizer, memory.activations)
+        expected[str(batch)] = [f"{size / 1e9:.2f} GB" for size in (*found, memory.total)]
+    assert table("step memory") == expected
+    assert float(expected["5"][-1][:-3]) <= 80 < float(expected["6"][-1][:-3])
+
+
+# ---------------------------------------------------------------------- SGD, experiments
+
+
+def test_sgd():
+    losses = {}
+    for rate in (10.0, 100.0, 1000.0):
+        weights = torch.nn.Parameter(5 * torch.randn(10, 10, dtype=torch.float64))
+        optimizer = SGD([weights], lr=rate)
+        losses[rate] = []
+        for _ in range(11):
+            optimizer.zero_grad()
+            loss = (weights**2).mean()
+            losses[rate].append(loss.item())
+            loss.backward()
+            optimizer.step()
+
+    def shown(rate, steps):
+        factor = losses[rate][steps] / losses[rate][0]
+        return "0" if factor < 1e-20 else f"{factor:.3g}"
+
+    assert table("sgd") == {
+        str(steps): [shown(rate, steps) for rate in losses] for steps in (1, 2, 3, 4, 10)
+    }
+    # The first step multiplies a weight by 1 - 0.02 * 1000 = -19; 20 / sqrt(100) is 2.
+    assert shown(1000.0, 1) == str(19**2)
+
+
+def test_experiments():
+    page = (DOCS / "training.md").read_text(encoding="utf-8")
+    answer = sections()["What the experiments showed"]
+
+    def losses(heading):
+        lines = page[page.index(heading) :].splitlines()
+        return [cell.strip(" *") for cell in lines[2].strip("|").split("|")][1:]
+
+    rates = losses("| learning rate (batch 16)")
+    low, best, high, higher = (float(loss) for loss in rates[1:5])
+    assert [f"{loss - best:.3f}" for loss in (low, high, higher)] == ["0.182", "0.081", "0.536"]
+    assert min(float(loss) for loss in rates[:5]) == best == 2.759
+    batches = [float(loss) for loss in losses("| batch size, with its steps")]
+    assert min(batches) == batches[1] == 2.708
+    assert [batches[index] for index in (0, 2, 4)] == [2.757, 2.759, 4.085]
+    for label, loss in (
+        ("without RMSNorm", "2.734"),
+        ("post-norm", "2.756"),
+        ("no positions (NoPE)", "3.220"),
+        ("SiLU instead of SwiGLU, as many parameters", "2.802"),
+    ):
+        assert f"| {label} | {loss} |" in page
+        assert loss in answer

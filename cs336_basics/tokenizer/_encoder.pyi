@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics.tokenizer.encoders import AbsentByteError as _AbsentByteError
-
 _Ids = npt.NDArray[np.unsignedinteger[Any]]
-
-class AbsentByteError(_AbsentByteError):
-    item: int
-    offset: int
-    def __init__(self, item: int, offset: int, byte: int) -> None: ...
 
 def is_valid_utf8(data: bytes) -> bool: ...
 

@@ -28,7 +28,7 @@ from cs336_basics.pretokenization.failures cimport (
 )
 
 from cs336_basics.pretokenization._scanner import default_simd_level, scanned_pattern
-from cs336_basics.tokenizer.encoders import AbsentByteError as _AbsentByteError
+from cs336_basics.tokenizer.encoders import AbsentByteError
 
 
 cdef extern from "Python.h":
@@ -59,24 +59,6 @@ cdef size_t MIN_WITHOUT_GIL = 4096
 # The ids of smaller vocabularies are kept as Python objects: a list of ids then only counts
 # references.
 cdef size_t MAX_KEPT_IDS = 1 << 20
-
-
-class AbsentByteError(_AbsentByteError):
-    """The vocabulary lacks a byte of a text.
-
-    Attributes:
-        item: index of the text, or of the file.
-        offset: offset of the byte in it.
-        byte: its value.
-    """
-
-    item = 0
-    offset = 0
-
-    def __init__(self, item, offset, byte):
-        super().__init__(byte)
-        self.item = item
-        self.offset = offset
 
 
 def is_valid_utf8(bytes data not None):
@@ -262,12 +244,19 @@ cdef class Encoder:
         Raises:
             AbsentByteError: its `item` is the index of the text; UnicodeEncodeError.
         """
-        if num_workers == 1:
-            return [self.encode(text, special) for text in texts]
+        cdef list lists = []
         cdef vector[TextSpan] spans
         cdef unique_ptr[BatchEncoder] job
         cdef vector[EncodingWorker*] pointers
         cdef size_t i
+        if num_workers == 1:
+            try:
+                for text in texts:
+                    lists.append(self.encode(text, special))
+            except AbsentByteError as error:
+                error.item = len(lists)
+                raise
+            return lists
         kept = view_texts(texts, spans)
         workers = self.acquire_all(num_threads(num_workers, spans.size()), pointers)
         try:
@@ -552,6 +541,8 @@ cdef object view_text(text, TextSpan* span):
             span.size = PyUnicode_GET_LENGTH(text)
             return text
         text = (<str>text).encode()
+    elif not isinstance(text, bytes):  # above all: not a buffer that can change meanwhile
+        raise TypeError(f"text is a {type(text).__name__}, not str or bytes")
     span.data = <const uint8_t*>PyBytes_AS_STRING(<bytes>text)
     span.size = PyBytes_GET_SIZE(<bytes>text)
     return text
@@ -561,7 +552,7 @@ cdef int check(const Failure& failure) except -1:
     if failure.kind == NONE:
         return 0
     if failure.kind == ABSENT_BYTE:
-        raise AbsentByteError(failure.file, failure.offset, failure.code)
+        raise AbsentByteError(failure.code, failure.file, failure.offset)
     if failure.kind == MEMORY:
         raise MemoryError("there is not enough memory for the ids")
     if failure.kind == SYSTEM:

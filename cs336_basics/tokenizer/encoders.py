@@ -35,7 +35,7 @@ class AbsentByteError(Exception):
 
     Attributes:
         byte: its value.
-        item: index of the text among several.
+        item: index of the text, or file, among several.
         offset: of the byte in the UTF-8 of that text.
     """
 
@@ -44,6 +44,10 @@ class AbsentByteError(Exception):
         self.byte = byte
         self.item = item
         self.offset = offset
+
+    def __str__(self) -> str:
+        where = f"at offset {self.offset:,} of item {self.item:,}"
+        return f"no token for the byte {self.byte:#04x} {where}"
 
 
 class Encoder(ABC):
@@ -93,6 +97,7 @@ class Encoder(ABC):
             # Earlier words did not need the byte, so the first occurrence here is the one.
             for start, word, is_special in self.located_words(text, special):
                 if not is_special and error.byte in (data := word.encode()):
+                    error.item = 0
                     error.offset = len(text[:start].encode()) + data.index(error.byte)
                     break
             raise
@@ -109,8 +114,19 @@ class Encoder(ABC):
     def encode_batch(
         self, texts: list[str], special: frozenset[str], num_workers: int
     ) -> list[list[int]]:
-        """Return the ids of each of several texts."""
-        return [self.encode(text, special) for text in texts]
+        """Return the ids of each of several texts.
+
+        Raises:
+            AbsentByteError: its `item` is the index of the text.
+        """
+        lists: list[list[int]] = []
+        try:
+            for text in texts:
+                lists.append(self.encode(text, special))
+        except AbsentByteError as error:
+            error.item = len(lists)
+            raise
+        return lists
 
     def encode_documents(self, texts: Sequence[bytes]) -> tuple[TokenArray, npt.NDArray[np.int64]]:
         """Return the ids of texts of valid UTF-8, one after the other, and the number of each.
@@ -120,13 +136,7 @@ class Encoder(ABC):
         Raises:
             AbsentByteError: its `item` is the index of the text.
         """
-        lists = []
-        for index, text in enumerate(texts):
-            try:
-                lists.append(self.encode(text.decode(), self.all_special))
-            except AbsentByteError as error:
-                error.item = index
-                raise
+        lists = self.encode_batch([text.decode() for text in texts], self.all_special, 1)
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
         return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
 

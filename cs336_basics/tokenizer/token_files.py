@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,9 +74,7 @@ def load_token_file(
                 f"DIR --input FILE --output {path}`"
             )
     metadata = load_metadata(metadata_path)
-    tokens: TokenArray = _load_array(path)
-    if tokens.dtype.kind != "u":
-        raise ValueError(f"{path} holds {tokens.dtype}, not unsigned ids: encode the text again")
+    tokens: TokenArray = _map_array(path, ("uint16", "uint32"))
     found = {"dtype": tokens.dtype.name, "num_tokens": len(tokens)}
     for key, value in found.items():
         if metadata[key] != value:
@@ -124,12 +123,11 @@ def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
         )
     if not starts_path.is_file():
         raise FileNotFoundError(f"{starts_path} does not exist: encode the text again")
-    starts: npt.NDArray[np.int64] = _load_array(starts_path)
-    if starts.dtype != np.int64 or len(starts) != num_documents:
+    starts: npt.NDArray[np.int64] = _map_array(starts_path, ("int64",))
+    if len(starts) != num_documents:
         raise ValueError(
-            f"{starts_path} holds {len(starts)} positions of {starts.dtype}, but "
-            f"{metadata_path.name} says {num_documents} documents: they do not belong together. "
-            "Encode the text again"
+            f"{starts_path} holds {len(starts):,} positions, but {metadata_path.name} says "
+            f"{num_documents} documents: they do not belong together. Encode the text again"
         )
     if len(starts) and not (starts[0] == 0 and starts[-1] < len(tokens)):
         raise ValueError(f"{starts_path} does not fit {path.name}: encode the text again")
@@ -170,14 +168,46 @@ def _source_of(metadata: dict[str, Any]) -> str:
     return f"its {len(source):,} sources" if isinstance(source, list) else str(source)
 
 
-def _load_array(path: Path) -> npt.NDArray[Any]:
-    """Map a .npy file of one dimension into memory."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(
-            f"{path} is not a complete .npy file: {error}. Encode the text again"
-        ) from error
-    if not isinstance(array, np.ndarray) or array.ndim != 1:
-        raise ValueError(f"{path} does not hold an array of one dimension: encode the text again")
-    return array
+def _map_array(path: Path, dtypes: tuple[str, ...]) -> npt.NDArray[Any]:
+    """Map a .npy file into memory: an array of one dimension, of one of these dtypes.
+
+    The file is opened without `np.load`: for some headers that one ends the process (items without
+    a size) or raises what the Python parser raises.
+    """
+    with open(path, "rb") as file:
+        try:
+            dtype, shape = _read_header(file)
+        except (MemoryError, OSError):
+            raise
+        except Exception as error:
+            reason = textwrap.shorten(str(error), 200)
+            raise ValueError(
+                f"{path} is not a complete .npy file: {reason}. Encode the text again"
+            ) from error
+        offset, file_size = file.tell(), os.fstat(file.fileno()).st_size
+        if dtype not in [np.dtype(name).newbyteorder("<") for name in dtypes] or len(shape) != 1:
+            raise ValueError(
+                f"{path} holds {textwrap.shorten(str(dtype), 80)} of shape {str(shape)[:80]}: it "
+                f"must hold {' or '.join(dtypes)} of one dimension; encode the text again"
+            )
+        num_bytes = shape[0] * dtype.itemsize
+        if shape[0] < 0 or offset + num_bytes != file_size:
+            raise ValueError(
+                f"{path} is not a complete .npy file: its header says {num_bytes:,} bytes of array "
+                f"and {file_size - offset:,} follow it. Encode the text again"
+            )
+        return np.memmap(file, dtype, "r", offset, shape)
+
+
+def _read_header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    version = np.lib.format.read_magic(file)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise ValueError(f"its format has the version {version[0]}.{version[1]}")
+    shape, _, dtype = readers[version](file)
+    if not all(type(length) is int for length in shape):
+        raise ValueError(f"its shape is {shape}")
+    return dtype, shape

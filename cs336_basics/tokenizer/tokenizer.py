@@ -341,7 +341,8 @@ class Tokenizer:
                     ids += word_ids
                     spans += self._spans_in(word, word_ids, start)
         except AbsentByteError as error:
-            raise explained(error, word, start) from None
+            error.offset += len(text[:start].encode())
+            raise explained(error, text) from None
         except UnicodeEncodeError as error:
             raise explained(error, text) from None
         return ids, spans

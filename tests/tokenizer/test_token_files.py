@@ -65,6 +65,65 @@ def test_an_array_that_does_not_fit_its_metadata_is_refused(token_file, array):
         load_token_file(token_file)
 
 
+def write_npy(path, descr, shape, num_bytes, version=(1, 0)):
+    """Write a .npy file with any header, as a literal."""
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (117 - len(header)) + b"\n"
+    start = b"\x93NUMPY" + bytes(version) + len(header).to_bytes(2 * version[0], "little")
+    path.write_bytes(start + header + bytes(num_bytes))
+
+
+@pytest.mark.parametrize(
+    ("descr", "shape"),
+    [
+        ("'|V0'", "(-1,)"),  # ended the process: NumPy divides by the size of an item
+        ("[]", "(-1,)"),
+        ("'|V0'", "(4,)"),
+        ("'|S0'", "(4,)"),
+        ("'<U0'", "(9223372036854775807,)"),
+        ("[('a', '<u2')]", "(4,)"),
+        ("'|O'", "(4,)"),
+        ("'(0,)<u2'", "(4,)"),
+        ("'(2,)<u2'", "(2,)"),
+        ("'>u2'", "(4,)"),
+        ("'<u8'", "(1,)"),
+        ("'|b1'", "(8,)"),
+        ("'<u2'", "()"),
+        ("'<u2'", "(-4,)"),
+        ("'<u2'", "(-1,)"),
+        ("'<u2'", "(3,)"),
+        ("'<u2'", "(5,)"),
+        ("'<u2'", "(True,)"),
+        ("'<u2'", "(4.0,)"),
+        ("'<u2'", "(2, 2)"),
+        ("'<u2'", "(0, 9223372036854775807)"),
+        ("'<u2'", "(9223372036854775807,)"),
+        ("'<u2'", "(4611686018427387904000000000000,)"),
+        ("'<u2'", "(4,"),
+        ("'<u2", "(4,)"),
+        ("'<u2'", "(" * 90),
+        ("'<M8'", "(1,)"),
+        ("'nonsense'", "(4,)"),
+        ("None", "(4,)"),
+    ],
+)
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0), (9, 9)])
+def test_a_strange_header_is_refused(token_file, descr, shape, version):
+    write_npy(token_file, descr, shape, 8, version)
+    with pytest.raises(ValueError, match=r"a\.npy (holds|is not a complete)") as caught:
+        load_token_file(token_file)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_document_starts_of_no_size_are_refused(source, out):
+    encode_file(small_tokenizer(), source, out / "a.npy", num_workers=1, document_starts=True)
+    assert len(load_document_starts(out / "a.npy"))
+    write_npy(out / "a.starts.npy", "'|V0'", "(-1,)", 0)
+    with pytest.raises(ValueError, match=r"a\.starts\.npy holds \|V0"):
+        load_document_starts(out / "a.npy")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -98,7 +157,7 @@ def test_damaged_document_starts_are_refused(source, out):
     whole = np.load(path)
     for array, message in (
         (whole[:-1], "do not belong together"),
-        (whole.astype(np.int32), "do not belong together"),
+        (whole.astype(np.int32), "holds int32 .* it must hold int64 of one dimension"),
         (whole + 1, "does not fit"),
         (np.append(whole[:-1], 10**9), "does not fit"),
         (whole.reshape(1, -1), "one dimension"),

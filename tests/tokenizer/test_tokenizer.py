@@ -335,6 +335,30 @@ def test_every_call_names_the_position_of_an_absent_byte(make):
     assert (caught.value.item, caught.value.offset, caught.value.byte) == (1, 6, 0x62)
 
 
+@pytest.mark.parametrize("pattern", ["gpt2", r"\p{L}+|\s"])
+def test_every_call_gives_the_same_offset_of_an_absent_byte(make, pattern):
+    encoder = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern).encoder
+    special = encoder.all_special
+    text = "a a<|>aé b"  # the second word after the special token has the byte
+    calls = {
+        "encode": lambda: encoder.encode(text, special),
+        "encode_array": lambda: encoder.encode_array(text, special, 1),
+        "encode_array of bytes": lambda: encoder.encode_array(text.encode(), special, 2),
+    }
+    for name, call in calls.items():
+        with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 0") as caught:
+            call()
+        found = caught.value
+        assert (type(found), found.item, found.offset) == (AbsentByteError, 0, 7), name
+    with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 1"):
+        encoder.encode_batch(["a", text, "b"], special, 1)
+    tokenizer = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern)
+    for call in (tokenizer.encode, tokenizer.encode_with_offsets):
+        with pytest.raises(ValueError, match="of 'é' at character 7 of the text") as caught:
+            call(text)
+        assert (caught.value.__context__.item, caught.value.__context__.offset) == (0, 7)
+
+
 # ------------------------------------------------------------------ backends
 
 

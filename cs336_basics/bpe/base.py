@@ -25,6 +25,7 @@ import numpy as np
 from tqdm import tqdm
 
 from cs336_basics._progress import HiddenBar, progress_bar
+from cs336_basics.bpe.trace import MergeTrace, Trace, Work
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.counting import count_words
 from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
@@ -60,6 +61,8 @@ class BPE_Trainer:
             limit. (Hugging Face's limit of n gives tokens of at most max(2, n - 1) bytes.)
         tie_break: which of equally frequent pairs is merged first. `"lexicographic"`: the greatest
             `(bytes, bytes)`, the rule of CS336; `"huggingface"`: the one that `tokenizers` takes.
+        trace: called with a MergeTrace after each merge, or, by compiled versions, for several
+            merges at a time; see `trace_file`. Not timed.
 
     Raises:
         ValueError, TypeError: an option has none of these values.
@@ -84,6 +87,7 @@ class BPE_Trainer:
         min_frequency: int = 1,
         max_token_length: int | None = None,
         tie_break: str = "lexicographic",
+        trace: Trace | None = None,
     ) -> None:
         resolve_pattern(pattern)
         _check_limit("min_frequency", min_frequency, 0)
@@ -99,6 +103,7 @@ class BPE_Trainer:
         self.min_frequency = min_frequency
         self.max_token_length = max_token_length
         self.tie_break = tie_break
+        self.trace = trace
         self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self._bar: tqdm[Any] | HiddenBar = HiddenBar()
         # Returns the adjacent pairs of a word that may be merged.
@@ -222,36 +227,60 @@ class BPE_Trainer:
         """Merge a pair wherever it occurs; timed as "updating"."""
         raise NotImplementedError
 
+    def _work(self, pair: Pair) -> Work:
+        """Return what finding this pair took, and what `_apply(pair)` will read and change.
+
+        Called between the two, where a trace is kept; not timed.
+        """
+        return Work()
+
     # --- the merge loop --------------------------------------------------------------------------
 
     def _learn_merges(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
         """Return up to `num_merges` merges, fewer only if no pair is left; see `_index`.
 
         A compiled version replaces this loop. It then adds its seconds to `self.timings` under the
-        names in PHASES, calls `self._advance(n)` after every n merges, and obeys `min_frequency`,
-        `max_token_length` (see `_pairs`) and `tie_break` (see `TieBreak`).
+        names in PHASES, calls `self._advance(n)` after every n merges and `self.trace`, if it is
+        not None, for each of them, and obeys `min_frequency`, `max_token_length` (see `_pairs`)
+        and `tie_break` (see `TieBreak`).
         """
         # The hooks build large attributes. They belong to a copy, which is freed with the loop.
         return copy.copy(self)._run_hooks(words, counts, num_merges)
 
     def _run_hooks(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
+        # A late merge takes 20 microseconds, of which the clocks must not take a noticeable share.
+        clock, trace = time.perf_counter, self.trace
         self._ties = TieBreak(self.tie_break)
-        clock = _Clock(self.timings)
+        begun = clock()
         self._index(words, counts)
-        clock.lap("counting pairs")
+        end = clock()
+        counting, finding, updating = end - begun, 0.0, 0.0
         merges: list[Pair] = []
         while len(merges) < num_merges:
+            begun = end
             self._recount()
-            clock.lap("counting pairs")
+            counted = clock()
             best = self._find_best()
-            clock.lap("finding the maximum")
+            found = clock()
+            counting += counted - begun
+            finding += found - counted
             if best is None or self._pair_counts[best] < self.min_frequency:
                 break
+            if trace is not None:
+                count, work, seconds = self._pair_counts[best], self._work(best), found - counted
+                found = clock()
             self._ties.add(best)
             self._apply(best)
             merges.append(best)
             self._advance(1)
-            clock.lap("updating")
+            end = clock()
+            updating += end - found
+            if trace is not None:
+                laps = counted - begun, seconds, end - found
+                trace(MergeTrace(len(merges) - 1, *best, count, *laps, work))
+                end = clock()
+        for phase, total in zip(PHASES[1:4], (counting, finding, updating), strict=True):
+            self.timings[phase] += total
         return merges
 
     def _learn_merges_from(self, word_counts: Mapping[bytes, int], num_merges: int) -> list[Pair]:
@@ -296,19 +325,6 @@ class BPE_Trainer:
 
     def _reset_timings(self) -> None:
         self.timings = dict.fromkeys(PHASES, 0.0)
-
-
-class _Clock:
-    """Adds the seconds between laps to the timings of a phase."""
-
-    def __init__(self, timings: dict[str, float]) -> None:
-        self._timings = timings
-        self._last = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        now = time.perf_counter()
-        self._timings[phase] += now - self._last
-        self._last = now
 
 
 class TieBreak:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from cs336_basics.bpe.base import BPE_Trainer, Pair, merge_pair, split_bytes
+from cs336_basics.bpe.trace import Work
 
 
 class NaiveTrainer(BPE_Trainer):
@@ -39,3 +40,13 @@ class NaiveTrainer(BPE_Trainer):
 
     def _apply(self, pair: Pair) -> None:
         self._splits = [merge_pair(symbols, pair) for symbols in self._splits]
+
+    def _work(self, pair: Pair) -> Work:
+        splits = self._splits
+        return Work(
+            occurrences=sum(len(symbols) - len(merge_pair(symbols, pair)) for symbols in splits),
+            words=len(splits),
+            positions=sum(map(len, splits)),
+            pairs_searched=len(self._pair_counts),
+            pairs_updated=sum(1 for symbols in splits for _ in self._pairs(symbols)),
+        )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from cs336_basics.bpe.base import BPE_Trainer, Pair, merge_pair, split_bytes
+from cs336_basics.bpe.trace import Work
 
 
 class IncrementalTrainer(BPE_Trainer):
@@ -47,15 +48,28 @@ class IncrementalTrainer(BPE_Trainer):
         # Remove the old pairs of a changed word and add its new pairs. Pairs that the merge did not
         # touch are removed and added again, which is simpler than telling them apart.
         for index in list(pair_words[best]):
-            for pair in pairs(splits[index]):
-                pair_counts[pair] -= counts[index]
+            symbols, count = splits[index], counts[index]
+            for pair in pairs(symbols):
+                pair_counts[pair] -= count
                 pair_words[pair].discard(index)
                 if not pair_counts[pair]:
                     del pair_counts[pair], pair_words[pair]
-            splits[index] = merge_pair(splits[index], best)
-            for pair in pairs(splits[index]):
-                pair_counts[pair] += counts[index]
+            splits[index] = symbols = merge_pair(symbols, best)
+            for pair in pairs(symbols):
+                pair_counts[pair] += count
                 pair_words[pair].add(index)
                 if new_token in pair:
                     new_pairs.add(pair)
         return new_pairs
+
+    def _work(self, pair: Pair) -> Work:
+        before = [self._splits[index] for index in self._pair_words[pair]]
+        after = [merge_pair(symbols, pair) for symbols in before]
+        num_positions = sum(map(len, before))
+        return Work(
+            occurrences=num_positions - sum(map(len, after)),
+            words=len(before),
+            positions=num_positions,
+            pairs_searched=len(self._pair_counts),
+            pairs_updated=sum(1 for symbols in before + after for _ in self._pairs(symbols)),
+        )

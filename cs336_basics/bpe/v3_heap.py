@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import heapq
 
-from cs336_basics.bpe.base import Pair, TieBreak
+from cs336_basics.bpe.base import Pair, TieBreak, merge_pair
+from cs336_basics.bpe.trace import Work
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 
 
@@ -29,21 +30,29 @@ class HeapTrainer(IncrementalTrainer):
         heapq.heapify(self._heap)
 
     def _find_best(self) -> Pair | None:
-        while self._heap:
-            entry = heapq.heappop(self._heap)
-            count = self._pair_counts.get(entry.pair, 0)
+        heap, pair_counts = self._heap, self._pair_counts
+        self._num_popped = 0
+        while heap:
+            entry = heapq.heappop(heap)
+            self._num_popped += 1
+            count = pair_counts.get(entry.pair, 0)
             if count == entry.count:
                 return entry.pair
             if count:
-                self._push(entry.pair)
+                heapq.heappush(heap, _Entry(count, entry.pair, self._ties))
         return None
 
     def _apply(self, pair: Pair) -> None:
+        heap, pair_counts, ties = self._heap, self._pair_counts, self._ties
         for new_pair in self._merge_words(pair):
-            self._push(new_pair)
+            heapq.heappush(heap, _Entry(pair_counts[new_pair], new_pair, ties))
 
-    def _push(self, pair: Pair) -> None:
-        heapq.heappush(self._heap, _Entry(self._pair_counts[pair], pair, self._ties))
+    def _work(self, pair: Pair) -> Work:
+        new_token = pair[0] + pair[1]
+        merged = (merge_pair(self._splits[index], pair) for index in self._pair_words[pair])
+        new_pairs = {new for symbols in merged for new in self._pairs(symbols) if new_token in new}
+        heap_entries = self._num_popped + len(new_pairs)
+        return super()._work(pair)._replace(pairs_searched=0, heap_entries=heap_entries)
 
 
 class _Entry:

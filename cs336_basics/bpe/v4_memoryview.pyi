@@ -1,4 +1,5 @@
 from cs336_basics.bpe.base import BPE_Trainer, Pair
+from cs336_basics.bpe.trace import MergeTrace
 
 class MemoryviewTrainer(BPE_Trainer):
     def _learn_merges(
@@ -8,6 +9,7 @@ class MemoryviewTrainer(BPE_Trainer):
 class MergeLoop:
     seconds_finding: float
     seconds_updating: float
+    trace: list[MergeTrace]
     def __init__(
         self,
         words: list[bytes],
@@ -15,6 +17,7 @@ class MergeLoop:
         min_frequency: int = 1,
         max_token_length: int | None = None,
         tie_break: str = "lexicographic",
+        traced: bool = False,
     ) -> None: ...
     def run(self, num_merges: int) -> int: ...
     def merges(self) -> list[Pair]: ...

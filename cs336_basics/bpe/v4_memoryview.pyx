@@ -24,6 +24,7 @@ from libc.string cimport memcmp
 import numpy as np
 
 from cs336_basics.bpe.base import BPE_Trainer, huggingface_byte_ranks
+from cs336_basics.bpe.trace import MergeTrace, Work
 
 cdef extern from "clock.hpp" namespace "cs336" nogil:
     double seconds_now()
@@ -48,7 +49,8 @@ class MemoryviewTrainer(BPE_Trainer):
     def _learn_merges(self, words, counts, num_merges):
         start = seconds_now()
         loop = MergeLoop(
-            words, counts, self.min_frequency, self.max_token_length, self.tie_break
+            words, counts, self.min_frequency, self.max_token_length, self.tie_break,
+            self.trace is not None,
         )
         self.timings["counting pairs"] += seconds_now() - start
         learned = 0
@@ -58,6 +60,8 @@ class MemoryviewTrainer(BPE_Trainer):
                 break
             learned += step
             self._advance(step)
+            for merge in loop.trace[-step:]:
+                self.trace(merge)
         self.timings["finding the maximum"] += loop.seconds_finding
         self.timings["updating"] += loop.seconds_updating
         return loop.merges()
@@ -70,6 +74,7 @@ cdef class MergeLoop:
         words: distinct words (bytes).
         counts: their counts, positive, Σ count·length within int64.
         min_frequency, max_token_length, tie_break: see `BPE_Trainer`.
+        traced: whether `trace` keeps a MergeTrace of each merge; else it is empty.
 
     Raises:
         OverflowError: the words together have 2^31 bytes or more.
@@ -110,6 +115,10 @@ cdef class MergeLoop:
 
     cdef list learned
 
+    cdef readonly list trace
+    cdef bint traced
+    cdef Py_ssize_t num_occurrences, num_words, num_updates, num_heap_entries  # of the last merge
+
     cdef count_t min_count
     cdef int64_t max_length
     cdef bint by_rank                 # ties: smallest ids, with these of the bytes
@@ -117,7 +126,7 @@ cdef class MergeLoop:
 
     def __init__(
         self, list words, list counts, min_frequency=1, max_token_length=None,
-        tie_break="lexicographic",
+        tie_break="lexicographic", traced=False,
     ):
         cdef Py_ssize_t num_bytes = sum(map(len, words))
         if num_bytes >= 2**31:
@@ -126,6 +135,8 @@ cdef class MergeLoop:
                 "holds up to 2,147,483,647; use another trainer"
             )
         self.learned = []
+        self.trace = []
+        self.traced = traced
         self.min_count = min(max(min_frequency, 1), INT64_MAX)
         self.max_length = INT64_MAX
         if max_token_length is not None:
@@ -166,8 +177,8 @@ cdef class MergeLoop:
         """Learn up to `num_merges` more merges; return how many, fewer only if no pair is left."""
         cdef Py_ssize_t done = 0
         cdef pair_t best
-        cdef double start, found
-        cdef list merged = []
+        cdef count_t count
+        cdef double start, found, end
         cdef int32_t[::1] best_pairs = np.empty(max(num_merges, 1), np.int32)
         with nogil:
             while done < num_merges:
@@ -177,21 +188,35 @@ cdef class MergeLoop:
                 self.seconds_finding += found - start
                 if best == NONE:
                     break
+                count = self.pair_count[best]
                 self.merge(best)
                 best_pairs[done] = best
                 done += 1
-                self.seconds_updating += seconds_now() - found
+                end = seconds_now()
+                self.seconds_updating += end - found
+                if self.traced:
+                    with gil:
+                        self.record(best, count, found - start, end - found)
         for i in range(done):
             self.learned.append(best_pairs[i])
         return done
 
     def merges(self):
         """Return the merges learned so far as pairs of bytes, in order."""
-        starts = np.asarray(self.token_start[: self.num_tokens + 1]).tolist()
-        joined = bytes(self.token_bytes[: self.token_start[self.num_tokens]])
-        tokens = [joined[start:end] for start, end in zip(starts, starts[1:])]
+        tokens = [self.bytes_of(token) for token in range(self.num_tokens)]
         left, right = np.asarray(self.pair_left), np.asarray(self.pair_right)
         return [(tokens[left[pair]], tokens[right[pair]]) for pair in self.learned]
+
+    cdef record(self, pair_t pair, count_t count, double finding, double updating):
+        """Append the last merge to the trace."""
+        left, right = self.bytes_of(self.pair_left[pair]), self.bytes_of(self.pair_right[pair])
+        work = Work(self.num_occurrences, self.num_words, self.num_occurrences, 0,
+                    self.num_updates, self.num_heap_entries)
+        index = len(self.trace)
+        self.trace.append(MergeTrace(index, left, right, count, 0.0, finding, updating, work))
+
+    cdef bytes bytes_of(self, token_t token):
+        return bytes(self.token_bytes[self.token_start[token] : self.token_start[token + 1]])
 
     # --- words and pairs ------------------------------------------------------------------------
 
@@ -254,12 +279,18 @@ cdef class MergeLoop:
         cdef token_t merged = self.add_token(left, right)
         cdef pair_t first_new = self.num_pairs
         cdef position_t position, second, before, after
+        cdef int32_t word = NONE
+        cdef Py_ssize_t num_occurrences = 0, num_words = 0, num_beside = 0
         # Removing a position advances the head of the list; a run "aaa" removes two at once.
         while self.pair_head[pair] != NONE:
             position = self.pair_head[pair]
             second = self.next_position[position]
             before = self.previous_position[position]
             after = self.next_position[second]
+            num_occurrences += 1
+            num_words += self.word[position] != word  # the list ascends
+            num_beside += (before != NONE) + (after != NONE)
+            word = self.word[position]
             self.remove(position, left, right)
             if before != NONE:
                 self.remove(before, self.token[before], left)
@@ -274,6 +305,9 @@ cdef class MergeLoop:
                 self.append(before, self.token[before], merged)
         # Only pairs with the new token are new, and all of them were made here.
         self.push_pairs_from(first_new)
+        self.num_occurrences = num_occurrences
+        self.num_words = num_words
+        self.num_updates = num_occurrences + 2 * num_beside
         return 0
 
     cdef pair_t find_or_add(self, token_t left, token_t right) except -2 nogil:
@@ -375,7 +409,9 @@ cdef class MergeLoop:
     cdef pair_t pop_best(self) except -2 nogil:
         """Pop the pair with the greatest count; NONE if none is frequent enough."""
         cdef pair_t pair
+        self.num_heap_entries = 0
         while self.heap_size > 0:
+            self.num_heap_entries += 1
             pair = self.heap_pair[0]
             if self.pair_count[pair] == self.heap_count[0]:
                 self.pop_top()
@@ -398,6 +434,7 @@ cdef class MergeLoop:
                 self.heap_pair[self.heap_size] = pair
                 self.heap_count[self.heap_size] = self.pair_count[pair]
                 self.heap_size += 1
+                self.num_heap_entries += 1
                 self.sift_up(self.heap_size - 1)
         return 0
 

@@ -4,6 +4,7 @@ from numpy.typing import NDArray
 from cs336_basics.bpe.base import BPE_Trainer, Pair
 
 class NativeTrainer(BPE_Trainer):
+    omit: tuple[str, ...]
     def _learn_merges(
         self, words: list[bytes], counts: list[int], num_merges: int
     ) -> list[Pair]: ...

@@ -7,11 +7,13 @@ other commands and `Tokenizer.from_directory` read.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.base import TIE_BREAKS
+from cs336_basics.bpe.trace import trace_file
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import (
     Parser,
@@ -96,6 +98,8 @@ def build_parser() -> Parser:
         group=merges,
         common=False,
     )
+    add("--trace", "write a row for each merge to this CSV file: count, time, what it touched",
+        metavar="FILE", output=True, group=merges, common=False)  # fmt: skip
     counting = "word counts"
     add("--counts", "word counts that --save-counts wrote, added to those of --input", nargs="+",
         default=[], metavar="FILE", group=counting, common=False)  # fmt: skip
@@ -113,30 +117,35 @@ def build_parser() -> Parser:
 
 def _train(options: argparse.Namespace) -> None:
     """Train, write the tokenizer, and print what it took."""
-    trainer = TRAINERS[options.trainer](
-        pattern=options.pattern,
-        num_workers=options.num_workers,
-        progress=True,
-        min_frequency=options.min_frequency,
-        max_token_length=options.max_token_length,
-        tie_break=options.tie_break,
-    )
     corpus = None
     if options.input:
         corpus = Corpus(
             options.input, field=options.field, column=options.column, errors=options.errors
         )
-    vocab, merges = train_tokenizer(
-        trainer,
-        corpus,
-        options.output,
-        options.vocab_size,
-        options.special_tokens,
-        counts=options.counts,
-        save_counts=options.save_counts,
-        ray=options.ray,
-        overwrite=options.overwrite,
-    )
+    with contextlib.ExitStack() as files:
+        trace = None
+        if options.trace:
+            trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
+        trainer = TRAINERS[options.trainer](
+            pattern=options.pattern,
+            num_workers=options.num_workers,
+            progress=True,
+            min_frequency=options.min_frequency,
+            max_token_length=options.max_token_length,
+            tie_break=options.tie_break,
+            trace=trace,
+        )
+        vocab, merges = train_tokenizer(
+            trainer,
+            corpus,
+            options.output,
+            options.vocab_size,
+            options.special_tokens,
+            counts=options.counts,
+            save_counts=options.save_counts,
+            ray=options.ray,
+            overwrite=options.overwrite,
+        )
     total = trainer.timings["total"] or 1.0
     say(f"trainer: {trainer.name}")
     for phase, seconds in trainer.timings.items():
@@ -144,6 +153,8 @@ def _train(options: argparse.Namespace) -> None:
     longest = longest_tokens(vocab, options.special_tokens)[0]
     say(f"{len(vocab):,} tokens, {len(merges):,} merges; longest token: {longest!r}")
     say(f"written to {options.output}: vocab.json, merges.txt, metadata.json")
+    if options.trace:
+        say(f"trace written to {options.trace}: {len(merges):,} merges")
 
 
 if __name__ == "__main__":

@@ -47,6 +47,17 @@ struct MergeOptions {
     int64_t max_token_length = std::numeric_limits<int64_t>::max();  // bytes
     const uint8_t* byte_ranks = nullptr;                             // see TokenBytes
     bool (*keep_going)() = nullptr;                                  // see InterruptCheck
+    bool traced = false;                                             // whether `trace` is kept
+    // Parts that benchmarks/bench_ablations.py switches off, to measure what each of them gains.
+    bool threshold = true;     // keep frequent pairs only
+    bool sorted_words = true;  // lay the words out by count, instead of in the order given
+    bool prefetch = true;
+};
+
+// What one merge took, read and changed; see bpe/trace.py.
+struct MergeTrace {
+    int64_t count, occurrences, positions, pairs_updated, heap_entries;
+    double seconds_counting, seconds_finding, seconds_updating;
 };
 
 // The interface; it hides the width of the token ids.
@@ -59,6 +70,7 @@ class MergeLoop {
     virtual bool run(double seconds) = 0;
 
     std::vector<std::pair<uint32_t, uint32_t>> merges;  // token ids: bytes, then merges in order
+    std::vector<MergeTrace> trace;                      // of every merge, if it is kept
     double seconds_counting = 0, seconds_finding = 0, seconds_updating = 0;
 };
 
@@ -74,7 +86,8 @@ class FlatMergeLoop final : public MergeLoop {
           floor_(std::max<int64_t>(1, options.min_frequency)),
           tokens_(options.byte_ranks),
           byte_pairs_(256 * 256),
-          cells_(data, offsets, counts, num_words, InterruptCheck(options.keep_going),
+          cells_(data, offsets, counts, num_words, options.sorted_words,
+                 InterruptCheck(options.keep_going),
                  [this](uint8_t left, uint8_t right, int64_t count) {
                      BytePair& pair = byte_pairs_[left << 8 | right];
                      pair.count += count;
@@ -104,9 +117,13 @@ class FlatMergeLoop final : public MergeLoop {
                 start = seconds_now();
                 seconds_counting += start - found;
             } else {
+                const int64_t count = pairs_[best].count;
+                const size_t positions = pairs_[best].num_postings;
                 merge(best);
-                start = seconds_now();
-                seconds_updating += start - found;
+                const double end = seconds_now();
+                seconds_updating += end - found;
+                if (options_.traced) record(count, positions, found - start, end - found);
+                start = end;
             }
             if (start >= deadline) return true;
         }
@@ -133,6 +150,14 @@ class FlatMergeLoop final : public MergeLoop {
         uint32_t num_occurrences = 0;
     };
 
+    // Append the last merge to the trace. Its seconds of counting are those since the one before.
+    void record(int64_t count, size_t positions, double finding, double updating) {
+        const double counting = merges.size() > 1 ? seconds_counting - seconds_traced_ : 0;
+        seconds_traced_ = seconds_counting;
+        trace.push_back({count, int64_t(occurrences_.size()), int64_t(positions), num_updates_,
+                         heap_.take_num_entries(), counting, finding, updating});
+    }
+
     InterruptCheck interrupt_check() const { return InterruptCheck(options_.keep_going); }
 
     // --- counting pairs -------------------------------------------------------------------------
@@ -147,7 +172,7 @@ class FlatMergeLoop final : public MergeLoop {
             most = std::max(most, pair.count);
         }
         const int64_t guess = occurrences / 64 / options_.num_merges;
-        threshold_ = std::max(floor_, std::min(guess, most / 4));
+        threshold_ = options_.threshold ? std::max(floor_, std::min(guess, most / 4)) : floor_;
 
         if (options_.max_token_length >= 2) {
             for (uint32_t i = 0; i < 256 * 256; ++i) {
@@ -249,6 +274,7 @@ class FlatMergeLoop final : public MergeLoop {
         const size_t first_new = pairs_.size();
         const int64_t removed = before_[ab].count;
         size_t num_postings = 0;
+        num_updates_ = int64_t(2 * (touched_before_.size() + touched_after_.size()));
         const auto keep = [&](uint32_t left, uint32_t right, int64_t count, Neighbour& neighbour) {
             neighbour.cursor = NO_CURSOR;
             if (count < threshold_ || !fits(left, right)) return;
@@ -272,6 +298,8 @@ class FlatMergeLoop final : public MergeLoop {
     // Write token `ab` wherever the pair occurs; record the occurrences and sum up by neighbour.
     void replace_in_cells(const Pair& pair, uint32_t ab) {
         constexpr uint32_t AHEAD = 24;  // postings; hides the latency of memory
+        const uint32_t num_prefetched =
+            options_.prefetch && pair.num_postings > AHEAD ? pair.num_postings - AHEAD : 0;
         const uint32_t a = pair.left, b = pair.right;
         const Position length_a = tokens_.length(a), length_b = tokens_.length(b);
         const Position* postings = pair.postings;
@@ -289,7 +317,7 @@ class FlatMergeLoop final : public MergeLoop {
         size_t run = cells_.run_of(postings[0]);
         for (uint32_t i = 0; i < pair.num_postings; ++i) {
             interrupt.at(i);
-            if (i + AHEAD < pair.num_postings) CS336_PREFETCH(cells + postings[i + AHEAD]);
+            if (i < num_prefetched) CS336_PREFETCH(cells + postings[i + AHEAD]);
             const Position p = postings[i], q = p + length_a, end = q + length_b;
             if (cells[p] != a || cells[q] != b) continue;  // stale
             if (p >= cells_.run_start(run + 1)) run = cells_.run_of(p, run + 1);
@@ -338,6 +366,8 @@ class FlatMergeLoop final : public MergeLoop {
     const MergeOptions options_;
     const int64_t floor_;
     int64_t threshold_ = std::numeric_limits<int64_t>::max();
+    int64_t num_updates_ = 0;  // of pair counts, by the last merge; for the trace
+    double seconds_traced_ = 0;
 
     TokenBytes tokens_;
     std::vector<BytePair> byte_pairs_;  // 256 x 256; empty once they are in pairs_

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "pair_table.hpp"
@@ -27,7 +28,11 @@ class PairHeap {
         std::make_heap(entries_.begin(), entries_.end(), merged_after_);
     }
 
+    // The number of entries popped and of new pairs pushed since the last call; for the trace.
+    int64_t take_num_entries() { return std::exchange(num_entries_, 0); }
+
     void push(PairId id) {
+        ++num_entries_;
         entries_.push_back(entry(id));
         std::push_heap(entries_.begin(), entries_.end(), merged_after_);
     }
@@ -35,6 +40,7 @@ class PairHeap {
     // Take the best pair; NO_PAIR if none occurs `least` times.
     PairId pop_best(int64_t least) {
         while (!entries_.empty()) {
+            ++num_entries_;
             std::pop_heap(entries_.begin(), entries_.end(), merged_after_);
             Entry& top = entries_.back();
             const PairId pair = top.pair;
@@ -82,6 +88,7 @@ class PairHeap {
     const TokenBytes& tokens_;
     const MergedAfter merged_after_;
     std::vector<Entry> entries_;
+    int64_t num_entries_ = 0;
 };
 
 }  // namespace cs336

@@ -27,7 +27,7 @@
 
 namespace cs336 {
 
-// The words that can hold a pair, most frequent first: word i is data[offsets[i]] up to
+// The words that can hold a pair, if `sorted` most frequent first: word i is data[offsets[i]] up to
 // data[offsets[i + 1]] and occurs counts[i] times. Words of equal count form a run, so that the
 // count of a position is found by walking along with ascending positions.
 template <class Token>
@@ -39,11 +39,11 @@ class WordCells {
     // std::overflow_error, Interrupted. The arrays are not needed afterwards.
     template <class OnPair>
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
-              InterruptCheck interrupt, OnPair on_pair) {
+              bool sorted, InterruptCheck interrupt, OnPair on_pair) {
         reserve(offsets, counts, num_words);
         Position position = 0;
         cells_[position++] = NO_TOKEN;
-        for (const int64_t word : words_by_count(offsets, counts, num_words)) {
+        for (const int64_t word : words_by_count(offsets, counts, num_words, sorted)) {
             const int64_t count = counts[word];
             if (run_counts_.empty() || run_counts_.back() != count) {
                 run_starts_.push_back(position);
@@ -115,7 +115,14 @@ class WordCells {
     // The words that can hold a pair, most frequent first. Most counts are small: those are sorted
     // by counting. (std::stable_sort makes the whole merge loop slower: benchmarks/NOTES.md.)
     static std::vector<uint32_t> words_by_count(const int64_t* offsets, const int64_t* counts,
-                                                int64_t num_words) {
+                                                int64_t num_words, bool sorted) {
+        if (!sorted) {
+            std::vector<uint32_t> words;
+            for (int64_t i = 0; i < num_words; ++i) {
+                if (holds_pairs(offsets, counts, i)) words.push_back(uint32_t(i));
+            }
+            return words;
+        }
         constexpr int64_t LARGE = 4096;
         // Buckets by LARGE - count, so that the large counts, which share bucket 0, come first.
         std::vector<uint32_t> starts(LARGE + 2, 0);

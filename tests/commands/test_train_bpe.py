@@ -1,5 +1,7 @@
 """`python -m cs336_basics train-bpe`: the files it writes, its messages."""
 
+import ast
+import csv
 import errno
 import hashlib
 import json
@@ -235,3 +237,37 @@ def test_counts_survive_an_error_after_them(text_file, tmp_path, monkeypatch):
         assert main([*arguments(text_file, output), "--save-counts", str(counts)]) == 1
     assert [file.name for file in output.iterdir()] == ["counts.npz"]
     assert main([*arguments(text_file, output), "--counts", str(counts)]) == 0
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_trace_has_a_row_for_each_merge(trainer, text_file, tmp_path, capsys):
+    output, trace = tmp_path / "tokenizer", tmp_path / "traces" / "trace.csv"
+    more = ["--trainer", trainer, "--trace", str(trace)]
+    assert main(arguments(text_file, output, *more)) == 0
+    assert f"trace written to {trace}: 23 merges" in capsys.readouterr().out
+    with open(trace, newline="") as file:
+        rows = list(csv.DictReader(file))
+    merges = [(ast.literal_eval(row["left"]), ast.literal_eval(row["right"])) for row in rows]
+    assert merges == Tokenizer.from_directory(output).merges
+    counts = [int(row["pair_count"]) for row in rows]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_an_existing_trace_is_kept_without_overwrite(text_file, tmp_path, capsys):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("kept")
+    output = tmp_path / "tokenizer"
+    assert main(arguments(text_file, output, "--trace", str(trace))) == 2
+    error = capsys.readouterr().err
+    assert f"{trace} exists: name another file for the trace, or pass --overwrite" in error
+    assert trace.read_text() == "kept"
+    assert not output.exists()
+    assert main(arguments(text_file, output, "--trace", str(trace), "--overwrite")) == 0
+    assert trace.read_text().startswith("merge,left,right,pair_count,seconds_counting,")
+
+
+def test_an_error_leaves_no_trace(text_file, tmp_path):
+    trace = tmp_path / "traces" / "trace.csv"
+    more = ["--trace", str(trace), "--special-token", EOT]
+    assert main(arguments(text_file, tmp_path / "tokenizer", *more)) == 2
+    assert not trace.parent.exists()

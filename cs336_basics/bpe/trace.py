@@ -1,0 +1,99 @@
+"""Traces: what each merge of a training took, and what it read and changed.
+
+A trainer calls `BPE_Trainer.trace` with a MergeTrace after each merge; `trace_file` writes them to
+a file. All stages fill the same columns, so that they can be compared. What a stage does not have
+is 0: `naive` has no heap, `native` does not know which word a position belongs to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from cs336_basics._files import atomic_writer, making_directory
+
+
+class Work(NamedTuple):
+    """What one merge read and changed."""
+
+    occurrences: int = 0
+    """Occurrences of the pair that were merged, without repetition of words; the same in all
+    stages."""
+    words: int = 0
+    """Words read; 0 in `native`."""
+    positions: int = 0
+    """Symbols of these words; in `memoryview` and `native`, entries of the list of occurrences
+    (`native` also reads entries that no longer hold)."""
+    pairs_searched: int = 0
+    """Pairs compared to find the maximum; 0 in stages with a heap."""
+    pairs_updated: int = 0
+    """Additions to the count of a pair, and subtractions from it."""
+    heap_entries: int = 0
+    """Heap entries popped to find the pair, and entries pushed for new pairs; 0 without a heap."""
+
+
+class MergeTrace(NamedTuple):
+    """One merge of a training.
+
+    The seconds are those of `BPE_Trainer.timings`, by phase, without what comes before the first
+    merge. Seconds of counting occur in `naive`, which counts all pairs for every merge, and in
+    `native`, when it counts them again below a lower threshold.
+    """
+
+    merge: int
+    """Index of the merge, its rank."""
+    left: bytes
+    right: bytes
+    pair_count: int
+    """Occurrences of the pair in the text."""
+    seconds_counting: float
+    seconds_finding: float
+    seconds_updating: float
+    work: Work
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the merge, all phases together."""
+        return self.seconds_counting + self.seconds_finding + self.seconds_updating
+
+
+Trace = Callable[[MergeTrace], object]
+
+COLUMNS = (*MergeTrace._fields[:-1], *Work._fields)
+"""The columns of a trace file, in order."""
+
+
+@contextlib.contextmanager
+def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Trace]:
+    """Return a function that writes each MergeTrace to a CSV file; pass it to a trainer as `trace`.
+
+    The first line names the columns, COLUMNS. The tokens `left` and `right` are Python literals
+    such as `b' the'`, which `ast.literal_eval` reads. The file appears, complete, when the block
+    ends without an exception.
+
+    Args:
+        path: the file to write.
+        overwrite: replace a file that exists.
+
+    Raises:
+        FileExistsError: the file exists, and `overwrite` is False.
+        OSError: it cannot be written.
+    """
+    if Path(path).exists() and not overwrite:
+        raise FileExistsError(
+            f"{os.fspath(path)} exists: name another file for the trace, or pass overwrite=True"
+        )
+    with making_directory(Path(path).parent), atomic_writer(path, "w") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(COLUMNS)
+
+        def write(merge: MergeTrace) -> None:
+            seconds = (format(number, ".9f") for number in merge[4:7])
+            tokens = repr(merge.left), repr(merge.right)
+            rows.writerow((merge.merge, *tokens, merge.pair_count, *seconds, *merge.work))
+
+        yield write

@@ -10,6 +10,23 @@ class MergeLoop:
     seconds_finding: float
     seconds_updating: float
     trace: list[MergeTrace]
+    token: memoryview
+    next_position: memoryview
+    previous_position: memoryview
+    same_next: memoryview
+    same_previous: memoryview
+    word: memoryview
+    word_count: memoryview
+    pair_left: memoryview
+    pair_right: memoryview
+    pair_count: memoryview
+    pair_head: memoryview
+    pair_tail: memoryview
+    num_pairs: int
+    slots: memoryview
+    heap_count: memoryview
+    heap_pair: memoryview
+    heap_size: int
     def __init__(
         self,
         words: list[bytes],

@@ -84,29 +84,29 @@ cdef class MergeLoop:
     cdef readonly double seconds_updating
 
     # by position in the concatenation of all words
-    cdef token_t[::1] token
-    cdef position_t[::1] next_position
-    cdef position_t[::1] previous_position
-    cdef position_t[::1] same_next       # next position of the same pair
-    cdef position_t[::1] same_previous
-    cdef int32_t[::1] word            # index into word_count
+    cdef readonly token_t[::1] token
+    cdef readonly position_t[::1] next_position
+    cdef readonly position_t[::1] previous_position
+    cdef readonly position_t[::1] same_next       # next position of the same pair
+    cdef readonly position_t[::1] same_previous
+    cdef readonly int32_t[::1] word            # index into word_count
 
-    cdef count_t[::1] word_count
+    cdef readonly count_t[::1] word_count
 
     # by pair id; grown by doubling
-    cdef token_t[::1] pair_left
-    cdef token_t[::1] pair_right
-    cdef count_t[::1] pair_count
-    cdef position_t[::1] pair_head
-    cdef position_t[::1] pair_tail
-    cdef pair_t num_pairs
-    cdef pair_t[::1] slots            # open addressing: (left, right) -> pair id
+    cdef readonly token_t[::1] pair_left
+    cdef readonly token_t[::1] pair_right
+    cdef readonly count_t[::1] pair_count
+    cdef readonly position_t[::1] pair_head
+    cdef readonly position_t[::1] pair_tail
+    cdef readonly pair_t num_pairs
+    cdef readonly pair_t[::1] slots            # open addressing: (left, right) -> pair id
     cdef uint64_t slot_mask
 
     # the heap: pair ids, and the counts that they had when they were pushed; grown by doubling
-    cdef count_t[::1] heap_count
-    cdef pair_t[::1] heap_pair
-    cdef Py_ssize_t heap_size
+    cdef readonly count_t[::1] heap_count
+    cdef readonly pair_t[::1] heap_pair
+    cdef readonly Py_ssize_t heap_size
 
     # bytes, for ties and for the result: token t is token_bytes[token_start[t]:token_start[t + 1]]
     cdef uint8_t[::1] token_bytes
@@ -150,7 +150,6 @@ cdef class MergeLoop:
         self.same_previous = np.empty(num_bytes, np.int32)
         self.word = np.empty(num_bytes, np.int32)
         self.word_count = np.array(counts, np.int64)
-
         self.pair_left = np.empty(1024, np.int32)
         self.pair_right = np.empty(1024, np.int32)
         self.pair_count = np.empty(1024, np.int64)
@@ -159,11 +158,9 @@ cdef class MergeLoop:
         self.num_pairs = 0
         self.slots = np.full(4096, NONE, np.int32)
         self.slot_mask = 4095
-
         self.heap_count = np.empty(1024, np.int64)
         self.heap_pair = np.empty(1024, np.int32)
         self.heap_size = 0
-
         self.token_bytes = np.arange(256, dtype=np.uint8)
         self.token_start = np.arange(257, dtype=np.int64)
         self.num_tokens = 256

@@ -15,3 +15,7 @@ class NativeTrainer(BPE_Trainer):
         counts: NDArray[np.int64],
         num_merges: int,
     ) -> list[Pair]: ...
+
+def merge_state(
+    words: list[bytes], counts: list[int], num_merges: int
+) -> tuple[int, list[int], list[tuple[int, int, int, list[int]]]]: ...

@@ -49,8 +49,21 @@ cdef extern from "merge_loop.hpp" namespace "cs336" nogil:
         double seconds_finding
         double seconds_updating
 
+    cdef struct CPair "cs336::Pair":
+        int64_t count
+        uint32_t left
+        uint32_t right
+        uint32_t* postings
+        uint32_t num_postings
+
+    cdef cppclass CMergeState "cs336::MergeState":
+        int64_t threshold
+        vector[int64_t] cells
+        vector[CPair] pairs
+
     cdef cppclass CMergeLoop "cs336::MergeLoop":
         cbool run(double seconds) except +
+        CMergeState state() except +
         vector[pair[uint32_t, uint32_t]] merges
         vector[CMergeTrace] trace
         double seconds_counting
@@ -155,3 +168,30 @@ cdef object merge_trace(Py_ssize_t index, tuple merge, CMergeTrace trace):
     work = Work(trace.occurrences, 0, trace.positions, 0, trace.pairs_updated, trace.heap_entries)
     return MergeTrace(index, *merge, trace.count, trace.seconds_counting, trace.seconds_finding,
                       trace.seconds_updating, work)
+
+
+def merge_state(words, counts, num_merges):
+    """Return what the merge loop holds after some merges; docs/stages.md draws it.
+
+    Returns:
+        threshold: pairs with smaller counts are not kept.
+        cells: token ids, -1 between words.
+        pairs: (left id, right id, count, postings) of the pairs that are kept and not merged.
+    """
+    cdef const uint8_t[::1] data = np.frombuffer(b"".join(words), np.uint8)
+    cdef const int64_t[::1] offsets = np.cumsum([0, *map(len, words)], dtype=np.int64)
+    cdef const int64_t[::1] word_counts = np.array(counts, np.int64)
+    cdef MergeOptions options
+    options.num_merges = num_merges
+    options.keep_going = keep_going
+    cdef unique_ptr[CMergeLoop] loop = move(
+        make_merge_loop(&data[0], &offsets[0], &word_counts[0], len(words), options))
+    while loop.get().run(SLICE):
+        pass
+    cdef CMergeState state = loop.get().state()
+    pairs = [
+        (pair.left, pair.right, pair.count, [pair.postings[i] for i in range(pair.num_postings)])
+        for pair in state.pairs
+        if pair.count >= state.threshold
+    ]
+    return state.threshold, list(state.cells), pairs

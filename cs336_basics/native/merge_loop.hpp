@@ -60,6 +60,13 @@ struct MergeTrace {
     double seconds_counting, seconds_finding, seconds_updating;
 };
 
+// What the loop holds; docs/stages.md draws it.
+struct MergeState {
+    int64_t threshold;
+    std::vector<int64_t> cells;  // -1: NO_TOKEN
+    std::vector<Pair> pairs;     // their postings belong to the loop
+};
+
 // The interface; it hides the width of the token ids.
 class MergeLoop {
   public:
@@ -68,6 +75,8 @@ class MergeLoop {
     // Learn merges for about `seconds`; returns whether there are more to learn. After an exception
     // the loop cannot be continued. Throws Interrupted, std::bad_alloc.
     virtual bool run(double seconds) = 0;
+
+    virtual MergeState state() const = 0;
 
     std::vector<std::pair<uint32_t, uint32_t>> merges;  // token ids: bytes, then merges in order
     std::vector<MergeTrace> trace;                      // of every merge, if it is kept
@@ -128,6 +137,15 @@ class FlatMergeLoop final : public MergeLoop {
             if (start >= deadline) return true;
         }
         return false;
+    }
+
+    MergeState state() const override {
+        MergeState state{threshold_, {}, {pairs_.begin(), pairs_.end()}};
+        for (size_t i = 0; i < cells_.size(); ++i) {
+            const Token cell = cells_.data()[i];
+            state.cells.push_back(cell == NO_TOKEN ? -1 : int64_t(cell));
+        }
+        return state;
     }
 
   private:

@@ -34,6 +34,8 @@ class PairTable {
     const Pair& operator[](size_t id) const { return pairs_[id]; }
     std::vector<Pair>::iterator begin() { return pairs_.begin(); }
     std::vector<Pair>::iterator end() { return pairs_.end(); }
+    std::vector<Pair>::const_iterator begin() const { return pairs_.begin(); }
+    std::vector<Pair>::const_iterator end() const { return pairs_.end(); }
 
     // NO_PAIR where a pair is unknown.
     PairId find(uint64_t key) const {

@@ -2,6 +2,7 @@
 #   make train   sets up .venv, builds, and runs the main job: text -> tokenizer -> model -> story
 #   make test    sets up .venv, builds, and runs the tests
 # make portability repeats the numerical tests as other CPUs and compilers would run them.
+# make course-tests runs the course's own tests, from CS336_COURSE=DIR or fetched with git.
 # PYTHON picks the interpreter (make PYTHON=python3.12 test), VENV the environment's directory.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SOURCES = setup.py $(wildcard cs336_basics/*/*.pyx cs336_basics/*/*.pxd cs336_basics/native/*.hpp cs336_basics/native/*/*.hpp)
 
-.PHONY: train test slow portability bench lint build clean
+.PHONY: train test slow portability course-tests bench lint build clean
 
 train: $(VENV)/built
 	$(BIN)/python -m cs336_basics.train
@@ -23,6 +24,10 @@ slow: $(VENV)/built
 # The numerical tests over 20 seeds under what stands in for other machines, and with clang.
 portability: $(VENV)/built
 	$(BIN)/python tests/portability.py
+
+# The course's own tests, unchanged, with tests/adapters.py.
+course-tests: $(VENV)/built
+	@$(BIN)/python tests/course_tests.py
 
 bench: $(VENV)/built
 	$(BIN)/pytest benchmarks --benchmark-only

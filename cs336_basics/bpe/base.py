@@ -249,12 +249,12 @@ class BPE_Trainer:
 
     def _run_hooks(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
         # A late merge takes 20 microseconds, of which the clocks must not take a noticeable share.
-        clock, trace = time.perf_counter, self.trace
+        clock, timings, trace = time.perf_counter, self.timings, self.trace
         self._ties = TieBreak(self.tie_break)
         begun = clock()
         self._index(words, counts)
         end = clock()
-        counting, finding, updating = end - begun, 0.0, 0.0
+        timings["counting pairs"] += end - begun
         merges: list[Pair] = []
         while len(merges) < num_merges:
             begun = end
@@ -262,8 +262,8 @@ class BPE_Trainer:
             counted = clock()
             best = self._find_best()
             found = clock()
-            counting += counted - begun
-            finding += found - counted
+            timings["counting pairs"] += counted - begun
+            timings["finding the maximum"] += found - counted
             if best is None or self._pair_counts[best] < self.min_frequency:
                 break
             if trace is not None:
@@ -274,13 +274,11 @@ class BPE_Trainer:
             merges.append(best)
             self._advance(1)
             end = clock()
-            updating += end - found
+            timings["updating"] += end - found
             if trace is not None:
                 laps = counted - begun, seconds, end - found
                 trace(MergeTrace(len(merges) - 1, *best, count, *laps, work))
                 end = clock()
-        for phase, total in zip(PHASES[1:4], (counting, finding, updating), strict=True):
-            self.timings[phase] += total
         return merges
 
     def _learn_merges_from(self, word_counts: Mapping[bytes, int], num_merges: int) -> list[Pair]:

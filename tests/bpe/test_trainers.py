@@ -388,3 +388,17 @@ def test_all_agree_on_real_text(corpus, tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes((DATA / f"{corpus}.txt").read_bytes()[:400_000])
     agree_on(path, 700)
+
+
+@pytest.mark.parametrize("name", ["naive", "incremental", "heap"])
+def test_timings_grow_during_the_loop(name):
+    seen = []
+
+    class Watched(TRAINERS[name]):
+        def _advance(self, num_merges):
+            seen.append(dict(self.timings))
+
+    Watched().train_from_counts(WORKED_EXAMPLE, 262)
+    assert len(seen) == 6
+    for phase in PHASES[1:4]:
+        assert seen[0][phase] < seen[-1][phase]

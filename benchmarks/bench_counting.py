@@ -1,34 +1,28 @@
-"""The counting ladder: every local backend, with one worker and with one for each core."""
+"""The counting ladder: every rung of `counting_rungs.py` on every corpus."""
 
 import pytest
-from corpora import EOT
+from corpora import head_of
+from counting_rungs import RUNGS, SLOW
+from measurements import Measurement, attach
 
-from cs336_basics.pretokenization import Splitter, count_words
-from cs336_basics.pretokenization.parallel import resolve_num_workers
-
-ALL_CORES = resolve_num_workers(None)
-RUNGS = [("serial", 1), ("processes", ALL_CORES), ("native", 1), ("native", ALL_CORES)]
+SLOW_BYTES = 100_000_000
+"""Of a larger text, the rungs in Python count this much; their rate is that of the whole."""
 
 
-@pytest.mark.parametrize(("backend", "num_workers"), sorted(set(RUNGS), key=RUNGS.index))
-def test_counting(benchmark, corpus, backend, num_workers):
-    splitter = Splitter(special_tokens=[EOT])
-    # Small chunks, so that even a small corpus has work for every process.
-    chunk_size = None
-    if backend != "native":
-        chunk_size = max(1 << 16, corpus.num_bytes // (4 * num_workers))
-
-    def count():
-        return count_words(
-            corpus.path, splitter, backend=backend, num_workers=num_workers, chunk_size=chunk_size
-        )
-
-    assert count() == corpus.word_counts
+@pytest.mark.parametrize("rung", RUNGS)
+def test_counting(benchmark, corpus, rung):
+    path = head_of(corpus.path, SLOW_BYTES) if rung in SLOW else corpus.path
+    size = path.stat().st_size
+    assert RUNGS[rung](path) == RUNGS["native"](path)
 
     benchmark.group = f"counting, {corpus}"
-    benchmark.pedantic(count, rounds=3)
-    benchmark.extra_info.update(
-        bytes=corpus.num_bytes,
-        unique_words=len(corpus.word_counts),
-        megabytes_per_second=corpus.num_bytes / 1e6 / benchmark.stats.stats.median,
-    )
+    benchmark.pedantic(RUNGS[rung], args=(path,), rounds=3 if rung in SLOW else 7)
+    seconds = list(benchmark.stats.stats.data)
+    attach(
+        benchmark,
+        Measurement(
+            "counting", corpus.name, corpus.num_bytes, None, rung, seconds, size / 1e6, "MB",
+            measured=None if size == corpus.num_bytes else size / 1e6,
+            words=len(corpus.word_counts),
+        ),
+    )  # fmt: skip

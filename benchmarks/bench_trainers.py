@@ -1,128 +1,55 @@
-"""Trainers x corpora: the merge loop alone, and training from the file to the vocabulary.
+"""The stages compared, from the file to the vocabulary: each with the counting of its time.
 
-Every result is compared with the reference before it is timed: with as many merges as `naive`
-learns in a few seconds, and with as many as `incremental` does.
+Every round is a process of its own, `trainer_run.py`, so that its peak memory is measured too; the
+time that pytest-benchmark shows includes the start of the process, the tables' times do not. The
+merges are compared with those of another trainer before a time is kept.
+
+- `test_common_rung`: a text and a vocabulary that all stages can finish.
+- `test_whole_corpus`: 10,000 and 32,000 tokens. A stage that needs more than `--max-seconds` is
+  measured for that long and continued, which tables mark with `≈`; `make stages` measures longer.
 """
 
-import time
-import warnings
-from functools import cache
-
 import pytest
-from corpora import EOT
-from machine import peak_memory
+import trainer_run
+import training_rows
+from corpora import COMMON_VOCAB_SIZE
+from measurements import attach
 
 from cs336_basics import TRAINERS
 
-VOCAB_SIZES = (1_000, 10_000)
-
-pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
+TARGETS = tuple(size - training_rows.FIRST_MERGE for size in (10_000, 32_000))
 
 
-def learn_merges(trainer, corpus, num_merges):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        learner = TRAINERS[trainer]()
-        return learner.train_from_counts(corpus.word_counts, 257 + num_merges, [EOT])[1]
+def measure(benchmark, stage, corpus, request, targets, rounds):
+    answers = []
+    benchmark.pedantic(lambda: answers.append(trainer_run.run(request)), rounds=rounds)
+    training_rows.check(stage, corpus.path, answers, max(targets))
+    for target in targets:
+        attach(benchmark, *training_rows.rows(stage, corpus.name, corpus.path, answers, target))
 
 
-merges_of = cache(learn_merges)
+@pytest.mark.parametrize("stage", TRAINERS)
+def test_common_rung(benchmark, common_corpus, stage):
+    benchmark.group = f"all stages to their end, {common_corpus}, {COMMON_VOCAB_SIZE:,} tokens"
+    target = COMMON_VOCAB_SIZE - training_rows.FIRST_MERGE
+    request = training_rows.request(stage, common_corpus.path, [target])
+    measure(benchmark, stage, common_corpus, request, [target], 1 if stage == "naive" else 3)
 
 
-@cache
-def seconds_per_merge(trainer, corpus):
-    """Return the seconds per merge, measured on as many of the first merges as outweigh noise.
-
-    Later merges are cheaper, because their pairs are rarer: for them this is an upper bound.
-    """
-
-    def seconds(num_merges):
-        start = time.perf_counter()
-        learn_merges(trainer, corpus, num_merges)
-        return time.perf_counter() - start
-
-    corpus.word_counts  # noqa: B018 - counted on demand; this must not be timed
-    done, before = 0, seconds(0)
-    for num_merges in (12, 100, 1_000, 10_000):
-        after = seconds(num_merges)
-        per_merge = max(after - before, 0.0) / (num_merges - done)
-        if after > 0.3:
-            break
-        done, before = num_merges, after
-    return per_merge
-
-
-def predicted_seconds(trainer, corpus, vocab_size):
-    return seconds_per_merge(trainer, corpus) * (vocab_size - 257)
-
-
-def skip_if_too_slow(trainer, corpus, vocab_size, max_seconds):
-    seconds = predicted_seconds(trainer, corpus, vocab_size)
-    if seconds > max_seconds:
-        pytest.skip(
-            f"{trainer} would need about {seconds:,.0f} s for {vocab_size:,} tokens of {corpus}, "
-            f"more than --max-seconds {max_seconds:g}"
-        )
-
-
-def check(trainer, merges, corpus, vocab_size, max_seconds):
-    """Compare merges with those of slower trainers, as many as they learn in the time given."""
-    for reference in ("naive", "incremental"):
-        if reference == trainer:
-            continue
-        per_merge = max(seconds_per_merge(reference, corpus), 1e-3)
-        number = min(vocab_size - 257, int(max_seconds / 5 / per_merge))
-        expected = merges_of(reference, corpus, number)
-        assert merges[: len(expected)] == expected, f"{trainer} differs from {reference}"
-
-
-@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_merge_loop(benchmark, corpus, trainer, vocab_size, max_seconds):
-    skip_if_too_slow(trainer, corpus, vocab_size, max_seconds)
-    word_counts = corpus.word_counts
-    check(trainer, merges_of(trainer, corpus, vocab_size - 257), corpus, vocab_size, max_seconds)
-
-    learner = TRAINERS[trainer]()
-    benchmark.group = f"merge loop, {corpus}, {vocab_size:,} tokens"
-    slow = predicted_seconds(trainer, corpus, vocab_size) > 1
-    _, merges = benchmark.pedantic(
-        learner.train_from_counts,
-        args=(word_counts, vocab_size, [EOT]),
-        rounds=1 if slow else 5,
+@pytest.mark.parametrize("stage", TRAINERS)
+def test_whole_corpus(benchmark, corpus, stage, max_seconds):
+    benchmark.group = f"{corpus}, 10,000 and 32,000 tokens"
+    if stage in trainer_run.UNSTOPPABLE:
+        for target in TARGETS[:-1]:
+            answers = [
+                trainer_run.run(training_rows.request(stage, corpus.path, [target]))
+                for _ in range(3)
+            ]
+            training_rows.check(stage, corpus.path, answers, target)
+            attach(benchmark, *training_rows.rows(stage, corpus.name, corpus.path, answers, target))
+    targets = TARGETS[-1:] if stage in trainer_run.UNSTOPPABLE else TARGETS
+    request = training_rows.request(
+        stage, corpus.path, targets, whole_below=max_seconds, continue_after=max_seconds
     )
-    benchmark.extra_info.update(
-        bytes=corpus.num_bytes,
-        unique_words=len(word_counts),
-        merges=len(merges),
-        merges_per_second=len(merges) / benchmark.stats.stats.median,
-        timings=learner.timings,
-    )
-
-
-@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_end_to_end(benchmark, corpus, trainer, vocab_size, max_seconds):
-    skip_if_too_slow(trainer, corpus, vocab_size, max_seconds)
-    learner = TRAINERS[trainer]()
-    _, merges = learner.train(corpus.path, vocab_size, [EOT])
-    check(trainer, merges, corpus, vocab_size, max_seconds)
-
-    benchmark.group = f"end to end, {corpus}, {vocab_size:,} tokens"
-    slow = predicted_seconds(trainer, corpus, vocab_size) > 1
-    benchmark.pedantic(
-        learner.train, args=(corpus.path, vocab_size, [EOT]), rounds=1 if slow else 3
-    )
-    seconds = benchmark.stats.stats.median
-    benchmark.extra_info.update(
-        bytes=corpus.num_bytes,
-        unique_words=len(corpus.word_counts),
-        megabytes_per_second=corpus.num_bytes / 1e6 / seconds,
-        timings=learner.timings,
-    )
-    if not slow:
-        benchmark.extra_info["peak_memory"] = peak_memory(
-            "import warnings; warnings.simplefilter('ignore')\n"
-            "from cs336_basics import train_bpe\n"
-            f"train_bpe({str(corpus.path)!r}, {vocab_size}, [{EOT!r}], trainer={trainer!r})"
-        )
+    rounds = 1 if stage in ("naive", "incremental") else 3
+    measure(benchmark, stage, corpus, request, targets, rounds)

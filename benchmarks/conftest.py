@@ -2,12 +2,12 @@
 
 import os
 
+import machine
 import pytest
-from corpora import Corpus, find_corpora
-from machine import machine_info
+from corpora import common_corpora, find_corpora
 
-DEFAULT_BYTES = 5_000_000
-DEFAULT_SECONDS = 5.0
+DEFAULT_BYTES = 12_000_000
+DEFAULT_SECONDS = 25.0
 
 
 def pytest_addoption(parser):
@@ -23,7 +23,8 @@ def pytest_addoption(parser):
         "--max-seconds",
         type=float,
         default=DEFAULT_SECONDS,
-        help="skip a trainer that would need longer than this for one run (default: %(default)s)",
+        help="a trainer that needs longer is measured for this long, and its time continued "
+        "(default: %(default)s)",
     )
 
 
@@ -37,23 +38,18 @@ def pytest_generate_tests(metafunc):
         if config.corpora is None:
             config.corpora = find_corpora(config.getoption("--corpus-bytes"))
         metafunc.parametrize("corpus", config.corpora, ids=str)
+    if "common_corpus" in metafunc.fixturenames:
+        metafunc.parametrize("common_corpus", common_corpora(), ids=str)
 
 
 def pytest_benchmark_update_machine_info(config, machine_info):
-    machine_info.update(_machine())
+    machine_info.update(machine.machine_info())
 
 
 def pytest_report_header(config):
-    return "benchmark machine: " + ", ".join(f"{k} {v}" for k, v in _machine().items())
-
-
-def _machine():
-    return machine_info()
+    return "benchmark machine: " + ", ".join(f"{k} {v}" for k, v in machine.machine_info().items())
 
 
 @pytest.fixture
 def max_seconds(request):
     return request.config.getoption("--max-seconds")
-
-
-__all__ = ["Corpus"]

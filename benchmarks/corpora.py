@@ -21,11 +21,15 @@ FILES = {
     "tinystories": ["TinyStoriesV2-GPT4-train.txt", "tinystories_train.txt"],
     "owt": ["owt_train.txt", "owt_sample.txt"],
 }
-# The rung at which every trainer runs to its end: for a vocabulary of this size, `naive` takes about
-# a minute on this many bytes of each corpus.
+# The rung at which every trainer runs to its end: for a vocabulary of this size, `naive` takes
+# about a minute on this many bytes of each corpus.
 COMMON_VOCAB_SIZE = 2_000
 COMMON_BYTES = {"tinystories": 10_000_000, "owt": 500_000, "sample": 5_000_000}
+SAMPLE_BYTES = 10_000_000
 CACHE = Path(tempfile.gettempdir()) / f"cs336_basics_benchmarks_{os.getuid()}"
+
+
+MOST_CHARACTERS = 12_000_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,9 @@ class Corpus:
 
     @cached_property
     def text(self):
-        return self.path.read_text(encoding="utf-8")
+        """The first characters, as many as an encoder needs to show its speed."""
+        with open(self.path, encoding="utf-8", newline="") as file:
+            return file.read(MOST_CHARACTERS)
 
     @cached_property
     def word_counts(self):
@@ -54,25 +60,50 @@ def data_directory():
 
 
 def find_corpora(max_bytes):
-    """Return the corpora that exist, each cut to at most `max_bytes` (0 = not cut)."""
-    CACHE.mkdir(exist_ok=True)
-    sample = CACHE / f"sample-{max_bytes or 10_000_000}.txt"
-    if not sample.exists():
-        write_sample(sample, max_bytes or 10_000_000)
-    corpora = [Corpus("sample", sample)]
+    """Return the corpora that exist, each cut to at most `max_bytes` (0 = not cut).
+
+    Where none is found, the embedded sample takes their place.
+    """
+    corpora = [
+        Corpus(name, head_of(path, max_bytes)) for name, path in corpus_paths().items()
+    ]  # fmt: skip
+    return corpora or [Corpus("sample", sample_file(max_bytes or SAMPLE_BYTES))]
+
+
+def common_corpora():
+    """Return the corpora of the rung at which every trainer runs to its end."""
+    corpora = [
+        Corpus(name, head_of(path, COMMON_BYTES[name])) for name, path in corpus_paths().items()
+    ]
+    return corpora or [Corpus("sample", sample_file(COMMON_BYTES["sample"]))]
+
+
+def corpus_paths():
+    """Return corpus -> file for those that exist."""
+    found = {}
     for name, files in FILES.items():
-        found = [data_directory() / file for file in files if (data_directory() / file).exists()]
-        if found:
-            corpora.append(Corpus(name, head_of(found[0], max_bytes)))
+        paths = [data_directory() / file for file in files if (data_directory() / file).exists()]
+        if paths:
+            found[name] = paths[0]
         else:
             print(f"corpus {name} is skipped: none of {files} in {data_directory()}")
-    return corpora
+    return found
+
+
+def sample_file(num_bytes):
+    """Return a file of the embedded sample."""
+    CACHE.mkdir(exist_ok=True)
+    path = CACHE / f"sample-{num_bytes}.txt"
+    if not path.exists():
+        write_sample(path, num_bytes)
+    return path
 
 
 def head_of(path, max_bytes):
     """Return a file with the first documents of `path`, at most `max_bytes` in all."""
     if not max_bytes or path.stat().st_size <= max_bytes:
         return path
+    CACHE.mkdir(exist_ok=True)
     with open(path, "rb") as file:
         data = file.read(max_bytes)
     end = data.rfind(EOT.encode())

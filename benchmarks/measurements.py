@@ -11,7 +11,7 @@ others.
 | `vocab_size` | of the vocabulary; None where there is none (counting) |
 | `stage` | `heap`, `native, 1 thread, avx2`, `tokenizers` ... |
 | `seconds` | a list of the seconds of each round, in order |
-| `work`, `unit` | what one round did: a number of `MB` (10^6 bytes of text) or `merges` |
+| `work`, `unit` | what one round did: a number of `MB` (10^6 bytes of text), `merges`, ... |
 | `phases` | phase -> list of seconds, one for each round; the phases are those of `BPE_Trainer` |
 | `peak_memory` | of a process that does nothing else, in bytes; None: not measured |
 | `words` | distinct words of the text |
@@ -50,7 +50,10 @@ LADDERS = (
     "decoding",  # ids in, text out; unit MB
     "ablations",  # the merge loop with one idea changed; unit merges
     "owt-sized",  # a file of the size and word profile of OpenWebText
+    "other",  # every other benchmark: `corpus` is its group; compare within a group only
 )
+
+UNITS = ("MB", "merges", "tokens", "runs")
 
 
 @dataclass
@@ -79,8 +82,8 @@ class Measurement:
     def __post_init__(self):
         if self.ladder not in LADDERS:
             raise ValueError(f"ladder is {self.ladder!r}: it must be one of {', '.join(LADDERS)}")
-        if self.unit not in ("MB", "merges"):
-            raise ValueError(f"unit is {self.unit!r}: it must be MB or merges")
+        if self.unit not in UNITS:
+            raise ValueError(f"unit is {self.unit!r}: it must be one of {', '.join(UNITS)}")
         if not self.seconds or min(self.seconds) <= 0 or self.work <= 0:
             raise ValueError(
                 f"{self.key}: seconds {self.seconds} and work {self.work} must be positive"
@@ -127,7 +130,10 @@ def read(path=FILE):
 
 
 def record(measurements, command, path=FILE):
-    """Write measurements to the file; those with other keys stay as they are."""
+    """Write measurements to the file; those with other keys stay as they are.
+
+    A continued row does not replace one that was measured further on the same machine.
+    """
     machine = machine_name()
     today = datetime.date.today().isoformat()
     path.parent.mkdir(exist_ok=True)
@@ -136,8 +142,22 @@ def record(measurements, command, path=FILE):
         rows = {row.key: row for row in read(path)}
         for row in measurements:
             row.machine, row.date, row.command = machine, today, command
-            rows[row.key] = row
+            if supersedes(row, rows.get(row.key)):
+                rows[row.key] = row
         write(rows.values(), path)
+
+
+def supersedes(new, old):
+    """Tell whether a row replaces another of its key: not by one that was measured less far."""
+    if old is None or not new.is_continued or new.machine != old.machine:
+        return True
+    return old.is_continued and new.measured >= old.measured
+
+
+def attach(benchmark, *measurements):
+    """Add rows to a benchmark of pytest-benchmark, for `report.py` to record."""
+    rows = [asdict(row) for row in measurements]
+    benchmark.extra_info.setdefault("measurements", []).extend(rows)
 
 
 def write(measurements, path=FILE):

@@ -1,135 +1,110 @@
-"""Turn the results of a benchmark run into the README's tables and plot.
+"""Record the results of a benchmark run, and write the tables and plots again.
 
     pytest benchmarks --benchmark-only --benchmark-json=benchmarks/results/latest.json
     python benchmarks/report.py benchmarks/results/latest.json
 
-All tables go to benchmarks/results/tables.md. The most informative ones, for one corpus, replace
-the text between `<!-- benchmarks:begin -->` and `<!-- benchmarks:end -->` in README.md. The plot
-is benchmarks/results/trainers.svg.
+The results become rows of benchmarks/results/measurements.json. All tables go to
+benchmarks/results/tables.md, some to the marked blocks of README.md and docs/stages.md, and each
+ladder has a plot, benchmarks/results/*.svg. A run of some benchmarks replaces their rows and
+leaves all others. Without a file, tables and plots are written again from the rows.
 """
 
 import argparse
 import json
-import sys
-from collections import defaultdict
 from pathlib import Path
 
-HERE = Path(__file__).parent
-README = HERE.parent / "README.md"
-PLOT = HERE / "results" / "trainers.svg"
-TABLES = HERE / "results" / "tables.md"
-# Shown in the README: beginnings of group names, for the first corpus that was measured.
-SHOWN = ("end to end", "count", "encode, ", "encode a document of 1,000 ", "decode")
-CORPORA = ("tinystories", "owt", "sample")
-BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
+import measurements
+import plots
+import tables
+from measurements import Measurement
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "stages.md")
+SECTIONS = {
+    "common": "The rung at which all stages run to their end, from the start",
+    "merging": "Merging, whole corpora: seconds, and **times** the rate of the stage before",
+    "merging-phases": "Merging, phase by phase",
+    "end-to-end": "From the start: reading, counting and merging, with other libraries",
+    "end-to-end-phases": "From the start, phase by phase",
+    "counting": "Counting: rates, and **times** the rate of the rung before",
+    "encoding": "Encoding: rates, and **times** the rate of the rung before",
+    "decoding": "Decoding ten million ids",
+    "growth": "Growth: the power of the size that the time follows",
+    "continued": "How close continued figures come, where they can be checked",
+    "owt": "A text of the size of OpenWebText",
+    "ablations": "Ablations",
+    "other": "Other benchmarks",
+}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path, help="the file that --benchmark-json wrote")
+    parser.add_argument("results", type=Path, nargs="?", help="what --benchmark-json wrote")
     options = parser.parse_args()
-    results = json.loads(options.results.read_text())
-    groups = defaultdict(list)
+    if options.results:
+        results = json.loads(options.results.read_text(encoding="utf-8"))
+        rows = rows_of(results)
+        measurements.record(rows, "pytest benchmarks --benchmark-only")
+        print(f"{len(rows)} measurements recorded in {measurements.FILE.name}")
+    print(f"written: {', '.join(write_all())}")
+
+
+def rows_of(results):
+    """Return the rows of a file of pytest-benchmark."""
+    rows = []
     for benchmark in results["benchmarks"]:
-        groups[benchmark["group"]].append(benchmark)
-
-    machine = results["machine_info"]
-    lines = [
-        f"Measured {results['datetime'][:10]} on {machine['cores']} cores of {machine['cpu']}, "
-        f"Python {machine['python']}; medians. Made by:",
-        "",
-        "```",
-        f"pytest benchmarks --benchmark-only --benchmark-json={options.results}",
-        f"python benchmarks/report.py {options.results}",
-        "```",
-        "",
-    ]
-    corpus = next((c for c in CORPORA if any(f" {c}-" in group for group in groups)), "")
-    PLOT.parent.mkdir(exist_ok=True)
-    everything = list(lines)
-    for group, benchmarks in groups.items():
-        everything += table(group, benchmarks)
-        if group.startswith(SHOWN) and f" {corpus}-" in group:
-            lines += table(group, benchmarks)
-    TABLES.write_text("# Benchmark results\n\n" + "\n".join(everything), encoding="utf-8")
-    plot({g: b for g, b in groups.items() if g.startswith("merge loop")})
-    lines += [f"![Merge loop of each trainer]({PLOT.relative_to(README.parent)})", ""]
-    lines += [f"All tables: [{TABLES.name}]({TABLES.relative_to(README.parent)}).", ""]
-
-    text = README.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
-        sys.exit(f"{README} has no {BEGIN} ... {END}: add the two markers where the tables belong")
-    head, rest = text.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
-    README.write_text(head + BEGIN + "\n" + "\n".join(lines) + END + tail, encoding="utf-8")
-    print(f"{len(groups)} tables written to {TABLES}, some to {README}, plot to {PLOT}")
+        attached = benchmark["extra_info"].get("measurements")
+        if attached:
+            rows += [Measurement(**row) for row in attached]
+        else:
+            rows.append(other_row(benchmark))
+    return rows
 
 
-def table(group, benchmarks):
-    """Return a Markdown table: name, seconds, times the fastest, and the extra values."""
-    fastest = min(b["stats"]["median"] for b in benchmarks)
-    extras = [
-        (key, title, form)
-        for key, title, form in (
-            ("megabytes_per_second", "MB/s", "{:,.1f}"),
-            ("merges_per_second", "merges/s", "{:,.0f}"),
-            ("tokens_per_second", "tokens/s", "{:,.0f}"),
-            ("peak_memory", "peak MB", "{:,.0f}"),
-        )
-        if any(key in b["extra_info"] for b in benchmarks)
-    ]
-    lines = [
-        f"**{group}**",
-        "",
-        "| | seconds | times the fastest |" + "".join(f" {title} |" for _, title, _ in extras),
-        "|---|---|---|" + "---|" * len(extras),
-    ]
-    for benchmark in benchmarks:
-        seconds = benchmark["stats"]["median"]
-        cells = [name_of(benchmark), f"{seconds:.3g}", f"{seconds / fastest:.1f}"]
-        for key, _, form in extras:
-            value = benchmark["extra_info"].get(key)
-            if key == "peak_memory" and value is not None:
-                value /= 1e6
-            if value is not None and 0 < value < 1:
-                form = "{:.1g}"
-            cells.append("" if value is None else form.format(value))
-        lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, ""]
+def other_row(benchmark):
+    """Return the row of a benchmark outside the ladders."""
+    stats, extra = benchmark["stats"], benchmark["extra_info"]
+    if "bytes" in extra:
+        work, unit = extra["bytes"] / 1e6, "MB"
+    elif "tokens_per_second" in extra:
+        work, unit = extra["tokens_per_second"] * stats["median"], "tokens"
+    elif "merges" in extra:
+        work, unit = extra["merges"], "merges"
+    else:
+        work, unit = 1, "runs"
+    return Measurement(
+        "other", benchmark["group"] or benchmark["name"], 0, None, name_of(benchmark),
+        stats.get("data") or [stats["median"]], work, unit,
+        peak_memory=extra.get("peak_memory"),
+    )  # fmt: skip
 
 
 def name_of(benchmark):
-    params = benchmark["params"] or {}
-    for key in ("trainer", "encoder", "attention", "num_workers"):
-        if key in params:
-            value = params[key]
-            return f"{value} workers" if key == "num_workers" else str(value)
-    return benchmark["name"]
+    """Return what tells a benchmark from the others of its group."""
+    values = [str(value) for key, value in (benchmark["params"] or {}).items() if key != "corpus"]
+    return ", ".join(values) or benchmark["name"]
 
 
-def plot(groups):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    # Otherwise the file would contain the date and random ids, and differ in every run.
-    plt.rcParams["svg.hashsalt"] = "cs336_basics"
-    names = list(dict.fromkeys(name_of(b) for bs in groups.values() for b in bs))
-    figure, axes = plt.subplots(figsize=(8, 0.5 + 0.9 * len(groups)), layout="constrained")
-    height = 0.8 / max(len(names), 1)
-    for i, name in enumerate(names):
-        for row, benchmarks in enumerate(groups.values()):
-            seconds = [b["stats"]["median"] for b in benchmarks if name_of(b) == name]
-            axes.barh(
-                row + i * height, seconds or [0], height, color=f"C{i}", label=None if row else name
-            )
-    axes.set_yticks([row + 0.4 for row in range(len(groups))], list(groups))
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xlabel("seconds (log scale; a missing bar was too slow to run)")
-    axes.legend()
-    figure.savefig(PLOT, metadata={"Date": None})
+def write_all(root=ROOT):
+    """Write tables and plots; return the names of the files."""
+    results = root / "benchmarks" / "results"
+    rows = measurements.read(results / measurements.FILE.name)
+    results.mkdir(parents=True, exist_ok=True)
+    lines = ["# Benchmark results", "", *tables.lines_of("machine", rows)]
+    for name, title in SECTIONS.items():
+        lines += [f"## {title}", "", *tables.lines_of(name, rows)]
+        if name in plots.NAMES:
+            lines += [f"![{title}]({name}.svg)", ""]
+    (results / "tables.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    written = ["tables.md"]
+    for document in DOCUMENTS:
+        path = root / document.relative_to(ROOT)
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
+            path.write_text(tables.fill(text, rows), encoding="utf-8")
+            written.append(path.name)
+    return [*written, *plots.plot_all(rows, results)]
 
 
 if __name__ == "__main__":

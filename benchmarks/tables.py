@@ -424,7 +424,41 @@ def peak_memory(rows):
     return pivot(found, whole_tasks(found), lambda row, previous: megabytes(row))
 
 
+def other(rows):
+    """Benchmarks outside the ladders, in their groups."""
+    lines = []
+    for group in dict.fromkeys(row.corpus for row in of_ladder(rows, "other")):
+        own = [row for row in of_ladder(rows, "other") if row.corpus == group]
+        fastest = max(own, key=lambda row: row.rate)
+        body = [
+            [row.stage, seconds_text(row.seconds), f"{three_digits(row.rate)} {row.unit}/s",
+             times_text(fastest, row) if fastest.unit == row.unit else "", megabytes(row)]
+            for row in own
+        ]  # fmt: skip
+        lines += [f"**{group}**", ""]
+        lines += markdown(["", "seconds", "rate", "the fastest is", "peak MB"], body)
+    return lines
+
+
+def machine(rows):
+    """When, where and how the rows were measured."""
+    lines = []
+    for name in dict.fromkeys(row.machine for row in rows):
+        own = [row for row in rows if row.machine == name]
+        dates = sorted({row.date for row in own})
+        when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        commands = ", ".join(f"`{command}`" for command in dict.fromkeys(r.command for r in own))
+        lines += [
+            f"Measured {when} on {name}, by {commands}; medians, and where there were several "
+            "rounds the least and the largest. `≈`: continued from the beginning of a run.",
+            "",
+        ]
+    return lines
+
+
 TABLES = {
+    "machine": machine,
+    "other": other,
     "common": common,
     "merging": merging,
     "merging-phases": merging_phases,

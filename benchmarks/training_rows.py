@@ -1,0 +1,95 @@
+"""Rows of the ladders `merging` and `end-to-end`, made of the answers of `trainer_run.py`.
+
+Before a time is kept, the merges are compared with those of another trainer.
+"""
+
+from functools import cache
+
+import trainer_run
+from continuation import continued
+from measurements import Measurement
+
+FIRST_MERGE = 257
+"""Tokens of a vocabulary before the first merge: 256 bytes and one special token."""
+
+
+def request(stage, path, targets, *, count=True, whole_below=1e9, continue_after=1e9):
+    """Return a request for `trainer_run.run`; `targets` are numbers of merges."""
+    return {
+        "stage": stage, "path": str(path), "targets": sorted(targets), "count": count,
+        "whole_below": whole_below, "continue_after": continue_after,
+    }  # fmt: skip
+
+
+@cache
+def expected_merges(path, num_merges):
+    """Return the merges of a text: learned by `native`, and the same as those of `memoryview`."""
+    native = trainer_run.run(request("native", path, [num_merges]))["merges"]
+    memoryview = trainer_run.run(request("memoryview", path, [num_merges]))["merges"]
+    if native != memoryview:
+        raise AssertionError(f"native and memoryview learn different merges of {path}")
+    return native
+
+
+def check(stage, path, answers, num_merges):
+    """Refuse answers whose merges are not those of the other trainers.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    expected = expected_merges(path, num_merges)
+    for answer in answers:
+        merges = answer["merges"]
+        if merges != expected[: len(merges)]:
+            differ = sum(a == b for a, b in zip(merges, expected, strict=False))
+            raise AssertionError(f"{stage} learns other merges of {path} from merge {differ:,} on")
+
+
+def rows(stage, corpus, path, answers, target, counting=None):
+    """Return the rows of a target: the merge loop alone, and from the start.
+
+    Args:
+        corpus: the name of the text.
+        answers: one for each round; checked already.
+        target: a number of merges; fewer if the text has no more pairs.
+        counting: seconds of each round of the counting, if the answers have none.
+    """
+    work = len(expected_merges(path, target))
+    num_bytes = path.stat().st_size
+    reached = [phases_at(answer["checkpoints"], work) for answer in answers]
+    stopped = [c[-1][0] for c in (answer["checkpoints"] for answer in answers) if c[-1][0] < work]
+    phases = {
+        phase: [phases[phase] for phases in reached] for phase in trainer_run.LOOP_PHASES
+    }  # fmt: skip
+    loop = [sum(seconds) for seconds in zip(*phases.values(), strict=True)]
+    common = {
+        "corpus": corpus, "bytes": num_bytes, "vocab_size": target + FIRST_MERGE, "stage": stage,
+        "words": answers[0]["words"],
+        "peak_memory": max(answer["peak_memory"] for answer in answers),
+        "note": "" if work == target else f"the text has only {work:,} merges",
+    }  # fmt: skip
+    merging = Measurement(
+        ladder="merging", seconds=loop, work=work, unit="merges", phases=phases,
+        measured=min(stopped) if stopped else None,
+        checkpoints=[c for c in answers[0]["checkpoints"] if c[0] <= work]
+        if len(answers[0]["checkpoints"]) > 1 else [], **common,
+    )  # fmt: skip
+    if counting is None:
+        counting = [answer["counting"] for answer in answers]
+    elif len(counting) != len(loop):  # measured apart, with another number of rounds
+        counting = [sorted(counting)[len(counting) // 2]] * len(loop)
+    whole = Measurement(
+        ladder="end-to-end", seconds=[a + b for a, b in zip(counting, loop, strict=True)],
+        work=num_bytes / 1e6, unit="MB",
+        phases={"reading and counting": list(counting), **phases},
+        measured=num_bytes / 1e6 * min(stopped) / work if stopped else None, **common,
+    )  # fmt: skip
+    return [merging, whole]
+
+
+def phases_at(checkpoints, num_merges):
+    """Return the seconds of each phase up to a number of merges, continued if need be."""
+    for merges, phases in checkpoints:
+        if merges == num_merges:
+            return phases
+    return continued(checkpoints, num_merges)

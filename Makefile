@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python >= 3.10 and a C++ compiler:
 #   make train   sets up .venv, builds, and runs the main job: text -> tokenizer -> model -> story
 #   make test    sets up .venv, builds, and runs the tests
+# make stages measures all stages on whole corpora, for about an hour.
 # make portability repeats the numerical tests as other CPUs and compilers would run them.
 # make course-tests runs the course's own tests, from CS336_COURSE=DIR or fetched with git.
 # PYTHON picks the interpreter (make PYTHON=python3.12 test), VENV the environment's directory.
@@ -10,7 +11,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SOURCES = setup.py $(wildcard cs336_basics/*/*.pyx cs336_basics/*/*.pxd cs336_basics/native/*.hpp cs336_basics/native/*/*.hpp)
 
-.PHONY: train test slow portability course-tests bench lint build clean
+.PHONY: train test slow portability course-tests bench stages lint build clean
 
 train: $(VENV)/built
 	$(BIN)/python -m cs336_basics.train
@@ -31,6 +32,11 @@ course-tests: $(VENV)/built
 
 bench: $(VENV)/built
 	$(BIN)/pytest benchmarks --benchmark-only
+
+# Every ladder from scratch, whole corpora, with data, tables and plots. It says how long it takes;
+# STAGES holds its options (make stages STAGES='--web-bytes 0').
+stages: $(VENV)/built
+	$(BIN)/python benchmarks/stages.py $(STAGES)
 
 lint: $(VENV)/built
 	$(BIN)/ruff check

@@ -23,7 +23,7 @@ TARGETS = tuple(size - training_rows.FIRST_MERGE for size in (10_000, 32_000))
 def measure(benchmark, stage, corpus, request, targets, rounds):
     answers = []
     benchmark.pedantic(lambda: answers.append(trainer_run.run(request)), rounds=rounds)
-    training_rows.check(stage, corpus.path, answers, max(targets))
+    training_rows.check(stage, corpus.path, answers)
     for target in targets:
         attach(benchmark, *training_rows.rows(stage, corpus.name, corpus.path, answers, target))
 
@@ -45,7 +45,7 @@ def test_whole_corpus(benchmark, corpus, stage, max_seconds):
                 trainer_run.run(training_rows.request(stage, corpus.path, [target]))
                 for _ in range(3)
             ]
-            training_rows.check(stage, corpus.path, answers, target)
+            training_rows.check(stage, corpus.path, answers)
             attach(benchmark, *training_rows.rows(stage, corpus.name, corpus.path, answers, target))
     targets = TARGETS[-1:] if stage in trainer_run.UNSTOPPABLE else TARGETS
     request = training_rows.request(

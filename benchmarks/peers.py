@@ -8,8 +8,11 @@ call to the result, the peak memory, and the merged tokens. The trainers run alt
 that other load on the machine affects all of them. Files end their documents with `<|endoftext|>`.
 
 Expected agreement: ffbpe, with ties broken by the largest content, learns exactly our merges;
-gigatoken and tokenizers break ties by ids, rustbpe and bpeasy in other ways, so for these the share
-of common tokens is shown. rustbpe and bpeasy have no special tokens and learn one token less.
+gigabpe, gigatoken and tokenizers break ties by ids, rustbpe and bpeasy in other ways, so for these
+the share of common tokens is shown. rustbpe and bpeasy have no special tokens and learn one token
+less. gigabpe counts the special token as text, and its vocabulary begins with the bytes that occur,
+so it learns a few merges more; on text without special tokens its merges are those of
+`tie_break="huggingface"`.
 """
 
 import argparse
@@ -47,6 +50,17 @@ def gigatoken(path, vocab_size, threads):
     source = gigatoken.TextFileSource([path], separator=EOT)
     _, merges = gigatoken.train_bpe(source, vocab_size, [EOT])
     return [left + right for left, right in merges]
+
+
+def gigabpe(path, vocab_size, threads):
+    import gigabpe
+
+    from cs336_basics.tokenizer.vocab_files import string_to_token
+
+    _, merges = gigabpe.train_bpe(
+        [str(path)], vocab_size, special_tokens=[EOT], pretokenizer="bytelevel", threads=threads
+    )
+    return [string_to_token(left) + string_to_token(right) for left, right in merges]
 
 
 def ffbpe(path, vocab_size, threads):
@@ -94,7 +108,7 @@ def tokenizers(path, vocab_size, threads):
     return [string_to_token(token) for token in mapped if len(token) > 1 and token != EOT]
 
 
-TRAINERS = {f.__name__: f for f in (ours, gigatoken, ffbpe, rustbpe, tokenizers, bpeasy)}
+TRAINERS = {f.__name__: f for f in (ours, gigabpe, gigatoken, ffbpe, rustbpe, tokenizers, bpeasy)}
 
 
 def gpt2():
@@ -120,7 +134,7 @@ def run(name, path, vocab_size, threads, output):
         "RAYON_NUM_THREADS": str(threads),
         "PYTHONWARNINGS": "ignore",
     }
-    command = [sys.executable, __file__, "--worker", name, path, str(vocab_size), str(threads)]
+    command = [sys.executable, __file__, "--worker", name, str(path), str(vocab_size), str(threads)]
     start = time.perf_counter()
     process = subprocess.run(
         [*command, output], capture_output=True, text=True, check=False, env=environment
@@ -164,6 +178,7 @@ def compare(path, vocab_size, threads, rounds, names):
         rows.append(
             {
                 "trainer": name,
+                "rounds": [r["seconds"] for r in runs[name]],
                 "seconds": statistics.median(r["seconds"] for r in runs[name]),
                 "seconds_min": min(r["seconds"] for r in runs[name]),
                 "seconds_max": max(r["seconds"] for r in runs[name]),

@@ -43,6 +43,10 @@ UNSTOPPABLE = ("memoryview", "native")
 """Stages whose merge loop is compiled: it shows its progress in steps, and runs to the end."""
 
 
+FEWEST_MERGES = 16
+"""Merges that a run is not stopped before: fewer show no trend."""
+
+
 class Stop(Exception):
     """Ends a merge loop before its last merge."""
 
@@ -63,7 +67,8 @@ class Watch:
     def advance(self, timings):
         seconds = time.perf_counter() - self.start
         number = len(self.learned)
-        if not self.decided and seconds > self.continue_after:
+        is_late = seconds > self.continue_after and number >= FEWEST_MERGES
+        if is_late and not self.decided:
             self.checkpoints.append((number, self.phases(timings, seconds)))
             self.decide(number)
         elif self.due and number >= self.due[0]:

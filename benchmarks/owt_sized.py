@@ -1,0 +1,110 @@
+"""Training on a text of the size of OpenWebText: measured where that is possible, else continued.
+
+The text is that of `make_web_text.py`: OpenWebText's size, its number of distinct words, their
+lengths and frequencies. `native` is measured from the start, `memoryview` in its merge loop.
+For a stage in Python,
+
+- the merge loop on the whole sample of web text is scaled by the number of distinct words to the
+  power that its time follows (the table `growth`), and
+- counting is measured on the beginning of the text and continued at that rate.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import tables
+import trainer_run
+import training_rows
+from continuation import exponent
+from corpora import head_of
+from make_web_text import OWT_BYTES, OWT_WORDS
+from measurements import Measurement
+
+VOCAB_SIZE = 32_000
+NUM_MERGES = VOCAB_SIZE - training_rows.FIRST_MERGE
+COUNTED_BYTES = 100_000_000
+
+
+def make_text(path, num_bytes):
+    program = Path(__file__).with_name("make_web_text.py")
+    subprocess.run([sys.executable, str(program), str(path), "--bytes", str(num_bytes)], check=True)
+
+
+def measure(path):
+    """Return stage -> answer for the stages that can be run whole, and counting seconds.
+
+    Raises:
+        AssertionError: the two learn different merges.
+    """
+    native = trainer_run.run(training_rows.request("native", path, [NUM_MERGES]))
+    memoryview = trainer_run.run(
+        training_rows.request("memoryview", path, [NUM_MERGES], count=False)
+    )
+    if native.pop("merges") != memoryview.pop("merges"):
+        raise AssertionError(f"native and memoryview learn different merges of {path}")
+    head = head_of(path, COUNTED_BYTES)
+    rates = {}
+    for stage in ("naive", "incremental", "heap", "memoryview"):
+        answer = trainer_run.run(training_rows.request(stage, head, [1]))
+        rates[stage] = head.stat().st_size / answer["counting"]
+    return {"native": native, "memoryview": memoryview, "rates": rates}
+
+
+def rows(measured, num_bytes, existing):
+    """Return the rows of all stages.
+
+    Args:
+        measured: what `measure` returned, or None.
+        num_bytes: of the text.
+        existing: rows of the ladders `merging` and `counting`, which are continued.
+    """
+    found = []
+    for stage in tables.STAGES:
+        fit = merge_loop_fit(existing, stage)
+        answer = measured.get(stage) if measured else None
+        loop = sum(answer["checkpoints"][-1][1].values()) if answer else fit
+        if loop is None:
+            continue
+        note = "" if answer else "merge loop continued from the growth with distinct words"
+        if answer and fit:
+            note = (
+                f"merge loop {tables.time_text(loop)}; the growth fit says {tables.time_text(fit)}"
+            )
+        if answer and answer["counting"]:
+            counting = answer["counting"]
+        else:
+            counting = num_bytes / counting_rate(measured, existing, stage)
+            note += ", counting at the rate of its beginning"
+        is_whole = bool(answer and answer["counting"])
+        found.append(Measurement(
+            "owt-sized", "web", num_bytes, VOCAB_SIZE, stage, [counting + loop],
+            num_bytes / 1e6, "MB", phases={"reading and counting": [counting]},
+            peak_memory=answer["peak_memory"] if is_whole else None, note=note,
+            measured=None if is_whole else COUNTED_BYTES / 1e6,
+        ))  # fmt: skip
+    return found
+
+
+def merge_loop_fit(existing, stage):
+    """Return the seconds of a merge loop on OpenWebText's words, None if nothing was measured."""
+    own = [r for r in existing if (r.ladder, r.corpus, r.stage) == ("merging", "owt", stage)]
+    largest = [row for row in own if row.vocab_size == VOCAB_SIZE]
+    _, by_words, _ = tables.growth_series(own, "owt", stage)
+    if not largest or len(by_words) < 3:
+        return None
+    row = max(largest, key=lambda row: row.bytes)
+    power = exponent(*zip(*by_words, strict=True))
+    return row.median * (OWT_WORDS / row.words) ** power
+
+
+def counting_rate(measured, existing, stage):
+    """Return the bytes per second of the counting that a stage begins with."""
+    if measured and stage in measured["rates"]:
+        return measured["rates"][stage]
+    rung = trainer_run.COUNTING[stage]
+    own = [r for r in existing if (r.ladder, r.corpus, r.stage) == ("counting", "owt", rung)]
+    return max(own, key=lambda row: row.bytes).rate * 1e6
+
+
+__all__ = ["OWT_BYTES", "make_text", "measure", "rows"]

@@ -1,0 +1,129 @@
+"""The runs that `make stages` needs: what they are, how long they take, and what is finished.
+
+One run of a Python stage on a text serves several rows: it records its time at checkpoints, so the
+run to 32,000 tokens contains those to 2,000 and 10,000.
+"""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import trainer_run
+import training_rows
+from corpora import EOT
+
+from cs336_basics import TRAINERS
+from cs336_basics.pretokenization import Splitter, count_words
+
+PYTHON_STAGES = ("naive", "incremental", "heap")
+
+# Seconds of a merge for each byte of distinct words, on one core of a Zen 3. Words become shorter
+# during a run, and pairs more: these are means of whole runs.
+SECONDS_PER_SYMBOL = {"naive": 2.2e-7, "incremental": 4.5e-8, "heap": 4e-10, "memoryview": 2e-11,
+                      "native": 8e-12}  # fmt: skip
+PROBE_SECONDS_PER_SYMBOL = 4.8e-7  # of the first merges of `naive` there
+PROCESS_SECONDS = 1.5  # its start, its imports, counting natively
+
+
+@dataclass(frozen=True)
+class Job:
+    """Rounds of one stage on one text, up to the last of several numbers of merges."""
+
+    stage: str
+    corpus: str
+    path: Path
+    targets: tuple
+    rounds: int
+    count: bool  # whether the counting is timed
+
+    @property
+    def name(self):
+        counting = ", with counting" if self.count else ""
+        size = self.path.stat().st_size / 1e6
+        return (
+            f"{self.stage}, {self.corpus} {size:.1f} MB, {self.targets[-1]:,} merges{counting}, "
+            f"{self.rounds} round{'s' * (self.rounds > 1)}"
+        )
+
+
+class Journal:
+    """The finished jobs of a `make stages` that was broken off."""
+
+    def __init__(self, path, settings):
+        self.path, self.settings = path, settings
+        self.finished = {}
+        if path.exists():
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["settings"] == settings:
+                self.finished = content["finished"]
+
+    def add(self, name, result):
+        self.finished[name] = result
+        content = {"settings": self.settings, "finished": self.finished}
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        temporary.replace(self.path)
+
+    def delete(self):
+        self.path.unlink(missing_ok=True)
+
+
+class Speed:
+    """Predicts how long a job takes on this machine."""
+
+    def __init__(self, probe_path):
+        counts = self.words(probe_path)
+        seconds = []
+        for _ in range(5):
+            start = time.perf_counter()
+            TRAINERS["naive"]().train_from_counts(counts, training_rows.FIRST_MERGE + 5, [EOT])
+            seconds.append(time.perf_counter() - start)
+        self.factor = min(seconds) / 5 / sum(map(len, counts)) / PROBE_SECONDS_PER_SYMBOL
+        self.symbols = {}
+
+    @staticmethod
+    def words(path):
+        return dict(count_words(path, Splitter(special_tokens=[EOT])))
+
+    def seconds(self, job, whole_below, continue_after):
+        if job.path not in self.symbols:
+            self.symbols[job.path] = sum(map(len, self.words(job.path)))
+        possible = [
+            PROCESS_SECONDS
+            + self.factor * SECONDS_PER_SYMBOL[job.stage] * self.symbols[job.path] * target
+            for target in job.targets
+        ]
+        whole = [seconds for seconds in possible if seconds <= max(whole_below, continue_after)]
+        return job.rounds * max(whole, default=continue_after)
+
+
+def run_job(job, whole_below, continue_after):
+    """Run a job; return the answers, without the merges, which are checked."""
+    request = training_rows.request(
+        job.stage, job.path, job.targets, count=job.count, whole_below=whole_below,
+        continue_after=continue_after,
+    )  # fmt: skip
+    answers = [trainer_run.run(request) for _ in range(job.rounds)]
+    training_rows.check(job.stage, job.path, answers)
+    return [{key: value for key, value in a.items() if key != "merges"} for a in answers]
+
+
+def run_all(jobs, num_at_once, journal, options, say):
+    """Run jobs, several at once, in the order given; finished ones are kept in the journal."""
+    todo = [job for job in jobs if job.name not in journal.finished]
+    for job in todo:  # the merges that others are compared with, before anything is timed
+        training_rows.expected_merges(job.path)
+    with ThreadPoolExecutor(num_at_once) as pool:
+        running = {
+            pool.submit(run_job, job, options.whole_below, options.continue_after): job
+            for job in todo
+        }
+        for future in as_completed(running):
+            job = running[future]
+            answers = future.result()
+            journal.add(job.name, answers)
+            seconds = [sum(a["checkpoints"][-1][1].values()) for a in answers]
+            merges = min(a["learned"] for a in answers)
+            say(f"{job.name}: {min(seconds):,.2f} s for {merges:,} merges")

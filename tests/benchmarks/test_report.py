@@ -1,0 +1,187 @@
+"""The tables and plots of the benchmarks: what they divide, and what a partial run replaces."""
+
+import json
+import re
+
+import measurements
+import plots
+import pytest
+import report
+import tables
+from measurements import Measurement
+
+OWT = {"corpus": "owt", "bytes": 7_659_106}
+
+
+def merging(stage, seconds, work=9_743, **options):
+    return Measurement(
+        "merging", vocab_size=10_000, stage=stage, seconds=seconds, work=work, unit="merges",
+        phases={phase: [s / 3 for s in seconds] for phase in tables.PHASES[1:]}, **OWT, **options,
+    )  # fmt: skip
+
+
+def encoding(stage, seconds, megabytes, **options):
+    return Measurement(
+        "encoding", vocab_size=10_000, stage=stage, seconds=[seconds], work=megabytes, unit="MB",
+        **OWT, **options,
+    )  # fmt: skip
+
+
+def cell(lines, stage):
+    """The cells of the line of a stage."""
+    return next(line for line in lines if line.startswith(f"| {stage} |")).split(" | ")
+
+
+def test_ratio_divides_rates_of_unequal_texts():
+    slow = encoding("every merge", 0.72, 0.002)  # 2,000 characters
+    fast = encoding("compiled", 0.0111, 3.0)  # three million
+    assert measurements.faster(fast, slow) == pytest.approx(3.0 / 0.0111 * 0.72 / 0.002)
+    assert "×97,297" in cell(tables.lines_of("encoding", [slow, fast]), "compiled")[1]
+
+
+def test_ratio_of_different_units_is_refused():
+    with pytest.raises(ValueError, match="only rates of the same work can be compared"):
+        measurements.faster(merging("heap", [1.0]), encoding("ranks", 1.0, 1.0))
+
+
+@pytest.mark.parametrize("table", ["merging", "merging-phases", "stage: heap"])
+def test_every_ratio_of_a_training_table_divides_rates(table):
+    rows = [merging("incremental", [8.0], work=1_000), merging("heap", [2.0, 1.0, 3.0])]
+    text = "\n".join(tables.lines_of(table, rows))
+    assert re.findall("×([0-9.]+)", text) == [tables.three_digits((9_743 / 2) / (1_000 / 8))]
+
+
+def test_phases_stand_with_least_and_largest_round():
+    lines = tables.lines_of("merging-phases", [merging("heap", [3.0, 6.0, 12.0])])
+    assert cell(lines, "heap")[1] == "6.00 s (3.00 s - 12.0 s)"
+    assert cell(lines, "heap")[4] == "2.00 s (1.00 s - 4.00 s)"
+
+
+@pytest.mark.parametrize("table", ["merging", "merging-phases", "stage: naive"])
+def test_continued_figures_are_marked(table):
+    whole = tables.lines_of(table, [merging("naive", [300.0])])
+    marked = tables.lines_of(table, [merging("naive", [300.0], measured=2_000)])
+    assert "≈" not in "".join(whole)
+    assert "≈ 5.00 min" in "".join(marked)
+
+
+def test_peers_follow_the_stages_and_have_no_stage_before_them():
+    rows = [encoding("tiktoken", 0.1, 3.0, is_peer=True), encoding("ranks", 9.0, 3.0)]
+    lines = tables.lines_of("encoding", rows)
+    assert [line.split(" |")[0] for line in lines[2:4]] == ["| ranks", "| tiktoken (peer)"]
+    assert "×" not in "".join(lines)
+
+
+def test_blocks_are_filled_and_the_text_around_them_stays():
+    document = "before\n<!-- table: merging -->\nold\n<!-- /table -->\nafter\n"
+    filled = tables.fill(document, [merging("heap", [3.0])])
+    assert filled.startswith("before\n<!-- table: merging -->\n")
+    assert filled.endswith("<!-- /table -->\nafter\n")
+    assert "| heap | 3.00 s |" in filled
+    assert "old" not in filled
+    assert tables.fill(filled, [merging("heap", [3.0])]) == filled
+
+
+@pytest.mark.parametrize("name", ["mergin", "stage: quick"])
+def test_unknown_table_is_refused(name):
+    with pytest.raises(ValueError, match="it must be one of"):
+        tables.fill(f"<!-- table: {name} -->\n<!-- /table -->", [])
+
+
+@pytest.mark.parametrize("name", [*tables.TABLES, "stage: naive"])
+def test_table_without_measurements_says_so(name):
+    assert name == "machine" or "Not measured yet" in "".join(tables.lines_of(name, []))
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A project with measurements of two ladders, and all that is written from them."""
+    results = tmp_path / "benchmarks" / "results"
+    rows = [merging("naive", [300.0]), merging("heap", [3.0]), encoding("ranks", 9.0, 3.0)]
+    measurements.record(rows, "make stages", results.parent / "measurements.json")
+    results.mkdir()
+    (results.parent / "measurements.json").rename(results / "measurements.json")
+    (tmp_path / "README.md").write_text(
+        "<!-- table: merging -->\n<!-- /table -->\n<!-- table: encoding -->\n<!-- /table -->\n"
+    )
+    report.write_all(tmp_path)
+    return tmp_path
+
+
+def test_partial_run_updates_its_own_rows_and_leaves_all_others(root):
+    results = root / "benchmarks" / "results"
+    before = {path.name: path.read_bytes() for path in results.glob("*.svg")}
+    assert set(before) == {"merging.svg", "encoding.svg"}
+    run = {
+        "benchmarks": [
+            {"group": "encode", "name": "test_encode", "params": None, "stats": {},
+             "extra_info": {"measurements": [vars(encoding("ranks", 1.0, 3.0))]}}
+        ]
+    }  # fmt: skip
+    readme = (root / "README.md").read_text()
+    measurements.record(report.rows_of(run), "pytest", results / "measurements.json")
+    report.write_all(root)
+
+    after = {path.name: path.read_bytes() for path in results.glob("*.svg")}
+    assert after["merging.svg"] == before["merging.svg"]
+    assert after["encoding.svg"] != before["encoding.svg"]
+    merging_before, encoding_before = readme.split("<!-- /table -->\n", 1)
+    merging_after, encoding_after = (root / "README.md").read_text().split("<!-- /table -->\n", 1)
+    assert merging_after == merging_before
+    assert encoding_after == encoding_before.replace("0.33 MB/s", "3.00 MB/s")
+    rows = measurements.read(results / "measurements.json")
+    assert [row.stage for row in rows] == ["naive", "heap", "ranks"]
+    assert [row.command for row in rows] == ["make stages", "make stages", "pytest"]
+
+
+def test_continued_row_does_not_replace_one_measured_further(tmp_path):
+    path = tmp_path / "measurements.json"
+    measurements.record([merging("naive", [310.0], measured=5_000)], "make stages", path)
+    measurements.record([merging("naive", [900.0], measured=90)], "pytest", path)
+    assert measurements.read(path)[0].measured == 5_000
+    measurements.record([merging("naive", [300.0])], "make stages", path)
+    measurements.record([merging("naive", [310.0], measured=5_000)], "pytest", path)
+    assert not measurements.read(path)[0].is_continued
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seconds": []}, "must be positive"),
+        ({"seconds": [0.0]}, "must be positive"),
+        ({"unit": "words"}, "unit is 'words'"),
+        ({"ladder": "merge"}, "ladder is 'merge'"),
+        ({"seconds": [1.0, 2.0]}, "has 1 rounds of 2"),
+    ],
+)
+def test_bad_measurement_is_refused(options, message):
+    values = {**vars(merging("heap", [3.0])), **options}
+    with pytest.raises(ValueError, match=message):
+        Measurement(**values)
+
+
+def test_growth_has_the_exponent_of_each_stage(tmp_path):
+    rows = [
+        Measurement(
+            "merging", "owt", size, 2_000, "naive", [size**0.6], 1_743, "merges",
+            words=size // 100, peak_memory=size, phases={"updating": [size**0.6]},
+            checkpoints=[[m, {"updating": float(m)}] for m in (16, 64, 256, 1_743)],
+        )
+        for size in (250_000, 500_000, 1_000_000)
+    ]  # fmt: skip
+    line = cell(tables.lines_of("growth", rows), "OpenWebText, naive")
+    assert line[1:3] == ["bytes^0.60", "words^0.60"]
+    assert {"growth.svg", "memory.svg"} <= set(plots.plot_all(rows, tmp_path))
+
+
+def test_benchmark_outside_the_ladders_keeps_its_group(tmp_path):
+    run = {
+        "benchmarks": [
+            {"group": "one word", "name": f"test[{size}]", "params": {"size": size},
+             "stats": {"median": size / 1e6}, "extra_info": {"bytes": 2 * size}}
+            for size in (1_000, 10_000)
+        ]
+    }  # fmt: skip
+    rows = report.rows_of(json.loads(json.dumps(run)))
+    assert [row.rate for row in rows] == pytest.approx([2, 2])
+    assert "×1.00" in "".join(tables.lines_of("other", rows))

@@ -13,7 +13,7 @@ SLOW_BYTES = 100_000_000
 def test_counting(benchmark, corpus, rung):
     path = head_of(corpus.path, SLOW_BYTES) if rung in SLOW else corpus.path
     size = path.stat().st_size
-    assert RUNGS[rung](path) == RUNGS["native"](path)
+    assert RUNGS[rung](path) == RUNGS["native, threads"](path)
 
     benchmark.group = f"counting, {corpus}"
     benchmark.pedantic(RUNGS[rung], args=(path,), rounds=3 if rung in SLOW else 7)

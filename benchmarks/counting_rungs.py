@@ -64,7 +64,7 @@ RUNGS = {
     "serial": partial(by_backend, "serial", 1),
     "processes": partial(by_backend, "processes", CORES),
     **{f"native, 1 thread, {level}": partial(at_simd_level, level) for level in simd_levels()},
-    "native": partial(by_backend, "native", CORES),
+    "native, threads": partial(by_backend, "native", CORES),
 }
 """Name -> function of a path, from the simplest to the fastest."""
 

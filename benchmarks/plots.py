@@ -115,13 +115,14 @@ def panel(axes, column, peers, in_seconds):
         mark = "≈ " if row.is_continued else ""
         axes.annotate(
             mark + text, (value, y), xytext=(4, 0), textcoords="offset points", va="center",
-            fontsize=11, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
+            fontsize=11, zorder=4,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
         )  # fmt: skip
     for row in column.values():
         if row.is_peer:
             axes.axvline(
                 value_of(row, in_seconds), linestyle="--", linewidth=1.4, label=row.stage,
-                color=PEER_COLOURS[peers.index(row.stage) % len(PEER_COLOURS)], zorder=0,
+                color=PEER_COLOURS[peers.index(row.stage) % len(PEER_COLOURS)], zorder=3, alpha=0.8,
             )  # fmt: skip
     axes.set_yticks(range(len(ours)), [row.stage for row in ours])
     axes.invert_yaxis()

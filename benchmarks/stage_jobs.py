@@ -41,10 +41,11 @@ class Job:
     @property
     def name(self):
         counting = ", with counting" if self.count else ""
-        size = self.path.stat().st_size / 1e6
+        size = self.path.stat().st_size
+        rounds = f"{self.rounds} round{'s' * (self.rounds > 1)}"
         return (
-            f"{self.stage}, {self.corpus} {size:.1f} MB, {self.targets[-1]:,} merges{counting}, "
-            f"{self.rounds} round{'s' * (self.rounds > 1)}"
+            f"{self.stage}, {self.corpus} of {size:,} bytes, {self.targets[-1]:,} merges, "
+            f"{rounds}{counting}"
         )
 
 
@@ -115,6 +116,7 @@ def run_all(jobs, num_at_once, journal, options, say):
     todo = [job for job in jobs if job.name not in journal.finished]
     for job in todo:  # the merges that others are compared with, before anything is timed
         training_rows.expected_merges(job.path)
+    left = len(todo)
     with ThreadPoolExecutor(num_at_once) as pool:
         running = {
             pool.submit(run_job, job, options.whole_below, options.continue_after): job
@@ -126,4 +128,5 @@ def run_all(jobs, num_at_once, journal, options, say):
             journal.add(job.name, answers)
             seconds = [sum(a["checkpoints"][-1][1].values()) for a in answers]
             merges = min(a["learned"] for a in answers)
-            say(f"{job.name}: {min(seconds):,.2f} s for {merges:,} merges")
+            left -= 1
+            say(f"{job.name}: {min(seconds):,.2f} s for {merges:,} merges; {left} runs left")

@@ -13,6 +13,7 @@ take more than `whole_below`; see `continuation.py`.
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from machine import peak_memory_of_this_process
 from cs336_basics import TRAINERS
 from cs336_basics.pretokenization import Splitter, count_words
 
+ROOT = Path(__file__).parents[1]
 LOOP_PHASES = ("counting pairs", "finding the maximum", "updating")
 
 COUNTING = {
@@ -35,7 +37,7 @@ COUNTING = {
     "incremental": "regex, processes",
     "heap": "regex, processes",
     "memoryview": "processes",
-    "native": "native",
+    "native": "native, threads",
 }
 """Stage -> the rung of the counting ladder that it begins with."""
 
@@ -175,6 +177,7 @@ def run(request):
             capture_output=True,
             text=True,
             check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         if process.returncode:
             raise RuntimeError(f"{request} failed:\n{process.stderr.strip()}")

@@ -38,8 +38,8 @@ VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
 GROWTH_STEPS = 5  # sizes, each half of the one before
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
 MEASURED_HERE = ("merging", "end-to-end", "counting", "encoding", "decoding", "owt-sized")
-WEB_SECONDS_PER_BYTE = 1.5e-8  # writing the text of the size of OpenWebText, and counting it
-OTHER_SECONDS = 300  # counting, encoding, ablations and other libraries on ten megabytes
+WEB_SECONDS_PER_BYTE = 3e-8  # writing the text of the size of OpenWebText, and training on it
+OTHER_SECONDS = 480  # counting, encoding, ablations and other libraries on ten megabytes
 
 
 def main():

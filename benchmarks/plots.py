@@ -140,17 +140,17 @@ def growth(rows, path):
     for index, corpus in enumerate(corpora):
         name = TEXTS.get(corpus, corpus)
         by_size, by_merges = panels[2 * index, 0], panels[2 * index + 1, 0]
+        measured = set()
         for stage in STAGES:
             sizes, _, merges = growth_series(rows, corpus, stage)
             curve(by_size, [(b / 1e6, s) for b, s in sizes], stage, exponent_text("size", sizes))
             curve(by_merges, [p for p in merges if p[0] >= 10], stage,
                   exponent_text("merges", merges))  # fmt: skip
+            measured |= {b / 1e6 for b, _ in sizes}
         by_size.set_title(f"{name}, {COMMON_VOCAB_SIZE:,} tokens", loc="left", fontsize=12)
-        by_size.set_xlabel("MB of text")
         by_merges.set_title(f"{name}, whole corpus", loc="left", fontsize=12)
-        by_merges.set_xlabel("merges")
-        for axes in (by_size, by_merges):
-            finish(axes, "seconds of the merge loop")
+        finish(by_size, "MB of text", "seconds of the merge loop", spaced(measured))
+        finish(by_merges, "merges", "seconds of the merge loop")
     save(plt, figure, path)
 
 
@@ -163,16 +163,38 @@ def curve(axes, points, stage, label):
         return
     axes.plot(
         *zip(*points, strict=True), marker=MARKERS[stage], markersize=4, color=COLOURS[stage],
-        label=f"{stage}: {label}" if label else stage,
+        label=f"{stage}: {superscript(label)}" if label else stage,
     )  # fmt: skip
 
 
-def finish(axes, ylabel):
+def spaced(values):
+    """Return the values that are at least 1.5 times the one before, for labels that stay apart."""
+    kept = []
+    for value in sorted(values):
+        if not kept or value >= 1.5 * kept[-1]:
+            kept.append(value)
+    return kept
+
+
+def superscript(label):
+    base, power = label.split("^")
+    return f"{base}$^{{{power}}}$"
+
+
+def finish(axes, xlabel, ylabel, xticks=None):
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
+    if xticks:
+        axes.set_xticks(xticks, [three_digits(x) for x in xticks])
+        axes.minorticks_off()
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=10, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(
+        fontsize=11, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, frameon=False,
+        columnspacing=1.2, handlelength=1.6,
+    )  # fmt: skip
 
 
 def memory(rows, path):
@@ -180,9 +202,10 @@ def memory(rows, path):
     plt = pyplot()
     corpora = [c for c in dict.fromkeys(t[0] for t in tasks(rows)) if has_growth(rows, c)]
     figure, panels = plt.subplots(
-        len(corpora), figsize=(WIDTH, 3.8 * len(corpora)), layout="constrained", squeeze=False
+        len(corpora), figsize=(WIDTH, 4.2 * len(corpora)), layout="constrained", squeeze=False
     )
     for axes, corpus in zip(panels[:, 0], corpora, strict=True):
+        measured = set()
         for stage in STAGES:
             points = sorted(
                 (row.bytes / 1e6, row.peak_memory / 1e6) for row in rows
@@ -190,9 +213,9 @@ def memory(rows, path):
                 and row.peak_memory
             )  # fmt: skip
             curve(axes, points, stage, "")
+            measured |= {megabytes for megabytes, _ in points}
         axes.set_title(
             f"{TEXTS.get(corpus, corpus)}, {COMMON_VOCAB_SIZE:,} tokens", loc="left", fontsize=12
         )
-        axes.set_xlabel("MB of text")
-        finish(axes, "peak MB of the process")
+        finish(axes, "MB of text", "peak MB of the process", spaced(measured))
     save(plt, figure, path)

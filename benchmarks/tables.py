@@ -407,8 +407,9 @@ def stage_table(rows, stage):
         if stage not in ladder:
             continue
         row = ladder[stage]
-        total = sum(statistics.median(seconds) for seconds in row.phases.values())
-        shares = [f"{statistics.median(row.phases[p]) / total:.0%}" for p in PHASES[1:]]
+        medians = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
+        total = sum(medians.values())
+        shares = [f"{medians[p] / total:.0%}" if p in medians else "" for p in PHASES[1:]]
         body.append([
             text_name(task[0], task[1]), f"{task[2]:,}",
             seconds_text(row.seconds, row.is_continued), time_text(1 / row.rate), *shares,

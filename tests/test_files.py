@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import cs336_basics._files as files
+import cs336_basics._temporary_files as temporary_files
 from cs336_basics._files import atomic_writer, write_json
 
 ROOT = Path(__file__).parents[1]
@@ -117,8 +117,8 @@ def test_a_temporary_file_that_another_writer_removes_is_created_again(tmp_path,
             os.unlink(name)  # as another writer may do at this moment
         return handle, name
 
-    mkstemp = files.tempfile.mkstemp
-    monkeypatch.setattr(files.tempfile, "mkstemp", make)
+    mkstemp = temporary_files.tempfile.mkstemp
+    monkeypatch.setattr(temporary_files.tempfile, "mkstemp", make)
     write_json(tmp_path / "a.json", 1)
     assert len(made) == 2
     assert os.listdir(tmp_path) == ["a.json"]
@@ -147,3 +147,78 @@ def test_a_full_disk_error_names_the_file(tmp_path, monkeypatch, failing):
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert json.loads(path.read_text()) == "old"
     assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("length", [90, 101, 200, 242, 250, 255])
+@pytest.mark.parametrize("character", ["a", "é"])
+def test_names_of_any_length_are_written_and_their_leftovers_removed(tmp_path, length, character):
+    count, rest = divmod(length, len(character.encode()))
+    name = character * count + "a" * rest
+    path = tmp_path / name
+    new = temporary_files.NewFile(path, "wb", temporary_files.ALONE)
+    new.file.close()
+    new.release()  # as if its writer had been killed
+    assert len(os.listdir(tmp_path)) == 1
+    write_json(path, 1)
+    if os.name == "posix":
+        assert os.listdir(tmp_path) == [name]
+    assert json.loads(path.read_text()) == 1
+
+
+@posix_only
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_and_its_target_is_replaced(tmp_path, exists):
+    (tmp_path / "store").mkdir()
+    target = tmp_path / "store" / "target"
+    if exists:
+        target.write_text("old")
+    (tmp_path / "middle").symlink_to(Path("store", "target"))
+    (tmp_path / "link").symlink_to(tmp_path / "middle")
+    write_json(tmp_path / "link", "new")
+    assert json.loads(target.read_text()) == "new"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "middle").is_symlink()
+    assert os.listdir(tmp_path / "store") == ["target"]
+    with pytest.raises(RuntimeError), atomic_writer(tmp_path / "link"):
+        raise RuntimeError
+    assert json.loads(target.read_text()) == "new"
+
+
+@posix_only
+def test_a_fifo_and_a_link_to_one_are_refused_and_stay(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    for name in ("fifo", "link"):
+        with pytest.raises(ValueError, match=rf"{name} is a FIFO: name a regular file$"):
+            write_json(tmp_path / name, 1)
+    assert (tmp_path / "fifo").is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["fifo", "link"]
+
+
+@posix_only
+def test_links_in_a_circle_are_an_error(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match=r"a'$"):
+        write_json(tmp_path / "a", 1)
+
+
+@pytest.mark.skipif(not os.path.islink("/proc/self/fd/0"), reason="needs /proc")
+def test_an_open_file_of_a_process_is_refused(tmp_path):
+    with open(tmp_path / "a", "w") as file:
+        link = f"/proc/self/fd/{file.fileno()}"
+        with pytest.raises(ValueError, match=f"{link} is an open file of a process"):
+            write_json(link, 1)
+    assert (tmp_path / "a").read_text() == ""
+
+
+def test_a_file_system_that_cannot_sync_directories_is_no_error(tmp_path, monkeypatch):
+    def refuse(handle):
+        if not os.path.isfile(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    if not os.path.exists("/proc/self/fd"):
+        pytest.skip("needs /proc")
+    monkeypatch.setattr(os, "fsync", refuse)
+    write_json(tmp_path / "a.json", 1)
+    assert json.loads((tmp_path / "a.json").read_text()) == 1

@@ -32,7 +32,8 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
-from cs336_basics._files import sha256_file, sync_directory, sync_file, write_json
+from cs336_basics._disk import sync_directory, sync_file
+from cs336_basics._files import sha256_file, write_json
 
 FORMAT = 1
 MODEL_FILE = "model.safetensors"

@@ -21,7 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from cs336_basics._files import atomic_writer, printable_path, sync_file, write_json
+from cs336_basics._disk import sync_file
+from cs336_basics._files import atomic_writer, printable_path, write_json
 
 
 class RunDirectory:

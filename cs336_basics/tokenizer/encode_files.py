@@ -23,7 +23,9 @@ import numpy as np
 
 import cs336_basics
 from cs336_basics._files import printable_path
+from cs336_basics._journal import complete_change
 from cs336_basics._progress import byte_bar
+from cs336_basics._temporary_files import replaced_file
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.pretokenization.chunking import check_chunk_size
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike, is_plain_text
@@ -413,10 +415,11 @@ def _check_destination(
     paths = [destination, metadata_path_of(destination)]
     if document_starts:
         paths.append(starts_path_of(destination))
+    if destination.parent.is_dir():
+        complete_change(destination.parent)  # of a run that was killed: its files count too
     identities = {_identity(source) for source in sources if not is_url(source)}
     for path in paths:
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a directory: choose another name")
+        replaced_file(path)  # raises where it cannot be replaced
         if not path.exists():
             continue
         if _identity(path) in identities:

@@ -3,22 +3,25 @@
 FILE.npy is a plain NumPy array of one dimension, uint16 or uint32. FILE.json next to it names the
 tokenizer that made it, and its size. Both are checked when the file is opened: the ids of another
 tokenizer look like any other numbers, and a model would learn noise from them. FILE.starts.npy is
-optional: an int64 array of the positions where documents begin.
+optional: an int64 array of the positions where documents begin. The files change together, see
+`_journal.py`.
 
 `encode_files.py` makes token files from text; `token_writer.py` writes them.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics._journal import opened, opened_together
+from cs336_basics._messages import short_repr
+from cs336_basics._reading import map_array, parse_json
 from cs336_basics.tokenizer.ids import TokenArray
 
 _METADATA_KEYS = (
@@ -66,25 +69,11 @@ def load_token_file(
     """
     path = Path(path)
     metadata_path = metadata_path_of(path)
-    for needed in (path, metadata_path):
-        if not needed.is_file():
-            raise FileNotFoundError(
-                f"{needed} does not exist: a token file is a pair, {path.name} and "
-                f"{metadata_path.name}. Make it with `python -m cs336_basics encode --tokenizer "
-                f"DIR --input FILE --output {path}`"
-            )
-    metadata = load_metadata(metadata_path)
-    tokens: TokenArray = _map_array(path, ("uint16", "uint32"))
-    found = {"dtype": tokens.dtype.name, "num_tokens": len(tokens)}
-    for key, value in found.items():
-        if metadata[key] != value:
-            raise ValueError(
-                f"{path} has {key} {value}, but {metadata_path.name} says {metadata[key]}: they do "
-                "not belong together. Encode the text again"
-            )
+    with opened_together(path.parent, [path.name, metadata_path.name]) as files:
+        metadata, tokens = _load_pair(path, files)
     if tokenizer_hash is not None and metadata["tokenizer_hash"] != tokenizer_hash:
         raise ValueError(
-            f"{path} was made by the tokenizer {metadata['tokenizer_hash']}, not by "
+            f"{path} was made by the tokenizer {_shown(metadata['tokenizer_hash'])}, not by "
             f"{tokenizer_hash}: load that tokenizer, or encode {_source_of(metadata)} again with "
             "this one"
         )
@@ -113,21 +102,24 @@ def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
             without document starts.
     """
     path = Path(path)
-    tokens = load_token_file(path)
     metadata_path, starts_path = metadata_path_of(path), starts_path_of(path)
-    num_documents = load_metadata(metadata_path).get("num_documents")
-    if num_documents is None:
-        raise ValueError(
-            f"{path} was encoded without document starts: encode the text again with "
-            "document_starts=True (--document-starts)"
-        )
-    if not starts_path.is_file():
-        raise FileNotFoundError(f"{starts_path} does not exist: encode the text again")
-    starts: npt.NDArray[np.int64] = _map_array(starts_path, ("int64",))
+    names = [path.name, metadata_path.name, starts_path.name]
+    with opened_together(path.parent, names) as files:
+        metadata, tokens = _load_pair(path, files)
+        num_documents = metadata.get("num_documents")
+        if num_documents is None:
+            raise ValueError(
+                f"{path} was encoded without document starts: encode the text again with "
+                "document_starts=True (--document-starts)"
+            )
+        if starts_path.name not in files:
+            raise FileNotFoundError(f"{starts_path} does not exist: encode the text again")
+        starts: npt.NDArray[np.int64] = _map(files[starts_path.name], starts_path, ("int64",))
     if len(starts) != num_documents:
         raise ValueError(
             f"{starts_path} holds {len(starts):,} positions, but {metadata_path.name} says "
-            f"{num_documents} documents: they do not belong together. Encode the text again"
+            f"{short_repr(num_documents)} documents: they do not belong together. Encode the text "
+            "again"
         )
     if len(starts) and not (starts[0] == 0 and starts[-1] < len(tokens)):
         raise ValueError(f"{starts_path} does not fit {path.name}: encode the text again")
@@ -141,10 +133,36 @@ def load_metadata(path: Path) -> dict[str, Any]:
         OSError: it cannot be read.
         ValueError: it is malformed, or is not the metadata of a token file.
     """
+    with opened(path) as file:
+        return _parse_metadata(file, path)
+
+
+def _load_pair(path: Path, files: dict[str, BinaryIO]) -> tuple[dict[str, Any], TokenArray]:
+    """Return the metadata and the ids of a token file, which belong together."""
+    metadata_path = metadata_path_of(path)
+    for needed in (path, metadata_path):
+        if needed.name not in files:
+            raise FileNotFoundError(
+                f"{needed} does not exist: a token file is a pair, {path.name} and "
+                f"{metadata_path.name}. Make it with `python -m cs336_basics encode --tokenizer "
+                f"DIR --input FILE --output {path}`"
+            )
+    metadata = _parse_metadata(files[metadata_path.name], metadata_path)
+    tokens: TokenArray = _map(files[path.name], path, ("uint16", "uint32"))
+    for key, value in (("dtype", tokens.dtype.name), ("num_tokens", len(tokens))):
+        if metadata[key] != value:
+            raise ValueError(
+                f"{path} has {key} {value}, but {metadata_path.name} says {_shown(metadata[key])}: "
+                "they do not belong together. Encode the text again"
+            )
+    return metadata, tokens
+
+
+def _parse_metadata(file: BinaryIO, path: Path) -> dict[str, Any]:
     try:
-        metadata = json.loads(path.read_text(encoding="utf-8"))
+        metadata = parse_json(file.read(), path)
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}. Encode the text again") from error
+        raise ValueError(f"{path} is not JSON ({error}): encode the text again") from error
     if not isinstance(metadata, dict):
         raise ValueError(
             f"{path} holds a {type(metadata).__name__}, not an object: encode the text again"
@@ -157,57 +175,24 @@ def load_metadata(path: Path) -> dict[str, Any]:
             )
     if type(metadata["vocab_size"]) is not int:
         raise ValueError(
-            f"{path}: vocab_size is {metadata['vocab_size']!r}, not an integer: encode the text "
-            "again"
+            f"{path}: vocab_size is {short_repr(metadata['vocab_size'])}, not an integer: encode "
+            "the text again"
         )
     return metadata
 
 
 def _source_of(metadata: dict[str, Any]) -> str:
     source = metadata["source"]
-    return f"its {len(source):,} sources" if isinstance(source, list) else str(source)
+    return f"its {len(source):,} sources" if isinstance(source, list) else _shown(source)
 
 
-def _map_array(path: Path, dtypes: tuple[str, ...]) -> npt.NDArray[Any]:
-    """Map a .npy file into memory: an array of one dimension, of one of these dtypes.
-
-    The file is opened without `np.load`: for some headers that one ends the process (items without
-    a size) or raises what the Python parser raises.
-    """
-    with open(path, "rb") as file:
-        try:
-            dtype, shape = _read_header(file)
-        except (MemoryError, OSError):
-            raise
-        except Exception as error:
-            reason = textwrap.shorten(str(error), 200)
-            raise ValueError(
-                f"{path} is not a complete .npy file: {reason}. Encode the text again"
-            ) from error
-        offset, file_size = file.tell(), os.fstat(file.fileno()).st_size
-        if dtype not in [np.dtype(name).newbyteorder("<") for name in dtypes] or len(shape) != 1:
-            raise ValueError(
-                f"{path} holds {textwrap.shorten(str(dtype), 80)} of shape {str(shape)[:80]}: it "
-                f"must hold {' or '.join(dtypes)} of one dimension; encode the text again"
-            )
-        num_bytes = shape[0] * dtype.itemsize
-        if shape[0] < 0 or offset + num_bytes != file_size:
-            raise ValueError(
-                f"{path} is not a complete .npy file: its header says {num_bytes:,} bytes of array "
-                f"and {file_size - offset:,} follow it. Encode the text again"
-            )
-        return np.memmap(file, dtype, "r", offset, shape)
+def _shown(value: Any) -> str:
+    """Return a value of the metadata for a message."""
+    return value if isinstance(value, str) and len(value) < 200 else short_repr(value)
 
 
-def _read_header(file: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    version = np.lib.format.read_magic(file)
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in readers:
-        raise ValueError(f"its format has the version {version[0]}.{version[1]}")
-    shape, _, dtype = readers[version](file)
-    if not all(type(length) is int for length in shape):
-        raise ValueError(f"its shape is {shape}")
-    return dtype, shape
+def _map(file: BinaryIO, path: Path, dtypes: Sequence[str]) -> npt.NDArray[Any]:
+    try:
+        return map_array(file, path, dtypes)
+    except ValueError as error:
+        raise ValueError(f"{error}. Encode the text again") from error

@@ -1,9 +1,6 @@
 """Writes token files: ids, document starts and metadata, all of them or none.
 
-Each file is written under a temporary name, synchronized, and renamed. FILE.npy never
-has the FILE.json of other ids: the old FILE.json is removed before the new FILE.npy appears, and
-the new FILE.json is written last. After a crash there is the old token file, the new one, or none
-that can be loaded.
+They change together, see `_journal.py`: after a crash there is the old token file or the new one.
 """
 
 from __future__ import annotations
@@ -18,13 +15,9 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics._files import (
-    atomic_writer,
-    dump_json,
-    naming,
-    sync_directory,
-    sync_open_file,
-)
+from cs336_basics._disk import naming, sync_open_file
+from cs336_basics._files import dump_json
+from cs336_basics._journal import changing_together
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.token_files import load_metadata, metadata_path_of, starts_path_of
 
@@ -70,34 +63,15 @@ def open_token_writer(
     """
     metadata_path, starts_path = metadata_path_of(destination), starts_path_of(destination)
     had_starts = _has_document_starts(metadata_path)
-    committing = False
-    try:
-        # The stack closes the last file first: the metadata, without which nothing can be loaded,
-        # appear last.
-        with contextlib.ExitStack() as stack:
-            metadata_file = stack.enter_context(atomic_writer(metadata_path, "w"))
-            starts = None
-            if document_starts:
-                file = stack.enter_context(atomic_writer(starts_path, "w+b"))
-                starts = _ArrayFile(file, starts_path, np.dtype("<i8"))
-            file = stack.enter_context(atomic_writer(destination, "w+b"))
-            ids = _ArrayFile(file, destination, dtype)
-            yield TokenWriter(ids, starts, end_id, metadata_file)
-            with naming(metadata_path):
-                sync_open_file(metadata_file)
-            # All data is on the disk; only names change from here on. Until the new FILE.json
-            # appears, the old one must not describe the new ids.
-            if metadata_path.exists():
-                metadata_path.unlink()
-                sync_directory(metadata_path.parent)
-            committing = True
-            if had_starts and not document_starts:
-                starts_path.unlink(missing_ok=True)
-    except BaseException:
-        if committing:
-            for path in (metadata_path, destination, *([starts_path] if document_starts else [])):
-                path.unlink(missing_ok=True)
-        raise
+    with changing_together(destination.parent) as change:
+        ids = _ArrayFile(change.open(destination.name, "w+b"), destination, dtype)
+        starts = None
+        if document_starts:
+            starts = _ArrayFile(change.open(starts_path.name, "w+b"), starts_path, np.dtype("<i8"))
+        elif had_starts:
+            change.remove(starts_path.name)
+        metadata_file = change.open(metadata_path.name, "w")  # the last one, see `Change.open`
+        yield TokenWriter(ids, starts, end_id, metadata_file)
 
 
 class TokenWriter:

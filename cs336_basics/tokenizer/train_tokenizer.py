@@ -15,16 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._files import making_directory, printable_path, sha256_file
+from cs336_basics._journal import complete_change
+from cs336_basics._temporary_files import replaced_file
 from cs336_basics.bpe.base import BPE_Trainer, Pair, check_request
 from cs336_basics.pretokenization import Corpus, Splitter, WordCounts, count_words
 from cs336_basics.pretokenization.reference import unicode_version
 from cs336_basics.pretokenization.storage import is_url
-from cs336_basics.tokenizer.vocab_files import (
-    MERGES_FILE,
-    METADATA_FILE,
-    VOCAB_FILE,
-    save_tokenizer,
-)
+from cs336_basics.tokenizer.vocab_files import VOCAB_FILE, save_tokenizer
 
 MOST_HASHED = 1 << 30
 """Bytes of the largest input file whose hash is recorded."""
@@ -45,7 +42,7 @@ def train_tokenizer(
     """Train a vocabulary and write it as a tokenizer directory.
 
     Everything that can be checked is checked before the text is read. After an error there is no
-    new directory.
+    new directory, and a tokenizer that `overwrite` would replace is unchanged.
 
     Args:
         trainer: learns the merges, with its split pattern; afterwards its `timings` are those of
@@ -64,6 +61,7 @@ def train_tokenizer(
 
     Raises:
         FileExistsError: there is a vocabulary in `directory`, and `overwrite` is False.
+        IsADirectoryError: `save_counts` is a directory.
         NotADirectoryError: `directory` is a file.
         ValueError, OSError: see `BPE_Trainer.train`; or counts were made with another pattern or
             other special tokens.
@@ -71,13 +69,17 @@ def train_tokenizer(
     output = Path(directory)
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"{output} is a file: name a directory for the tokenizer")
+    if output.is_dir():
+        complete_change(output)  # of a run that was killed: its tokenizer is one too
     if (output / VOCAB_FILE).exists() and not overwrite:
         raise FileExistsError(
             f"{output} already holds a vocabulary: name another directory, or pass overwrite=True"
         )
     check_request(vocab_size, special_tokens)
+    if save_counts:
+        replaced_file(save_counts)  # raises where it cannot be written as a whole
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
-    with making_directory(output) as is_new:
+    with making_directory(output):
         with tempfile.TemporaryFile(dir=output):  # a full or read-only disk fails here
             pass
         if corpus is None or counts or save_counts or ray:
@@ -91,25 +93,19 @@ def train_tokenizer(
             trainer.timings["total"] += counted
         else:
             vocab, merges = trainer.train(corpus, vocab_size, special_tokens)
-        try:
-            save_tokenizer(
-                output,
-                vocab,
-                merges,
-                special_tokens,
-                trainer.pattern,
-                unicode_version=unicode_version(),
-                trainer=trainer.name,
-                tie_break=trainer.tie_break,
-                min_frequency=trainer.min_frequency,
-                max_token_length=trainer.max_token_length,
-                corpus=sources,
-            )
-        except BaseException:
-            if is_new:  # a vocabulary without its metadata would make the next attempt fail
-                for name in (VOCAB_FILE, MERGES_FILE, METADATA_FILE):
-                    (output / name).unlink(missing_ok=True)
-            raise
+        save_tokenizer(
+            output,
+            vocab,
+            merges,
+            special_tokens,
+            trainer.pattern,
+            unicode_version=unicode_version(),
+            trainer=trainer.name,
+            tie_break=trainer.tie_break,
+            min_frequency=trainer.min_frequency,
+            max_token_length=trainer.max_token_length,
+            corpus=sources,
+        )
     return vocab, merges
 
 

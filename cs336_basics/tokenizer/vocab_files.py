@@ -5,26 +5,29 @@ they were learned. Tokens are bytes, but JSON holds text, so each byte is writte
 character (Radford et al. 2019, the `encoder.py` of GPT-2's code): see `byte_to_character`.
 
 A tokenizer directory holds both, and a `metadata.json` with what the pair lacks: the split pattern
-and the special tokens.
+and the special tokens. The three change together, see `_journal.py`.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import io
 import json
 import os
-import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import regex
 
 import cs336_basics
-from cs336_basics._files import atomic_writer, write_json
-from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
+from cs336_basics._disk import naming
+from cs336_basics._files import atomic_writer
+from cs336_basics._journal import changing_together, opened, opened_together
+from cs336_basics._messages import short_repr
+from cs336_basics._reading import decoded, parse_json
+from cs336_basics.pretokenization.patterns import PATTERNS, pattern_name, resolve_pattern
+from cs336_basics.tokenizer.plain_pickles import load_pickled_merges, load_pickled_vocab
 
 try:
     from cs336_basics.tokenizer import _hashing
@@ -93,19 +96,24 @@ def save_vocab(vocab: Mapping[int, bytes], path: str | os.PathLike[str]) -> None
     Raises:
         ValueError: two ids have the same bytes; the file can hold only one of them.
     """
+    content = _vocab_as_text(vocab)
+    with atomic_writer(path, "w") as file:
+        file.write(content)
+
+
+def _vocab_as_text(vocab: Mapping[int, bytes]) -> str:
+    """Return the content of vocab.json."""
     strings: dict[str, int] = {}
     for token_id in sorted(vocab):
         string = token_to_string(vocab[token_id])
         if string in strings:
             raise ValueError(
                 f"ids {strings[string]} and {token_id} of the vocabulary are both "
-                f"{vocab[token_id]!r}: remove one of them"
+                f"{short_repr(vocab[token_id])}: remove one of them"
             )
         strings[string] = token_id
     # One token per line, so that the file can be read, searched and compared.
-    with atomic_writer(path, "w") as file:
-        json.dump(strings, file, ensure_ascii=False, indent=0)
-        file.write("\n")
+    return json.dumps(strings, ensure_ascii=False, indent=0) + "\n"
 
 
 def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
@@ -119,35 +127,46 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
         ValueError: the file is not such a vocabulary; names the file, and the line or item.
     """
     path = Path(path)
+    with opened(path) as file:
+        return _parse_vocab(file.read(), path)
+
+
+def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
+    """Return the vocabulary that a file with this content and name holds."""
     if path.suffix in _PICKLE_SUFFIXES:
-        return _check_pickled_vocab(_load_plain_pickle(path), path)
+        return load_pickled_vocab(data, path)
 
     def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
         # A dict would silently keep the last of two equal keys.
         content: dict[str, Any] = {}
         for key, value in items:
             if key in content:
-                raise ValueError(f"the key {key!r} occurs twice: remove one")
+                raise ValueError(f"the key {short_repr(key)} occurs twice: remove one")
             content[key] = value
         return content
 
-    content = _load_json(path, unique_keys)
+    content = parse_json(data, path, unique_keys)
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds a {type(content).__name__}, not an object of token -> id")
     vocab: dict[int, bytes] = {}
     for string, token_id in content.items():
         if type(token_id) is not int:
-            raise ValueError(f"{path}: the id of {string!r} is {token_id!r}, not an integer")
+            raise ValueError(
+                f"{path}: the id of {short_repr(string)} is {short_repr(token_id)}, not an integer"
+            )
         try:
             token = string_to_token(string)
         except KeyError:
             try:
                 token = string.encode("utf-8")
             except UnicodeEncodeError as error:
-                raise ValueError(f"{path}: the key {string!r} is not valid Unicode") from error
+                raise ValueError(
+                    f"{path}: the key {short_repr(string)} is not valid Unicode"
+                ) from error
         if token_id in vocab:
             raise ValueError(
-                f"{path}: {vocab[token_id]!r} and {token!r} have the same id {token_id}"
+                f"{path}: {short_repr(vocab[token_id])} and {short_repr(token)} have the same id "
+                f"{short_repr(token_id)}"
             )
         vocab[token_id] = token
     return vocab
@@ -162,15 +181,23 @@ def save_merges(merges: Iterable[Pair], path: str | os.PathLike[str]) -> None:
     Raises:
         ValueError: a merge with an empty token, which the file cannot represent.
     """
+    content = _merges_as_text(merges)
+    with atomic_writer(path, "w") as file:
+        file.write(content)
+
+
+def _merges_as_text(merges: Iterable[Pair]) -> str:
+    """Return the content of merges.txt."""
     # The version line is always written: without it, a first merge of a token `#version:` would be
     # read as one.
     lines = [VERSION_LINE]
     for rank, (left, right) in enumerate(merges):
         if not left or not right:
-            raise ValueError(f"merge {rank} ({left!r}, {right!r}) has an empty token")
+            raise ValueError(
+                f"merge {rank} ({short_repr(left)}, {short_repr(right)}) has an empty token"
+            )
         lines.append(f"{token_to_string(left)} {token_to_string(right)}")
-    with atomic_writer(path, "w") as file:
-        file.write("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
@@ -184,11 +211,17 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
         ValueError: the file does not hold merges; names the file and the line or item.
     """
     path = Path(path)
+    with opened(path) as file:
+        return _parse_merges(file.read(), path)
+
+
+def _parse_merges(data: bytes, path: Path) -> list[Pair]:
+    """Return the merges that a file with this content and name holds."""
     if path.suffix in _PICKLE_SUFFIXES:
-        return _check_pickled_merges(_load_plain_pickle(path), path)
+        return load_pickled_merges(data, path)
     # Not `splitlines`, which breaks lines at more than line feeds. A carriage return never occurs
     # in the string of a token, so removing it is safe.
-    lines = [line.removesuffix("\r") for line in _read_text(path).split("\n")]
+    lines = [line.removesuffix("\r") for line in decoded(data, path).split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     merges: list[Pair] = []
@@ -198,61 +231,16 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
         tokens = line.split(" ")
         if len(tokens) != 2 or not all(tokens):
             raise ValueError(
-                f"{path}, line {number}: {line!r} is not a merge, two tokens with one space between"
+                f"{path}, line {number}: {short_repr(line)} is not a merge, two tokens with one "
+                "space between"
             )
         try:
             merges.append((string_to_token(tokens[0]), string_to_token(tokens[1])))
         except KeyError as error:
             raise ValueError(
-                f"{path}, line {number}: {line!r} holds the character {error.args[0]!r}, which "
-                "represents no byte in GPT-2's alphabet"
+                f"{path}, line {number}: {short_repr(line)} holds the character "
+                f"{error.args[0]!r}, which represents no byte in GPT-2's alphabet"
             ) from None
-    return merges
-
-
-# --------------------------------------------------------------------- pickles
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Loads containers, numbers and text; refuses every import, so that no code can run."""
-
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(
-            f"it asks for {module}.{name}; only dict, list, tuple, int, str and bytes are loaded "
-            "(save it with pickle protocol 3 or later, or as vocab.json and merges.txt)"
-        )
-
-
-def _load_plain_pickle(path: Path) -> Any:
-    """Load a pickle of plain values. Without imports, no opcode has a function to call."""
-    data = path.read_bytes()
-    try:
-        return _PlainUnpickler(io.BytesIO(data)).load()
-    except Exception as error:  # a malformed pickle can raise anything
-        raise ValueError(f"{path} is not a pickle of plain values: {error}") from error
-
-
-def _check_pickled_vocab(content: Any, path: Path) -> dict[int, bytes]:
-    if type(content) is not dict:
-        raise ValueError(f"{path} holds a {type(content).__name__}, not a dict of id -> bytes")
-    for token_id, token in content.items():
-        if type(token_id) is not int or type(token) is not bytes:
-            raise ValueError(f"{path}: {token_id!r}: {token!r} is not an item of int -> bytes")
-    return content
-
-
-def _check_pickled_merges(content: Any, path: Path) -> list[Pair]:
-    if type(content) not in (list, tuple):
-        raise ValueError(f"{path} holds a {type(content).__name__}, not a list of byte pairs")
-    merges: list[Pair] = []
-    for rank, pair in enumerate(content):
-        if (
-            type(pair) not in (list, tuple)
-            or len(pair) != 2
-            or not all(type(token) is bytes for token in pair)
-        ):
-            raise ValueError(f"{path}: merge {rank}, {pair!r}, is not a pair of bytes")
-        merges.append((pair[0], pair[1]))
     return merges
 
 
@@ -267,8 +255,17 @@ def tokenizer_hash(
     It depends neither on the order of `vocab` and of the special tokens, nor on whether the pattern
     is given by its name.
     """
+    return _hash(vocab, merges, special_tokens, resolve_pattern(pattern))
+
+
+def _hash(
+    vocab: Mapping[int, bytes],
+    merges: Iterable[Pair],
+    special_tokens: Iterable[str],
+    expression: str,
+) -> str:
     ids = sorted(vocab)
-    digest = hashlib.sha256(f"pattern {resolve_pattern(pattern)!r}\n".encode())
+    digest = hashlib.sha256(f"pattern {expression!r}\n".encode())
     digest.update(_fastest_hash_lines(ids, [vocab[token_id] for token_id in ids], list(merges)))
     for token in sorted(token.encode() for token in special_tokens):
         digest.update(f"special {token.hex()}\n".encode())
@@ -294,7 +291,7 @@ def save_tokenizer(
     pattern: str = "gpt2",
     **extra_metadata: Any,
 ) -> None:
-    """Write a tokenizer directory: vocab.json, merges.txt and, last, metadata.json.
+    """Write a tokenizer directory: vocab.json, merges.txt and metadata.json, all of them or none.
 
     Args:
         directory: created if it is missing; files of the same names in it are replaced.
@@ -310,8 +307,9 @@ def save_tokenizer(
     tokens = set(vocab.values())
     for token in special_tokens:
         if token.encode() not in tokens:
-            raise ValueError(f"special token {token!r} is not in the vocabulary: add it first")
-    directory = Path(directory)
+            raise ValueError(
+                f"special token {short_repr(token)} is not in the vocabulary: add it first"
+            )
     metadata = {
         "pattern": pattern_name(pattern) or pattern,
         "pattern_regex": resolve_pattern(pattern),
@@ -325,10 +323,17 @@ def save_tokenizer(
     }
     if repeated := metadata.keys() & extra_metadata.keys():
         raise ValueError(f"extra metadata {sorted(repeated)} would replace what is recorded anyway")
-    # Each file is either the old or the new one; the hash shows when the three do not match.
-    save_vocab(vocab, directory / VOCAB_FILE)
-    save_merges(merges, directory / MERGES_FILE)
-    write_json(directory / METADATA_FILE, {**metadata, **extra_metadata})
+    contents = {
+        VOCAB_FILE: _vocab_as_text(vocab),
+        MERGES_FILE: _merges_as_text(merges),
+        # The last one, see `Change.open`.
+        METADATA_FILE: json.dumps({**metadata, **extra_metadata}, ensure_ascii=False, indent=2)
+        + "\n",
+    }
+    with changing_together(directory) as change:
+        for name, content in contents.items():
+            with naming(Path(directory, name)):
+                change.open(name, "w").write(content)
 
 
 def load_tokenizer(
@@ -343,66 +348,54 @@ def load_tokenizer(
         ValueError: a file is malformed, or the three do not belong together.
     """
     directory = Path(directory)
-    for path in (
-        directory,
-        *(directory / name for name in (METADATA_FILE, VOCAB_FILE, MERGES_FILE)),
-    ):
-        if not path.exists():
-            raise FileNotFoundError(
-                f"{path} does not exist: a tokenizer directory holds {VOCAB_FILE}, {MERGES_FILE} "
-                f"and {METADATA_FILE}. Make one with `python -m cs336_basics train-bpe --input "
-                f"FILE --vocab-size N --output {directory}`"
-            )
-    vocab = load_vocab(directory / VOCAB_FILE)
-    merges = load_merges(directory / MERGES_FILE)
+    contents = _read_files(directory)
+    vocab = _parse_vocab(contents[VOCAB_FILE], directory / VOCAB_FILE)
+    merges = _parse_merges(contents[MERGES_FILE], directory / MERGES_FILE)
     path = directory / METADATA_FILE
-    metadata = _load_json(path)
+    metadata = parse_json(contents[METADATA_FILE], path)
     if not isinstance(metadata, dict):
         raise ValueError(f"{path} holds a {type(metadata).__name__}, not an object")
-    pattern = metadata.get("pattern")
-    special_tokens = metadata.get("special_tokens")
+    pattern, special_tokens = metadata.get("pattern"), metadata.get("special_tokens")
     if not isinstance(pattern, str):
-        raise ValueError(f"{path}: 'pattern' is {pattern!r}, not a string")
+        raise ValueError(f"{path}: 'pattern' is {short_repr(pattern)}, not a string")
     if not isinstance(special_tokens, list) or not all(isinstance(t, str) for t in special_tokens):
-        raise ValueError(f"{path}: 'special_tokens' is {special_tokens!r}, not a list of strings")
-    saved_regex = metadata.get("pattern_regex")
-    if resolve_pattern(pattern) != saved_regex:
         raise ValueError(
-            f"{path}: the pattern {pattern!r} was {saved_regex!r} when the tokenizer was saved and "
-            f"is {resolve_pattern(pattern)!r} in this version of the library. To keep the saved "
-            "one, set 'pattern' to it"
+            f"{path}: 'special_tokens' is {short_repr(special_tokens)}, not a list of strings"
         )
-    expected, found = (
-        metadata.get("tokenizer_hash"),
-        tokenizer_hash(vocab, merges, special_tokens, pattern),
-    )
+    # The hash first: compiling the pattern of a damaged file could take any time.
+    expression = PATTERNS.get(pattern, pattern)
+    saved_expression = metadata.get("pattern_regex")
+    if expression != saved_expression:
+        raise ValueError(
+            f"{path}: the pattern {short_repr(pattern)} was {short_repr(saved_expression)} when "
+            f"the tokenizer was saved and is {short_repr(expression)} in this version of the "
+            "library. To keep the saved one, set 'pattern' to it"
+        )
+    expected = metadata.get("tokenizer_hash")
+    try:
+        found = _hash(vocab, merges, special_tokens, expression)
+    except UnicodeEncodeError:
+        raise ValueError(f"{path}: a special token or the pattern is not valid Unicode") from None
     if found != expected:
         raise ValueError(
             f"{directory}: the files do not belong together, or one was edited: {METADATA_FILE} "
-            f"has tokenizer_hash {expected}, the files give {found}. If the edit is intended, load "
-            "the pair with Tokenizer.from_files and save it again"
+            f"has tokenizer_hash {short_repr(expected)}, the files give {found}. If the edit is "
+            "intended, load the pair with Tokenizer.from_files and save it again"
         )
+    resolve_pattern(pattern)
     return vocab, merges, special_tokens, pattern, found
 
 
-# --------------------------------------------------------------------- helpers
-
-
-def _read_text(path: Path) -> str:
-    try:
-        # "-sig": some Windows editors write a byte order mark at the beginning.
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 at byte {error.start}: {error.reason}") from error
-
-
-def _load_json(path: Path, object_pairs_hook: Any = None) -> Any:
-    text = _read_text(path)
-    try:
-        return json.loads(text, object_pairs_hook=object_pairs_hook)
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: {error}") from error
+def _read_files(directory: Path) -> dict[str, bytes]:
+    """Return the content of each file of a tokenizer directory."""
+    names = (METADATA_FILE, VOCAB_FILE, MERGES_FILE)
+    with opened_together(directory, names) as files:
+        absent = [directory / name for name in names if name not in files]
+        if absent:
+            missing = absent[0] if directory.exists() else directory
+            raise FileNotFoundError(
+                f"{missing} does not exist: a tokenizer directory holds {VOCAB_FILE}, "
+                f"{MERGES_FILE} and {METADATA_FILE}. Make one with `python -m cs336_basics "
+                f"train-bpe --input FILE --vocab-size N --output {directory}`"
+            )
+        return {name: file.read() for name, file in files.items()}

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
+from cs336_basics._temporary_files import NewFile
 from cs336_basics.commands.train_bpe import main
 from cs336_basics.tokenizer.train_tokenizer import MOST_HASHED, describe_files
 
@@ -214,12 +215,15 @@ def test_a_very_large_file_is_recorded_without_its_hash(tmp_path):
 def test_a_vocabulary_whose_saving_failed_does_not_block_the_next_run(
     text_file, tmp_path, capsys, monkeypatch
 ):
-    def disk_is_full(path, content):
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def disk_is_full(file):
+        if file.target.name == "metadata.json":
+            raise OSError(errno.ENOSPC, "No space left on device", str(file.target))
+        return finish(file)
 
+    finish = NewFile.finish
     output = tmp_path / "tokenizer"
     with monkeypatch.context() as full:
-        full.setattr("cs336_basics.tokenizer.vocab_files.write_json", disk_is_full)
+        full.setattr("cs336_basics._journal.NewFile.finish", disk_is_full)
         assert main(arguments(text_file, output)) == 1
     assert f"cannot write {output}: No space left on device" in capsys.readouterr().err
     assert not output.exists()

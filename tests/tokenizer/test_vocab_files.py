@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import json
 import os
 import pickle
 import pickletools
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 
 import cs336_basics
 from cs336_basics.pretokenization import PATTERNS
-from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer import Tokenizer, vocab_files
 from cs336_basics.tokenizer.vocab_files import (
     byte_to_character,
     hash_lines,
@@ -30,6 +33,7 @@ from cs336_basics.tokenizer.vocab_files import (
     token_to_string,
     tokenizer_hash,
 )
+from tests.faults import killed_at
 from tests.tokenizer.examples import (
     BYTES,
     COURSE_MERGES,
@@ -473,3 +477,108 @@ def test_malformed_metadata_is_refused(tmp_path, content):
     (tmp_path / "metadata.json").write_text(content)
     with pytest.raises(ValueError, match=r"metadata\.json"):
         Tokenizer.from_directory(tmp_path)
+
+
+# ------------------------------------------------------------------ memory, time and messages
+
+NESTED = ["x"]
+for _ in range(60):
+    NESTED = [NESTED, NESTED]
+
+
+def nested_tuples(depth):
+    return b"\x80\x04}N" + b"\x85" * depth + b"K\x00s."
+
+
+@pytest.mark.parametrize("load", [load_vocab, load_merges])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps([NESTED]),  # its representation has 2 ** 60 characters
+        b"\x80\x04Nr\xff\xff\xff\x0f.",  # stores a value under a number, for which 4 GB are needed
+        b"\x80\x04Np268435455\n.",
+        b"\x80\x04Np" + b"9" * 5000 + b"\n.",
+        b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f.",  # bytes of nearly 2 ** 63
+        b"\x80\x04B\xff\xff\xff\x7f.",
+        nested_tuples(1_000_000),  # a key whose hash overflows the stack
+        pickle.dumps([(b"a" * 10**5, "b" * 10**5)]),
+        pickle.dumps({"a" * 10**5: "b" * 10**5}),
+        pickle.dumps({10**5000: 1}),
+        b"(" * 10**5 + b".",
+    ],
+    ids=range(11),
+)
+def test_hostile_pickles_are_refused_with_one_short_line(tmp_path, load, content):
+    path = tmp_path / "file.pkl"
+    path.write_bytes(content)
+    start = time.perf_counter()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"file\.pkl") as caught:
+            load(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(str(caught.value)) < 600 + len(str(path))
+    assert "\n" not in str(caught.value)
+    assert peak < 1_000_000 + 200 * len(content)
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "metadata.json"])
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs are those of POSIX")
+def test_a_fifo_in_a_tokenizer_directory_is_refused(tmp_path, name):
+    small_tokenizer().save(tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)  # opening it would wait for a writer
+    with pytest.raises(ValueError, match=rf"{name} is a FIFO: name a regular file"):
+        load_tokenizer(tmp_path)
+    with pytest.raises(ValueError, match=rf"{name} is a FIFO: name a regular file"):
+        small_tokenizer().save(tmp_path)
+
+
+def test_the_hash_is_compared_before_the_pattern_is_compiled(tmp_path, monkeypatch):
+    def fail(pattern):
+        raise AssertionError
+
+    small_tokenizer(pattern=r"\w+|\W").save(tmp_path)
+    (tmp_path / "merges.txt").write_text("")
+    monkeypatch.setattr(vocab_files, "resolve_pattern", fail)
+    with pytest.raises(ValueError, match="do not belong together"):
+        load_tokenizer(tmp_path)
+
+
+def test_values_in_messages_are_cut(tmp_path):
+    long = "x" * 100_000
+    for name, content in {
+        "a.json": json.dumps({long: "0"}),
+        "b.json": json.dumps({long: 0, "y" * 100_000: 0}),
+        "c.json": f'{{"{long}": 0, "{long}": 1}}',
+        "d.txt": f"a b\n{long}\n",
+        "e.txt": f"a b\n{long} \u3042\n",
+    }.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        load = load_merges if name.endswith("txt") else load_vocab
+        with pytest.raises(ValueError, match=name) as caught:
+            load(tmp_path / name)
+        assert len(str(caught.value)) < 500 + len(str(tmp_path))
+
+
+# ------------------------------------------------------------------ crashes
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_kill_while_saving_leaves_the_old_tokenizer_or_the_new_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes most of the time
+    old, new = small_tokenizer(()), small_tokenizer((END, "x"))
+    seen = []
+    for step in itertools.count(1):
+        directory = tmp_path / str(step)
+        old.save(directory)
+        if not killed_at(step, lambda directory=directory: new.save(directory), monkeypatch):
+            break
+        loaded = Tokenizer.from_directory(directory)
+        seen.append([old.hash(), new.hash()].index(loaded.hash()))
+        pair = Tokenizer.from_files(directory / "vocab.json", directory / "merges.txt")
+        assert pair.vocab == (old, new)[seen[-1]].vocab
+    assert [which for which, _ in itertools.groupby(seen)] == [0, 1]

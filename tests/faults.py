@@ -1,0 +1,94 @@
+"""System calls that fail or end the process at a chosen call, to test what writers leave."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import tempfile
+import traceback
+
+from cs336_basics import _temporary_files
+
+CALLS = ("open", "fsync", "replace", "unlink", "chmod", "close", "dup", "mkdir", "listdir")
+
+
+class _WatchedFile:
+    """A file object that reports its writes."""
+
+    def __init__(self, file, count):
+        self._file, self._count = file, count
+
+    def write(self, data):
+        self._count("write")
+        return self._file.write(data)
+
+    def flush(self):
+        self._count("flush")
+        self._file.flush()
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+
+class FaultyCalls:
+    """Counts the system calls that change files, and lets one of them fail.
+
+    Args:
+        patch: pytest's monkeypatch, or its context.
+        step: number of the call that fails, from 1.
+        fail: is called instead of it.
+        after: whether the call is made first.
+    """
+
+    def __init__(self, patch, step, fail, *, after=False):
+        self.step, self.fail, self.after = step, fail, after
+        self.names = []
+        for name in CALLS:
+            patch.setattr(os, name, self._watched(name, getattr(os, name)))
+        fdopen = os.fdopen
+        patch.setattr(
+            os, "fdopen", lambda *args, **options: _WatchedFile(fdopen(*args, **options), self._try)
+        )
+        mkstemp = tempfile.mkstemp
+        patch.setattr(_temporary_files.tempfile, "mkstemp", self._watched("mkstemp", mkstemp))
+
+    def _try(self, name):
+        self.names.append(name)
+        if len(self.names) == self.step:
+            self.fail()
+
+    def _watched(self, name, function):
+        def call(*arguments, **options):
+            if not self.after and name != "close":  # one that fails has closed the file
+                self._try(name)
+                return function(*arguments, **options)
+            result = function(*arguments, **options)
+            self._try(name)
+            return result
+
+        return call
+
+
+def disk_is_full():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def kill_this_process():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_at(step, work, monkeypatch, *, after=False):
+    """Run `work` in a child that is killed at a system call; return whether it was."""
+    child = os.fork()
+    if child == 0:
+        try:
+            FaultyCalls(monkeypatch, step, kill_this_process, after=after)
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)

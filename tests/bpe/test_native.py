@@ -230,3 +230,31 @@ def test_word_counts_are_used_without_an_object_per_word():
         train_counts("native", WordCounts.from_mapping({b"ab": 2**62 - 1, b"abc": 2}), 5)
     largest = WordCounts.from_mapping({b"ab": 2**62 - 1})
     assert train_counts("native", largest, 5) == [(b"a", b"b")]
+
+
+PARTS = ["threshold", "sorted words", "prefetch"]
+
+
+@pytest.mark.parametrize("omitted", [*[(part,) for part in PARTS], tuple(PARTS)])
+def test_parts_of_the_loop_that_are_switched_off_change_no_merge(omitted):
+    counts = zipf_counts(11, 2000, "etaoinsh", 12)
+    counts.pop(next(iter(counts)))
+    trainer = TRAINERS["native"]()
+    trainer.omit = omitted
+    for num_merges in (30, 10**6):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "no pair was left")
+            merges = trainer.train_from_counts(counts, 256 + num_merges)[1]
+        assert merges == train_counts("memoryview", counts, num_merges)
+
+
+def test_without_a_threshold_every_pair_is_in_the_heap():
+    counts = zipf_counts(12, 2000, "etaoinsh", 12)
+    entries = {}
+    for omitted in ((), ("threshold",)):
+        trace = []
+        trainer = TRAINERS["native"](trace=trace.append)
+        trainer.omit = omitted
+        trainer.train_from_counts(counts, 256 + 50)
+        entries[omitted] = sum(merge.work.heap_entries for merge in trace)
+    assert entries[()] < entries["threshold",] / 2

@@ -1,0 +1,80 @@
+"""How the work of a merge falls as training goes on: docs/work_per_merge.svg, from traces.
+
+    python benchmarks/trace_plot.py
+
+Every stage learns the same merges of the same text and keeps a trace. The upper plot shows the
+symbols that a merge reads, the lower one its seconds; both as means over merges whose numbers are
+close to each other.
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from corpora import COMMON_VOCAB_SIZE, EOT, common_corpora
+
+from cs336_basics import TRAINERS
+
+PLOT = Path(__file__).parents[1] / "docs" / "work_per_merge.svg"
+POINTS = 24
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--vocab-size", type=int, default=COMMON_VOCAB_SIZE)
+    options = parser.parse_args()
+    corpus = common_corpora()[-1]
+    word_counts = dict(corpus.word_counts)
+    traces = {}
+    for name, trainer in TRAINERS.items():
+        traces[name] = trace = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            trainer(trace=trace.append).train_from_counts(word_counts, options.vocab_size, [EOT])
+        print(f"{name}: {sum(merge.seconds for merge in trace):.3f} s", flush=True)
+    pairs = {tuple((merge.left, merge.right) for merge in trace) for trace in traces.values()}
+    if len(pairs) > 1:
+        raise AssertionError("the stages learn different merges")
+    draw(traces, corpus)
+
+
+def draw(traces, corpus):
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"svg.hashsalt": "cs336_basics", "font.size": 11})
+    figure, (upper, lower) = plt.subplots(
+        2, 1, figsize=(6.4, 8.4), sharex=True, layout="constrained"
+    )
+    for name, trace in traces.items():
+        for axes, values in (
+            (upper, [merge.work.positions for merge in trace]),
+            (lower, [merge.seconds * 1e6 for merge in trace]),
+        ):
+            axes.plot(*binned(values), label=name, linewidth=2)
+    for axes, label in ((upper, "symbols read by a merge"), (lower, "microseconds of a merge")):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylabel(label)
+        axes.grid(alpha=0.3)
+    upper.set_title(f"{corpus.name}, {corpus.num_bytes / 1e6:.1f} MB")
+    upper.legend(ncols=3, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1.08))
+    lower.set_xlabel("merge")
+    figure.savefig(PLOT, metadata={"Date": None})
+    plt.close(figure)
+
+
+def binned(values):
+    """Return the numbers of merges and the mean of each bin; bins grow by a constant factor."""
+    edges = np.unique(np.geomspace(1, len(values) + 1, POINTS).astype(int))
+    bins = list(zip(edges, edges[1:], strict=False))
+    return (
+        [np.sqrt(first * (last - 1)) for first, last in bins],
+        [np.mean(values[first - 1 : last - 1]) for first, last in bins],
+    )
+
+
+if __name__ == "__main__":
+    main()

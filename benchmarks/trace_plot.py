@@ -8,12 +8,13 @@ close to each other.
 """
 
 import argparse
+import itertools
 import warnings
 from pathlib import Path
 
 import matplotlib
 import numpy as np
-from corpora import COMMON_VOCAB_SIZE, EOT, common_corpora
+from corpora import EOT, find_corpora
 
 from cs336_basics import TRAINERS
 
@@ -23,9 +24,10 @@ POINTS = 24
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--vocab-size", type=int, default=COMMON_VOCAB_SIZE)
+    parser.add_argument("--vocab-size", type=int, default=2_000)
+    parser.add_argument("--corpus-bytes", type=int, default=500_000)
     options = parser.parse_args()
-    corpus = common_corpora()[-1]
+    corpus = find_corpora(options.corpus_bytes)[-1]
     word_counts = dict(corpus.word_counts)
     traces = {}
     for name, trainer in TRAINERS.items():
@@ -69,7 +71,7 @@ def draw(traces, corpus):
 def binned(values):
     """Return the numbers of merges and the mean of each bin; bins grow by a constant factor."""
     edges = np.unique(np.geomspace(1, len(values) + 1, POINTS).astype(int))
-    bins = list(zip(edges, edges[1:], strict=False))
+    bins = list(itertools.pairwise(edges))
     return (
         [np.sqrt(first * (last - 1)) for first, last in bins],
         [np.mean(values[first - 1 : last - 1]) for first, last in bins],

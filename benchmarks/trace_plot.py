@@ -25,7 +25,7 @@ POINTS = 24
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--vocab-size", type=int, default=2_000)
-    parser.add_argument("--corpus-bytes", type=int, default=500_000)
+    parser.add_argument("--corpus-bytes", type=int, default=250_000)
     options = parser.parse_args()
     corpus = find_corpora(options.corpus_bytes)[-1]
     word_counts = dict(corpus.word_counts)

@@ -34,9 +34,12 @@ from stage_jobs import PYTHON_STAGES, Job, Journal, Speed, run_all
 from cs336_basics import TRAINERS
 
 HERE = Path(__file__).parent
+DEFAULT_CORPUS_BYTES = 2_300_000_000
 VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
 GROWTH_STEPS = 5  # sizes, each half of the one before
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
+# Of a larger text the compiled stages have one round, and Python counts only this much.
+LARGE_BYTES = 100_000_000
 MEASURED_HERE = ("merging", "end-to-end", "counting", "encoding", "decoding", "owt-sized")
 WEB_SECONDS_PER_BYTE = 3e-8  # writing the text of the size of OpenWebText, and training on it
 OTHER_SECONDS = 480  # counting, encoding, ablations and other libraries on ten megabytes
@@ -73,8 +76,9 @@ def parse_arguments():
         help="measure any other stage this long, then continue (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--corpus-bytes", type=int, default=0, metavar="N",
-        help="use at most this many bytes of a corpus, 0 = all (default: %(default)s)",
+        "--corpus-bytes", type=int, default=DEFAULT_CORPUS_BYTES, metavar="N",
+        help="use at most this many bytes of a corpus, 0 = all (default: %(default)s, as many as "
+        "TinyStories has; the trainers in Python need about 4 GB of memory for as much web text)",
     )  # fmt: skip
     parser.add_argument(
         "--web-bytes", type=int, metavar="N",
@@ -124,17 +128,18 @@ def plan(corpora):
     common = {corpus.name: corpus.path for corpus in common_corpora()}
     for corpus in corpora:
         name = corpus.name
+        is_large = corpus.num_bytes > LARGE_BYTES
         for stage in TRAINERS:
             if stage in PYTHON_STAGES:
-                rounds = 1 if stage != "heap" else 3
+                rounds = 3 if stage == "heap" and not is_large else 1
                 slow.append(
                     Job(stage, name, corpus.path, targets(VOCAB_SIZES), rounds, count=False)
                 )
-                texts = dict.fromkeys([common[name], corpus.path])
+                texts = dict.fromkeys([common[name], head_of(corpus.path, LARGE_BYTES)])
                 counted += [Job(stage, name, path, (1,), 3, count=True) for path in texts]
             else:
                 fast += [
-                    Job(stage, name, corpus.path, targets([size]), 5, count=True)
+                    Job(stage, name, corpus.path, targets([size]), 1 if is_large else 5, True)
                     for size in COMPILED_VOCAB_SIZES
                 ]
         for path in growth_paths(corpus):
@@ -202,16 +207,20 @@ def install_peers():
 
 def record_training(slow, fast, counted, journal):
     """Record the rows of the ladders `merging` and `end-to-end`; return their keys."""
-    counting = {
-        (job.stage, job.path): [a["counting"] for a in journal.finished[job.name]]
-        for job in counted
-    }
     rows = []
     for job in slow + fast:
+        head = head_of(job.path, LARGE_BYTES)
+        scale = job.path.stat().st_size / head.stat().st_size
+        counting = [
+            scale * answer["counting"]
+            for other in counted
+            if (other.stage, other.path) == (job.stage, head)
+            for answer in journal.finished[other.name]
+        ]
         for target in job.targets:
             rows += training_rows.rows(
                 job.stage, job.corpus, job.path, journal.finished[job.name], target,
-                counting.get((job.stage, job.path)),
+                counting or None,
             )  # fmt: skip
     measurements.record(rows, "make stages")
     return {row.key for row in rows}

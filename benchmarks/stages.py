@@ -40,9 +40,10 @@ GROWTH_STEPS = 5  # sizes, each half of the one before
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
 # Of a larger text the compiled stages have one round, and Python counts only this much.
 LARGE_BYTES = 100_000_000
+PROGRAMS = ("bench_ablations.py", "trace_plot.py", "stage_page.py")
 MEASURED_HERE = ("merging", "end-to-end", "counting", "encoding", "decoding", "owt-sized")
 WEB_SECONDS_PER_BYTE = 3e-8  # writing the text of the size of OpenWebText, and training on it
-OTHER_SECONDS = 480  # counting, encoding, ablations and other libraries on ten megabytes
+OTHER_SECONDS = 900  # counting, encoding, other libraries, ablations, traces
 
 
 def main():
@@ -58,7 +59,7 @@ def main():
     recorded = record_training(slow, fast, counted, journal)
     recorded |= run_pytest(journal, options)
     recorded |= run_peers(corpora, journal)
-    run_ablations(journal)
+    run_programs(journal)
     recorded |= run_owt_sized(web_bytes, journal, options)
     keep_only(recorded)
     say(f"written: {', '.join(report.write_all())}")
@@ -277,14 +278,16 @@ def peer_row(row, corpus, vocab_size):
     )  # fmt: skip
 
 
-def run_ablations(journal):
-    program = HERE / "bench_ablations.py"
-    if program.exists() and program.name not in journal.finished:
-        say("ablations ...")
-        if subprocess.run([sys.executable, str(program)], check=False).returncode:
-            say("the ablations failed: their table stays as it is")
-            return
-        journal.add(program.name, True)
+def run_programs(journal):
+    """Run the programs that measure or draw something else for docs/stages.md."""
+    for name in PROGRAMS:
+        if name in journal.finished:
+            continue
+        say(f"{name} ...")
+        if subprocess.run([sys.executable, str(HERE / name)], check=False).returncode:
+            say(f"{name} failed: what it makes stays as it is")
+        else:
+            journal.add(name, True)
 
 
 def run_owt_sized(web_bytes, journal, options):

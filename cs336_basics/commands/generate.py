@@ -11,11 +11,10 @@ from pathlib import Path
 
 import torch
 
-from cs336_basics._text import END_OF_TEXT
 from cs336_basics.commands._cli import complain, describe_error, run_command, say, show
 from cs336_basics.commands._parser import Parser, add_device, add_num_workers, integer
-from cs336_basics.generation import Sampling, generate, stop_at, stream_text
-from cs336_basics.training.load_run import LoadedRun, load_run
+from cs336_basics.generation import Sampling, generate_text
+from cs336_basics.training.load_run import load_run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,36 +105,24 @@ def _load(options: argparse.Namespace) -> Callable[[str], Iterator[str]]:
     generator = torch.Generator().manual_seed(options.seed)
 
     def continuation(prompt: str) -> Iterator[str]:
-        return _continuation(options, run, generator, prompt)
+        return generate_text(
+            run.model,
+            run.tokenizer,
+            prompt,
+            options.max_new_tokens,
+            Sampling(
+                temperature=options.temperature,
+                top_k=options.top_k,
+                top_p=options.top_p,
+                min_p=options.min_p,
+                repetition_penalty=options.repetition_penalty,
+            ),
+            stop=options.stop,
+            generator=generator,
+            use_cache=not options.no_cache,
+        )
 
     return continuation
-
-
-def _continuation(
-    options: argparse.Namespace, run: LoadedRun, generator: torch.Generator, prompt: str
-) -> Iterator[str]:
-    """Return the strings that continue a prompt, each of whole characters.
-
-    Raises:
-        ValueError: the prompt or an option cannot be used; at the call.
-    """
-    eos_id = run.tokenizer.special_token_id(END_OF_TEXT)
-    new_ids = generate(
-        run.model,
-        run.tokenizer.encode(prompt) or [eos_id],
-        options.max_new_tokens,
-        Sampling(
-            temperature=options.temperature,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            min_p=options.min_p,
-            repetition_penalty=options.repetition_penalty,
-        ),
-        eos_id=eos_id,
-        generator=generator,
-        use_cache=not options.no_cache,
-    )
-    return stop_at(stream_text(run.tokenizer, new_ids), options.stop)
 
 
 def _print_text(prompt: str, continuation: Iterator[str]) -> None:

@@ -65,7 +65,7 @@ def _run(command: CommandLine, world: World) -> int:
     if world.is_first:
         try:
             check_start(command.config, world)
-            _choose_fast_path(command)
+            _choose_fast_path(command, world)
             run = (
                 create_run(command.config, command.run_dir)
                 if command.resume is None
@@ -87,12 +87,16 @@ def _run(command: CommandLine, world: World) -> int:
         run.unlock()
 
 
-def _choose_fast_path(command: CommandLine) -> None:
+def _choose_fast_path(command: CommandLine, world: World) -> None:
     """Let `--fast auto` change the configuration, and print what it chose."""
     if command.config.fast == "auto":
         device = choose_device(command.config.device)
         command.config, choices = choose_fast_path(
-            command.config, device, command.given, report=lambda line: say(f"fast: {line}")
+            command.config,
+            device,
+            command.given,
+            report=lambda line: say(f"fast: {line}"),
+            num_processes=world.size,
         )
         for line in choices:
             say(f"fast: {line}")

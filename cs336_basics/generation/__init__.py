@@ -8,12 +8,13 @@ from cs336_basics.generation.sampling import (
     keep_top_k,
     penalize_repetition,
 )
-from cs336_basics.generation.streaming import stop_at, stream_text
+from cs336_basics.generation.streaming import generate_text, stop_at, stream_text
 
 __all__ = [
     "Sampling",
     "generate",
     "generate_batch",
+    "generate_text",
     "keep_likely",
     "keep_nucleus",
     "keep_top_k",

@@ -1,14 +1,59 @@
-"""From token ids to text, as they come: whole characters, up to a stop string."""
+"""Text from a model as it comes: whole characters, up to a stop string."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from cs336_basics._text import END_OF_TEXT
+from cs336_basics.generation.generate import generate
 from cs336_basics.tokenizer import StreamingDecoder
 
 if TYPE_CHECKING:
+    import torch
+
+    from cs336_basics.generation.sampling import Sampling
+    from cs336_basics.model import TransformerLM
     from cs336_basics.tokenizer import Tokenizer
+
+
+def generate_text(
+    model: TransformerLM,
+    tokenizer: Tokenizer,
+    prompt: str,
+    max_new_tokens: int,
+    sampling: Sampling | None = None,
+    *,
+    stop: Sequence[str] = (),
+    generator: torch.Generator | None = None,
+    use_cache: bool = True,
+) -> Iterator[str]:
+    """Yield the text that continues a prompt, in strings of whole characters, as it is generated.
+
+    The text ends before `<|endoftext|>`, before the first string of `stop`, or after
+    `max_new_tokens` tokens.
+
+    Args:
+        model, max_new_tokens, sampling, generator, use_cache: see `generate`.
+        tokenizer: that of the model, with `<|endoftext|>` as a special token.
+        prompt: how the text begins; it is not yielded. An empty one begins a new document.
+        stop: strings that end the text; see `stop_at`.
+
+    Raises:
+        ValueError: an argument is out of its bounds, or the tokenizer lacks `<|endoftext|>` or a
+            byte of the prompt; at the call, not at the first string.
+    """
+    eos_id = tokenizer.special_token_id(END_OF_TEXT)
+    new_ids = generate(
+        model,
+        tokenizer.encode(prompt) or [eos_id],
+        max_new_tokens,
+        sampling,
+        eos_id=eos_id,
+        generator=generator,
+        use_cache=use_cache,
+    )
+    return stop_at(stream_text(tokenizer, new_ids), stop)
 
 
 def stream_text(tokenizer: Tokenizer, token_ids: Iterable[int]) -> Iterator[str]:

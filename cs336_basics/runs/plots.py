@@ -77,6 +77,11 @@ def plot_runs(
         figure.savefig(file, format=output.suffix.lstrip(".") or "png", dpi=120)
 
 
+def plot_run(run: RunDirectory) -> None:
+    """Plot the losses of a run over its steps into its loss.png."""
+    plot_runs({run.path: run.read_metrics()}, run.loss_plot, ["step"])
+
+
 def plot_group(output: Path, title: str, curves: Mapping[str, Rows]) -> None:
     """Plot the losses of runs over tokens into a PNG, from below the best run to 3 nats above it.
 

@@ -254,32 +254,6 @@ class RunDirectory:
             with atomic_writer(file, "w") as out:
                 out.writelines(json.dumps(row) + "\n" for row in rows)
 
-    def plot_losses(self) -> None:
-        """Draw training and validation loss over the steps into loss.png."""
-        # Only drawing needs matplotlib, which takes half a second to import.
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        rows = self.read_metrics()
-        figure = Figure(figsize=(8, 5))
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        for key, label, style in (
-            ("train_loss", "training", {"alpha": 0.6, "linewidth": 1}),
-            ("val_loss", "validation", {"marker": "o", "markersize": 3}),
-        ):
-            points = [(row["step"], row[key]) for row in rows if key in row]
-            if points:
-                axes.plot(*zip(*points, strict=True), label=label, **style)
-        axes.set_xlabel("optimizer step")
-        axes.set_ylabel("cross-entropy loss (nats per token)")
-        axes.set_title(figure_text(self.name))
-        axes.grid(alpha=0.3)
-        if axes.lines:
-            axes.legend()
-        with atomic_writer(self.loss_plot) as file:
-            figure.savefig(file, format="png", dpi=120)
-
 
 def figure_text(name: str) -> str:
     """Return a name as text that matplotlib draws literally, with no formula in it."""

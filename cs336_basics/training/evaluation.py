@@ -12,8 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cs336_basics._text import END_OF_TEXT
-from cs336_basics.generation import Sampling, generate
+from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import TokenArray, read_windows
@@ -123,19 +122,16 @@ def bytes_of_tokens(tokenizer: Tokenizer, config: TrainConfig) -> Tensor:
 
 def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig, step: int) -> str:
     """Return a text sampled from the model: the same one for the same weights and step."""
-    eos_id = tokenizer.special_token_id(END_OF_TEXT)
     seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
     # A sharded model's blocks are compiled, and would be again for each length of the cache.
     stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
     with stance("force_eager"):
-        new_ids = list(
-            generate(
-                model,
-                tokenizer.encode(config.sample_prompt) or [eos_id],
-                config.sample_tokens,
-                Sampling(temperature=config.sample_temperature, top_p=config.sample_top_p),
-                eos_id=eos_id,
-                generator=torch.Generator().manual_seed(int(seed[0])),
-            )
+        texts = generate_text(
+            model,
+            tokenizer,
+            config.sample_prompt,
+            config.sample_tokens,
+            Sampling(temperature=config.sample_temperature, top_p=config.sample_top_p),
+            generator=torch.Generator().manual_seed(int(seed[0])),
         )
-    return config.sample_prompt + tokenizer.decode(new_ids)
+        return config.sample_prompt + "".join(texts)

@@ -49,6 +49,7 @@ def choose_fast_path(
     device: torch.device,
     given: Collection[str] = (),
     report: Report = lambda line: None,
+    num_processes: int = 1,
 ) -> tuple[TrainConfig, list[str]]:
     """Return a configuration with the fastest known way of computing on this machine.
 
@@ -60,18 +61,22 @@ def choose_fast_path(
         device: where it computes.
         given: keys that must keep their values.
         report: is given a line before a calibration starts.
+        num_processes: how many processes share each batch equally. What one of them computes is
+            timed and judged; all of them take the same choices.
 
     Returns:
         the configuration, and a line for each choice with its reason.
     """
-    decisions = _by_rule(config, device, given)
+    share = dataclasses.replace(config, batch_size=config.batch_size // num_processes)
+    scores_fit = _scores_fit(config)  # of all processes: they share the machine's memory
+    decisions = _by_rule(share, device, given, scores_fit)
     lines: list[str] = []
     if device.type == "cpu":
-        candidates = _candidates(config, device, given)
-        calibration, origin = _find_calibration(config, device, candidates, report, lines.append)
+        candidates = _candidates(share, device, given, scores_fit)
+        calibration, origin = _find_calibration(share, device, candidates, report, lines.append)
         lines.append(origin)
         if calibration is not None:
-            decisions.update(_by_measurement(config, calibration, candidates))
+            decisions.update(_by_measurement(share, calibration, candidates))
     for key in given:
         if key in decisions:
             decisions[key] = operator.attrgetter(key)(config), "as requested"
@@ -89,7 +94,9 @@ def _apply(config: TrainConfig, decisions: Decisions) -> TrainConfig:
 # ------------------------------------------------------------------------- by rule
 
 
-def _by_rule(config: TrainConfig, device: torch.device, given: Collection[str]) -> Decisions:
+def _by_rule(
+    config: TrainConfig, device: torch.device, given: Collection[str], scores_fit: bool
+) -> Decisions:
     """Decide without measuring."""
     compiled = _compile_by_rule(config, device)
     is_compiled = config.compile if "compile" in given else compiled[0]
@@ -98,7 +105,7 @@ def _by_rule(config: TrainConfig, device: torch.device, given: Collection[str]) 
         "compile": compiled,
         "loss_chunks": _loss_chunks_by_rule(config),
         "fused_optimizer": _fused_optimizer_by_rule(config),
-        "model.attention": _attention_by_rule(config, device, is_compiled),
+        "model.attention": _attention_by_rule(device, is_compiled, scores_fit),
     }
 
 
@@ -130,8 +137,8 @@ def _fused_optimizer_by_rule(config: TrainConfig) -> Decision:
     return False, f"{config.optimizer.kind} has no fused implementation"
 
 
-def _attention_by_rule(config: TrainConfig, device: torch.device, compiled: bool) -> Decision:
-    if device.type == "cpu" and compiled and has_bfloat16(device) and _scores_fit(config):
+def _attention_by_rule(device: torch.device, compiled: bool, scores_fit: bool) -> Decision:
+    if device.type == "cpu" and compiled and has_bfloat16(device) and scores_fit:
         return "blocked", "compiled, in bfloat16, it is faster than PyTorch's kernel on a CPU"
     return "sdpa", "PyTorch's fused kernel"
 
@@ -158,12 +165,14 @@ def _physical_memory() -> int:
 # ------------------------------------------------------------------ by measurement
 
 
-def _candidates(config: TrainConfig, device: torch.device, given: Collection[str]) -> Candidates:
+def _candidates(
+    config: TrainConfig, device: torch.device, given: Collection[str], scores_fit: bool
+) -> Candidates:
     """Return what to compare: one entry for what is given."""
     attention: tuple[str, ...] = ("sdpa", "blocked", "reference")
     if "model.attention" in given:
         attention = (config.model.attention,)
-    elif not _scores_fit(config):
+    elif not scores_fit:
         attention = ("sdpa",)
     chunks = (4, 2, 8) if config.model.vocab_size >= _LARGE_VOCABULARY else (1, 2, 4)
     precisions = ("float32", "bfloat16") if has_bfloat16(device) else ("float32",)

@@ -20,6 +20,7 @@ from torch import Tensor
 from cs336_basics._files import atomic_writer
 from cs336_basics.runs.checkpoint_dir import is_sharded, save_checkpoint_directory
 from cs336_basics.runs.loggers import Logger
+from cs336_basics.runs.plots import plot_run
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.clipping import clip_gradients_foreach
 from cs336_basics.training.components import build_components
@@ -276,7 +277,7 @@ class Trainer:
         # Last: to a resumed run this row means that all of the above was done.
         self._record(row, {"seconds": self.clock.seconds()})
         if self.world.is_first:
-            self.run.plot_losses()
+            plot_run(self.run)
         self.world.wait()
 
     def save(self) -> None:
@@ -329,5 +330,5 @@ class Trainer:
 
     def _result(self) -> TrainResult:
         if self.world.is_first:
-            self.run.plot_losses()  # a session that was killed may have left an older plot
+            plot_run(self.run)  # a session that was killed may have left an older plot
         return result_of(self.run, self.step, self._tokens_in(self.step), self.best_val_loss)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import cs336_basics.commands.generate as generate_module
+import cs336_basics.generation.streaming as streaming
 from cs336_basics.commands.generate import main
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.runs.run_dir import RunDirectory
@@ -67,7 +67,7 @@ def test_the_newest_checkpoint_is_used_unless_another_is_named(run, capsys):
 
 def test_only_whole_characters_are_streamed(run, monkeypatch):
     ids = list("€ 雪 🦔 naïve".encode())
-    monkeypatch.setattr(generate_module, "generate", lambda *_, **__: iter(ids))
+    monkeypatch.setattr(streaming, "generate", lambda *_, **__: iter(ids))
     parts = []
 
     class Terminal(io.StringIO):
@@ -83,7 +83,7 @@ def test_only_whole_characters_are_streamed(run, monkeypatch):
 
 
 def test_a_text_that_ends_inside_a_character_shows_it(run, monkeypatch, capsys):
-    monkeypatch.setattr(generate_module, "generate", lambda *_, **__: iter("ab€".encode()[:-1]))
+    monkeypatch.setattr(streaming, "generate", lambda *_, **__: iter("ab€".encode()[:-1]))
     assert text_of(capsys, run) == "ab�\n"
 
 
@@ -155,7 +155,7 @@ def test_interactive_survives_a_bad_prompt_and_a_stopped_text(run, capsys, monke
         if len(calls) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(generate_module, "generate", interrupted)
+    monkeypatch.setattr(streaming, "generate", interrupted)
     answers(monkeypatch, "one ", "bad \ud800", "two ")
     assert main(["--run", str(run.path), "--interactive"]) == 0
     out, error = capsys.readouterr()

@@ -11,6 +11,7 @@ import pytest
 
 from cs336_basics._files import printable_path
 from cs336_basics.commands import plot
+from cs336_basics.runs.plots import plot_run
 from cs336_basics.runs.run_dir import RunDirectory
 
 
@@ -81,8 +82,9 @@ STRANGE_NAMES = ("run_${RATE}_${SEED}", "_draft", os.fsdecode(b"caf\xe9"))
 @pytest.mark.parametrize("name", STRANGE_NAMES)
 def test_a_run_may_have_any_name(runs, capsys, legends, name):
     (runs / "plain").rename(runs / name)
-    RunDirectory(name).plot_losses()
+    plot_run(RunDirectory(name))
     assert plot.main([name, "fast"]) == 0
+    assert legends[0][0] == legends[1][0]
     shown = legends[1][0].strip().replace(r"\$", "$")
     assert shown == printable_path(name)
     assert legends[1][1] == "fast"

@@ -251,3 +251,18 @@ def test_a_logger_that_is_not_installed_is_named(tiny, monkeypatch, capsys):
     assert main(["--config", tiny, "--run-dir", "run", "--log-to", "trackio"]) == 2
     assert "pip install 'cs336-basics[trackio]'" in capsys.readouterr().err
     assert not Path("run").exists()
+
+
+def test_the_fast_path_is_chosen_for_the_number_of_processes(tmp_path, monkeypatch, capsys):
+    seen = []
+
+    def choose(*_, num_processes, **__):
+        seen.append(num_processes)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(train_module, "choose_fast_path", choose)
+    monkeypatch.setattr(train_module, "join_world", lambda device: World(rank=0, size=2))
+    monkeypatch.setattr(World, "share", lambda world, value: value)
+    assert main(["--run-dir", str(tmp_path / "run"), "--fast", "auto", "--batch-size", "2"]) == 2
+    assert seen == [2]
+    assert "enough" in capsys.readouterr().err

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.generation import stop_at, stream_text
+from cs336_basics.generation import Sampling, generate, generate_text, stop_at, stream_text
+from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 
 
@@ -51,3 +53,39 @@ def test_text_streams_in_whole_characters():
     texts = list(stream_text(tokenizer, "a€b".encode()))
     assert texts == ["a", "", "", "€", "b", ""]
     assert "".join(stop_at(stream_text(tokenizer, "a€b€".encode()), ["b€"])) == "a€"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    tokens = {byte: bytes([byte]) for byte in range(256)}
+    return Tokenizer({**tokens, 256: b"<|endoftext|>"}, [], ["<|endoftext|>"])
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    shape = {"context_length": 16, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 32}
+    return TransformerLM(ModelConfig(vocab_size=257, **shape))
+
+
+@pytest.mark.parametrize(("prompt", "ids"), [("Once", list(b"Once")), ("", [256])])
+def test_generated_text_is_that_of_the_generated_ids(model, tokenizer, prompt, ids):
+    def seeded():
+        return torch.Generator().manual_seed(1)
+
+    sampling = Sampling(temperature=0.8)
+    text = "".join(generate_text(model, tokenizer, prompt, 40, sampling, generator=seeded()))
+    new_ids = [*generate(model, ids, 40, sampling, eos_id=256, generator=seeded())]
+    assert text == tokenizer.decode(new_ids) != ""
+    stop = text[10]
+    stopped_there = generate_text(
+        model, tokenizer, prompt, 40, sampling, stop=[stop], generator=seeded(), use_cache=False
+    )
+    assert "".join(stopped_there) == text[: text.index(stop)]
+
+
+def test_text_is_refused_at_the_call(model, tokenizer):
+    with pytest.raises(ValueError, match="max_new_tokens is -1"):
+        generate_text(model, tokenizer, "a", -1)
+    with pytest.raises(ValueError, match="is not a special token"):
+        generate_text(model, Tokenizer({97: b"a"}, []), "a", 1)

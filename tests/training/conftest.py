@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training import trainer
 from tests.numerics import default_dtype
 from tests.training.tiny_runs import make, outcome
 
@@ -12,7 +12,7 @@ from tests.training.tiny_runs import make, outcome
 @pytest.fixture(autouse=True)
 def no_plots(monkeypatch):
     """Draw no plots: they take most of a tiny run's time."""
-    monkeypatch.setattr(RunDirectory, "plot_losses", lambda run: None)
+    monkeypatch.setattr(trainer, "plot_run", lambda run: None)
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +31,6 @@ def uninterrupted_in_float64(tmp_path_factory):
 def outcome_of_a_whole_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RunDirectory, "plot_losses", lambda run: None)
+        patch.setattr(trainer, "plot_run", lambda run: None)
         make(path).fit()
     return outcome(path)

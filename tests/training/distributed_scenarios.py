@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+import cs336_basics.training.trainer as trainer_module
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
@@ -66,7 +67,7 @@ def train(path: Path, config, world: World | None = None) -> None:
 def main(directory: Path) -> None:
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)  # so that only errors show, not the order of sums
-    RunDirectory.plot_losses = lambda run: None
+    trainer_module.plot_run = lambda run: None
     # It traces and builds the graph, without a minute of code generation.
     torch.compile = functools.partial(torch.compile, backend="eager")
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # by a shape that always changes

@@ -39,9 +39,11 @@ def machine(monkeypatch):
 def measured(**seconds):
     """Return a `calibrate` that reads its times from a table and records its calls."""
     calls = []
+    configs = []
 
     def calibrate(config, device, candidates):
         calls.append(candidates)
+        configs.append(config)
         timings = [
             Timing(Candidate(part, choice, precision, compiled), time, 5.0)
             for part, choices in (("block", candidates.attention), ("loss", candidates.loss_chunks))
@@ -57,6 +59,7 @@ def measured(**seconds):
         return Calibration(16, tuple(timings))
 
     calibrate.calls = calls
+    calibrate.configs = configs
     return calibrate
 
 
@@ -102,6 +105,29 @@ def test_damaged_cache_is_reported_and_measured_again(machine):
     _, lines = choose_fast_path(LONG, CPU)
     assert len(calibrate.calls) == 2
     assert f"{fast_path.calibration_file()} is damaged: measuring again" in lines
+
+
+def test_processes_calibrate_with_their_share_of_the_batch(machine):
+    calibrate = measured(loss_2=0.3)
+    machine.setattr(fast_path, "calibrate", calibrate)
+    chosen, _ = choose_fast_path(LONG, CPU, num_processes=16)
+    assert [config.batch_size for config in calibrate.configs] == [4]
+    assert chosen.batch_size == 64
+    assert chosen.loss_chunks == 2  # of 4 sequences, as timed
+    # Another number of processes has another share, and so another calibration.
+    choose_fast_path(LONG, CPU, num_processes=8)
+    assert [config.batch_size for config in calibrate.configs] == [4, 8]
+
+
+def test_the_memory_of_the_scores_is_that_of_all_processes(machine):
+    machine.setattr(fast_path, "calibrate", measured(block_blocked=0.2))
+    scores = 4 * LONG.model.num_layers * 64 * LONG.model.num_heads * LONG.model.context_length**2
+    machine.setattr(fast_path, "_physical_memory", lambda: 8 * scores)
+    chosen, _ = choose_fast_path(LONG, CPU, num_processes=4)
+    assert chosen.model.attention == "sdpa"
+    machine.setattr(fast_path, "_physical_memory", lambda: 8 * scores + 8)
+    chosen, _ = choose_fast_path(LONG, CPU, num_processes=4)
+    assert chosen.model.attention == "blocked"
 
 
 def test_given_values_are_kept_and_no_others_are_measured(machine):

@@ -9,6 +9,16 @@
 
 Errors are one line on standard error, `cs336 COMMAND: error: MESSAGE`; so are warnings. With the
 environment variable CS336_TRACEBACK set, errors are raised instead and show where they come from.
+
+What a command prints is a report on its work, and never ends it:
+
+- nobody reads standard output any more (`| head`): nothing more is printed, status 0;
+- standard output is closed (`>&-`): nothing is printed, status 0, as with git;
+- it cannot be written (a full disk): the work is done, then one line on standard error and status
+  1, as with the GNU tools: a script must not take half a report for a whole one;
+- standard error is closed or full: nothing is printed there, and the status is as it would be.
+
+Only text whose place is standard output (`generate`) is not continued when it cannot be written.
 """
 
 from __future__ import annotations
@@ -47,9 +57,12 @@ Any other exception is a bug of the library and keeps its traceback.
 """
 
 
-class ReaderLeft(Exception):  # noqa: N818 -- not an error: `... | head` has seen enough
-    """Nobody reads standard output any more."""
+class OutputEnded(Exception):  # noqa: N818 -- not always an error: `... | head` has seen enough
+    """Standard output takes no more text."""
 
+
+_output_errors: list[OSError] = []
+"""The error of writing standard output, other than that its reader left, until it is reported."""
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
@@ -86,21 +99,32 @@ def guarded(name: str, work: Callable[[], int], parser: Parser | None = None) ->
         work: returns an exit status.
         parser: the options of the command, in whose terms errors are explained.
     """
+    open_closed_streams()
     replace_unencodable_output()
+    _output_errors.clear()
     with _warnings_as_lines(name):
-        try:
-            return work()
-        except KeyboardInterrupt:
-            note = f": {parser.interrupted}" if parser is not None and parser.interrupted else ""
-            complain(f"{name}: interrupted{note}")
-            return 128 + signal.SIGINT
-        except ReaderLeft:
-            return 0
-        except tuple(kind for kind, _ in STATUSES) as error:
-            if os.environ.get("CS336_TRACEBACK"):
-                raise
-            complain(f"{name}: error: {describe_error(error, parser)}")
-            return status_of(error)
+        status = _status_of_work(name, work, parser)
+    if _output_errors:
+        complain(f"{name}: error: cannot write standard output: {_output_errors.pop().strerror}")
+        return status or 1
+    return status
+
+
+def _status_of_work(name: str, work: Callable[[], int], parser: Parser | None) -> int:
+    """Call `work` and return its exit status, or that of the error it raised, which is printed."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        note = f": {parser.interrupted}" if parser is not None and parser.interrupted else ""
+        complain(f"{name}: interrupted{note}")
+        return 128 + signal.SIGINT
+    except OutputEnded:
+        return 0
+    except tuple(kind for kind, _ in STATUSES) as error:
+        if os.environ.get("CS336_TRACEBACK"):
+            raise
+        complain(f"{name}: error: {describe_error(error, parser)}")
+        return status_of(error)
 
 
 def status_of(error: Exception) -> int:
@@ -147,6 +171,23 @@ def _warnings_as_lines(name: str) -> Iterator[None]:
         yield
 
 
+def open_closed_streams() -> None:
+    """Open the null device for standard streams that are closed, as git does.
+
+    Otherwise the next file that is opened takes the stream's number, and what a library prints goes
+    into that file. In Python such a stream is None, on which other libraries fail.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is this one: the streams before it are open.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 -- as long as the process
+
+
 def replace_unencodable_output() -> None:
     """Print a question mark for a character that standard output cannot encode, rather than fail.
 
@@ -157,42 +198,49 @@ def replace_unencodable_output() -> None:
 
 
 def say(text: str) -> None:
-    """Print a line on standard output, at once: a log file shows how far the command is."""
-    _print(text, sys.stdout)
+    """Print a line on standard output, at once: a log file shows how far the command is.
 
-
-def complain(text: str) -> None:
-    """Print a line on standard error."""
-    _print(text, sys.stderr)
+    Does nothing once standard output takes no more; see the docstring of this module.
+    """
+    _write(f"{text}\n")
 
 
 def show(text: str) -> None:
     """Print a part of a line on standard output, at once.
 
     Raises:
-        ReaderLeft: nobody reads standard output any more.
+        OutputEnded: standard output takes no more.
     """
+    if not _write(text):
+        raise OutputEnded
+
+
+def complain(text: str) -> None:
+    """Print a line on standard error, if it can be written."""
     try:
-        print(text, end="", flush=True)
-    except BrokenPipeError:
-        silence(sys.stdout)
-        raise ReaderLeft from None
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
 
 
 def silence(stream: TextIO) -> None:
-    """Discard what a stream without a reader still holds, and everything written to it later."""
+    """Discard what a stream that cannot be written still holds, and everything written later."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, stream.fileno())
     os.close(sink)
 
 
-def _print(text: str, stream: TextIO) -> None:
+def _write(text: str) -> bool:
+    """Write to standard output; return False, and discard what follows, where that is impossible.
+
+    `| tee` after Ctrl-C, which ends tee as well, must not cost a run the steps since its last
+    checkpoint; neither must a full disk under the log file.
+    """
     try:
-        print(text, file=stream, flush=True)
-    except BrokenPipeError:
-        # The reader has left: `| head`, or `| tee` after Ctrl-C, which ends tee as well. That must
-        # not cost a run the steps since its last checkpoint.
-        silence(stream)
-    except OSError as error:  # redirected to a full disk
-        silence(stream)
-        raise OSError(f"cannot write {stream.name}: {error.strerror}") from error
+        print(text, end="", flush=True)
+    except OSError as error:
+        silence(sys.stdout)
+        if not isinstance(error, BrokenPipeError):
+            _output_errors.append(error)
+        return False
+    return True

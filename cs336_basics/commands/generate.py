@@ -142,8 +142,6 @@ def _converse(parser: Parser, continuation: Callable[[str], Iterator[str]]) -> N
         import readline  # noqa: F401 -- gives `input` line editing and a history
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")  # a bad byte spoils one prompt only
-    if sys.stdin is None:  # closed by whatever started this
-        return
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if on_terminal:  # elsewhere the output has the texts alone
         say("One prompt per line; Ctrl-C stops a text, Ctrl-D ends.")

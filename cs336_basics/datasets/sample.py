@@ -58,7 +58,7 @@ def write_sample(
     if progress:
         from tqdm import tqdm  # here, so that the generator itself needs nothing installed
 
-        bar = tqdm(total=num_bytes, desc=Path(path).name, unit="B", unit_scale=True)
+        bar = tqdm(total=num_bytes, desc=Path(path).name, unit="B", unit_scale=True, disable=None)
     written = 0
     with atomic_writer(path) as file:
         for story in sample_documents(seed):

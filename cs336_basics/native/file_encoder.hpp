@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct EncodedBlock {
     size_t num_ids = 0;
     std::vector<int64_t> ends;  // the number of ids up to and with each separator
     uint64_t num_bytes = 0;     // of the block, for progress
+    size_t file = 0;
+    Replaced replaced;  // `first` is an offset in the file
 };
 
 // Encodes files and returns their blocks in order: `start`, `wait` until it returns true, take the
@@ -98,6 +101,12 @@ class FileEncoder {
         return num_encoded_;
     }
 
+    // What was replaced in the blocks encoded so far, by the index of the file.
+    std::map<size_t, Replaced> replaced() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return replaced_;
+    }
+
   private:
     // Holds every (number of slots)-th block.
     struct Slot {
@@ -131,6 +140,9 @@ class FileEncoder {
         std::lock_guard<std::mutex> lock(mutex_);
         slot(block).state = state;
         num_encoded_ += state == Slot::DONE;
+        if (state == Slot::DONE && slot(block).block.replaced.sequences) {
+            replaced_[slot(block).block.file].add(slot(block).block.replaced);
+        }
         if (block == taken_) ready_.notify_one();
     }
 
@@ -140,6 +152,8 @@ class FileEncoder {
         Failure failure = reader_.read(block, state, worker.cancelled, text);
         if (failure.kind) return failure;
         result.num_bytes = text.num_bytes;
+        result.file = text.file;
+        result.replaced = {};
         result.ends.clear();
         TextSpan valid = {text.data, text.size};
         std::vector<uint8_t> replaced;
@@ -149,7 +163,8 @@ class FileEncoder {
                 return {Failure::NOT_UTF8,  text.file, text.offset + invalid, 0,
                         text.data[invalid], ""};
             }
-            replace_invalid_utf8(text.data, text.size, replaced);
+            result.replaced = replace_invalid_utf8(text.data, text.size, replaced);
+            result.replaced.first += text.offset;
             valid = {replaced.data(), replaced.size()};
         }
         result.ids.reserve((valid.size + OUTPUT_SLACK) * id_size_, 0);
@@ -176,6 +191,7 @@ class FileEncoder {
     std::condition_variable ready_, room_;
     std::vector<Slot> slots_;
     size_t taken_ = 0, num_encoded_ = 0;
+    std::map<size_t, Replaced> replaced_;  // file -> in its encoded blocks
     ThreadPool pool_;  // the last member: destroyed first, which ends its threads
 };
 

@@ -28,11 +28,13 @@ class SpecialTokens {
                          [](const auto& a, const auto& b) { return a.size() > b.size(); });
         for (size_t i = 0; i < tokens_.size(); ++i) {
             const std::string& token = tokens_[i];
-            by_first_byte_[uint8_t(token.front())].push_back(uint32_t(i));
-            by_last_byte_[uint8_t(token.back())].push_back(uint32_t(i));
             rare_.push_back(rarest_byte(token));
             holds_replacement_ |= token.find("\xEF\xBF\xBD") != std::string::npos;
         }
+        forward_.build(tokens_, [](const std::string& token, size_t i) { return token[i]; });
+        backward_.build(tokens_, [](const std::string& token, size_t i) {
+            return token[token.size() - 1 - i];
+        });
     }
 
     bool empty() const { return tokens_.empty(); }
@@ -63,44 +65,123 @@ class SpecialTokens {
     // The first occurrence of any token at or after `from`; the longest where several begin.
     Occurrence find_any(const uint8_t* text, size_t size, size_t from) const {
         for (size_t i = from; i < size; ++i) {
-            for (const uint32_t token : by_first_byte_[text[i]]) {
-                if (matches(token, text, size, i)) return {i, tokens_[token].size(), token};
-            }
+            const size_t token = longest_at(text, size, i);
+            if (token != NONE) return {i, tokens_[token].size(), token};
         }
         return {size, 0, 0};
+    }
+
+    // The end of the longest token that starts at `offset`; `offset` if none does.
+    size_t end_of_longest(const uint8_t* text, size_t size, size_t offset) const {
+        const size_t token = longest_at(text, size, offset);
+        return token == NONE ? offset : offset + tokens_[token].size();
     }
 
     // Whether a token starts before `offset` and ends after it.
     bool crosses(const uint8_t* text, size_t size, size_t offset) const {
         const size_t reach = std::min(offset, longest() ? longest() - 1 : 0);
         for (size_t start = offset - reach; start < offset; ++start) {
-            for (const uint32_t token : by_first_byte_[text[start]]) {
-                if (start + tokens_[token].size() > offset && matches(token, text, size, start)) {
-                    return true;
-                }
-            }
+            if (end_of_longest(text, size, start) > offset) return true;
         }
         return false;
     }
 
-    // Whether a token ends at `offset`, and no other token crosses its start or its end.
-    bool ends_at(const uint8_t* text, size_t size, size_t offset) const {
-        if (offset == 0) return false;
-        for (const uint32_t token : by_last_byte_[text[offset - 1]]) {
-            const size_t length = tokens_[token].size();
-            if (length <= offset && matches(token, text, size, offset - length) &&
-                !crosses(text, size, offset - length) && !crosses(text, size, offset)) {
-                return true;
-            }
-        }
-        return false;
+    // Whether a token ends at `offset`, which none crosses, and no other token crosses its start.
+    bool ends_at_uncrossed(const uint8_t* text, size_t size, size_t offset) const {
+        bool found = false;
+        backward_.each_match(
+            tokens_, offset, [&](size_t i) { return text[offset - 1 - i]; },
+            [&](size_t token) {
+                found = !crosses(text, size, offset - tokens_[token].size());
+                return found;
+            });
+        return found;
     }
 
   private:
-    bool matches(size_t token, const uint8_t* text, size_t size, size_t offset) const {
-        const std::string& wanted = tokens_[token];
-        return wanted.size() <= size - offset &&
-               !std::memcmp(text + offset, wanted.data(), wanted.size());
+    static constexpr size_t NONE = SIZE_MAX;
+
+    // The tokens in the order of their bytes, read forwards or backwards. A text is compared with
+    // all of them at once: byte by byte, the range of tokens that begin like it gets smaller. So
+    // many tokens hardly take longer than one.
+    class SortedTokens {
+      public:
+        template <class ByteOf>
+        void build(const std::vector<std::string>& tokens, ByteOf byte_of) {
+            for (size_t i = 0; i < tokens.size(); ++i) order_.push_back(uint32_t(i));
+            std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
+                const std::string &left = tokens[a], &right = tokens[b];
+                const size_t common = std::min(left.size(), right.size());
+                for (size_t i = 0; i < common; ++i) {
+                    const uint8_t x = uint8_t(byte_of(left, i)), y = uint8_t(byte_of(right, i));
+                    if (x != y) return x < y;
+                }
+                return left.size() < right.size();
+            });
+            for (const uint32_t token : order_) {
+                for (size_t i = 0; i < tokens[token].size(); ++i) {
+                    bytes_.push_back(uint8_t(byte_of(tokens[token], i)));
+                }
+                starts_.push_back(bytes_.size() - tokens[token].size());
+            }
+            size_t next = 0;
+            for (size_t byte = 0; byte < 256; ++byte) {
+                first_[byte] = next;
+                while (next < order_.size() && bytes_[starts_[next]] == byte) ++next;
+            }
+            first_[256] = next;
+        }
+
+        // Call `visit(token)` for every token that the `size` bytes `text_byte(0)`, ... begin with,
+        // shortest first, until it returns true.
+        template <class TextByte, class Visit>
+        void each_match(const std::vector<std::string>& tokens, size_t size, TextByte text_byte,
+                        Visit visit) const {
+            if (size == 0) return;
+            size_t low = first_[text_byte(0)], high = first_[text_byte(0) + 1];
+            for (size_t depth = 1; low < high; ++depth) {
+                // All tokens of the range have the first `depth` bytes of the text.
+                if (tokens[order_[low]].size() == depth && visit(order_[low++])) return;
+                if (depth == size || low == high) return;
+                const uint8_t wanted = text_byte(depth);
+                const auto byte_at = [&](size_t i) { return bytes_[starts_[i] + depth]; };
+                if (byte_at(low) == wanted && byte_at(high - 1) == wanted) continue;
+                low = boundary(low, high, [&](size_t i) { return byte_at(i) < wanted; });
+                high = boundary(low, high, [&](size_t i) { return byte_at(i) <= wanted; });
+            }
+        }
+
+      private:
+        // The first of [low, high) for which `before` is false.
+        template <class Before>
+        static size_t boundary(size_t low, size_t high, Before before) {
+            while (low < high) {
+                const size_t middle = low + (high - low) / 2;
+                if (before(middle)) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            return low;
+        }
+
+        std::vector<uint32_t> order_;  // tokens
+        std::vector<uint8_t> bytes_;   // of the tokens in this order, as they are read
+        std::vector<size_t> starts_;   // of the tokens in `bytes_`
+        size_t first_[257] = {};       // first_[b]: the first token whose first byte is b
+    };
+
+    // The longest token at `offset`, or NONE.
+    size_t longest_at(const uint8_t* text, size_t size, size_t offset) const {
+        size_t longest = NONE;
+        forward_.each_match(
+            tokens_, size - offset, [&](size_t i) { return text[offset + i]; },
+            [&](size_t token) {
+                longest = token;
+                return false;
+            });
+        return longest;
     }
 
     // The offset of the byte of a token that is the rarest in most texts.
@@ -120,7 +201,7 @@ class SpecialTokens {
 
     std::vector<std::string> tokens_;  // longest first
     std::vector<size_t> rare_;         // of every token: the offset of its rarest byte
-    std::vector<uint32_t> by_first_byte_[256], by_last_byte_[256];
+    SortedTokens forward_, backward_;
     bool holds_replacement_ = false;
 };
 
@@ -170,10 +251,20 @@ class SafeCuts {
     // The first safe cut in [from, stop); `stop` if there is none. `text` must include `margin`
     // bytes before `from` and after `stop`, or end there.
     size_t first(const uint8_t* text, size_t size, size_t from, size_t stop) const {
-        if (tokens_.holds_replacement()) return stop;
+        if (tokens_.holds_replacement() || from >= stop) return stop;
+        // Where the tokens end that start before `cut`: none of them crosses it if that is not
+        // behind it. Every offset is compared with the tokens once.
+        size_t reached = 0;
+        const size_t reach = std::min(from, tokens_.longest());
+        for (size_t start = from - reach; start < from; ++start) {
+            reached = std::max(reached, tokens_.end_of_longest(text, size, start));
+        }
         for (size_t cut = from; cut < stop; ++cut) {
-            if (between_words(text, cut) && !tokens_.crosses(text, size, cut)) return cut;
-            if (tokens_.ends_at(text, size, cut)) return cut;
+            if (reached <= cut && (between_words(text, cut) ||
+                                   tokens_.ends_at_uncrossed(text, size, cut))) {
+                return cut;
+            }
+            reached = std::max(reached, tokens_.end_of_longest(text, size, cut));
         }
         return stop;
     }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -172,18 +173,37 @@ inline size_t first_invalid_utf8(const uint8_t* text, size_t size) {
     return first_invalid_utf8_scalar(text, size);
 }
 
+// Invalid sequences of a text that were replaced.
+struct Replaced {
+    uint64_t sequences = 0;
+    uint64_t bytes = 0;  // of all of them
+    uint64_t first = 0;  // the offset of the first one
+
+    void add(const Replaced& other) {
+        if (!other.sequences) return;
+        first = sequences ? std::min(first, other.first) : other.first;
+        sequences += other.sequences;
+        bytes += other.bytes;
+    }
+};
+
 // Append [text, text + size) to `out`, with U+FFFD for every invalid sequence.
-inline void replace_invalid_utf8(const uint8_t* text, size_t size, std::vector<uint8_t>& out) {
+inline Replaced replace_invalid_utf8(const uint8_t* text, size_t size, std::vector<uint8_t>& out) {
+    Replaced replaced;
+    const uint8_t* const start = text;
     static const uint8_t REPLACEMENT[3] = {0xEF, 0xBF, 0xBD};
     const uint8_t* const end = text + size;
     while (text < end) {
         const size_t valid = first_invalid_utf8(text, end - text);
         out.insert(out.end(), text, text + valid);
         text += valid;
-        if (text == end) return;
+        if (text == end) break;
         out.insert(out.end(), REPLACEMENT, REPLACEMENT + 3);
-        text += utf8_sequence(text, end).length;
+        const size_t length = utf8_sequence(text, end).length;
+        replaced.add({1, length, uint64_t(text - start)});
+        text += length;
     }
+    return replaced;
 }
 
 }  // namespace cs336

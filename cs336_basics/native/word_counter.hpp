@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -52,15 +53,19 @@ class TextCounter {
         const size_t invalid = first_invalid_utf8(text, size);
         if (invalid < size) {
             if (options_.strict) return invalid;
-            replaced_.clear();
-            replace_invalid_utf8(text, size, replaced_);
-            replaced_.resize(replaced_.size() + WORD_PADDING);
-            count_valid(replaced_.data(), replaced_.size() - WORD_PADDING, table);
+            valid_.clear();
+            replaced_ = replace_invalid_utf8(text, size, valid_);
+            valid_.resize(valid_.size() + WORD_PADDING);
+            count_valid(valid_.data(), valid_.size() - WORD_PADDING, table);
         } else {
+            replaced_ = {};
             count_valid(text, size, table);
         }
         return size;
     }
+
+    // What was replaced in the text that was counted last.
+    const Replaced& replaced() const { return replaced_; }
 
   private:
     void count_valid(const uint8_t* text, size_t size, WordTable& table) {
@@ -99,7 +104,8 @@ class TextCounter {
 
     const SplitOptions& options_;
     const std::atomic<bool>& cancelled_;
-    std::vector<uint8_t> replaced_;
+    std::vector<uint8_t> valid_;
+    Replaced replaced_;
 };
 
 // Counts files, in phases: `start_counting`, `start_merging`, `finish_merging`, `start_writing`.
@@ -170,6 +176,14 @@ class FileCounter {
     }
     void join() { pool_.join(); }
     const Failure& failure() const { return pool_.failure(); }
+    // What was replaced, by the index of the file.
+    std::map<size_t, Replaced> replaced() const {
+        std::map<size_t, Replaced> total;
+        for (const auto& worker : workers_) {
+            for (const auto& [file, replaced] : worker->replaced) total[file].add(replaced);
+        }
+        return total;
+    }
     uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
 
   private:
@@ -179,6 +193,7 @@ class FileCounter {
         WordTable table;
         TextCounter counter;
         BlockReader::ReadState read_state;
+        std::map<size_t, Replaced> replaced;  // file -> in its blocks
     };
 
     Failure count_block(Worker& worker, size_t block) {
@@ -188,6 +203,10 @@ class FileCounter {
         const size_t invalid = worker.counter.count(text.data, text.size, worker.table);
         if (invalid < text.size) {
             return {Failure::NOT_UTF8, text.file, text.offset + invalid, 0, text.data[invalid], ""};
+        }
+        if (Replaced replaced = worker.counter.replaced(); replaced.sequences) {
+            replaced.first += text.offset;
+            worker.replaced[text.file].add(replaced);
         }
         // Most words are in the tables of all threads. These tables are kept small, so that memory
         // grows with the number of distinct words and hardly with the number of threads.
@@ -225,6 +244,9 @@ class MemoryCounter {
         if (size) std::memcpy(buffer_.data(), text, size);
         return counter_.count(buffer_.data(), size, table_);
     }
+
+    // The number of sequences that were replaced in the text that was counted last.
+    uint64_t num_replaced() const { return counter_.replaced().sequences; }
 
     // Add words with their counts; word i is data[offsets[i], offsets[i + 1]).
     void add_words(const uint8_t* data, const int64_t* offsets, const int64_t* counts,

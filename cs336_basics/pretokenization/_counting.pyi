@@ -17,6 +17,7 @@ def count_files(
     progress_callback: Callable[[int], object] | None = None,
     simd_level: str | None = None,
     most_own_words: int = ...,
+    replaced: list[tuple[int, int, int, int]] | None = None,
 ) -> Arrays: ...
 
 class TextCounter:
@@ -27,7 +28,7 @@ class TextCounter:
         errors: str = "replace",
         simd_level: str | None = None,
     ) -> None: ...
-    def count(self, text: bytes) -> None: ...
+    def count(self, text: bytes) -> int: ...
     def add_words(
         self,
         data: npt.NDArray[np.uint8],

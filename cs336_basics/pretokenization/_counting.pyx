@@ -9,6 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
+from libcpp.map cimport map as cpp_map
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.utility cimport move
@@ -22,6 +23,10 @@ from cs336_basics.pretokenization._scanner import default_simd_level, scanned_pa
 from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 
+
+cdef extern from "utf8.hpp" namespace "cs336" nogil:
+    cdef cppclass Replaced:
+        uint64_t sequences, bytes, first
 
 cdef extern from "word_counter.hpp" namespace "cs336" nogil:
     enum class SimdLevel:
@@ -54,10 +59,12 @@ cdef extern from "word_counter.hpp" namespace "cs336" nogil:
         void join()
         const Failure& failure()
         uint64_t bytes_done()
+        cpp_map[size_t, Replaced] replaced()
 
     cdef cppclass MemoryCounter:
         MemoryCounter(SplitOptions) except +
         size_t count(const uint8_t*, size_t) except +
+        uint64_t num_replaced()
         void add_words(const uint8_t*, const int64_t*, const int64_t*, size_t) except +
         void finish() except +
         size_t num_words()
@@ -94,7 +101,8 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
 
 
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
-                progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS):
+                progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS,
+                replaced=None):
     """Count the pre-tokens of files with threads; see `counting.count_words_native`.
 
     Args:
@@ -109,6 +117,10 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         simd_level: a name in `_scanner.simd_levels()`; None = the default.
         most_own_words: a thread adds its words to a table that all threads share when it has counted
             more distinct words than this.
+
+        replaced: a list, to which `(file, sequences, bytes, offset)` is appended for every file with
+            sequences that are not UTF-8: its index, their number and their bytes, and where the
+            first one is.
 
     Returns:
         `(data, offsets, counts)`, the arrays of a WordCounts.
@@ -137,6 +149,10 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     try:
         job.get().start_counting()
         finish_phase(job.get(), names, progress_callback)
+        if replaced is not None:
+            for entry in job.get().replaced():
+                found = entry.second
+                replaced.append((entry.first, found.sequences, found.bytes, found.first))
         with nogil:
             job.get().start_merging()
         finish_phase(job.get(), names, None)
@@ -210,6 +226,8 @@ cdef class TextCounter:
     def count(self, bytes text not None):
         """Count the pre-tokens of a complete text (UTF-8 bytes).
 
+        Returns the number of sequences that are not UTF-8 and were read as U+FFFD.
+
         Raises:
             ValueError: errors="strict" and a byte is not valid UTF-8.
         """
@@ -220,6 +238,7 @@ cdef class TextCounter:
             invalid = self.counter.get().count(start, size)
         if invalid < size:
             raise invalid_utf8_error(None, text[invalid], invalid)
+        return self.counter.get().num_replaced()
 
     def add_words(self, const uint8_t[::1] data, const int64_t[::1] offsets,
                   const int64_t[::1] counts):

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import IO
 
+from cs336_basics._arguments import checked_integer
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.storage import became_shorter
@@ -99,10 +100,14 @@ def safe_blocks(blocks: Iterable[bytes], cuts: SafeCuts) -> Iterator[bytes]:
         yield bytes(waiting)
 
 
-def check_chunk_size(chunk_size: int) -> None:
-    """Raise ValueError for a chunk size that is not positive."""
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size is {chunk_size}: it must be at least 1 byte")
+def check_chunk_size(chunk_size: int, name: str = "chunk_size") -> int:
+    """Return a number of bytes as a plain int.
+
+    Raises:
+        TypeError: it is not an integer.
+        ValueError: it is not positive, or exceeds 64 bits.
+    """
+    return checked_integer(name, chunk_size, 1, note=" byte")
 
 
 def read_bytes(path: str | os.PathLike[str], start: int, end: int) -> bytes:

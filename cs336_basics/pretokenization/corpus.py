@@ -17,12 +17,16 @@ import dataclasses
 import glob
 import os
 import stat
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Union
 
+from cs336_basics._messages import short_repr
+from cs336_basics.pretokenization.encodings import BEGINNING, check_beginning, wide_encoding
 from cs336_basics.pretokenization.storage import (
     COMPRESSED_ENDINGS,
+    decompressed_blocks,
     is_compressed,
     is_url,
     open_parquet,
@@ -125,11 +129,15 @@ class Corpus:
 
     Raises:
         FileNotFoundError: a file does not exist, or no file matches a glob.
-        ValueError: a path is a directory, a pipe or a device; all files are empty; `errors` is not
-            one of ERRORS.
+        ValueError: a path is a directory, a pipe or a device; all files are empty; a file begins
+            with the byte order mark of UTF-16 or UTF-32; there is a `field` and no file of JSON
+            lines, or a `column` and no Parquet file; `errors` is not one of ERRORS.
         MissingFieldError: a file holds JSON lines and there is no `field`, or Parquet and there is
             no `column`. (It is a ValueError. `chunks` checks that Parquet files have the column.)
-        TypeError: a path is not a str or Path.
+        TypeError: a path is not a str or Path; `field` or `column` is not a str.
+
+    Warns:
+        UserWarning: a file looks like UTF-16 or UTF-32 without a byte order mark.
     """
 
     paths: PathsLike
@@ -149,9 +157,13 @@ class Corpus:
             raise ValueError("paths is empty: name at least one file")
         for file in files:
             self._check_field(file)
+        self._check_use_of("field", "jsonl", "JSON lines (.jsonl, .ndjson)")
+        self._check_use_of("column", "parquet", "Parquet (.parquet)")
         if not any(is_url(file) or os.path.getsize(file) for file in files):
             shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
             raise ValueError(f"{shown} is empty: name a file that contains text")
+        for file in files:
+            _check_beginning_of(file)
 
     @classmethod
     def of(cls, corpus: Corpus | PathsLike) -> Corpus:
@@ -231,6 +243,20 @@ class Corpus:
                 size = parquet.metadata.row_group(group).total_byte_size
                 yield Chunk(file, "parquet", group, group + 1, size, self.column, self.errors)
 
+    def _check_use_of(self, option: str, kind: str, name: str) -> None:
+        """Check the name of a field or column, and that there is a file that has such."""
+        given = getattr(self, option)
+        if given is None:
+            return
+        if not isinstance(given, str):
+            raise TypeError(f"{option} is {short_repr(given)}: it must be a str or None")
+        if kind not in self.kinds:
+            raise ValueError(
+                f"{option} is {short_repr(given)}, but {short_repr(self.files[0])}"
+                f"{' and the other files are' if len(self.files) > 1 else ' is'} not {name}: leave "
+                "it out, or rename the file"
+            )
+
     def _check_field(self, file: str) -> None:
         kind = kind_of(file)
         if kind == "jsonl" and self.field is None:
@@ -260,18 +286,46 @@ def is_plain_text(path: str | os.PathLike[str]) -> bool:
 def check_errors(errors: str) -> None:
     """Raise ValueError unless `errors` is one of ERRORS."""
     if errors not in ERRORS:
-        raise ValueError(f"errors is {errors!r}: it must be one of {', '.join(ERRORS)}")
+        raise ValueError(f"errors is {short_repr(errors)}: it must be one of {', '.join(ERRORS)}")
+
+
+def _check_beginning_of(file: str) -> None:
+    """Check the encoding of a local file, as far as its first bytes show it.
+
+    What cannot be read here is reported by whoever reads the text.
+
+    Raises:
+        ValueError: see `check_beginning`.
+    """
+    if is_url(file) or kind_of(file) == "parquet":
+        return
+    try:
+        with open_path(file) as opened:
+            if is_compressed(file):
+                data = next(decompressed_blocks(opened, file, BEGINNING), b"")
+            else:
+                data = opened.read(BEGINNING)
+    except (OSError, ValueError, ImportError):
+        return
+    check_beginning(data, file)
+    wide = wide_encoding(data)
+    if wide is not None:
+        warnings.warn(
+            f"{file} looks like {wide}, but is read as UTF-8: every NUL byte is a character; "
+            f"convert it with `iconv -f {wide} -t UTF-8`",
+            stacklevel=4,
+        )
 
 
 def _names_of(paths: object) -> tuple[str, ...]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     if isinstance(paths, bytes) or not isinstance(paths, Iterable):
-        raise TypeError(f"paths is {paths!r}: it must be a path (str or Path) or several")
+        raise TypeError(f"paths is {short_repr(paths)}: it must be a path (str or Path) or several")
     several = list(paths)
     for path in several:
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"paths holds {path!r}: name files by str or Path")
+            raise TypeError(f"paths holds {short_repr(path)}: name files by str or Path")
     return tuple(os.fspath(path) for path in several)
 
 

@@ -20,15 +20,15 @@ from cs336_basics.pretokenization.chunking import (
     DEFAULT_CHUNK_SIZE,
     check_chunk_size,
     chunk_bounds,
-    read_text,
 )
 from cs336_basics.pretokenization.corpus import DEFAULT_CHUNK_SIZE as DEFAULT_CORPUS_CHUNK_SIZE
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter, has_scanner
+from cs336_basics.pretokenization.text_changes import TextChanges
 from cs336_basics.pretokenization.text_counting import (
     count_chunk,
-    count_text,
+    count_plain_chunk,
 )
 from cs336_basics.pretokenization.word_counts import WordCounts
 
@@ -81,6 +81,10 @@ def count_words(
         TypeError: `splitter` is not a Splitter.
         ImportError: a library for the format is missing, named with the command that installs it.
         RuntimeError: a worker process died.
+
+    Warns:
+        UserWarning: bytes that are not UTF-8 were read as U+FFFD; or the pattern does not match all
+            of the text. Both with the share, the first with the offset of the first of them.
     """
     corpus = Corpus.of(corpus)
     splitter = Splitter.of(splitter)
@@ -97,21 +101,27 @@ def count_words(
     plain, others = corpus.by_plainness()
     chunks = others.chunks(chunk_size or DEFAULT_CORPUS_CHUNK_SIZE)
     total = _Sum()
+    changes = TextChanges()
     num_bytes = plain.num_bytes + sum(chunk.num_bytes for chunk in chunks)
     with byte_bar(progress, num_bytes, "counting words") as bar:
         if plain.files and backend == "native":
-            total.add(_count_native(plain, splitter, workers, chunk_size, bar))
+            total.add(_count_native(plain, splitter, workers, chunk_size, bar, changes))
         elif plain.files:
-            for plain_counts, size in _count_plain_text(plain, splitter, workers, chunk_size):
+            for plain_counts, size, found in _count_plain_text(
+                plain, splitter, workers, chunk_size
+            ):
                 total.add(plain_counts)
+                changes.add(found)
                 bar.update(size)
-        for counts, size in map_ordered(
+        for counts, size, found in map_ordered(
             count_chunk,
             ((chunk, splitter) for chunk in chunks),
             max(1, min(workers, len(chunks))),
         ):
             total.add(counts)
+            changes.add(found)
             bar.update(size)
+    changes.warn(splitter.pattern, "counted")
     return total.result()
 
 
@@ -143,6 +153,29 @@ def count_words_native(
         ValueError: a file is not plain text; it became shorter while it was read; (`"strict"`) a
             byte is not UTF-8, named with its file and offset; the pattern has no scanner.
     """
+    corpus = Corpus.of(corpus)
+    splitter = Splitter.of(splitter)
+    others = corpus.by_plainness()[1].files
+    if others:
+        raise ValueError(f"{others[0]} is not plain text: count it with count_words")
+    check_chunk_size(block_size, "block_size")
+    changes = TextChanges()
+    counts = _count_files(
+        corpus, splitter, resolve_num_workers(num_workers), block_size, progress_callback, changes
+    )
+    changes.warn(splitter.pattern, "counted")
+    return counts
+
+
+def _count_files(
+    corpus: Corpus,
+    splitter: Splitter,
+    num_workers: int,
+    block_size: int,
+    progress_callback: Callable[[int], object] | None,
+    changes: TextChanges,
+) -> WordCounts:
+    """Count files of plain text natively; see `count_words_native`. `changes` grows."""
     try:
         from cs336_basics.pretokenization._counting import count_files
     except ImportError as error:
@@ -150,29 +183,22 @@ def count_words_native(
             "counting natively needs compiled code that is not built yet: run `python setup.py "
             "build_ext --inplace` (it needs a C++ compiler), or choose backend='processes'"
         ) from error
-    corpus = Corpus.of(corpus)
-    splitter = Splitter.of(splitter)
-    others = corpus.by_plainness()[1].files
-    if others:
-        raise ValueError(f"{others[0]} is not plain text: count it with count_words")
+    replaced: list[tuple[int, int, int, int]] = []
+    sizes = corpus.sizes
     arrays = count_files(
         corpus.files,
-        corpus.sizes,
+        sizes,
         splitter.special_tokens,
         splitter.pattern,
-        resolve_num_workers(num_workers),
+        num_workers,
         corpus.errors,
         block_size,
         progress_callback,
+        replaced=replaced,
     )
+    changes.num_bytes += sum(sizes)
+    changes.add_files((corpus.files[file], found) for file, *found in replaced)
     return WordCounts(*arrays, splitter.pattern, splitter.special_tokens)
-
-
-def count_plain_chunk(
-    path: str, start: int, end: int, splitter: Splitter, errors: str
-) -> tuple[Counter[bytes], int]:
-    """Return the counts of the bytes [start, end) of a file of text, and their number."""
-    return count_text(read_text(path, start, end, errors), splitter), end - start
 
 
 def add_counts(addends: list[Mapping[bytes, int]]) -> Mapping[bytes, int]:
@@ -231,14 +257,16 @@ def _count_native(
     num_workers: int,
     block_size: int | None,
     bar: tqdm[Any] | HiddenBar,
+    changes: TextChanges,
 ) -> WordCounts:
-    """Count files of plain text natively, with a progress bar."""
-    counts = count_words_native(
+    """Count files of plain text natively, with a progress bar. `changes` grows."""
+    counts = _count_files(
         corpus,
         splitter,
-        num_workers=num_workers,
-        block_size=block_size or DEFAULT_BLOCK_SIZE,
-        progress_callback=None if bar.disable else lambda done: bar.update(done - bar.n),
+        num_workers,
+        block_size or DEFAULT_BLOCK_SIZE,
+        None if bar.disable else lambda done: bar.update(done - bar.n),
+        changes,
     )
     bar.update(corpus.num_bytes - bar.n)
     return counts
@@ -246,8 +274,8 @@ def _count_native(
 
 def _count_plain_text(
     corpus: Corpus, splitter: Splitter, num_workers: int, chunk_size: int | None
-) -> Iterator[tuple[Counter[bytes], int]]:
-    """Yield the counts and the number of bytes of each chunk of files of plain text.
+) -> Iterator[tuple[Counter[bytes], int, TextChanges]]:
+    """Yield the counts, the number of bytes and the changes of each chunk of files of plain text.
 
     Worker processes receive byte offsets, not text.
     """

@@ -8,27 +8,26 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from cs336_basics._arguments import checked_integer
+
 Result = TypeVar("Result")
+
+MAX_WORKERS = 1 << 16
+"""More threads or processes than any machine runs."""
 
 
 def resolve_num_workers(num_workers: int | None) -> int:
     """Return the number of workers to use; None: one for each core that this process may use.
 
     Raises:
-        ValueError: `num_workers` is smaller than one.
+        ValueError: `num_workers` is smaller than one or greater than MAX_WORKERS.
         TypeError: `num_workers` is not an int.
     """
     if num_workers is None:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    if isinstance(num_workers, bool) or not isinstance(num_workers, int):
-        raise TypeError(f"num_workers is {num_workers!r}: it must be an int or None (all cores)")
-    if num_workers < 1:
-        raise ValueError(
-            f"num_workers is {num_workers}: it must be at least 1, or None (all cores)"
-        )
-    return num_workers
+    return checked_integer("num_workers", num_workers, 1, MAX_WORKERS, ", or None (all cores)")
 
 
 def map_ordered(

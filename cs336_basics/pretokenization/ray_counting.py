@@ -23,6 +23,7 @@ from cs336_basics.pretokenization.corpus import DEFAULT_CHUNK_SIZE, Chunk, Corpu
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.storage import is_url
+from cs336_basics.pretokenization.text_changes import TextChanges
 from cs336_basics.pretokenization.text_counting import count_chunk
 from cs336_basics.pretokenization.word_counts import WordCounts
 
@@ -91,11 +92,13 @@ def count_words_ray(
 def _count(
     ray: Any, chunks: list[Chunk], splitter: Splitter, in_flight: int, progress: bool
 ) -> WordCounts:
-    # Two results: the counts stay where they were made, the size tells the driver that it ended.
+    # Two results: the counts stay where they were made, the size and the changes tell the driver
+    # that it ended.
     count_task = ray.remote(max_retries=_RETRIES, num_returns=2)(_count_chunk)
     add_task = ray.remote(max_retries=_RETRIES)(_add)
     waiting = list(reversed(chunks))
-    running: dict[ObjectRef[Any], ObjectRef[Any]] = {}  # size -> counts
+    running: dict[ObjectRef[Any], ObjectRef[Any]] = {}  # (size, changes) -> counts
+    changes = TextChanges()
     # sums[k]: sums of 8^k chunks; eight of a level become one of the next.
     sums: dict[int, list[ObjectRef[Any]]] = {0: []}
     num_bytes = sum(chunk.num_bytes for chunk in chunks)
@@ -108,14 +111,17 @@ def _count(
                 running[size] = counts
             done, _ = ray.wait(list(running), timeout=0.5)
             for size in done:
-                bar.update(_get(ray, size))
+                num_counted, found = _get(ray, size)
+                bar.update(num_counted)
+                changes.add(found)
                 sums[0].append(running.pop(size))
                 _add_up(sums, add_task)
         rest = [counts for level in sums.values() for counts in level]
         while len(rest) > 1:
             rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
         total: WordCounts = _get(ray, rest[0])
-        return total
+    changes.warn(splitter.pattern, "counted", stacklevel=4)
+    return total
 
 
 def _add_up(sums: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:
@@ -139,11 +145,11 @@ def _get(ray: Any, task: ObjectRef[Any]) -> Any:
         ) from error
 
 
-def _count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[WordCounts, int]:
-    counts, num_bytes = count_chunk(chunk, splitter)
+def _count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[WordCounts, tuple[int, TextChanges]]:
+    counts, num_bytes, changes = count_chunk(chunk, splitter)
     if not isinstance(counts, WordCounts):
         counts = WordCounts.from_mapping(counts, splitter.pattern, splitter.special_tokens)
-    return counts, num_bytes
+    return counts, (num_bytes, changes)
 
 
 def _add(*addends: WordCounts) -> WordCounts:

@@ -10,6 +10,7 @@ from typing import IO
 
 from cs336_basics.pretokenization.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.corpus import WHOLE_FILE, Chunk, Corpus
+from cs336_basics.pretokenization.encodings import check_beginning
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.storage import (
@@ -33,6 +34,7 @@ class TextBlock:
         text: of a file of text its bytes, which need not be UTF-8; of a row what the file holds.
         starts_document: whether a document starts here; if not, the text continues the document
             of the block before.
+        file: the name of the file.
         origin: names the file and, for a row, the row; for messages.
         offset: of a file of text, where `text` starts in it (uncompressed), in bytes; None for a
             row.
@@ -42,6 +44,7 @@ class TextBlock:
 
     text: str | bytes
     starts_document: bool
+    file: str
     origin: str
     offset: int | None
     bytes_read: int
@@ -72,6 +75,7 @@ def read_texts(
             yield TextBlock(
                 text,
                 starts_document=not is_block or location == 0,
+                file=file,
                 origin=file if is_block else f"{file}, {location}",
                 offset=location if isinstance(location, int) else None,
                 # Parquet gives the size of its row groups before compression.
@@ -113,6 +117,8 @@ def _text_blocks(chunk: Chunk, cuts: SafeCuts, block_size: int) -> Iterator[tupl
             blocks = _blocks_between(file, chunk.path, start, end, block_size)
         offset = start
         for block in safe_blocks(blocks, cuts):
+            if offset == 0:
+                check_beginning(block, chunk.path)
             num_read = file.tell() if chunk.end == WHOLE_FILE else offset + len(block) - start
             yield offset, block, min(num_read, chunk.num_bytes)
             offset += len(block)
@@ -133,7 +139,7 @@ def _blocks_between(
 # --- JSON lines ----------------------------------------------------------------------------------
 
 
-def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str, int]]:
+def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
     """Yield the text of every line that begins within a chunk."""
     with open_path(chunk.path) as file:
         if chunk.end == WHOLE_FILE:
@@ -147,6 +153,8 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str, int]]:
         for offset, line in lines:
             if chunk.end != WHOLE_FILE and offset >= chunk.end:
                 return
+            if offset == 0:
+                check_beginning(line, chunk.path)
             if line.strip():
                 location = f"the line at byte {offset:,}"
                 text = _text_of_line(line, chunk, f"{chunk.path}, {location}")
@@ -196,12 +204,19 @@ def _lines(blocks: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
         yield offset, last
 
 
-def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str:
+def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
+    """Return the text of a line: bytes if the line is not UTF-8, which remain as they are."""
+    is_utf8 = True
+    try:
+        decoded = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if chunk.errors == "strict":
+            raise invalid_utf8_error(origin, line[error.start], error.start) from None
+        decoded = line.decode("utf-8", "surrogateescape")
+        is_utf8 = False
     try:
         # A byte order mark may come before the first line.
-        row = json.loads(line.decode("utf-8", chunk.errors).removeprefix("\ufeff"))
-    except UnicodeDecodeError as error:
-        raise invalid_utf8_error(origin, line[error.start], error.start) from None
+        row = json.loads(decoded.removeprefix("\ufeff"))
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{origin}: not JSON ({error}): {line[:60]!r}") from None
     if not isinstance(row, dict):
@@ -213,7 +228,12 @@ def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str:
         return ""
     if not isinstance(text, str):
         raise ValueError(f"{origin}: field {chunk.field!r} is {text!r:.60}, not a string")
-    return text
+    if is_utf8:
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # the row also has a lone surrogate, as an escape
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 # --- Parquet -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable
 
 from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
+from cs336_basics.pretokenization.token_finder import token_finder
 
 # What may follow a character that is not white space at a safe cut. cl100k lets a pre-token run
 # from punctuation into line ends (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is safe there.
@@ -40,19 +41,13 @@ class SafeCuts:
     """
 
     def __init__(self, special_tokens: Iterable[str] = (), pattern: str = "gpt2") -> None:
-        self._tokens = [token.encode() for token in special_tokens]
-        longest = max(map(len, self._tokens), default=0)
-        self.margin = 2 * longest + 4
+        tokens = tuple(token.encode() for token in special_tokens)
+        self._special = token_finder(tokens) if tokens else None
+        self.margin = 4 + (2 * self._special.longest if self._special else 0)
         """Bytes on each side of an offset that must be known to tell whether it is a safe cut."""
-        alternatives = sorted(self._tokens, key=len, reverse=True)
-        self._special = (
-            re.compile(b"|".join(re.escape(token) for token in alternatives))
-            if alternatives
-            else None
-        )
         # A special token that holds U+FFFD also matches where invalid bytes were replaced, which
         # the bytes do not show: such a text is never cut.
-        self._never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in self._tokens)
+        self._never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
         name = pattern_name(resolve_pattern(pattern))
         followers = _SAFE_FOLLOWERS.get(name) if name else None
         self._inside = (
@@ -67,17 +62,14 @@ class SafeCuts:
         if self._special is None or self._never:
             return None
         offset = max(0, start - self.margin // 2)
-        while match := self._special.search(data, offset):
-            if match.end() > stop:
+        while found := self._special.search(data, offset):
+            begin, end = found
+            if end > stop:
                 return None
             # An occurrence is surely matched when no other lies across either of its ends.
-            if (
-                match.end() >= start
-                and not self._is_crossed(data, match.start())
-                and not self._is_crossed(data, match.end())
-            ):
-                return match.end()
-            offset = match.start() + 1
+            if end >= start and not (self._is_crossed(data, begin) or self._is_crossed(data, end)):
+                return end
+            offset = begin + 1
         return None
 
     def inside_text(self, data: bytes, start: int, stop: int) -> int | None:
@@ -124,7 +116,4 @@ class SafeCuts:
 
     def _is_crossed(self, data: bytes, cut: int) -> bool:
         """Return whether an occurrence of a special token starts before `cut` and ends after it."""
-        return any(
-            data.find(token, max(0, cut - len(token) + 1), cut + len(token) - 1) >= 0
-            for token in self._tokens
-        )
+        return self._special is not None and self._special.is_crossed(data, cut)

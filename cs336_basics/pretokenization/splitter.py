@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from cs336_basics._messages import short_reason, short_repr
 from cs336_basics.pretokenization import reference
 from cs336_basics.pretokenization.patterns import resolve_pattern
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
+from cs336_basics.pretokenization.token_finder import token_finder
 
 try:
     from cs336_basics.pretokenization import _scanner
@@ -23,6 +25,9 @@ __all__ = [
     "pretokenize",
     "split_special_tokens",
 ]
+
+MAX_SPECIAL_TOKEN_LENGTH = 1024
+"""Bytes of the longest special token: the time to find (or miss) one grows with its length."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -64,8 +69,8 @@ class Splitter:
             return cls()
         if not isinstance(splitter, Splitter):
             raise TypeError(
-                f"splitter is {splitter!r}: pass Splitter(pattern, special_tokens), such as "
-                "Splitter(special_tokens=['<|endoftext|>'])"
+                f"splitter is {short_repr(splitter)}: pass Splitter(pattern, special_tokens), "
+                "such as Splitter(special_tokens=['<|endoftext|>'])"
             )
         return splitter
 
@@ -82,7 +87,7 @@ class Splitter:
     @property
     def safe_cuts(self) -> SafeCuts:
         """Finds where bytes can be cut without changing how they are split."""
-        return SafeCuts(self.special_tokens, self.pattern)
+        return _safe_cuts(tuple(self.special_tokens), self.pattern)
 
     def split(self, text: str) -> Iterator[str]:
         """Return an iterator over the pre-tokens of a text, in order, without special tokens.
@@ -139,13 +144,18 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
             yield text, False
         return
     end = 0
-    for match in _special_token_regex(tokens).finditer(text):
-        if match.start() > end:
-            yield text[end : match.start()], False
-        yield match.group(), True
-        end = match.end()
+    for start, stop in token_finder(tokens).occurrences(text):
+        if start > end:
+            yield text[end:start], False
+        yield text[start:stop], True
+        end = stop
     if end < len(text):
         yield text[end:], False
+
+
+@functools.lru_cache(maxsize=8)
+def _safe_cuts(special_tokens: tuple[str, ...], pattern: str) -> SafeCuts:
+    return SafeCuts(special_tokens, pattern)
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
@@ -154,38 +164,44 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
     Raises:
         TypeError: a bare string instead of a list (its characters would each become a special
             token), a set (it has no order), or an item that is not a string.
-        ValueError: an empty or a repeated special token, or one that UTF-8 cannot encode.
+        ValueError: an empty or a repeated special token, or one that UTF-8 cannot encode or that is
+            longer than MAX_SPECIAL_TOKEN_LENGTH.
     """
     if isinstance(special_tokens, (str, bytes)):
         raise TypeError(
-            f"special_tokens is the string {special_tokens!r}: pass a list, [{special_tokens!r}]"
+            f"special_tokens is the string {short_repr(special_tokens)}: pass a list, "
+            f"[{short_repr(special_tokens)}]"
         )
     if isinstance(special_tokens, (set, frozenset)):
         raise TypeError(
-            f"special_tokens is a set, {special_tokens!r}: pass a list, since the ids follow its "
-            "order, and a set has none"
+            f"special_tokens is a set, {short_repr(special_tokens)}: pass a list, since the ids "
+            "follow its order, and a set has none"
         )
     if special_tokens is None:
         return []
+    if not isinstance(special_tokens, Iterable):
+        raise TypeError(f"special_tokens is {short_repr(special_tokens)}: pass a list of str")
     tokens = list(special_tokens)
     seen: set[str] = set()
     for token in tokens:
         if not isinstance(token, str):
-            raise TypeError(f"special token {token!r} is a {type(token).__name__}, not a str")
+            raise TypeError(
+                f"special token {short_repr(token)} is a {type(token).__name__}, not a str"
+            )
         if not token:
             raise ValueError("special token '' is empty: it would match everywhere")
         if token in seen:
-            raise ValueError(f"special token {token!r} is given twice")
+            raise ValueError(f"special token {short_repr(token)} is given twice")
         try:
-            token.encode("utf-8")
+            num_bytes = len(token.encode("utf-8"))
         except UnicodeEncodeError as error:
-            raise ValueError(f"special token {token!r} is not valid Unicode: {error}") from error
+            raise ValueError(
+                f"special token {short_repr(token)} is not valid Unicode: {short_reason(error)}"
+            ) from None
+        if num_bytes > MAX_SPECIAL_TOKEN_LENGTH:
+            raise ValueError(
+                f"special token {short_repr(token)} has {num_bytes:,} bytes: it must have at most "
+                f"{MAX_SPECIAL_TOKEN_LENGTH:,}"
+            )
         seen.add(token)
     return tokens
-
-
-@functools.lru_cache(maxsize=32)
-def _special_token_regex(special_tokens: tuple[str, ...]) -> re.Pattern[str]:
-    # `|` takes the first alternative that matches, so the longest must come first.
-    longest_first = sorted(special_tokens, key=len, reverse=True)
-    return re.compile("|".join(re.escape(token) for token in longest_first))

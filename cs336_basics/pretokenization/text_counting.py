@@ -6,11 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from cs336_basics._messages import short_repr
+from cs336_basics.pretokenization.chunking import read_bytes, read_text
 from cs336_basics.pretokenization.corpus import Chunk, check_errors
 from cs336_basics.pretokenization.readers import texts_of_chunk
 from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.pretokenization.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.pretokenization.word_counts import WordCounts
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def count_texts(
@@ -33,21 +38,26 @@ def count_texts(
     if isinstance(texts, (str, bytes)):
         raise TypeError("texts is a single text: pass a list of texts, [text]")
     check_errors(errors)
-    counter = text_counter(Splitter.of(splitter), errors)
+    splitter = Splitter.of(splitter)
+    counter = text_counter(splitter, errors)
+    changes = TextChanges()
     for index, text in enumerate(texts):
         try:
-            counter.count(to_utf8(text, errors))
+            _count(counter, text, errors, changes, row=f"text {index:,}")
         except TypeError:
             raise TypeError(
                 f"text {index:,} is a {type(text).__name__}, not str or bytes"
             ) from None
         except ValueError as error:
             raise ValueError(f"text {index:,}: {error}") from None
-    return counter.counts()
+    counts = counter.counts()
+    changes.num_dropped = counter.num_dropped()
+    changes.warn(splitter.pattern, "counted")
+    return counts
 
 
-def count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[Mapping[bytes, int], int]:
-    """Return the counts of a chunk, and its `num_bytes`.
+def count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[Mapping[bytes, int], int, TextChanges]:
+    """Return the counts of a chunk, its `num_bytes`, and what reading and splitting changed.
 
     Raises:
         ValueError: a truncated or damaged file, a line that is not JSON, a row without the field,
@@ -55,14 +65,69 @@ def count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[Mapping[bytes, int], 
         FileNotFoundError, OSError: the file vanished or cannot be read.
     """
     counter = text_counter(splitter, chunk.errors)
+    changes = TextChanges()
     for location, text, _ in texts_of_chunk(chunk, splitter.safe_cuts):
+        start, row = (location, None) if isinstance(location, int) else (0, location)
         try:
-            counter.count(to_utf8(text, chunk.errors))
+            _count(counter, text, chunk.errors, changes, name=chunk.path, start=start, row=row)
         except ValueError as error:
             if isinstance(location, int):
                 location = f"the text from byte {location:,} on"
             raise ValueError(f"{chunk.path}, {location}: {error}") from None
-    return counter.counts(), chunk.num_bytes
+    changes.num_dropped = counter.num_dropped()
+    return counter.counts(), chunk.num_bytes, changes
+
+
+def count_plain_chunk(
+    path: str, start: int, end: int, splitter: Splitter, errors: str
+) -> tuple[Counter[bytes], int, TextChanges]:
+    """Return what `count_chunk` does, of the bytes [start, end) of a file of text, in Python."""
+    counter = _PythonCounter(splitter, errors)
+    changes = TextChanges()
+    data = read_bytes(path, start, end)
+    try:
+        _count(counter, data, errors, changes, name=path, start=start)
+    except ValueError:
+        read_text(path, start, end, errors)  # raises, with the offset in the file
+        raise
+    changes.num_dropped = counter.num_dropped()
+    return counter.counts(), end - start, changes
+
+
+def _count(
+    counter: TextCounting,
+    text: str | bytes,
+    errors: str,
+    changes: TextChanges,
+    *,
+    name: str = "",
+    start: int = 0,
+    row: str | None = None,
+) -> None:
+    """Count a text, and record what reading it changed.
+
+    Args:
+        counter, text, errors: see `count_texts`.
+        changes: grows.
+        name: the file.
+        start: the offset of the text in it.
+        row: the row or text, None for a block of a file of text.
+    """
+    data = to_utf8(text, errors)
+    changes.num_bytes += len(data)
+    num_replaced = counter.count(data)
+    if num_replaced:
+        changes.add_replaced(name, replaced_in(data, start, row))
+    elif isinstance(text, str) and (num_surrogates := replaced_surrogates(text, data)):
+        found = Replaced(num_surrogates, 3 * num_surrogates, f"a lone surrogate in {row}")
+        changes.add_replaced(name, found)
+
+
+def replaced_surrogates(text: str, data: bytes) -> int:
+    """Return how many lone surrogates of a text are U+FFFD in its UTF-8."""
+    if _REPLACEMENT not in data:
+        return 0
+    return data.count(_REPLACEMENT) - text.count("\N{REPLACEMENT CHARACTER}")
 
 
 def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
@@ -81,7 +146,7 @@ def to_utf8(text: str | bytes, errors: str) -> bytes:
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
-        raise TypeError(f"{text!r} is a {type(text).__name__}, not str or bytes")
+        raise TypeError(f"{short_repr(text)} is a {type(text).__name__}, not str or bytes")
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -97,11 +162,14 @@ def to_utf8(text: str | bytes, errors: str) -> bytes:
 class TextCounting(Protocol):
     """An object that counts texts one after the other."""
 
-    def count(self, text: bytes, /) -> None:
-        """Count the pre-tokens of a complete text."""
+    def count(self, text: bytes, /) -> int:
+        """Count the pre-tokens of a text; return how many sequences were replaced with U+FFFD."""
 
     def counts(self) -> Mapping[bytes, int]:
         """Return the counts of all texts so far."""
+
+    def num_dropped(self) -> int:
+        """Return how many bytes of all texts so far the pattern did not match."""
 
 
 def text_counter(splitter: Splitter, errors: str) -> TextCounting:
@@ -112,14 +180,19 @@ def text_counter(splitter: Splitter, errors: str) -> TextCounting:
 
 
 class _NativeCounter:
+    """Compiled; for the named patterns, which match every character."""
+
     def __init__(self, splitter: Splitter, errors: str) -> None:
         from cs336_basics.pretokenization._counting import TextCounter
 
         self._counter = TextCounter(splitter.special_tokens, splitter.pattern, errors)
         self._splitter = splitter
 
-    def count(self, text: bytes, /) -> None:
-        self._counter.count(text)
+    def count(self, text: bytes, /) -> int:
+        return self._counter.count(text)
+
+    def num_dropped(self) -> int:
+        return 0
 
     def counts(self) -> WordCounts:
         splitter = self._splitter
@@ -127,17 +200,32 @@ class _NativeCounter:
 
 
 class _PythonCounter:
+    """Readable; for every pattern."""
+
     def __init__(self, splitter: Splitter, errors: str) -> None:
         self._splitter = splitter
         self._errors = errors
         self._counts: Counter[str] = Counter()
+        self._num_bytes = 0  # without special tokens
 
-    def count(self, text: bytes, /) -> None:
+    def count(self, text: bytes, /) -> int:
         try:
-            decoded = text.decode("utf-8", self._errors)
+            decoded = text.decode("utf-8")
+            num_replaced = 0
         except UnicodeDecodeError as error:
-            raise invalid_utf8_error(None, text[error.start], error.start) from None
-        self._counts.update(self._splitter.split(decoded))
+            if self._errors == "strict":
+                raise invalid_utf8_error(None, text[error.start], error.start) from None
+            decoded = text.decode("utf-8", self._errors)
+            num_replaced = decoded.count("\N{REPLACEMENT CHARACTER}") - text.count(_REPLACEMENT)
+        for segment, is_special in self._splitter.split_special_tokens(decoded):
+            if not is_special:
+                self._num_bytes += len(segment.encode())
+                self._counts.update(self._splitter.pretokenize(segment))
+        return num_replaced
 
     def counts(self) -> Counter[bytes]:
         return Counter({word.encode(): count for word, count in self._counts.items() if word})
+
+    def num_dropped(self) -> int:
+        matched = sum(len(word.encode()) * count for word, count in self._counts.items())
+        return self._num_bytes - matched

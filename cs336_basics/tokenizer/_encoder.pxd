@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
+from libcpp.map cimport map as cpp_map
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -19,6 +20,9 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
     size_t OUTPUT_SLACK
     size_t MAX_KEPT_OUTPUT
     size_t first_invalid_utf8(const uint8_t* text, size_t size)
+
+    cdef cppclass Replaced:
+        uint64_t sequences, bytes, first
 
     cdef cppclass SpecialTokens:
         SpecialTokens() except +
@@ -86,3 +90,4 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
         void close()
         const Failure& failure()
         size_t num_encoded()
+        cpp_map[size_t, Replaced] replaced()

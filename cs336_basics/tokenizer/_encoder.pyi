@@ -44,6 +44,7 @@ class Encoder:
 
 class FileEncoding:
     num_encoded: int
+    replaced: list[tuple[int, int, int, int]]
     def __init__(
         self,
         encoder: Encoder,

@@ -484,6 +484,19 @@ cdef class FileEncoding:
         """The number of blocks encoded so far."""
         return self.job.get().num_encoded()
 
+    @property
+    def replaced(self):
+        """`(file, sequences, bytes, offset)` for every file with sequences that are not UTF-8.
+
+        In the blocks encoded so far: the index of the file, the number of these sequences and of
+        their bytes, and where the first one is.
+        """
+        found = []
+        for entry in self.job.get().replaced():
+            found.append(
+                (entry.first, entry.second.sequences, entry.second.bytes, entry.second.first))
+        return found
+
     def close(self):
         """Stop the threads. No further block comes."""
         self.closed = True

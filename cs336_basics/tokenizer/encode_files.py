@@ -33,7 +33,8 @@ from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_worke
 from cs336_basics.pretokenization.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.storage import is_url
-from cs336_basics.pretokenization.text_counting import to_utf8
+from cs336_basics.pretokenization.text_changes import Replaced, TextChanges, replaced_in
+from cs336_basics.pretokenization.text_counting import replaced_surrogates, to_utf8
 from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder, FileEncoder
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.text_input import checked_utf8
@@ -102,11 +103,15 @@ def encode_file(
         OSError: a source cannot be read, or the destination cannot be written (the disk is full).
         ImportError: a library for the format is missing, named with the command that installs it.
         RuntimeError: a worker process died.
+
+    Warns:
+        UserWarning: bytes that are not UTF-8 were read as U+FFFD; or the pattern does not match all
+            of the text, and decoding does not give it back. Both with the share.
     """
     corpus = Corpus.of(source)
     destination = Path(destination)
     _check_destination(destination, corpus.files, overwrite, document_starts)
-    check_chunk_size(chunk_size)
+    chunk_size = check_chunk_size(chunk_size)
     # Errors should be raised before the work begins: this raises those of Parquet files.
     corpus.by_plainness()[1].chunks()
     num_workers = resolve_num_workers(num_workers)
@@ -123,16 +128,21 @@ def encode_file(
     dtype = token_dtype(tokenizer.vocab_size)
 
     num_bytes = 0
+    changes = TextChanges()
     with open_token_writer(
         destination, dtype, document_starts=document_starts, end_id=task.end_id
     ) as writer:
         with (
             byte_bar(progress, corpus.num_bytes, f"encoding {_title(corpus.files)}") as bar,
-            contextlib.closing(_encoded_blocks(tokenizer, corpus, task, num_workers)) as blocks,
+            contextlib.closing(
+                _encoded_blocks(tokenizer, corpus, task, num_workers, changes)
+            ) as blocks,
         ):
             for block in blocks:
                 writer.write(block)
                 num_bytes += block.num_bytes
+                if block.changes is not None:
+                    changes.add(block.changes)
                 bar.update(block.bytes_read - bar.n)
         num_tokens, num_documents = writer.finish()
         if num_tokens == 0:
@@ -156,6 +166,8 @@ def encode_file(
         if end_of_document is not None:
             metadata["end_of_document"] = end_of_document
         writer.write_metadata(metadata)
+    changes.num_bytes = num_bytes
+    changes.warn(tokenizer.pattern, "encoded")
     return metadata
 
 
@@ -192,9 +204,16 @@ class TextBatch:
 
 
 def _encoded_blocks(
-    tokenizer: Tokenizer, corpus: Corpus, task: EncodingTask, num_workers: int
+    tokenizer: Tokenizer,
+    corpus: Corpus,
+    task: EncodingTask,
+    num_workers: int,
+    changes: TextChanges,
 ) -> Generator[EncodedBlock, None, None]:
-    """Yield the ids of a corpus in order. Closing the generator ends the work."""
+    """Yield the ids of a corpus in order. Closing the generator ends the work.
+
+    What compiled code replaced in files of plain text is added to `changes`.
+    """
     encoder = tokenizer.encoder
     if not isinstance(encoder, FileEncoder):
         yield from _encode_in_processes(tokenizer, corpus, task, num_workers)
@@ -203,7 +222,7 @@ def _encoded_blocks(
     for is_plain, group in itertools.groupby(corpus.files, key=is_plain_text):
         files = corpus.only(group)
         if is_plain:
-            yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers)
+            yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers, changes)
         else:
             yield from map_in_threads(
                 lambda batch: encode_text_batch(encoder, batch, task),
@@ -215,7 +234,12 @@ def _encoded_blocks(
 
 
 def _encode_plain_text(
-    encoder: FileEncoder, corpus: Corpus, task: EncodingTask, bytes_read: int, num_workers: int
+    encoder: FileEncoder,
+    corpus: Corpus,
+    task: EncodingTask,
+    bytes_read: int,
+    num_workers: int,
+    changes: TextChanges,
 ) -> Iterator[EncodedBlock]:
     """Yield the ids of files of plain text; the threads that encode also read."""
     sizes = corpus.sizes
@@ -235,6 +259,7 @@ def _encode_plain_text(
             for index, (ids, document_ends, num_bytes) in enumerate(encoding):
                 bytes_read += num_bytes
                 yield EncodedBlock(ids, index in first_blocks, document_ends, num_bytes, bytes_read)
+            changes.add_files((corpus.files[file], found) for file, *found in encoding.replaced)
         except AbsentByteError as error:
             raise _absent_byte_in_file(corpus.files[error.item], error) from None
 
@@ -286,11 +311,13 @@ def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterato
 
 def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) -> EncodedBlock:
     """Return the ids of some texts, with the ends of documents as far as they are known here."""
-    texts = [_valid_utf8(block, task.errors) for block in batch.blocks]
+    changes = TextChanges()
+    texts = [_valid_utf8(block, task.errors, changes) for block in batch.blocks]
     try:
         ids, lengths = encoder.encode_documents(texts)
     except AbsentByteError as error:
         raise _absent_byte_in_block(batch.blocks[error.item], texts[error.item], error) from None
+    changes.num_dropped = encoder.num_dropped(sum(map(len, texts)), ids)
     # Where a file or row begins, the one before has ended. TokenWriter handles one that ended
     # before this batch, which is not known here.
     begins = np.array([block.starts_document for block in batch.blocks], bool)
@@ -307,17 +334,31 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
         len(block.text if isinstance(block.text, bytes) else text)
         for block, text in zip(batch.blocks, texts, strict=True)
     )
-    return EncodedBlock(ids, batch.blocks[0].starts_document, ends, num_bytes, batch.bytes_read)
+    starts_document = batch.blocks[0].starts_document
+    return EncodedBlock(ids, starts_document, ends, num_bytes, batch.bytes_read, changes)
 
 
-def _valid_utf8(block: TextBlock, errors: str) -> bytes:
-    """Return a text as valid UTF-8."""
+def _valid_utf8(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
+    """Return a text as valid UTF-8; what is replaced is added to `changes`."""
     if isinstance(block.text, bytes):
-        return checked_utf8(block.text, errors, where=block.origin, start=block.offset or 0)
+        start = block.offset or 0
+        data = checked_utf8(block.text, errors, where=block.origin, start=start)
+        if data is not block.text:
+            row = _row_of(block) if block.offset is None else None
+            changes.add_replaced(block.file, replaced_in(block.text, start, row))
+        return data
     try:
-        return to_utf8(block.text, errors)
+        data = to_utf8(block.text, errors)
     except ValueError as error:
         raise ValueError(f"{block.origin}: {error}") from None
+    if num := replaced_surrogates(block.text, data):
+        where = f"a lone surrogate in {_row_of(block)}"
+        changes.add_replaced(block.file, Replaced(num, 3 * num, where))
+    return data
+
+
+def _row_of(block: TextBlock) -> str:
+    return block.origin.removeprefix(f"{block.file}, ")
 
 
 def map_in_threads(

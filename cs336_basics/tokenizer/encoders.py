@@ -13,6 +13,7 @@ what it does faster.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -22,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
-from cs336_basics.pretokenization.patterns import compile_pattern
+from cs336_basics.pretokenization.patterns import compile_pattern, pattern_name
+from cs336_basics.pretokenization.text_changes import dropped_message
 from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 
@@ -59,6 +61,7 @@ class Encoder(ABC):
     Attributes:
         vocabulary, pattern: as given.
         all_special: all special tokens of the vocabulary.
+        may_drop: whether the pattern may not match all of a text. The named ones do.
 
     Raises (every encoding method):
         AbsentByteError: the vocabulary lacks a byte of the text.
@@ -69,6 +72,8 @@ class Encoder(ABC):
         self.vocabulary = vocabulary
         self.pattern = pattern
         self.all_special = frozenset(vocabulary.special_ids)
+        self.may_drop = pattern_name(pattern) is None
+        self._has_warned = False
 
     @abstractmethod
     def encode_word(self, word: str) -> list[int]:
@@ -83,7 +88,24 @@ class Encoder(ABC):
         return chain.from_iterable(map(self.encode_word, words))
 
     def encode(self, text: str, special: frozenset[str]) -> list[int]:
-        """Return the ids of a text."""
+        """Return the ids of a text; warn, once, if the pattern does not match all of it."""
+        ids = self._encode(text, special)
+        if self.may_drop:
+            self.warn_of_dropped(len(text.encode()), ids)
+        return ids
+
+    def num_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> int:
+        """Return how many of the bytes of a text are not in its ids."""
+        return num_bytes - len(self.decode_bytes(ids)) if self.may_drop else 0
+
+    def warn_of_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> None:
+        """Warn if ids do not have all bytes of their text, the first time that it happens."""
+        if not self._has_warned and (num_dropped := self.num_dropped(num_bytes, ids)):
+            self._has_warned = True
+            message = dropped_message(self.pattern, num_dropped, num_bytes, "encoded")
+            warnings.warn(message, stacklevel=4)
+
+    def _encode(self, text: str, special: frozenset[str]) -> list[int]:
         if not text.isascii():
             text.encode()  # raises UnicodeEncodeError
         ids: list[int] = []
@@ -119,10 +141,17 @@ class Encoder(ABC):
         Raises:
             AbsentByteError: its `item` is the index of the text.
         """
+        lists = self._encode_each(texts, special)
+        if self.may_drop:
+            for text, ids in zip(texts, lists, strict=True):
+                self.warn_of_dropped(len(text.encode()), ids)
+        return lists
+
+    def _encode_each(self, texts: Iterable[str], special: frozenset[str]) -> list[list[int]]:
         lists: list[list[int]] = []
         try:
             for text in texts:
-                lists.append(self.encode(text, special))
+                lists.append(self._encode(text, special))
         except AbsentByteError as error:
             error.item = len(lists)
             raise
@@ -136,7 +165,7 @@ class Encoder(ABC):
         Raises:
             AbsentByteError: its `item` is the index of the text.
         """
-        lists = self.encode_batch([text.decode() for text in texts], self.all_special, 1)
+        lists = self._encode_each((text.decode() for text in texts), self.all_special)
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
         return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from cs336_basics.pretokenization import split_special_tokens
 from cs336_basics.pretokenization.corpus import check_errors
+from cs336_basics.pretokenization.encodings import check_beginning
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.tokenizer.encoders import AbsentByteError
@@ -65,6 +66,8 @@ def checked_utf8(data: bytes, errors: str, *, where: str | None = None, start: i
     check_errors(errors)
     if is_valid_utf8(data):
         return data
+    if start == 0:
+        check_beginning(data, where or "the text")
     try:
         return data.decode("utf-8", errors).encode()
     except UnicodeDecodeError as error:

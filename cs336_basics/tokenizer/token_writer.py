@@ -18,6 +18,7 @@ import numpy.typing as npt
 from cs336_basics._disk import naming, sync_open_file
 from cs336_basics._files import dump_json
 from cs336_basics._journal import changing_together
+from cs336_basics.pretokenization.text_changes import TextChanges
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.token_files import load_metadata, metadata_path_of, starts_path_of
 
@@ -37,6 +38,7 @@ class EncodedBlock:
         document_ends: positions in 1..n where a document ends and another may begin, ascending.
         num_bytes: size of the text.
         bytes_read: how much of all stored files has been read up to here; for progress.
+        changes: what reading and splitting changed, None if it is reported otherwise.
     """
 
     ids: TokenArray
@@ -44,6 +46,7 @@ class EncodedBlock:
     document_ends: Positions
     num_bytes: int
     bytes_read: int
+    changes: TextChanges | None = None
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from typing import Any, SupportsIndex
 
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
+from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
 from cs336_basics.tokenizer import vocab_files
 from cs336_basics.tokenizer.backends import make_encoder
 from cs336_basics.tokenizer.encoders import AbsentByteError
@@ -50,7 +51,8 @@ class Tokenizer:
         special_tokens: texts that become one id each and are never split; where they overlap, the
             longest wins. One that is not in the vocabulary is appended after its greatest id.
         pattern: split pattern, a name in PATTERNS or a regular expression. Text that a regular
-            expression of your own does not match is dropped, as with `finditer`; the named patterns
+            expression of your own does not match is dropped, as with `finditer`, and decoding does
+            not give it back: the first time, there is a warning with the share. The named patterns
             match everything.
         cache_size: bytes of memory for cached words, of all threads together; 0 = no cache. A full
             cache is emptied, the simplest rule that keeps the recently used words.
@@ -257,11 +259,14 @@ class Tokenizer:
 
         Raises:
             TypeError: `text` is neither str nor bytes.
-            ValueError: as `encode`; bytes that are not UTF-8 (`"strict"`), with their offset; ids
-                of more than 32 bits.
+            ValueError: as `encode`; bytes that are not UTF-8 (`"strict"`), with their offset, or
+                that begin with the byte order mark of UTF-16 or UTF-32; ids of more than 32 bits.
+
+        Warns:
+            UserWarning: bytes were read as U+FFFD.
         """
         if isinstance(text, bytes):
-            text = checked_utf8(text, errors)
+            text = _valid_utf8(text, errors)
         else:
             check_is_str(text)
         special = self._choose_special(text, allowed_special, disallowed_special)
@@ -345,6 +350,8 @@ class Tokenizer:
             raise explained(error, text) from None
         except UnicodeEncodeError as error:
             raise explained(error, text) from None
+        if self.encoder.may_drop:
+            self.encoder.warn_of_dropped(len(text.encode()), ids)
         return ids, spans
 
     def _spans_in(self, word: str, ids: Iterable[int], start: int) -> Iterator[tuple[int, int]]:
@@ -446,6 +453,16 @@ class Tokenizer:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"sequence {index:,}: {error}") from None
         return texts
+
+
+def _valid_utf8(text: bytes, errors: str) -> bytes:
+    """Return bytes as valid UTF-8; warn if some were replaced."""
+    valid = checked_utf8(text, errors)
+    if valid is not text:
+        changes = TextChanges(len(text))
+        changes.add_replaced("", replaced_in(text))
+        changes.warn("", "encoded", stacklevel=4)
+    return valid
 
 
 def _useful_workers(num_workers: int | None, num_bytes: int) -> int:

@@ -19,7 +19,7 @@ import pytest
 from cs336_basics.__main__ import main
 from cs336_basics.commands import COMMANDS
 from cs336_basics.runs.run_dir import RunDirectory
-from tests.commands.small_run import environment
+from tests.commands.small_run import TINY, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -392,16 +392,95 @@ def test_a_closed_pipe_is_not_an_error(words):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
-def test_a_full_disk_under_standard_output_is_one_line():
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "cs336_basics"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(),
-            check=False,
+# Standard streams that are closed or full. The work is done all the same.
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Files to work on, and for every command a line that writes a file (or only prints)."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "text.txt").write_text("the cat sat on the mat " * 50)
+    (folder / "tiny.yaml").write_text(TINY)
+    for words in (
+        ["train-bpe", "--input", "text.txt", "--vocab-size", "260", "--output", "tok"],
+        ["train", "--config", "tiny.yaml", "--run-dir", "run"],
+    ):
+        done = start(*words, cwd=folder)
+        assert done.communicate()[1] == "" or done.returncode == 0
+        assert done.returncode == 0
+    return folder
+
+
+WORK = {
+    "download": (["sample", "--split", "valid", "--data-dir", "{new}"], "{new}"),
+    "train-bpe": (["--input", "text.txt", "--vocab-size", "260", "--output", "{new}"], "{new}"),
+    "encode": (
+        ["--tokenizer", "tok", "--input", "text.txt", "--output", "{new}.npy"],
+        "{new}.npy",
+    ),
+    "train": (["--config", "tiny.yaml", "--run-dir", "{new}"], "{new}/metrics.jsonl"),
+    "estimate": (["--config", "tiny.yaml", "--no-measure"], None),
+    "plot": (["run", "--output", "{new}.png"], "{new}.png"),
+    "generate": (["--run", "run", "--max-new-tokens", "3"], None),
+    "experiments": (["--scale", "test", "--out", "{new}"], "{new}"),
+}
+STREAMS = {
+    # shell redirection: exit status, what standard error holds
+    ">&-": (0, ""),
+    "2>&-": (0, ""),
+    "<&- >&- 2>&-": (0, ""),
+    "2>/dev/full": (0, ""),
+    ">/dev/full": (1, "cs336 {command}: error: cannot write standard output: No space left on "),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the redirections are those of a POSIX shell")
+@pytest.mark.parametrize(
+    ("command", "redirection"),
+    [
+        # The experiments are many runs.
+        pytest.param(
+            command, redirection, marks=[pytest.mark.slow] if command == "experiments" else []
         )
-    assert done.returncode == 1
-    assert done.stderr == "cs336: error: cannot write <stdout>: No space left on device\n"
+        for command in COMMANDS
+        for redirection in STREAMS
+        # Importing torch takes seconds.
+        if command in ("download", "train-bpe", "encode")
+        or redirection == ">/dev/full"
+        or (redirection == "<&- >&- 2>&-" and command == "generate")
+    ],
+)
+def test_closed_and_full_streams_do_not_end_the_work(work, command, redirection, request):
+    if "/dev/full" in redirection and not os.path.exists("/dev/full"):
+        pytest.skip("only Linux has /dev/full")
+    new = re.sub(r"\W", "_", request.node.name)
+    words, product = WORK[command]
+    line = shlex.join([sys.executable, "-m", "cs336_basics", command, *words]).format(new=new)
+    done = subprocess.run(
+        ["sh", "-c", f"{line} {redirection}"],
+        cwd=work, capture_output=True, text=True, env=environment(), check=False,
+    )  # fmt: skip
+    status, error = STREAMS[redirection]
+    lines = [line for line in done.stderr.splitlines() if line.startswith("cs336")]
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(lines) == bool(error)
+    assert "".join(lines).startswith(error.format(command=command))
+    assert product is None or (work / product.format(new=new)).exists()
+
+
+def test_a_file_does_not_take_the_number_of_a_closed_stream(work):
+    """Else what a library prints would be written into it."""
+    code = (
+        "import os\n"
+        "from cs336_basics.commands._cli import guarded\n"
+        "def work():\n"
+        "    with open('product', 'wb') as file:\n"
+        "        os.system('echo noise')\n"
+        "        return file.fileno()\n"
+        "raise SystemExit(guarded('cs336', work))\n"
+    )
+    line = shlex.join([sys.executable, "-c", code])
+    done = subprocess.run(["sh", "-c", f"{line} <&- >&-"], cwd=work, env=environment(), check=False)
+    assert done.returncode > 2
+    assert (work / "product").read_bytes() == b""

@@ -115,3 +115,44 @@ def test_bad_patterns_are_named(pattern):
     with pytest.raises(ValueError, match="pattern") as error:
         resolve_pattern(pattern)
     assert repr(pattern) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("cl100k_base", ": did you mean cl100k?"),
+        ("CL100K", ": did you mean cl100k?"),
+        ("gpt-2", ": did you mean gpt2?"),
+        ("gpt2 ", ": did you mean gpt2?"),
+        ("gpt_2.0", ": did you mean gpt2?"),
+        ("o200k", " (as"),
+        ("r50k", " (as"),
+        ("hello world", " (as"),
+        ("naïve", " (as"),
+    ],
+)
+def test_what_looks_like_a_name_must_be_one(pattern, hint):
+    with pytest.raises(ValueError, match="is not one of gpt2, cl100k") as error:
+        resolve_pattern(pattern)
+    assert str(error.value).startswith(f"pattern {pattern!r} is not one of gpt2, cl100k{hint}")
+    # The advice works: a group is a regular expression.
+    assert f"'(?:{pattern})'" in str(error.value)
+    assert list(pretokenize(f"a{pattern}b", f"(?:{pattern})")) == [pattern]
+
+
+@pytest.mark.parametrize("pattern", [".", "...", ",", "a|b", "[ab]", r"\w", "a+"])
+def test_operators_make_a_regular_expression(pattern):
+    assert resolve_pattern(pattern) == pattern
+
+
+@pytest.mark.parametrize("pattern", [None, 5, b"gpt2", ["gpt2"]])
+def test_a_pattern_that_is_not_a_str_is_refused(pattern):
+    with pytest.raises(TypeError, match="it must be a str, one of gpt2, cl100k or a regular"):
+        resolve_pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["((((a{500}){500}){500}))", "(?R)", "(" * 500 + ")" * 500])
+def test_a_pattern_that_cannot_be_compiled_soon_is_refused(pattern):
+    with pytest.raises(ValueError, match=r"pattern '.*' cannot be used: it") as error:
+        resolve_pattern(pattern)
+    assert len(str(error.value)) < 300

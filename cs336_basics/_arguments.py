@@ -1,0 +1,40 @@
+"""Checks of arguments that many functions share."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from cs336_basics._messages import short_repr
+
+MAX_INT64 = 2**63 - 1
+
+
+def checked_integer(
+    name: str, value: Any, smallest: int, largest: int = MAX_INT64, note: str = ""
+) -> int:
+    """Return an argument as a plain int: an int, or an integer of NumPy.
+
+    Args:
+        name: of the argument, for the message.
+        value: what was passed.
+        smallest, largest: its limits.
+        note: the end of the messages, such as " bytes" or ", or None (all cores)".
+
+    Raises:
+        TypeError: it is a bool, a float or something else.
+        ValueError: it is out of the limits.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r}: it must be an int{note}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {short_repr(value)}: it must be an int{note}") from None
+    if number < smallest:
+        raise ValueError(f"{name} is {short_repr(number)}: it must be at least {smallest}{note}")
+    if number > largest:
+        raise ValueError(f"{name} is {short_repr(number)}: it must be at most {largest}{note}")
+    return number

@@ -1,0 +1,90 @@
+"""Limits on regular expressions: compiling one takes at most about a second, and 200 MB.
+
+A pattern may come from a file of somebody else. The `regex` module copies what is repeated:
+compiling `(((a{500}){500}){500})` takes gigabytes, and a little more than that ends the process.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+MAX_LENGTH = 10_000
+"""Characters of a pattern."""
+
+MAX_DEPTH = 50
+"""Groups that are inside of each other."""
+
+MAX_SIZE = 200_000
+"""Characters and sets of a pattern with all repetitions written out, where `{n}` counts as 2n
+copies: even `{2}` within `{2}` quadruples the time of compiling."""
+
+# Only the lower limit of a repetition costs copies: `a{2,9}` is aa, then a loop.
+_REPEAT = re.compile(r"\{(\d+)(?:,\d*)?\}")
+# Comments, white space without a meaning, sets within sets: what `_size_and_depth` does not know.
+_OTHER_SYNTAX = re.compile(r"\(\?(?:#|[A-Za-z0-9-]*[xV])")
+_RECURSION = re.compile(r"\(\?(?:R|\d|&|P>)")
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]", re.DOTALL)
+
+
+def check_limits(pattern: str) -> None:
+    """Refuse a regular expression that takes too long or too much memory to compile.
+
+    Recursion, `(?R)` or a call of a group, is refused too: one that consumes nothing, and no simple
+    rule tells which does, takes all memory.
+
+    Raises:
+        ValueError: it is too long, nested too deeply, recursive, or repeats too much; says which.
+    """
+    if len(pattern) > MAX_LENGTH:
+        raise ValueError(f"it has {len(pattern):,} characters, more than {MAX_LENGTH:,}")
+    if _RECURSION.search(pattern):
+        raise ValueError("it is recursive, (?R) or a call of a group: write the group out")
+    # As if every repetition were inside of the next: no syntax can hide one. Only for an expression
+    # of many is it worth knowing which are.
+    size = len(pattern) * math.prod(_factor(found.group()) for found in _REPEAT.finditer(pattern))
+    depth = pattern.count("(")
+    if size <= MAX_SIZE and depth <= MAX_DEPTH:
+        return
+    if not _OTHER_SYNTAX.search(pattern):
+        size, depth = _size_and_depth(pattern)
+    if depth > MAX_DEPTH:
+        raise ValueError(f"its groups are nested more than {MAX_DEPTH} deep")
+    if size > MAX_SIZE:
+        raise ValueError("it repeats too much: use smaller numbers in {}, or fewer within others")
+
+
+def _factor(repeat: str) -> int:
+    """Return how much a repetition `{n}`, `{n,}` or `{n,m}` multiplies the cost."""
+    digits = repeat[1:-1].partition(",")[0]
+    # (Python refuses to read an integer of thousands of digits.)
+    count = int(digits) if len(digits) < 20 else 10**20
+    return 2 * count if count > 1 else 1
+
+
+def _size_and_depth(pattern: str) -> tuple[int, int]:
+    """Return the size of a pattern as MAX_SIZE counts it, and how deep its groups are nested."""
+    sizes = [0]  # of each open group, as far as it was read
+    item = depth = i = 0  # item: the size of what comes before the current position
+    while i < len(pattern):
+        length = 1
+        if pattern[i] == "(":
+            sizes.append(0)
+            depth = max(depth, len(sizes) - 1)
+            item = 0
+        elif pattern[i] == ")" and len(sizes) > 1:
+            item = sizes.pop() + 1
+            sizes[-1] += item
+        elif found := _REPEAT.match(pattern, i):
+            length = len(found.group())
+            sizes[-1] += item * (_factor(found.group()) - 1)
+            item = 0
+        else:
+            if pattern[i] == "\\":
+                length = 2
+            elif found := _CLASS.match(pattern, i):
+                length = len(found.group())
+            item = 1
+            sizes[-1] += 1
+        i += length
+    return sum(sizes), depth

@@ -1,0 +1,84 @@
+"""Both finders of special tokens agree, and their time does not grow with the number of tokens."""
+
+import random
+import time
+
+import pytest
+
+from cs336_basics.pretokenization import Splitter, count_text, count_texts
+from cs336_basics.pretokenization.safe_cuts import SafeCuts
+from cs336_basics.pretokenization.token_finder import token_finder
+from cs336_basics.tokenizer import Tokenizer
+
+MANY = [f"<|special_{i:06}|>" for i in range(20_000)]
+
+
+def occurrences_by_force(text, tokens):
+    start = 0
+    while start < len(text):
+        ends = [start + len(token) for token in tokens if text.startswith(token, start)]
+        if ends:
+            yield start, max(ends)
+        start = max(ends, default=start + 1)
+
+
+@pytest.mark.parametrize("extra", [0, 40])
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_the_finders_of_few_and_of_many_tokens_agree_with_brute_force(as_bytes, extra):
+    rng = random.Random(7)
+    for _ in range(300):
+        tokens = list({"".join(rng.choices("ab<", k=rng.randint(1, 4))) for _ in range(4)})
+        text = "".join(rng.choices("ab< ", k=30))
+        # Tokens that do not occur make the number large.
+        every = [*tokens, *(f"!{i}" for i in range(extra))]
+        if as_bytes:
+            text, every = text.encode(), [token.encode() for token in every]
+            tokens = [token.encode() for token in tokens]
+        finder = token_finder(tuple(every))
+        assert list(finder.occurrences(text)) == list(occurrences_by_force(text, tokens))
+        for cut in range(len(text) + 1):
+            crossed = any(
+                text.startswith(token, start) and start + len(token) > cut
+                for start in range(cut)
+                for token in tokens
+            )
+            assert finder.is_crossed(text, cut) == crossed
+
+
+def test_many_special_tokens_take_no_more_time():
+    """Tens of thousands of tokens, tried one after the other at each offset, took seconds."""
+    text = "<|special_ lorem <|special_000001|> ipsum <|spec " * 600
+    few = Splitter(special_tokens=["<|special_000001|>"])
+    many = Splitter(special_tokens=MANY)
+    expected = count_text(text, few)
+    start = time.perf_counter()
+    assert count_text(text, many) == expected
+    assert count_texts([text], many) == expected
+    cuts = many.safe_cuts
+    data = text.encode()
+    assert cuts.last(data, 0) == few.safe_cuts.last(data, 0)
+    assert time.perf_counter() - start < 3
+
+
+@pytest.mark.parametrize("backend", ["python", "native"])
+def test_encoding_with_many_special_tokens_takes_no_more_time(backend):
+    vocab = {byte: bytes([byte]) for byte in range(256)}
+    text = "<|special_ lorem <|special_000001|> ipsum <|spec " * 600
+    tokenizer = Tokenizer(vocab, [], MANY, backend=backend)
+    start = time.perf_counter()
+    ids = tokenizer.encode(text)
+    assert list(tokenizer.encode_iterable([text])) == ids
+    assert ids.count(256 + 1) == 600
+    assert tokenizer.decode(ids) == text
+    assert time.perf_counter() - start < 5
+
+
+def test_safe_cuts_are_the_same_among_many_tokens():
+    rng = random.Random(11)
+    for _ in range(200):
+        tokens = list({"".join(rng.choices("ab <", k=rng.randint(1, 4))) for _ in range(3)})
+        data = "".join(rng.choices("ab< ", k=60)).encode()
+        few, many = SafeCuts(tokens), SafeCuts([*tokens, *(f"!{i}" for i in range(40))])
+        for start in range(0, 60, 7):
+            for find in ("inside_text", "after_special_token"):
+                assert getattr(few, find)(data, start, 50) == getattr(many, find)(data, start, 50)

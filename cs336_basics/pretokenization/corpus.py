@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Union
 
+from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.encodings import BEGINNING, check_beginning, wide_encoding
 from cs336_basics.pretokenization.storage import (
@@ -214,6 +215,7 @@ class Corpus:
             ValueError: a Parquet file is damaged, or its column does not hold strings.
             ImportError: a library for the format is missing; names the command that installs it.
         """
+        chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
         return [chunk for file in self.files for chunk in self._chunks_of(file, chunk_size)]
 
     def _chunks_of(self, file: str, chunk_size: int) -> Iterator[Chunk]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from cs336_basics._messages import short_repr
 from cs336_basics._progress import HiddenBar, byte_bar
 from cs336_basics.pretokenization.chunking import (
     DEFAULT_CHUNK_SIZE,
@@ -234,7 +235,7 @@ class _Sum:
 def _choose_backend(backend: str | None, splitter: Splitter) -> str:
     if backend is not None and backend not in BACKENDS:
         raise ValueError(
-            f"backend is {backend!r}: it must be one of {', '.join(BACKENDS)}, or None"
+            f"backend is {short_repr(backend)}: it must be one of {', '.join(BACKENDS)}, or None"
         )
     if backend is not None:
         return backend
@@ -244,8 +245,8 @@ def _choose_backend(backend: str | None, splitter: Splitter) -> str:
     if has_scanner("gpt2") and pattern not in _patterns_warned_of:
         _patterns_warned_of.add(pattern)
         warnings.warn(
-            f"pattern {pattern!r} has no compiled scanner: its words are counted by the `regex` "
-            "module in worker processes, which is many times slower",
+            f"pattern {short_repr(pattern)} has no compiled scanner: its words are counted by the "
+            "`regex` module in worker processes, which is many times slower",
             stacklevel=3,
         )
     return "processes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.splitter import has_scanner
 from cs336_basics.tokenizer.encoders import Encoder
 from cs336_basics.tokenizer.python_encoder import PythonEncoder
@@ -20,7 +21,9 @@ def make_encoder(
         ValueError: an unknown backend; `native` where it is not available.
     """
     if backend not in (None, *BACKENDS):
-        raise ValueError(f"backend is {backend!r}: it must be None or one of {', '.join(BACKENDS)}")
+        raise ValueError(
+            f"backend is {short_repr(backend)}: it must be None or one of {', '.join(BACKENDS)}"
+        )
     if backend == "reference":
         return ReferenceEncoder(vocabulary, pattern)
     obstacle = _obstacle_to_native(vocabulary)

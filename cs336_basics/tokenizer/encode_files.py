@@ -24,6 +24,7 @@ import numpy as np
 import cs336_basics
 from cs336_basics._files import printable_path
 from cs336_basics._journal import complete_change
+from cs336_basics._messages import short_repr
 from cs336_basics._progress import byte_bar
 from cs336_basics._temporary_files import replaced_file
 from cs336_basics._text import END_OF_TEXT
@@ -108,6 +109,8 @@ def encode_file(
         UserWarning: bytes that are not UTF-8 were read as U+FFFD; or the pattern does not match all
             of the text, and decoding does not give it back. Both with the share.
     """
+    if not isinstance(tokenizer, Tokenizer):
+        raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
     corpus = Corpus.of(source)
     destination = Path(destination)
     _check_destination(destination, corpus.files, overwrite, document_starts)

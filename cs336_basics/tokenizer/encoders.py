@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
 from cs336_basics.pretokenization.patterns import compile_pattern, pattern_name
 from cs336_basics.pretokenization.text_changes import dropped_message
@@ -196,7 +197,7 @@ class Encoder(ABC):
             token = self.vocabulary.tokens.get(token_id)
             if token is None:
                 raise ValueError(
-                    f"id {token_id} is not in the vocabulary, whose greatest id is "
+                    f"id {short_repr(token_id)} is not in the vocabulary, whose greatest id is "
                     f"{self.vocabulary.size - 1}"
                 )
             tokens.append(token)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics._messages import short_repr
+
 TokenArray = npt.NDArray[np.unsignedinteger[Any]]
 """Token ids of shape (num_tokens,), dtype uint16 or uint32."""
 
@@ -42,7 +44,7 @@ def plain_ids(ids: Any) -> Iterator[int]:
             raise TypeError(f"ids are {ids.dtype}, not integers")
         ids = ids.tolist()
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-        raise TypeError(f"ids are {ids!r}: pass a list or another iterable of ints")
+        raise TypeError(f"ids are {short_repr(ids)}: pass a list or another iterable of ints")
     for token_id in ids:
         if type(token_id) is int:
             yield token_id
@@ -53,5 +55,5 @@ def plain_ids(ids: Any) -> Iterator[int]:
                 yield operator.index(token_id)
             except TypeError:
                 raise TypeError(
-                    f"id {token_id!r} is a {type(token_id).__name__}, not an integer"
+                    f"id {short_repr(token_id)} is a {type(token_id).__name__}, not an integer"
                 ) from None

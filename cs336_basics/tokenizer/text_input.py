@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization import split_special_tokens
 from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.encodings import check_beginning
@@ -35,6 +36,14 @@ def check_is_str(text: object) -> None:
     if not isinstance(text, str):
         hint = "; decode it first, text.decode('utf-8')" if isinstance(text, bytes) else ""
         raise TypeError(f"text is a {type(text).__name__}, not a str{hint}")
+
+
+def check_is_iterable(name: str, value: object, of: str) -> None:
+    """Raise TypeError for an argument that is not several things, or is a single text."""
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{name} is the single text {short_repr(value)}: pass a list of {of}")
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name} is {short_repr(value)}: pass a list of {of}")
 
 
 def check_contains_none_of(text: str, disallowed: frozenset[str], allowed: frozenset[str]) -> None:

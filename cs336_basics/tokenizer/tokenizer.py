@@ -14,6 +14,9 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex
 
+from cs336_basics._arguments import checked_integer
+from cs336_basics._messages import short_repr
+from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
 from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
@@ -23,6 +26,7 @@ from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.text_input import (
     check_contains_none_of,
+    check_is_iterable,
     check_is_str,
     checked_utf8,
     explained,
@@ -87,8 +91,10 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> None:
-        if cache_size < 0:
-            raise ValueError(f"cache_size is {cache_size}: it must be 0 (no cache) or more bytes")
+        cache_size = checked_integer("cache_size", cache_size, 0, note=" bytes (0: no cache)")
+        check_is_iterable("merges", merges, "pairs of bytes")
+        if not isinstance(vocab, Mapping):
+            raise TypeError(f"vocab is {short_repr(vocab)}: pass a dict of id -> bytes")
         splitter = Splitter(pattern, check_special_tokens(special_tokens))
         vocabulary = Vocabulary(vocab, merges, splitter.special_tokens)
         self._set(vocabulary, splitter, cache_size, backend)
@@ -199,10 +205,10 @@ class Tokenizer:
         Raises:
             ValueError: it is not one of this tokenizer's special tokens.
         """
-        if token not in self._vocabulary.special_ids:
+        if not isinstance(token, str) or token not in self._vocabulary.special_ids:
             raise ValueError(
-                f"{token!r} is not a special token: use one of {self.special_tokens}, or make the "
-                "tokenizer with it"
+                f"{short_repr(token)} is not a special token: use one of "
+                f"{short_repr(self.special_tokens)}, or make the tokenizer with it"
             )
         return self._vocabulary.special_ids[token]
 
@@ -269,6 +275,7 @@ class Tokenizer:
             text = _valid_utf8(text, errors)
         else:
             check_is_str(text)
+            check_errors(errors)
         special = self._choose_special(text, allowed_special, disallowed_special)
         num_workers = _useful_workers(num_workers, len(text))
         try:
@@ -287,13 +294,14 @@ class Tokenizer:
         """Return the ids of each of several texts, which are encoded by threads.
 
         Args:
-            texts: texts; none is joined to its neighbours.
+            texts: several texts; none is joined to its neighbours.
             num_workers: threads, None = one for each core; fewer are used for little text.
             allowed_special, disallowed_special: as `encode`.
 
         Raises:
             TypeError, ValueError: as `encode`; the message begins with the index of the text.
         """
+        check_is_iterable("texts", texts, "texts")
         texts = list(texts)
         for index, text in enumerate(texts):
             if isinstance(text, str) and not disallowed_special:
@@ -375,6 +383,8 @@ class Tokenizer:
             TypeError: a chunk is not a str.
             ValueError: as `encode`; the position is counted from the beginning of the first chunk.
         """
+        if not isinstance(iterable, Iterable):
+            raise TypeError(f"iterable is {short_repr(iterable)}: pass an iterable of str")
         encoder = self.encoder.with_own_cache(min(self.cache_size, _ITERABLE_CACHE_SIZE))
         start = 0
         for text in independent_texts(iterable, self.splitter):
@@ -414,11 +424,18 @@ class Tokenizer:
         if tokens == "all":
             return everything
         if isinstance(tokens, str):
-            raise ValueError(f"{name} is {tokens!r}: it must be 'all' or a list of special tokens")
+            raise ValueError(
+                f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
+            )
+        if not isinstance(tokens, Collection):
+            raise TypeError(
+                f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
+            )
         for token in tokens:
-            if token not in self._all_special:
+            if not isinstance(token, str) or token not in self._all_special:
                 raise ValueError(
-                    f"{name}: {token!r} is not a special token: use some of {self.special_tokens}"
+                    f"{name}: {short_repr(token)} is not a special token: use some of "
+                    f"{short_repr(self.special_tokens)}"
                 )
         return frozenset(tokens)
 
@@ -446,6 +463,7 @@ class Tokenizer:
         Raises:
             TypeError, ValueError: as `decode`; the message begins with the index of the sequence.
         """
+        check_is_iterable("batch", batch, "sequences of ids")
         texts = []
         for index, ids in enumerate(batch):
             try:

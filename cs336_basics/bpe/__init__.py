@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._messages import short_repr
 from cs336_basics.bpe.base import BPE_Trainer, Pair
 from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
@@ -66,8 +67,8 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
     Raises:
         ValueError: no trainer has this name.
     """
-    if name not in TRAINERS:
-        raise ValueError(f"trainer is {name!r}: it must be one of {', '.join(TRAINERS)}")
+    if not isinstance(name, str) or name not in TRAINERS:
+        raise ValueError(f"trainer is {short_repr(name)}: it must be one of {', '.join(TRAINERS)}")
     return TRAINERS[name]
 
 

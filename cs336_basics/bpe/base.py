@@ -24,6 +24,8 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
+from cs336_basics._arguments import MAX_INT64, checked_integer
+from cs336_basics._messages import short_repr
 from cs336_basics._progress import HiddenBar, progress_bar
 from cs336_basics.bpe.trace import MergeTrace, Trace, Work
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike
@@ -36,7 +38,6 @@ from cs336_basics.pretokenization.word_counts import WordCounts
 Pair = tuple[bytes, bytes]
 
 NUM_BYTES = 256
-_INT64_MAX = 2**63 - 1
 
 TIE_BREAKS = ("lexicographic", "huggingface")
 
@@ -90,9 +91,9 @@ class BPE_Trainer:
         trace: Trace | None = None,
     ) -> None:
         resolve_pattern(pattern)
-        _check_limit("min_frequency", min_frequency, 0)
+        checked_integer("min_frequency", min_frequency, 0)
         if max_token_length is not None:
-            _check_limit("max_token_length", max_token_length, 1)
+            checked_integer("max_token_length", max_token_length, 1)
         if tie_break not in TIE_BREAKS:
             raise ValueError(
                 f"tie_break is {tie_break!r}: it must be one of {', '.join(TIE_BREAKS)}"
@@ -190,6 +191,11 @@ class BPE_Trainer:
             TypeError: a word that is not bytes, a count that is not an int.
         """
         tokens = check_request(vocab_size, special_tokens)
+        if not isinstance(word_counts, Mapping):
+            raise TypeError(
+                f"word_counts is {short_repr(word_counts)}: pass a dict of bytes -> int, or "
+                "WordCounts"
+            )
         if isinstance(word_counts, WordCounts):
             word_counts.check_made_with(self.pattern, tokens)
         self._reset_timings()
@@ -414,8 +420,7 @@ def check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
                 f"special token {token!r} is a single byte, which every vocabulary has already: "
                 "two ids would have the same bytes; choose a longer one"
             )
-    if isinstance(vocab_size, bool) or not isinstance(vocab_size, (int, np.integer)):
-        raise TypeError(f"vocab_size is {vocab_size!r}: it must be an int")
+    vocab_size = checked_integer("vocab_size", vocab_size, -MAX_INT64)
     smallest = NUM_BYTES + len(tokens)
     if vocab_size < smallest:
         raise ValueError(
@@ -423,13 +428,6 @@ def check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
             f"{len(tokens)} special token{'' if len(tokens) == 1 else 's'})"
         )
     return tokens
-
-
-def _check_limit(name: str, value: int, smallest: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} is {value!r}: it must be an int")
-    if value < smallest:
-        raise ValueError(f"{name} is {value}: it must be at least {smallest}")
 
 
 def _check_unique(special_tokens: list[str], merges: list[Pair]) -> None:
@@ -470,7 +468,7 @@ def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[i
 
 def check_total(num_bytes: int) -> None:
     """Refuse words that have more bytes, counted with repetition, than 64 bits can hold."""
-    if num_bytes > _INT64_MAX:
+    if num_bytes > MAX_INT64:
         raise ValueError(
             f"the words have {num_bytes:,} bytes, counted with repetition: more than 64 bits can "
             "hold; divide all counts by a common factor"

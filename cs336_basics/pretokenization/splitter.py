@@ -124,8 +124,10 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
 
     Raises:
         ValueError: see `resolve_pattern`.
+        TypeError: `text` is not a str.
     """
     resolve_pattern(pattern)
+    check_is_str(text)
     # UTF-8, and so the scanner, has no lone surrogates.
     if has_scanner(pattern) and (text.isascii() or not _LONE_SURROGATE.search(text)):
         return _scanner.pretokenize_text(text, pattern)
@@ -138,6 +140,8 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
     Where special tokens overlap, the one that starts first wins, and of several that start at the
     same index the longest. Empty segments are left out.
     """
+    if isinstance(special_tokens, (str, bytes)):
+        check_special_tokens(special_tokens)  # raises
     tokens = tuple(special_tokens)
     if not tokens:
         if text:
@@ -156,6 +160,13 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
 @functools.lru_cache(maxsize=8)
 def _safe_cuts(special_tokens: tuple[str, ...], pattern: str) -> SafeCuts:
     return SafeCuts(special_tokens, pattern)
+
+
+def check_is_str(text: object) -> None:
+    """Raise TypeError for a text that is not a str."""
+    if not isinstance(text, str):
+        hint = "; decode it first, text.decode('utf-8')" if isinstance(text, bytes) else ""
+        raise TypeError(f"text is a {type(text).__name__}, not a str{hint}")
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:

@@ -9,8 +9,9 @@ from typing import Protocol
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.chunking import read_bytes, read_text
 from cs336_basics.pretokenization.corpus import Chunk, check_errors
+from cs336_basics.pretokenization.encodings import check_beginning
 from cs336_basics.pretokenization.readers import texts_of_chunk
-from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.pretokenization.splitter import Splitter, check_is_str
 from cs336_basics.pretokenization.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.pretokenization.word_counts import WordCounts
@@ -37,6 +38,8 @@ def count_texts(
     """
     if isinstance(texts, (str, bytes)):
         raise TypeError("texts is a single text: pass a list of texts, [text]")
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"texts is {short_repr(texts)}: pass a list of texts")
     check_errors(errors)
     splitter = Splitter.of(splitter)
     counter = text_counter(splitter, errors)
@@ -117,6 +120,8 @@ def _count(
     changes.num_bytes += len(data)
     num_replaced = counter.count(data)
     if num_replaced:
+        if start == 0:
+            check_beginning(data, name or "the text")
         changes.add_replaced(name, replaced_in(data, start, row))
     elif isinstance(text, str) and (num_surrogates := replaced_surrogates(text, data)):
         found = Replaced(num_surrogates, 3 * num_surrogates, f"a lone surrogate in {row}")
@@ -132,6 +137,7 @@ def replaced_surrogates(text: str, data: bytes) -> int:
 
 def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
     """Count the pre-tokens of a text in memory, one after the other in Python."""
+    check_is_str(text)
     counts = Counter(Splitter.of(splitter).split(text))
     return Counter({word.encode(): count for word, count in counts.items() if word})
 

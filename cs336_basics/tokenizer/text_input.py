@@ -8,7 +8,7 @@ from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization import split_special_tokens
 from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.encodings import check_beginning
-from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.pretokenization.splitter import Splitter, check_is_str
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.tokenizer.encoders import AbsentByteError
 
@@ -29,13 +29,6 @@ except ImportError:  # not built
 # characters of a huge chunk that it reads at a time.
 READ_AHEAD = 1 << 11
 SLICE_SIZE = 1 << 13
-
-
-def check_is_str(text: object) -> None:
-    """Raise TypeError for a text that is not a str."""
-    if not isinstance(text, str):
-        hint = "; decode it first, text.decode('utf-8')" if isinstance(text, bytes) else ""
-        raise TypeError(f"text is a {type(text).__name__}, not a str{hint}")
 
 
 def check_is_iterable(name: str, value: object, of: str) -> None:

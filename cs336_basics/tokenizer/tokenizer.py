@@ -18,7 +18,7 @@ from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.parallel import resolve_num_workers
-from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
+from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
 from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
 from cs336_basics.tokenizer import vocab_files
 from cs336_basics.tokenizer.backends import make_encoder
@@ -27,7 +27,6 @@ from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.text_input import (
     check_contains_none_of,
     check_is_iterable,
-    check_is_str,
     checked_utf8,
     explained,
     independent_texts,

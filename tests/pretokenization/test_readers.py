@@ -248,7 +248,8 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path, ending):
         "from cs336_basics.pretokenization import Corpus, count_words\n"
         "if __name__ == '__main__':\n"
         "    print('begun', flush=True)\n"
-        "    corpus = Corpus([sys.argv[1]] * 5000, field='text' if 'json' in sys.argv[1] else None)\n"
+        "    field = 'text' if 'json' in sys.argv[1] else None\n"
+        "    corpus = Corpus([sys.argv[1]] * 5000, field=field)\n"
         "    count_words(corpus, num_workers=2)\n"
         "    print('ended', flush=True)\n"
     )

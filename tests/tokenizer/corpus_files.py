@@ -6,10 +6,11 @@ import gzip
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cs336_basics.pretokenization import split_special_tokens
+from cs336_basics.pretokenization import Corpus, split_special_tokens
 from tests.tokenizer.examples import END, TRAINING_TEXT
 
 # Several documents, long words, invalid UTF-8, a byte order mark, CRLF, NUL.
@@ -26,6 +27,16 @@ ROWS = [
     "It's the cat.", "", "ate" + END + "the rat", END, "  ", "ends" + END, END + "begins",
     "\u732b\u306f\u9f20 \U0001f389", "x" * 300 + "\n\n", "a b" * 50, "last",
 ]  # fmt: skip
+
+
+def corpus_of(paths: Any, **options: Any) -> Corpus:
+    """Return the Corpus of files; rows have their text in the field or column `text`."""
+    names = [str(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
+    if any(".jsonl" in name for name in names):
+        options.setdefault("field", "text")
+    if any(".parquet" in name for name in names):
+        options.setdefault("column", "text")
+    return Corpus(paths, **options)
 
 
 def write_inputs(directory: Path) -> list[tuple[Path, list[str]]]:

@@ -1,0 +1,64 @@
+"""Text in another encoding: byte order marks, NUL bytes, guesses."""
+
+import random
+
+import pytest
+
+from cs336_basics.pretokenization.encodings import check_beginning, guess_encoding, wide_encoding
+
+ENGLISH = "The cat sat on the mat, and the dog looked at it. " * 40
+KOREAN = "고양이가 매트 위에 앉아 있었고 개가 그것을 바라보았다. " * 40
+RUSSIAN = "Кошка сидела на коврике, а собака смотрела на неё. " * 40
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("text", ["", "a", KOREAN])
+def test_byte_order_marks_are_refused_with_the_conversion(encoding, order, text):
+    data = f"\ufeff{text}".encode(f"{encoding}-{order}")
+    advice = rf"^x begins with .* {encoding.upper()}: .*`iconv -f {encoding.upper()} -t UTF-8`$"
+    with pytest.raises(ValueError, match=advice):
+        check_beginning(data, "x")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff", b"\xfe", b"\x00\x00", b"\xef\xbb\xbfa", b"a\xff\xfe"]
+)
+def test_other_beginnings_are_accepted(data):
+    check_beginning(data, "x")
+
+
+def test_no_text_in_utf_8_begins_with_a_refused_mark():
+    for code in range(0x110000):
+        if not 0xD800 <= code < 0xE000:
+            check_beginning((chr(code) + "a").encode(), "x")
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"])
+def test_english_without_a_byte_order_mark_is_recognized_by_its_nul_bytes(encoding):
+    assert wide_encoding(ENGLISH.encode(encoding)) == encoding
+    assert f"it looks like {encoding}:" in guess_encoding(ENGLISH.encode(encoding))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0" * 100, ENGLISH.encode(), KOREAN.encode(), b"a\0b" * 99]
+)
+def test_other_text_is_not_wide(data):
+    assert wide_encoding(data) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "guess"), [(KOREAN, "cp949", "CP949"), (RUSSIAN, "cp1251", "CP1251")]
+)
+def test_legacy_encodings_are_guessed(text, encoding, guess):
+    pytest.importorskip("charset_normalizer")
+    remark = guess_encoding(text.encode(encoding))
+    assert remark == (
+        f"it looks like {guess}: if so, convert it to UTF-8, with `iconv -f {guess} -t UTF-8`"
+    )
+
+
+def test_utf_8_with_a_few_damaged_bytes_and_binary_data_have_no_guess():
+    assert guess_encoding(KOREAN.encode() + b"\xff" + KOREAN.encode()) is None
+    assert guess_encoding(random.Random(1).randbytes(4000)) == "it does not look like text"
+    assert guess_encoding(b"") is None

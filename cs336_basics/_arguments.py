@@ -13,14 +13,14 @@ MAX_INT64 = 2**63 - 1
 
 
 def checked_integer(
-    name: str, value: Any, smallest: int, largest: int = MAX_INT64, note: str = ""
+    name: str, value: Any, smallest: int, largest: int | None = None, note: str = ""
 ) -> int:
     """Return an argument as a plain int: an int, or an integer of NumPy.
 
     Args:
         name: of the argument, for the message.
         value: what was passed.
-        smallest, largest: its limits.
+        smallest, largest: its limits; None: no limit.
         note: the end of the messages, such as " bytes" or ", or None (all cores)".
 
     Raises:
@@ -35,6 +35,6 @@ def checked_integer(
         raise TypeError(f"{name} is {short_repr(value)}: it must be an int{note}") from None
     if number < smallest:
         raise ValueError(f"{name} is {short_repr(number)}: it must be at least {smallest}{note}")
-    if number > largest:
+    if largest is not None and number > largest:
         raise ValueError(f"{name} is {short_repr(number)}: it must be at most {largest}{note}")
     return number

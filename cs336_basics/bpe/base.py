@@ -420,7 +420,7 @@ def check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
                 f"special token {token!r} is a single byte, which every vocabulary has already: "
                 "two ids would have the same bytes; choose a longer one"
             )
-    vocab_size = checked_integer("vocab_size", vocab_size, -MAX_INT64)
+    vocab_size = checked_integer("vocab_size", vocab_size, -MAX_INT64, MAX_INT64)
     smallest = NUM_BYTES + len(tokens)
     if vocab_size < smallest:
         raise ValueError(

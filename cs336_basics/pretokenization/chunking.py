@@ -105,7 +105,7 @@ def check_chunk_size(chunk_size: int, name: str = "chunk_size") -> int:
 
     Raises:
         TypeError: it is not an integer.
-        ValueError: it is not positive, or exceeds 64 bits.
+        ValueError: it is not positive.
     """
     return checked_integer(name, chunk_size, 1, note=" byte")
 

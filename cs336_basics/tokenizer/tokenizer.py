@@ -14,7 +14,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex
 
-from cs336_basics._arguments import checked_integer
+from cs336_basics._arguments import MAX_INT64, checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.parallel import resolve_num_workers
@@ -90,7 +90,9 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> None:
-        cache_size = checked_integer("cache_size", cache_size, 0, note=" bytes (0: no cache)")
+        cache_size = checked_integer(
+            "cache_size", cache_size, 0, MAX_INT64, note=" bytes (0: no cache)"
+        )
         check_is_iterable("merges", merges, "pairs of bytes")
         if not isinstance(vocab, Mapping):
             raise TypeError(f"vocab is {short_repr(vocab)}: pass a dict of id -> bytes")

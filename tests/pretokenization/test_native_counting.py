@@ -323,11 +323,12 @@ def test_every_backend_gives_the_same_counts(hostile_file, backend):
 
 def test_native_is_the_default_and_other_patterns_say_so_once(hostile_file, recwarn):
     assert isinstance(count_words(hostile_file), WordCounts)
-    assert not recwarn.list
+    assert all("not all UTF-8" in str(warning.message) for warning in recwarn.list)
     for _ in range(2):
         counts = count_words(hostile_file, Splitter(r"\S+|\s"), num_workers=1)
         assert isinstance(counts, Counter)
-    assert [str(warning.message)[:12] for warning in recwarn.list] == [r"pattern '\\S"]
+    said = [str(warning.message) for warning in recwarn.list]
+    assert [message[:12] for message in said if "UTF-8" not in message] == [r"pattern '\\S"]
 
 
 # --- WordCounts ------------------------------------------------------------------------------

@@ -29,13 +29,13 @@ ROWS = [
 ]  # fmt: skip
 
 
-def corpus_of(paths: Any, **options: Any) -> Corpus:
-    """Return the Corpus of files; rows have their text in the field or column `text`."""
+def corpus_of(paths: Any, column: str = "text", **options: Any) -> Corpus:
+    """Return the Corpus of files; rows have their text in the field `text` or in a column."""
     names = [str(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
     if any(".jsonl" in name for name in names):
-        options.setdefault("field", "text")
+        options["field"] = "text"
     if any(".parquet" in name for name in names):
-        options.setdefault("column", "text")
+        options["column"] = column
     return Corpus(paths, **options)
 
 

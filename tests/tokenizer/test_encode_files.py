@@ -23,7 +23,14 @@ from cs336_basics.tokenizer import (
     load_token_file,
 )
 from cs336_basics.tokenizer.backends import BACKENDS
-from tests.tokenizer.corpus_files import ROWS, TEXT, contents, ids_and_starts, write_inputs
+from tests.tokenizer.corpus_files import (
+    ROWS,
+    TEXT,
+    contents,
+    corpus_of,
+    ids_and_starts,
+    write_inputs,
+)
 from tests.tokenizer.examples import BYTES, END, skip_unless_available, small_tokenizer
 
 
@@ -118,7 +125,7 @@ def test_files_of_every_kind_become_one_array(tmp_path, out, backend, pattern, e
         ids, starts = ids_and_starts(tokenizer, texts, separator, end_of_document)
         for chunk_size in (1, 40, 1 << 20):
             metadata = encode_file(
-                tokenizer, Corpus(order, field="text", column="body"), out / "a.npy",
+                tokenizer, corpus_of(order, column="body"), out / "a.npy",
                 num_workers=1 if backend == "python" or chunk_size > 1 else 3,
                 chunk_size=chunk_size, overwrite=True,
                 document_starts=True, end_of_document=end_of_document,
@@ -141,7 +148,7 @@ def test_files_of_every_kind_become_one_array(tmp_path, out, backend, pattern, e
 def test_several_workers_write_the_same_files_for_every_kind(tmp_path, out, backend, num_workers):
     tokenizer = small_tokenizer(backend=backend)
     files = [path for path, _ in write_inputs(tmp_path / "in")]
-    corpus = Corpus(files, field="text", column="body")
+    corpus = corpus_of(files, column="body")
     request = {"document_starts": True, "end_of_document": END}
     encode_file(tokenizer, corpus, out / "1.npy", num_workers=1, **request)
     encode_file(
@@ -173,7 +180,7 @@ def test_random_documents_give_the_same_files_with_every_backend(tmp_path, out):
             "end_of_document": chooser.choice([None, END]),
         }  # fmt: skip
         results = []
-        corpus = Corpus([*files, tmp_path / "last.txt"], field="text")
+        corpus = corpus_of([*files, tmp_path / "last.txt"])
         for backend in ("python", "native", "native"):
             encode_file(
                 small_tokenizer(backend=skip_unless_available(backend)), corpus, out / "a.npy",
@@ -298,7 +305,7 @@ def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, mo
         if not texts:
             continue
         encode_file(
-            small_tokenizer(backend=backend), Corpus(path, field="text", column="body"),
+            small_tokenizer(backend=backend), corpus_of(path, column="body"),
             out / "a.npy", num_workers=1, overwrite=True, progress=True, chunk_size=40,
         )  # fmt: skip
         bar = bars.pop()

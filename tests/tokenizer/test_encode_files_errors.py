@@ -12,7 +12,7 @@ import pytest
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file, encode_files, load_token_file
 from cs336_basics.tokenizer.token_writer import TokenWriter
-from tests.tokenizer.corpus_files import TEXT, write_inputs
+from tests.tokenizer.corpus_files import TEXT, corpus_of, write_inputs
 from tests.tokenizer.examples import BYTES, TRAINING_TEXT, small_tokenizer
 
 
@@ -39,7 +39,7 @@ def test_a_damaged_source_is_named(tmp_path, out, name, content, message, num_wo
     with pytest.raises(ValueError, match=message):
         encode_file(
             small_tokenizer(),
-            Corpus([tmp_path / "0.txt", tmp_path / name], field="text", column="text"),
+            corpus_of([tmp_path / "0.txt", tmp_path / name]),
             out / "a.npy", num_workers=num_workers, chunk_size=100,
         )  # fmt: skip
     assert os.listdir(out) == []
@@ -89,7 +89,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
 
     # A file that is open can still be read when its name is gone.
     monkeypatch.setattr(TokenWriter, "write", shorten)
-    corpus = Corpus([path, path], field="text", column="text")
+    corpus = corpus_of([path, path])
     with pytest.raises((ValueError, FileNotFoundError), match=re.escape(name)) as caught:
         encode_file(
             small_tokenizer(backend=backend), corpus, out / "a.npy", num_workers=1, chunk_size=4096
@@ -120,7 +120,7 @@ def test_strict_names_the_offset_of_an_invalid_byte_in_every_kind_of_file(
         with pytest.raises(ValueError, match=message):
             encode_file(
                 small_tokenizer(backend=backend),
-                Corpus(tmp_path / name, field="text", column="text", errors="strict"),
+                corpus_of(tmp_path / name, errors="strict"),
                 out / "a.npy", num_workers=1, chunk_size=chunk_size,
             )  # fmt: skip
     assert os.listdir(out) == []
@@ -213,7 +213,7 @@ def test_an_absent_byte_is_named_with_its_file_and_offset(tmp_path, out, backend
         for chunk_size in (1, 1000):
             with pytest.raises(ValueError, match=message):
                 encode_file(
-                    tokenizer, Corpus(tmp_path / name, field="text"), out / "a.npy",
+                    tokenizer, corpus_of(tmp_path / name), out / "a.npy",
                     num_workers=1, chunk_size=chunk_size,
                 )  # fmt: skip
     assert os.listdir(out) == []

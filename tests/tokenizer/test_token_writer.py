@@ -25,7 +25,7 @@ from cs336_basics.tokenizer import (
 )
 from cs336_basics.tokenizer.token_files import load_metadata
 from cs336_basics.tokenizer.token_writer import TokenWriter
-from tests.tokenizer.corpus_files import contents, ids_and_starts
+from tests.tokenizer.corpus_files import contents, corpus_of, ids_and_starts
 from tests.tokenizer.examples import END, TRAINING_TEXT, skip_unless_available, small_tokenizer
 
 
@@ -212,7 +212,7 @@ def test_a_full_disk_is_named_and_leaves_no_file(tmp_path, out, name):
     try:
         with pytest.raises(OSError, match=r"^\[Errno \d+\] [A-Za-z ]+: '.*out.a\.npy'$"):
             encode_file(
-                small_tokenizer(), Corpus(tmp_path / name, field="text"), out / "a.npy",
+                small_tokenizer(), corpus_of(tmp_path / name), out / "a.npy",
                 num_workers=2, chunk_size=10_000,
             )  # fmt: skip
     finally:

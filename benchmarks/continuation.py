@@ -1,17 +1,16 @@
-"""Continues the time of a run that was stopped: from the trend of its own cost per merge.
+"""Continues the time of a run that was stopped: its own cost per unit of work, times the work left.
 
-The cost of a merge changes as training goes on: words become shorter, so `naive` counts less, and
-pairs become rarer, so an update touches less, while the number of pairs grows, so `incremental`
-searches longer. In each phase the cost per merge follows a power of the number of merges, a line in
-a plot with two logarithmic axes. The line is fitted to the last part of the run and continued.
+The cost of a merge changes as training goes on: words become shorter, so `naive` counts less, pairs
+become rarer, so an update touches less, and the number of pairs grows and falls again, which
+`incremental` searches. A trend of seconds alone does not show that. But how much work each later
+merge is, is known exactly (`work_profile.py`), and the cost of a unit of work hardly changes. It is
+measured, for each phase, over the last half of the merges that were run.
 
-A checkpoint is `(merges, {phase: seconds so far})`; checkpoints ascend.
+A checkpoint is `[merges, {phase: seconds so far}, {unit: work so far}]`; checkpoints ascend.
 """
 
 import numpy as np
-
-LAST_PART = 1 / 8
-"""The trend is fitted to the merges from this share of the measured ones on."""
+from work_profile import UNITS, WORK
 
 CHECKPOINTS_PER_DOUBLING = 4
 
@@ -24,32 +23,32 @@ def checkpoint_merges(targets):
     return sorted({*(int(m) for m in spaced if m < most), *targets})
 
 
-def continued(checkpoints, num_merges):
-    """Return phase -> seconds after `num_merges`, more than were measured."""
-    last, measured = checkpoints[-1]
+def work_at(profile, num_merges):
+    """Return unit -> work up to a number of merges, between the numbers of a profile if need be."""
+    merges = [0, *(number for number, _ in profile)]
     return {
-        phase: seconds + _seconds_between(checkpoints, phase, last, num_merges)
-        for phase, seconds in measured.items()
+        unit: float(np.interp(num_merges, merges, [0, *(work[unit] for _, work in profile)]))
+        for unit in UNITS
     }
 
 
-def _seconds_between(checkpoints, phase, last, num_merges):
-    """Return the seconds that a phase takes from `last` merges to `num_merges`."""
-    fitted = [c for c in checkpoints if c[0] >= last * LAST_PART]
-    merges = np.array([c[0] for c in fitted], float)
-    seconds = np.array([c[1][phase] for c in fitted])
-    if len(merges) < 3:
-        raise ValueError(
-            f"{len(merges)} checkpoints up to merge {last:,} are too few to see a trend: measure "
-            "longer"
-        )
-    costs = np.diff(seconds) / np.diff(merges)
-    if (costs <= 0).any():  # a phase that is over, such as counting the pairs once
-        return 0.0
-    middles = np.sqrt(merges[:-1] * merges[1:])
-    slope, height = np.polyfit(np.log(middles), np.log(costs), 1)
-    later = np.geomspace(last, num_merges, 200)
-    return float(np.trapezoid(np.exp(height) * later**slope, later))
+def continued(stage, checkpoints, work):
+    """Return phase -> seconds after more merges than were measured.
+
+    Args:
+        stage: a name in WORK.
+        checkpoints: of the run, up to where it was stopped.
+        work: unit -> work from the first merge to the one continued to.
+    """
+    last, seconds, done = checkpoints[-1]
+    earlier = [c for c in checkpoints if c[0] <= last / 2]
+    _, earlier_seconds, earlier_done = earlier[-1] if earlier else (0, {}, {})
+    result = dict(seconds)
+    for phase, unit in WORK[stage].items():
+        measured = seconds[phase] - earlier_seconds.get(phase, 0.0)
+        cost = measured / (done[unit] - earlier_done.get(unit, 0))
+        result[phase] += cost * (work[unit] - done[unit])
+    return result
 
 
 def exponent(sizes, seconds):

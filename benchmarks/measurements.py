@@ -17,7 +17,7 @@ others.
 | `words` | distinct words of the text |
 | `measured` | None: run to the end. Else the work after which the run was stopped; `seconds` and |
 | | `phases` are then continued (see `continuation.py`), and tables mark them with `≈` |
-| `checkpoints` | `[merges, {phase: seconds so far}]` of one run, ascending; for growth plots |
+| `checkpoints` | of one run, ascending: `[merges, {phase: seconds so far}, {unit: work so far}]` |
 | `is_peer` | another library; plots show it as a line |
 | `note` | what a reader of the row must know, such as how results were compared; may be empty |
 | `machine`, `date`, `command` | where, when and how it was measured; filled in by `record` |

@@ -116,6 +116,7 @@ def run_all(jobs, num_at_once, journal, options, say):
     todo = [job for job in jobs if job.name not in journal.finished]
     for job in todo:  # the merges that others are compared with, before anything is timed
         training_rows.expected_merges(job.path)
+        training_rows.profile_of(job.path)
     left = len(todo)
     with ThreadPoolExecutor(num_at_once) as pool:
         running = {

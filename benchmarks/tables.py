@@ -307,7 +307,7 @@ def growth_series(rows, corpus, stage):
             continue
         if not row.is_continued:
             by_merges[row.work] = row.median
-        for merges, phases in row.checkpoints:
+        for merges, phases, _ in row.checkpoints:
             by_merges.setdefault(merges, sum(phases.values()))
     return (
         [(r.bytes, r.median) for r in sized],
@@ -335,11 +335,12 @@ def continued(rows):
             if key not in longest or row.work > longest[key].work:
                 longest[key] = row
     for row in longest.values():
-        for share in (1 / 8, 1 / 4):
+        for share in (1 / 32, 1 / 4):
             part = [c for c in row.checkpoints if c[0] <= row.work * share]
-            if len(part) < 12:
+            if not part or part[-1][0] < 16:
                 continue
-            predicted = sum(continuation.continued(part, row.work).values())
+            work = row.checkpoints[-1][2]
+            predicted = sum(continuation.continued(row.stage, part, work).values())
             measured = sum(part[-1][1].values())
             body.append([
                 text_name(row.corpus, row.bytes), row.stage, f"{row.work:,.0f}",

@@ -3,7 +3,8 @@
 The parent starts `python trainer_run.py` with a request as JSON and receives the answer as JSON:
 
     request: stage, path, targets (numbers of merges, ascending), count (whether the counting is
-             timed), whole_below, continue_after (seconds), merges (the file for the merges)
+             timed), work (the profile of the text), whole_below, continue_after (seconds),
+             merges (the file for the merges)
     answer:  counting, checkpoints, learned, words, peak_memory
 
 Counting is that of the stage's time (`COUNTING`), and the merge loop then begins with its result.
@@ -21,7 +22,7 @@ import time
 import warnings
 from pathlib import Path
 
-from continuation import checkpoint_merges, continued
+from continuation import checkpoint_merges, continued, work_at
 from corpora import EOT
 from counting_rungs import RUNGS
 from machine import peak_memory_of_this_process
@@ -56,7 +57,8 @@ class Stop(Exception):
 class Watch:
     """Records checkpoints of a merge loop, and ends it when it would take too long."""
 
-    def __init__(self, targets, whole_below, continue_after):
+    def __init__(self, stage, targets, work, whole_below, continue_after):
+        self.stage, self.work = stage, work
         self.targets = list(targets)
         self.due = checkpoint_merges(targets)
         self.whole_below, self.continue_after = whole_below, continue_after
@@ -71,21 +73,25 @@ class Watch:
         number = len(self.learned)
         is_late = seconds > self.continue_after and number >= FEWEST_MERGES
         if is_late and not self.decided:
-            self.checkpoints.append((number, self.phases(timings, seconds)))
+            self.add(number, self.phases(timings, seconds))
             self.decide(number)
         elif self.due and number >= self.due[0]:
-            self.checkpoints.append((number, self.phases(timings, seconds)))
+            self.add(number, self.phases(timings, seconds))
         while self.due and self.due[0] <= number:
             del self.due[0]
         if number >= self.stop_at:
             raise Stop
+
+    def add(self, number, phases):
+        self.checkpoints.append([number, phases, work_at(self.work, number)])
 
     def decide(self, number):
         """Choose the last target that can be reached within `whole_below`; none: stop now."""
         self.decided = True
         self.stop_at = number
         for target in self.targets:
-            if sum(continued(self.checkpoints, target).values()) <= self.whole_below:
+            phases = continued(self.stage, self.checkpoints, work_at(self.work, target))
+            if sum(phases.values()) <= self.whole_below:
                 self.stop_at = target
 
     def phases(self, timings, seconds):
@@ -110,7 +116,7 @@ def watched(stage, watch):
     return Watched()
 
 
-def learn(stage, word_counts, targets, whole_below=float("inf"), continue_after=float("inf")):
+def learn(stage, word_counts, targets, work, whole_below=1e9, continue_after=1e9):
     """Run a merge loop; return its checkpoints and the merges.
 
     The last checkpoint is the end of the run. A compiled loop has no other, and learns as many
@@ -121,8 +127,8 @@ def learn(stage, word_counts, targets, whole_below=float("inf"), continue_after=
         _, merges = trainer.train_from_counts(word_counts, 257 + targets[-1], [EOT])
         phases = {phase: trainer.timings[phase] for phase in LOOP_PHASES}
         phases["counting pairs"] += trainer.timings["total"] - sum(phases.values())
-        return [(len(merges), phases)], merges
-    watch = Watch(targets, whole_below, continue_after)
+        return [[len(merges), phases, {}]], merges
+    watch = Watch(stage, targets, work, whole_below, continue_after)
     trainer = watched(stage, watch)
     watch.start = time.perf_counter()
     with contextlib.suppress(Stop):
@@ -130,7 +136,7 @@ def learn(stage, word_counts, targets, whole_below=float("inf"), continue_after=
     number = len(watch.learned)
     if not watch.checkpoints or watch.checkpoints[-1][0] < number:  # no pair was left
         phases = {phase: trainer.timings[phase] for phase in LOOP_PHASES}
-        watch.checkpoints.append((number, phases))
+        watch.add(number, phases)
     return watch.checkpoints, watch.learned
 
 
@@ -155,7 +161,12 @@ def answer(request):
     else:
         word_counts = dict(count_words(path, Splitter(special_tokens=[EOT])))
     checkpoints, merges = learn(
-        stage, word_counts, request["targets"], request["whole_below"], request["continue_after"]
+        stage,
+        word_counts,
+        request["targets"],
+        request["work"],
+        request["whole_below"],
+        request["continue_after"],
     )
     lines = [f"{left.hex()} {right.hex()}\n" for left, right in merges]
     Path(request["merges"]).write_text("".join(lines))

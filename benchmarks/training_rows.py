@@ -6,8 +6,12 @@ Before a time is kept, the merges are compared with those of another trainer.
 from functools import cache
 
 import trainer_run
-from continuation import continued
+from continuation import checkpoint_merges, continued, work_at
+from corpora import EOT
 from measurements import Measurement
+from work_profile import work_profile
+
+from cs336_basics.pretokenization import Splitter, count_words
 
 FIRST_MERGE = 257
 """Tokens of a vocabulary before the first merge: 256 bytes and one special token."""
@@ -20,7 +24,15 @@ def request(stage, path, targets, *, count=True, whole_below=1e9, continue_after
     return {
         "stage": stage, "path": str(path), "targets": sorted(targets), "count": count,
         "whole_below": whole_below, "continue_after": continue_after,
+        "work": [] if stage in trainer_run.UNSTOPPABLE else profile_of(path),
     }  # fmt: skip
+
+
+@cache
+def profile_of(path):
+    """Return the work of the merges of a text; see `work_profile.py`."""
+    counts = dict(count_words(path, Splitter(special_tokens=[EOT])))
+    return work_profile(counts, checkpoint_merges([MOST_MERGES]))
 
 
 @cache
@@ -60,7 +72,7 @@ def rows(stage, corpus, path, answers, target, counting=None):
     """
     work = len(expected_merges(path)[:target])
     num_bytes = path.stat().st_size
-    reached = [phases_at(answer["checkpoints"], work) for answer in answers]
+    reached = [phases_at(stage, path, answer["checkpoints"], work) for answer in answers]
     stopped = [c[-1][0] for c in (answer["checkpoints"] for answer in answers) if c[-1][0] < work]
     phases = {
         phase: [phases[phase] for phases in reached] for phase in trainer_run.LOOP_PHASES
@@ -93,9 +105,9 @@ def rows(stage, corpus, path, answers, target, counting=None):
     return [merging, whole]
 
 
-def phases_at(checkpoints, num_merges):
+def phases_at(stage, path, checkpoints, num_merges):
     """Return the seconds of each phase up to a number of merges, continued if need be."""
-    for merges, phases in checkpoints:
+    for merges, phases, _ in checkpoints:
         if merges == num_merges:
             return phases
-    return continued(checkpoints, num_merges)
+    return continued(stage, checkpoints, work_at(profile_of(path), num_merges))

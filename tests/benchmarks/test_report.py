@@ -165,7 +165,7 @@ def test_growth_has_the_exponent_of_each_stage(tmp_path):
         Measurement(
             "merging", "owt", size, 2_000, "naive", [size**0.6], 1_743, "merges",
             words=size // 100, peak_memory=size, phases={"updating": [size**0.6]},
-            checkpoints=[[m, {"updating": float(m)}] for m in (16, 64, 256, 1_743)],
+            checkpoints=[[m, {"updating": float(m)}, {}] for m in (16, 64, 256, 1_743)],
         )
         for size in (250_000, 500_000, 1_000_000)
     ]  # fmt: skip

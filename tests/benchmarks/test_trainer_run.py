@@ -4,6 +4,7 @@ import continuation
 import pytest
 import trainer_run
 import training_rows
+import work_profile
 
 from cs336_basics.datasets import write_sample
 from cs336_basics.pretokenization import Splitter, count_words
@@ -39,7 +40,8 @@ def test_wrong_merges_are_refused(path):
 
 def test_slow_run_stops_and_is_continued(path):
     counts = dict(count_words(path, Splitter(special_tokens=["<|endoftext|>"])))
-    checkpoints, merges = trainer_run.learn("naive", counts, TARGETS, 0.0, 0.02)
+    work = training_rows.profile_of(path)
+    checkpoints, merges = trainer_run.learn("naive", counts, TARGETS, work, 0.0, 0.02)
     assert 0 < len(merges) < TARGETS[-1]
     assert checkpoints[-1][0] == len(merges)
     answer = {"checkpoints": checkpoints, "counting": None, "words": 1, "peak_memory": 1}
@@ -48,36 +50,39 @@ def test_slow_run_stops_and_is_continued(path):
     assert row.median > sum(checkpoints[-1][1].values())
 
 
-def power_law(last, costs):
-    """Checkpoints of a run whose phases cost `height * merge**slope` at each merge."""
-    phases = dict.fromkeys(costs, 0.0)
-    wanted = set(continuation.checkpoint_merges([last]))
-    checkpoints = []
-    for merge in range(1, last + 1):
-        for phase, (height, slope) in costs.items():
-            phases[phase] += height * merge**slope
-        if merge in wanted:
-            checkpoints.append((merge, dict(phases)))
-    return checkpoints
+def test_work_profile_counts_symbols_and_pairs():
+    counts = {b"low": 5, b"lot": 2, b"a": 9}
+    (first, last) = work_profile.work_profile(counts, [1, 2])
+    # Before the first merge "l o w", "l o t"; before the second "lo w", "lo t".
+    assert first == [1, {"symbols": 6, "words": 8, "pairs": 3, "touched": 6}]
+    assert last == [2, {"symbols": 10, "words": 14, "pairs": 5, "touched": 8}]
 
 
-def test_trend_of_each_phase_is_continued():
-    costs = {"counting pairs": (0.3, -0.2), "finding the maximum": (0.01, 0.4)}
-    whole = power_law(10_000, costs)
-    part = [c for c in whole if c[0] <= 1_500]
-    predicted = continuation.continued(part, 10_000)
-    for phase, seconds in whole[-1][1].items():
-        assert predicted[phase] == pytest.approx(seconds, rel=0.02)
-    # The mean of the first merges is far off: this is what the trend is for.
-    mean = part[-1][1]["finding the maximum"] / part[-1][0] * 10_000
-    assert mean < 0.6 * whole[-1][1]["finding the maximum"]
+def test_work_between_checkpoints_is_interpolated():
+    profile = [[10, dict.fromkeys(work_profile.UNITS, 100)]]
+    assert continuation.work_at(profile, 5)["pairs"] == 50
 
 
-def test_phase_that_is_over_is_not_continued():
-    checkpoints = [(m, {"counting pairs": 0.5, "updating": 0.1 * m}) for m in (8, 16, 32, 64)]
-    assert continuation.continued(checkpoints, 640)["counting pairs"] == 0.5
+def run_with_costs(costs, profile, last):
+    """Checkpoints of a run in which a unit of work always costs the same, plus a start."""
+    return [
+        [merges, {**{p: c * work[WORK[p]] for p, c in costs.items()}, "counting pairs": 0.5}, work]
+        for merges, work in profile
+        if merges <= last
+    ]
 
 
-def test_too_few_checkpoints_are_refused():
-    with pytest.raises(ValueError, match="too few to see a trend"):
-        continuation.continued([(1, {"updating": 1.0}), (2, {"updating": 2.0})], 100)
+WORK = work_profile.WORK["incremental"]
+
+
+def test_cost_per_unit_of_work_is_continued(path):
+    profile = training_rows.profile_of(path)
+    costs = {"finding the maximum": 2e-7, "updating": 1e-6}
+    end = profile[-1][0]
+    whole = run_with_costs(costs, profile, end)
+    part = run_with_costs(costs, profile, end / 8)
+    predicted = continuation.continued("incremental", part, profile[-1][1])
+    assert predicted == pytest.approx(whole[-1][1])  # counting, which is over, does not grow
+    # The mean of the first merges is far off: this is what the work is for.
+    mean = sum(part[-1][1].values()) / part[-1][0] * end
+    assert abs(mean / sum(whole[-1][1].values()) - 1) > 0.2

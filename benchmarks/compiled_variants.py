@@ -18,8 +18,6 @@ import Cython
 from corpora import CACHE
 from machine import ROOT
 
-from cs336_basics import TRAINERS
-
 BPE = ROOT / "cs336_basics" / "bpe"
 VARIANTS = Path(__file__).parent / "variants"
 AS_IT_IS = ("base", "v2_incremental", "v3_heap")
@@ -59,11 +57,11 @@ def variants():
     Raises:
         RuntimeError: they cannot be built.
     """
-    modules, sources = _sources()
-    key = hashlib.sha256(repr((sources, Cython.__version__, sys.version)).encode()).hexdigest()
+    modules, texts = sources()
+    key = hashlib.sha256(repr((texts, Cython.__version__, sys.version)).encode()).hexdigest()
     directory = CACHE / f"variants-{key[:16]}"
     if not (directory / "built").exists():
-        for name, text in sources.items():
+        for name, text in texts.items():
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -83,9 +81,9 @@ def variants():
     }
 
 
-def _sources():
+def sources():
     """Return module -> file, and file -> text."""
-    modules, sources = {}, {"compiled_stages/__init__.py": ""}
+    modules, texts = {}, {"compiled_stages/__init__.py": ""}
     for name in AS_IT_IS:
         text = (BPE / f"{name}.py").read_text(encoding="utf-8")
         for other in AS_IT_IS:  # the compiled v3 begins with the compiled v2
@@ -93,12 +91,12 @@ def _sources():
                 f"cs336_basics.bpe.{other} import", f"compiled_stages.{other} import"
             )
         modules[f"compiled_stages.{name}"] = f"compiled_stages/{name}.py"
-        sources[f"compiled_stages/{name}.py"] = text
+        texts[f"compiled_stages/{name}.py"] = text
     modules["v3_typed"] = "v3_typed.pyx"
-    sources["v3_typed.pyx"] = (VARIANTS / "v3_typed.pyx").read_text(encoding="utf-8")
+    texts["v3_typed.pyx"] = (VARIANTS / "v3_typed.pyx").read_text(encoding="utf-8")
     modules["v4_rescanning"] = "v4_rescanning.pyx"
-    sources["v4_rescanning.pyx"] = _rescanning()
-    return modules, sources
+    texts["v4_rescanning.pyx"] = _rescanning()
+    return modules, texts
 
 
 def _rescanning():
@@ -107,8 +105,3 @@ def _rescanning():
     start, end = (text.index(marker) for marker in SECTION)
     replaced = (VARIANTS / "v4_rescanning.pxi").read_text(encoding="utf-8")
     return (text[:start] + replaced.lstrip(" ") + text[end:]).replace(*NEW_ATTRIBUTE)
-
-
-def trainers():
-    """Return every trainer that bench_ablations.py may run, by name."""
-    return {**TRAINERS, **variants()}

@@ -6,8 +6,8 @@
     <!-- example: STAGE -->        what the stage holds after two merges of the course's example
     <!-- /source -->, <!-- /example -->
 
-`tests/test_stage_page.py` fails when the page is not what this program writes. (The tables of the
-page are filled by `report.py`.)
+`tests/benchmarks/test_stage_page.py` fails when the page is not what this program writes. (The
+tables of the page are filled by `report.py`.)
 """
 
 import ast

@@ -3,7 +3,7 @@
     python benchmarks/trace_plot.py
 
 Every stage learns the same merges of the same text and keeps a trace. The upper plot shows the
-symbols that a merge reads, the lower one its seconds; both as means over merges whose numbers are
+symbols that a merge reads, the lower one its time; both as medians of merges whose numbers are
 close to each other.
 """
 
@@ -15,11 +15,15 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 from corpora import EOT, find_corpora
+from tables import text_name
 
 from cs336_basics import TRAINERS
 
 PLOT = Path(__file__).parents[1] / "docs" / "work_per_merge.svg"
 POINTS = 24
+COLOURS = dict(zip(TRAINERS, ("C3", "C1", "C8", "C0", "C2"), strict=True))
+STYLES = {"heap": (0, (4, 2))}
+"""`heap` reads what `incremental` reads: the dashes show the line below it."""
 
 
 def main():
@@ -55,13 +59,16 @@ def draw(traces, corpus):
             (upper, [merge.work.positions for merge in trace]),
             (lower, [merge.seconds * 1e6 for merge in trace]),
         ):
-            axes.plot(*binned(values), label=name, linewidth=2)
+            style = STYLES.get(name, "solid")
+            axes.plot(
+                *binned(values), color=COLOURS[name], linestyle=style, label=name, linewidth=2
+            )
     for axes, label in ((upper, "symbols read by a merge"), (lower, "microseconds of a merge")):
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
-    upper.set_title(f"{corpus.name}, {corpus.num_bytes / 1e6:.1f} MB")
+    upper.set_title(text_name(corpus.name, corpus.num_bytes))
     upper.legend(ncols=3, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1.08))
     lower.set_xlabel("merge")
     figure.savefig(PLOT, metadata={"Date": None})
@@ -69,12 +76,12 @@ def draw(traces, corpus):
 
 
 def binned(values):
-    """Return the numbers of merges and the mean of each bin; bins grow by a constant factor."""
+    """Return the numbers of merges and the median of each bin; bins grow by a constant factor."""
     edges = np.unique(np.geomspace(1, len(values) + 1, POINTS).astype(int))
     bins = list(itertools.pairwise(edges))
     return (
         [np.sqrt(first * (last - 1)) for first, last in bins],
-        [np.mean(values[first - 1 : last - 1]) for first, last in bins],
+        [np.median(values[first - 1 : last - 1]) for first, last in bins],
     )
 
 

@@ -200,7 +200,9 @@ cdef class MergeLoop:
 
     def merges(self):
         """Return the merges learned so far as pairs of bytes, in order."""
-        tokens = [self.bytes_of(token) for token in range(self.num_tokens)]
+        starts = np.asarray(self.token_start[: self.num_tokens + 1]).tolist()
+        joined = bytes(self.token_bytes[: self.token_start[self.num_tokens]])
+        tokens = [joined[start:end] for start, end in zip(starts, starts[1:])]
         left, right = np.asarray(self.pair_left), np.asarray(self.pair_right)
         return [(tokens[left[pair]], tokens[right[pair]]) for pair in self.learned]
 

@@ -17,21 +17,28 @@ without pickled objects):
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
+import zipfile
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._files import atomic_writer
+from cs336_basics._journal import open_regular
+from cs336_basics._messages import short_reason, short_repr
+from cs336_basics._reading import parse_json, read_array_header
 from cs336_basics.pretokenization.patterns import pattern_name
 
 FORMAT = "cs336_basics word counts"
 FORMAT_VERSION = 1
+
+_ARRAYS = {"header": "uint8", "data": "uint8", "offsets": "int64", "counts": "int64"}
 
 _INT64_MAX = 2**63 - 1
 
@@ -206,8 +213,7 @@ class WordCounts(Mapping[bytes, int]):
             FileNotFoundError: there is no such file.
             ValueError: the file is damaged, of another format, or of a newer version.
         """
-        name = os.fspath(path)
-        with open(name, "rb") as file:
+        with open_regular(path) as file:
             try:
                 return cls._read(file)
             except MemoryError:
@@ -215,25 +221,34 @@ class WordCounts(Mapping[bytes, int]):
             except Exception as error:
                 # zipfile, zlib, NumPy and JSON each report a damaged archive in their own way.
                 raise ValueError(
-                    f"{name} is not a file of word counts, or is damaged: {error}"
+                    f"{os.fspath(path)} is not a file of word counts, or is damaged: "
+                    f"{short_reason(error)}"
                 ) from error
 
     @classmethod
-    def _read(cls, file: IO[bytes]) -> WordCounts:
-        with np.load(file, allow_pickle=False) as archive:
-            header = json.loads(archive["header"].tobytes())
-            if header["format"] != FORMAT:
-                raise ValueError(f"its format is {header['format']!r}")
-            if header["version"] != FORMAT_VERSION:
-                raise ValueError(
-                    f"its version is {header['version']!r}, this library reads {FORMAT_VERSION}"
-                )
-            arrays = [archive[key] for key in ("data", "offsets", "counts")]
-            for array, kind in zip(arrays, ("uint8", "int64", "int64"), strict=True):
-                if array.dtype.name != kind or array.ndim != 1:
-                    raise ValueError(f"an array is {array.dtype}, {array.ndim} dimensions")
-            data, offsets, counts = arrays
-            return cls(data, offsets, counts, header["pattern"], header["special_tokens"])
+    def _read(cls, file: BinaryIO) -> WordCounts:
+        with zipfile.ZipFile(file) as archive:
+            header = parse_json(_read_array(archive, "header", file).tobytes(), "header.npy")
+            if not isinstance(header, dict) or header.get("format") != FORMAT:
+                found = header.get("format") if isinstance(header, dict) else header
+                raise ValueError(f"its format is {short_repr(found)}")
+            arrays = [_read_array(archive, key, file) for key in ("data", "offsets", "counts")]
+        if header.get("version") != FORMAT_VERSION:
+            raise ValueError(
+                f"its version is {short_repr(header.get('version'))}, this library reads "
+                f"{FORMAT_VERSION}"
+            )
+        pattern, special_tokens = header.get("pattern"), header.get("special_tokens")
+        if pattern is not None and not isinstance(pattern, str):
+            raise ValueError(f"its pattern is {short_repr(pattern)}, not a string")
+        if special_tokens is not None and not (
+            isinstance(special_tokens, list) and all(isinstance(t, str) for t in special_tokens)
+        ):
+            raise ValueError(
+                f"its special_tokens are {short_repr(special_tokens)}, not a list of strings"
+            )
+        data, offsets, counts = arrays
+        return cls(data, offsets, counts, pattern, special_tokens)
 
     @property
     def total(self) -> int:
@@ -323,6 +338,20 @@ class WordCounts(Mapping[bytes, int]):
 
 def _comparable(pattern: str | None) -> str | None:
     return None if pattern is None else pattern_name(pattern) or pattern
+
+
+def _read_array(archive: zipfile.ZipFile, key: str, file: BinaryIO) -> npt.NDArray[Any]:
+    """Return an array of the archive, which is not larger than the file."""
+    name = f"{key}.npy"
+    member = archive.getinfo(name)
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+        raise ValueError(f"{name} is compressed: save the counts again, with WordCounts.save")
+    if member.file_size > os.fstat(file.fileno()).st_size:
+        raise ValueError(f"{name} is longer than the file")
+    content = archive.read(member)  # checks the checksum
+    stream = io.BytesIO(content)
+    dtype, _ = read_array_header(stream, name, len(content), (_ARRAYS[key],))
+    return np.frombuffer(content, dtype, offset=stream.tell())
 
 
 def _read_only(array: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:

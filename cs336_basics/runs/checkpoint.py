@@ -1,23 +1,35 @@
 """Checkpoints in one file, as CS336 defines them; the trainer's are in `checkpoint_dir.py`.
 
-A checkpoint is a `torch.save` file with three entries: "model" and "optimizer", the state dicts,
-and "iteration". It is always read with `weights_only=True`, which builds tensors and plain
-containers and runs no code from the file.
+A checkpoint is a `torch.save` file with four entries: "model" and "optimizer", the state dicts,
+"iteration", and "sha256", the hash of the other three. It is always read with `weights_only=True`,
+which builds tensors and plain containers and runs no code from the file.
+
+The hash is that of the values themselves, and is compared with the values that were loaded. The
+file is a zip archive, whose checksums do not protect the directory of the archive: a flipped bit
+there lets `torch.load` read other values. A file without "sha256", as other programs write it, has
+only the checksums.
 """
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import os
+import sys
 import zipfile
 from typing import IO, Any
 
 import torch
+from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
 from cs336_basics._files import atomic_writer
+from cs336_basics._journal import open_regular
+from cs336_basics._messages import short_reason
 from cs336_basics.runs.checkpoint_dir import load_checkpoint_directory, plain_name
+
+DIGEST = "sha256"
 
 Source = str | os.PathLike[str] | IO[bytes]
 
@@ -33,6 +45,7 @@ def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: So
         "optimizer": optimizer.state_dict(),
         "iteration": operator.index(iteration),
     }
+    checkpoint[DIGEST] = _digest(checkpoint)
     if isinstance(out, (str, os.PathLike)):
         with atomic_writer(out) as file:
             torch.save(checkpoint, file)
@@ -54,21 +67,14 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     if isinstance(src, (str, os.PathLike)) and os.path.isdir(src) and os.listdir(src):
         return load_checkpoint_directory(src, model, optimizer)
     name = str(src) if isinstance(src, (str, os.PathLike)) else "the file object"
-    try:
-        _check_sums(src)
-        checkpoint = torch.load(src, map_location="cpu", weights_only=True)
-    except (OSError, MemoryError):
-        raise
-    except Exception as error:  # a damaged file fails in the zip reader, the unpickler, anywhere
-        raise ValueError(
-            f"{name} is not a checkpoint, or it is damaged: {_first_line(error)}"
-        ) from error
-    if not _is_checkpoint(checkpoint):
-        raise ValueError(f'{name} is not a checkpoint: it lacks "model", "optimizer", "iteration"')
-
-    saved = {plain_name(key): value for key, value in checkpoint["model"].items()}
+    if isinstance(src, (str, os.PathLike)):
+        with open_regular(src) as file:
+            checkpoint = _load(file, name)
+    else:
+        checkpoint = _load(src, name)
     # plain name -> this model's name, compiled or not
     own_names = {plain_name(key): key for key in model.state_dict()}
+    saved = checkpoint["model"]
     model.load_state_dict({own_names.get(key, key): value for key, value in saved.items()})
     if optimizer is not None:
         optimizer.load_state_dict(checkpoint["optimizer"])
@@ -76,28 +82,84 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     return iteration
 
 
-def _check_sums(src: Source) -> None:
-    """Raise BadZipFile if `src` is not a zip archive or its content has changed.
+def _load(file: IO[bytes], name: str) -> dict[str, Any]:
+    """Return the content of a checkpoint, with plain names, after checking it."""
+    try:
+        _check_sums(file)
+        checkpoint = torch.load(file, map_location="cpu", weights_only=True)
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # a damaged file fails in the zip reader, the unpickler, anywhere
+        raise ValueError(
+            f"{name} is not a checkpoint, or it is damaged: {short_reason(error)}"
+        ) from error
+    if not _is_checkpoint(checkpoint):
+        raise ValueError(f'{name} is not a checkpoint: it lacks "model", "optimizer", "iteration"')
+    checkpoint["model"] = {plain_name(key): value for key, value in checkpoint["model"].items()}
+    expected = checkpoint.pop(DIGEST, None)
+    if expected is not None and _digest(checkpoint) != expected:
+        raise ValueError(
+            f'{name} is damaged: its content does not have the SHA-256 in "{DIGEST}". If it was '
+            f'changed on purpose, remove the entry "{DIGEST}"'
+        )
+    return checkpoint
 
-    A `torch.save` file is a zip archive with checksums, which `torch.load` does not check: it would
-    load a weight with a flipped bit.
+
+def _check_sums(file: IO[bytes]) -> None:
+    """Check the checksums of the zip archive, which `torch.load` does not check.
+
+    Raises:
+        BadZipFile: it is not a zip archive, or its content has changed.
     """
-    with zipfile.ZipFile(src) as archive:
+    with zipfile.ZipFile(file) as archive:
         damaged = archive.testzip()
     if damaged is not None:
         raise zipfile.BadZipFile(f"the checksum of {damaged} is wrong")
-    if not isinstance(src, (str, os.PathLike)):
-        src.seek(0)
+    file.seek(0)
+
+
+def _digest(content: Any) -> str:
+    """Return the SHA-256 of tensors, numbers and strings in containers."""
+    digest = hashlib.sha256()
+    _update(digest, content)
+    return digest.hexdigest()
+
+
+def _update(digest: hashlib._Hash, value: Any) -> None:
+    """Add a value to a hash: the kind and the size of each item, then its content."""
+    if isinstance(value, Tensor):
+        digest.update(f"tensor {value.dtype} {tuple(value.shape)}\n".encode())
+        if value.layout == torch.strided and not value.is_quantized:
+            digest.update(_bytes_of(value))
+    elif isinstance(value, dict):
+        digest.update(f"dict {len(value)}\n".encode())
+        for key, item in value.items():
+            _update(digest, key)
+            _update(digest, item)
+    elif isinstance(value, (list, tuple)):
+        digest.update(f"list {len(value)}\n".encode())
+        for item in value:
+            _update(digest, item)
+    elif value is None or isinstance(value, (bool, int, float, str)):
+        text = repr(value)
+        digest.update(f"{type(value).__name__} {len(text)} {text}\n".encode())
+    else:  # what else `torch.load` accepts need not have a stable representation
+        digest.update(f"{type(value).__name__}\n".encode())
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """Return the elements of a tensor in order, each in little-endian order."""
+    elements = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    if sys.byteorder == "big":
+        elements = elements.reshape(-1, tensor.element_size()).flip(1).reshape(-1).contiguous()
+    return memoryview(elements.numpy())
 
 
 def _is_checkpoint(content: Any) -> bool:
     return (
         isinstance(content, dict)
         and isinstance(content.get("model"), dict)
+        and all(isinstance(name, str) for name in content["model"])
         and isinstance(content.get("optimizer"), dict)
         and isinstance(content.get("iteration"), int)
     )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

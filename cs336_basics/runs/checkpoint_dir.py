@@ -17,12 +17,11 @@ number of the step.
 from __future__ import annotations
 
 import contextlib
-import json
 import operator
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,9 @@ from torch.optim import Optimizer
 
 from cs336_basics._disk import sync_directory, sync_file
 from cs336_basics._files import sha256_file, write_json
+from cs336_basics._journal import open_regular
+from cs336_basics._messages import short_reason, short_repr
+from cs336_basics._reading import parse_json
 
 FORMAT = 1
 MODEL_FILE = "model.safetensors"
@@ -102,48 +104,76 @@ def load_checkpoint_directory(
         RuntimeError: (from torch) its weights do not fit this model.
     """
     path = Path(path)
-    verify_checkpoint_directory(path)
+    files = verify_checkpoint_directory(path)
     state = _read_state(path)
     # plain name -> this model's name, wrapped or not
     own_names = {plain_name(name): name for name in model.state_dict()}
-    sharded = is_sharded(model)
-    if sharded or not (path / MODEL_FILE).is_file():
+    if is_sharded(model) or MODEL_FILE not in files:
         tensors = _load_shards(path, model, with_optimizer=optimizer is not None)
         weights = {name: tensors.pop(name) for name in own_names if name in tensors}
     else:
         weights = _load_tensors(path / MODEL_FILE)
         tensors = {} if optimizer is None else _load_tensors(path / OPTIMIZER_FILE)
-    model.load_state_dict({own_names.get(name, name): value for name, value in weights.items()})
+    restored = None
     if optimizer is not None:
-        _restore_optimizer(model, optimizer, tensors, state["optimizer"], path)
+        restored = _optimizer_state_dict(model, optimizer, tensors, state["optimizer"], path)
+    model.load_state_dict({own_names.get(name, name): value for name, value in weights.items()})
+    if optimizer is not None and restored is not None:
+        optimizer.load_state_dict(restored)
     iteration: int = state["iteration"]
     return iteration
 
 
-def verify_checkpoint_directory(path: str | os.PathLike[str]) -> None:
+def verify_checkpoint_directory(path: str | os.PathLike[str]) -> list[str]:
     """Check that a checkpoint directory is complete: every file, with its size and its hash.
 
+    Returns:
+        the names of the files that the manifest lists.
+
     Raises:
-        ValueError: naming the file that is missing, too short or changed.
+        ValueError: naming the file that is missing, too short, changed, or not listed.
     """
     path = Path(path)
     manifest = _read_json(path, MANIFEST_FILE)
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict) or STATE_FILE not in files:
         raise ValueError(f"{path} is not a checkpoint, or it is damaged: {MANIFEST_FILE} is cut")
+    _check_files_are_listed(path, files)
     for name, expected in files.items():
         file = path / name
-        if file.parent != path or not isinstance(expected, dict):
-            raise ValueError(f"{path} is damaged: {MANIFEST_FILE} has the entry {name!r}")
+        if not _is_file_name(name) or not isinstance(expected, dict):
+            raise ValueError(f"{path} is damaged: {MANIFEST_FILE} has the entry {short_repr(name)}")
         if not file.is_file():
             raise ValueError(f"{path} is damaged: {name} is missing")
         size = file.stat().st_size
         if size != expected.get("bytes"):
             raise ValueError(
-                f"{path} is damaged: {name} has {size:,} bytes, not {expected.get('bytes')}"
+                f"{path} is damaged: {name} has {size:,} bytes, not "
+                f"{short_repr(expected.get('bytes'))}"
             )
         if sha256_file(file) != expected.get("sha256"):
             raise ValueError(f"{path} is damaged: the content of {name} has changed")
+    return list(files)
+
+
+def _check_files_are_listed(path: Path, files: Collection[str]) -> None:
+    """Check that every file that could be loaded is in the manifest.
+
+    Raises:
+        ValueError: one is not; a manifest from which it was dropped would let it be changed.
+    """
+    for name in sorted(os.listdir(path)):
+        # Torch reads an index of the shards, too.
+        if name.endswith((".safetensors", ".safetensors.index.json")) and name not in files:
+            raise ValueError(f"{path} is damaged: {MANIFEST_FILE} does not list {name}")
+    if not any(name.endswith(".safetensors") for name in files):
+        raise ValueError(f"{path} is damaged: {MANIFEST_FILE} lists no weights")
+    if MODEL_FILE in files and OPTIMIZER_FILE not in files:
+        raise ValueError(f"{path} is damaged: {MANIFEST_FILE} does not list {OPTIMIZER_FILE}")
+
+
+def _is_file_name(name: str) -> bool:
+    return name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name
 
 
 # ------------------------------------------------------------------------ writing
@@ -287,30 +317,36 @@ def _parameter_names(model: Module, optimizer: Optimizer) -> list[str]:
 
 def _read_json(path: Path, name: str) -> Any:
     try:
-        return json.loads((path / name).read_text(encoding="utf-8"))
+        with open_regular(path / name) as file:
+            return parse_json(file.read(), path / name)
     except FileNotFoundError:
         if not path.is_dir():
             raise
         raise ValueError(f"{path} is not a whole checkpoint: it has no {name}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} is damaged: {name} is not JSON") from error
 
 
 def _read_state(path: Path) -> dict[str, Any]:
     state: dict[str, Any] = _read_json(path, STATE_FILE)
     optimizer = state.get("optimizer") if isinstance(state, dict) else None
-    if (
-        not isinstance(optimizer, dict)
-        or not isinstance(optimizer.get("param_groups"), list)
-        or not isinstance(optimizer.get("numbers"), dict)
-        or not isinstance(state.get("iteration"), int)
+    if not isinstance(optimizer, dict) or not (
+        _is_list_of_dicts(optimizer.get("param_groups"))
+        and isinstance(optimizer.get("numbers"), dict)
+        and _is_list_of_dicts(list(optimizer["numbers"].values()))
+        and type(state.get("iteration")) is int
+        and 0 <= state["iteration"] < 2**63
     ):
         raise ValueError(f"{path} is not a checkpoint: {STATE_FILE} is incomplete")
     if state.get("format") != FORMAT:
         raise ValueError(
-            f"{path} has the format {state.get('format')!r}; this version reads {FORMAT}"
+            f"{path} has the format {short_repr(state.get('format'))}; this version reads {FORMAT}"
         )
     return state
+
+
+def _is_list_of_dicts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def _load_tensors(file: Path) -> dict[str, Tensor]:
@@ -320,7 +356,7 @@ def _load_tensors(file: Path) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load_file(file)
     except SafetensorError as error:
-        raise ValueError(f"{file} is not a safetensors file: {error}") from error
+        raise ValueError(f"{file} is not a safetensors file: {short_reason(error)}") from error
     return tensors
 
 
@@ -355,13 +391,18 @@ def _load_shards(path: Path, model: Module, *, with_optimizer: bool) -> dict[str
     return wanted
 
 
-def _restore_optimizer(
+def _optimizer_state_dict(
     model: Module,
     optimizer: Optimizer,
     tensors: dict[str, Tensor],
     settings: dict[str, Any],
     path: Path,
-) -> None:
+) -> dict[str, Any]:
+    """Return what the optimizer's `load_state_dict` takes.
+
+    Raises:
+        ValueError: it was saved by another optimizer, or its settings have other types.
+    """
     current = optimizer.state_dict()["param_groups"]
     names = _parameter_names(model, optimizer)
     saved = settings["param_groups"]
@@ -371,7 +412,7 @@ def _restore_optimizer(
     groups = []
     for group, values in zip(current, saved, strict=True):
         kept = {
-            key: _as_before(values[key], group[key])
+            key: _as_before(key, values[key], group[key], path)
             for key in group
             if key in values and key != "params" and key not in _IMPLEMENTATION
         }
@@ -379,17 +420,35 @@ def _restore_optimizer(
     state: dict[int, dict[str, Any]] = {}
     index = {name: i for i, name in enumerate(names)}
     for name, numbers in settings["numbers"].items():
+        if name not in index:
+            raise ValueError(
+                f"{path} was saved by an optimizer of other parameters: {short_repr(name)}"
+            )
         state.setdefault(index[name], {}).update(numbers)
     for name, tensor in tensors.items():
         parameter, _, key = name.rpartition(".")
         if parameter not in index:
-            raise ValueError(f"{path} was saved by an optimizer of other parameters: {name}")
+            raise ValueError(
+                f"{path} was saved by an optimizer of other parameters: {short_repr(name)}"
+            )
         state.setdefault(index[parameter], {})[key] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    return {"state": state, "param_groups": groups}
 
 
-def _as_before(value: Any, before: Any) -> Any:
-    return tuple(value) if isinstance(before, tuple) and isinstance(value, list) else value
+def _as_before(key: str, value: Any, before: Any, path: Path) -> Any:
+    """Return a setting in the type that the optimizer has now.
+
+    Raises:
+        ValueError: it was saved as something else.
+    """
+    if isinstance(before, tuple) and isinstance(value, list) and len(value) == len(before):
+        pairs = zip(value, before, strict=True)
+        return tuple(_as_before(key, item, item_before, path) for item, item_before in pairs)
+    kinds = (int, float, Tensor) if isinstance(before, (int, float, Tensor)) else type(before)
+    # What is None now may have been set when it was saved, and the reverse.
+    if before is not None and value is not None and not isinstance(value, kinds):
+        raise ValueError(f"{path} has the setting {key} {short_repr(value)} of the optimizer")
+    return value
 
 
 def _is_dtensor(parameter: Tensor) -> bool:

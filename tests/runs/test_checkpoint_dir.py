@@ -343,3 +343,98 @@ def test_state_that_json_cannot_hold_is_refused(tmp_path):
     stranger = AdamW([torch.nn.Parameter(torch.zeros(2))])
     with pytest.raises(ValueError, match="not the model's"):
         save_checkpoint_directory(tmp_path / "c", model, stranger, 1)
+
+
+@pytest.mark.parametrize("dropped", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_file_that_the_manifest_does_not_list_is_refused(saved, dropped):
+    # It could have been changed.
+    _, path = saved
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest["files"][dropped]
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"step_3 is .*damaged: manifest\.json "):
+        load_checkpoint_directory(path, *new_run(1))
+
+
+@pytest.mark.parametrize("name", ["shard-1.safetensors", "model.safetensors.index.json"])
+def test_a_file_that_was_added_is_refused(saved, name):
+    _, path = saved
+    (path / name).write_bytes((path / "model.safetensors").read_bytes())
+    with pytest.raises(ValueError, match=rf"manifest\.json does not list {name}"):
+        load_checkpoint_directory(path, *new_run(1))
+
+
+def rewrite_state(path, change):
+    """Change state.json, and the manifest accordingly."""
+    state = json.loads((path / "state.json").read_text())
+    change(state)
+    (path / "state.json").write_text(json.dumps(state))
+    (path / "manifest.json").unlink()
+    module._write_manifest(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.update(iteration=True),
+        lambda state: state.update(iteration=-1),
+        lambda state: state.update(iteration=10**100),
+        lambda state: state["optimizer"].update(param_groups=[7]),
+        lambda state: state["optimizer"].update(numbers={"lm_head.weight": 7}),
+        lambda state: state["optimizer"].update(numbers={"x" * 10**5: {"step": 3}}),
+        lambda state: state["optimizer"]["param_groups"][0].update(lr="fast"),
+        lambda state: state["optimizer"]["param_groups"][0].update(betas=[0.5]),
+        lambda state: state["optimizer"]["param_groups"][0].update(betas=["a", "b"]),
+        lambda state: state["optimizer"]["param_groups"][0].update(params={}),
+    ],
+)
+def test_odd_values_in_a_state_are_refused_and_change_nothing(saved, change):
+    _, path = saved
+    rewrite_state(path, change)
+    model, optimizer = new_run(1)
+    before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    with pytest.raises(ValueError, match="step_3") as caught:
+        load_checkpoint_directory(path, model, optimizer)
+    assert len(str(caught.value)) < 400 + len(str(path))
+    assert_close(dict(model.state_dict()), dict(before[0]), atol=0, rtol=0)
+    assert optimizer.state_dict() == before[1]
+
+
+def flip(path, offset, bit):
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def flips_are_refused_or_harmless(saved, tmp_path, offsets_of):
+    run, path = saved
+    expected = [run[0].state_dict(), run[1].state_dict()]
+    for name in NAMES:
+        whole = (path / name).read_bytes()
+        for offset, bit in offsets_of(len(whole)):
+            flip(path / name, offset, bit)
+            other = new_run(1)
+            try:
+                assert load_checkpoint_directory(path, *other) == 3
+            except ValueError as error:
+                assert "\n" not in str(error)  # noqa: PT017 -- it need not be raised
+            else:
+                assert_close(dict(other[0].state_dict()), dict(expected[0]), atol=0, rtol=0)
+                assert_close(other[1].state_dict(), expected[1], atol=0, rtol=0)
+            (path / name).write_bytes(whole)
+
+
+def test_flipped_bits_are_refused_or_harmless(saved, tmp_path):
+    generator = random.Random(3)
+    flips_are_refused_or_harmless(
+        saved,
+        tmp_path,
+        lambda size: [(generator.randrange(size), generator.randrange(8)) for _ in range(40)],
+    )
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_in_any_byte_is_refused_or_harmless(saved, tmp_path):
+    flips_are_refused_or_harmless(
+        saved, tmp_path, lambda size: ((offset, offset % 8) for offset in range(size))
+    )

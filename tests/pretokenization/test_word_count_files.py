@@ -1,0 +1,133 @@
+"""Files of word counts: what loading refuses, in memory and time in proportion to their size."""
+
+from __future__ import annotations
+
+import json
+import os
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from cs336_basics.pretokenization import WordCounts
+
+HEADER = {
+    "format": "cs336_basics word counts",
+    "version": 1,
+    "pattern": "gpt2",
+    "special_tokens": ["<|endoftext|>"],
+}
+
+
+def write_counts(path, header=None, save=np.savez, **changes):
+    """Write a file with two words, changed."""
+    content = (
+        header if isinstance(header, bytes) else json.dumps({**HEADER, **(header or {})}).encode()
+    )
+    arrays = {
+        "header": np.frombuffer(content, np.uint8),
+        "data": np.frombuffer(b"abc", np.uint8),
+        "offsets": np.array([0, 1, 3]),
+        "counts": np.array([5, 6]),
+        **changes,
+    }
+    save(path, **arrays)
+
+
+def refused(path):
+    """Return the message with which a file is refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            ValueError, match=r"c\.npz is not a file of word counts, or is"
+        ) as caught:
+            WordCounts.load(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 500 + len(str(path))
+    assert peak < 2_000_000 + 10 * path.stat().st_size
+    return message
+
+
+def test_the_file_itself_is_loaded(tmp_path):
+    write_counts(tmp_path / "c.npz")
+    assert WordCounts.load(tmp_path / "c.npz") == {b"a": 5, b"bc": 6}
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({"special_tokens": "abc"}, "its special_tokens are 'abc', not a list of strings"),
+        ({"special_tokens": [1]}, r"its special_tokens are \[1\]"),
+        ({"special_tokens": {"a": 1}}, "its special_tokens are"),
+        ({"pattern": 7}, "its pattern is 7, not a string"),
+        ({"pattern": ["x" * 10**5]}, "its pattern is"),
+        ({"version": 2}, "its version is 2"),
+        ({"format": "x" * 10**5}, "its format is 'x"),
+        (b"[]", r"its format is \[\]"),
+        (b"7", "its format is 7"),
+        (b"{}", "its format is None"),
+        (b"{", "not JSON"),
+        (b"\xff", "not UTF-8"),
+        (b"[" * 10**5, "nested too deeply"),
+    ],
+)
+def test_odd_headers_are_refused(tmp_path, header, message):
+    import re
+
+    write_counts(tmp_path / "c.npz", header)
+    assert re.search(message, refused(tmp_path / "c.npz"))
+
+
+def test_compressed_counts_that_unpack_to_gigabytes_are_refused(tmp_path):
+    path = tmp_path / "c.npz"
+    write_counts(path, save=np.savez_compressed, data=np.zeros(50_000_000, np.uint8))
+    assert "header.npy is compressed: save the counts again" in refused(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": np.array([None])},
+        {"data": np.zeros(3, "V0")},
+        {"data": np.zeros((3, 1), np.uint8)},
+        {"offsets": np.array([0, 1, 3], np.int32)},
+        {"offsets": np.array([0.0, 1, 3])},
+        {"offsets": np.array([0, -1, 3])},
+        {"offsets": np.array([], np.int64)},
+        {"counts": np.array([5])},
+        {"counts": np.array([5, -6])},
+        {"counts": np.array(["5", "6"])},
+    ],
+)
+def test_other_arrays_are_refused(tmp_path, changes):
+    write_counts(tmp_path / "c.npz", **changes)
+    refused(tmp_path / "c.npz")
+
+
+@pytest.mark.parametrize("shape", ["(10000000000000,)", "(-1,)", "(" * 90, "(3,"])
+def test_a_shape_that_the_file_does_not_have_is_refused(tmp_path, shape):
+    path = tmp_path / "c.npz"
+    write_counts(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (117 - len(header)) + b"\n"
+    members["data.npy"] = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"abc"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    assert "data.npy is not a complete .npy file" in refused(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs are those of POSIX")
+def test_a_fifo_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "c.npz")
+    with pytest.raises(ValueError, match=r"c\.npz is a FIFO"):
+        WordCounts.load(tmp_path / "c.npz")
+    with pytest.raises(ValueError, match=r"c\.npz is a FIFO"):
+        WordCounts.from_mapping({b"a": 1}).save(tmp_path / "c.npz")

@@ -127,8 +127,8 @@ def run_one(directory: Path, config: TrainConfig) -> None:
         config = load_config(run.config, machine)
         resume = Resumption()
     else:
-        run.remove_temporary_files()  # of a process that was killed before it began
         run = create_run(config, directory)
+        run.remove_temporary_files()  # of a process that was killed before it began
     run.lock()
     try:
         with (

@@ -86,7 +86,7 @@ def _load(file: IO[bytes], name: str) -> dict[str, Any]:
     """Return the content of a checkpoint, with plain names, after checking it."""
     try:
         _check_sums(file)
-        checkpoint = torch.load(file, map_location="cpu", weights_only=True)
+        checkpoint: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     except (OSError, MemoryError):
         raise
     except Exception as error:  # a damaged file fails in the zip reader, the unpickler, anywhere
@@ -152,7 +152,7 @@ def _bytes_of(tensor: Tensor) -> memoryview:
     elements = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     if sys.byteorder == "big":
         elements = elements.reshape(-1, tensor.element_size()).flip(1).reshape(-1).contiguous()
-    return memoryview(elements.numpy())
+    return elements.numpy().data
 
 
 def _is_checkpoint(content: Any) -> bool:

@@ -19,10 +19,13 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from cs336_basics._disk import sync_file
 from cs336_basics._files import atomic_writer, printable_path, write_json
+from cs336_basics._journal import open_regular
+from cs336_basics._messages import short_repr
+from cs336_basics._reading import read_json_object
 
 
 class RunDirectory:
@@ -43,7 +46,7 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.best = self.checkpoints / "best.json"
         self.samples = self.path / "samples"
-        self._lock: IO[str] | None = None
+        self._lock: int | None = None
         self._is_new = False  # made by `create`
         self._keeps_directory = False  # which was there before
 
@@ -53,22 +56,34 @@ class RunDirectory:
         return os.path.basename(os.path.abspath(self.path))
 
     def create(self) -> None:
-        """Make the directory.
+        """Make the directory and lock it; nothing is written into it before it is locked.
 
         Raises:
             FileExistsError: it exists and is not empty, or it is a file.
+            ValueError: another process has the lock.
         """
+        self._check_is_free()
+        existed = self.path.is_dir()
+        self.lock()
+        try:
+            self._check_is_free()  # another process may have had the lock meanwhile
+        except BaseException:
+            self.unlock()
+            raise
+        self._is_new = True
+        self._keeps_directory = existed
+
+    def _check_is_free(self) -> None:
+        """Check that there is nothing in the directory, unless another process has the lock."""
         if self.path.is_file():
             raise FileExistsError(f"{self.path} is a file: name a directory with --run-dir")
         # A process that was killed before it wrote a configuration left nothing to continue.
-        if self.path.is_dir() and set(self.path.iterdir()) - set(self.path.glob(".*.tmp")):
+        nothing = re.compile(r"\.lock|\..*\.tmp")
+        if self.path.is_dir() and not all(map(nothing.fullmatch, os.listdir(self.path))):
             raise FileExistsError(
                 f"{self.path} is not empty: to continue the run in it, --resume {self.path}; "
                 "for a new run, name another --run-dir or remove this one"
             )
-        self._is_new = True
-        self._keeps_directory = self.path.is_dir()
-        self.path.mkdir(parents=True, exist_ok=True)
 
     def discard(self) -> None:
         """Remove what a start that failed has made, so that the next one can use the directory.
@@ -137,10 +152,12 @@ class RunDirectory:
             ValueError: best.json is damaged.
         """
         try:
-            step = json.loads(self.best.read_text(encoding="utf-8"))["step"]
+            step = read_json_object(self.best, 1 << 16)["step"]
+            if not _is_step(step):
+                raise ValueError
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError) as error:
             raise ValueError(
                 f"{self.best} is damaged: remove it to continue without a best checkpoint"
             ) from error
@@ -156,23 +173,36 @@ class RunDirectory:
         """Lock the run against other processes, until `unlock` or the end of this process.
 
         Raises:
-            ValueError: another process has the lock.
+            ValueError: another process has the lock, or `.lock` is not a regular file.
         """
+        if self._lock is not None:
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
         try:
             import fcntl
         except ImportError:  # Windows
             return
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.path / ".lock", "w")  # noqa: SIM115 -- stays open with the lock
+        file = self.path / ".lock"
+        if file.is_symlink() or (file.exists() and not file.is_file()):
+            raise ValueError(f"{file} is not a regular file: remove it")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(file, flags, 0o666)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A process that discarded its run may have removed the file before it was locked here.
+            if not os.path.samestat(os.stat(file), os.fstat(handle)):
+                raise FileNotFoundError
+        except (BlockingIOError, FileNotFoundError):
+            os.close(handle)
             raise ValueError(f"{self.path} is in use by another process: wait for it") from None
+        except OSError:  # a file system without locks
+            pass
+        self._lock = handle
 
     def unlock(self) -> None:
         """Unlock the run."""
         if self._lock is not None:
-            self._lock.close()
+            os.close(self._lock)
             self._lock = None
 
     def set_aside_after(self, step: int, source: Path | None = None) -> list[Path]:
@@ -218,7 +248,8 @@ class RunDirectory:
 
     def seconds(self) -> float:
         """Return the wall-clock time up to the last line of timings.jsonl, without pauses."""
-        return max((line.get("seconds", 0.0) for line in _read_lines(self.timings)), default=0.0)
+        lines = _read_lines(self.timings, _check_timing)
+        return max((line.get("seconds", 0.0) for line in lines), default=0.0)
 
     def sync_metrics(self) -> None:
         """Wait until metrics.jsonl and timings.jsonl are on the disk."""
@@ -235,10 +266,10 @@ class RunDirectory:
             ValueError: a line before the last is not JSON.
         """
         timings = {}
-        for line in _read_lines(self.timings):
+        for line in _read_lines(self.timings, _check_timing):
             step, kind = line.pop("step"), line.pop("kind")
             timings[step, kind] = line  # if a killed run wrote it twice, the last one counts
-        rows = _read_lines(self.metrics)
+        rows = _read_lines(self.metrics, _check_metrics)
         return [
             {
                 **row,
@@ -250,7 +281,8 @@ class RunDirectory:
     def truncate_metrics(self, step: int) -> None:
         """Remove the rows after `step`, which a run that continues from there writes again."""
         for file in (self.metrics, self.timings):
-            rows = [row for row in _read_lines(file) if row["step"] <= step]
+            check = _check_metrics if file == self.metrics else _check_timing
+            rows = [row for row in _read_lines(file, check) if row["step"] <= step]
             with atomic_writer(file, "w") as out:
                 out.writelines(json.dumps(row) + "\n" for row in rows)
 
@@ -278,21 +310,54 @@ def _append_line(file: Path, row: dict[str, Any]) -> None:
         out.write(json.dumps(row) + "\n")
 
 
-def _read_lines(file: Path) -> list[dict[str, Any]]:
-    """Return the objects in a file of JSON lines; a last line that is cut off is omitted."""
+def _read_lines(file: Path, check: Callable[[dict[str, Any]], str | None]) -> list[dict[str, Any]]:
+    """Return the objects in a file of JSON lines; a last line that is cut off is omitted.
+
+    Args:
+        file: need not exist.
+        check: returns what is wrong with a line, None if nothing is.
+    """
     if not file.exists():
         return []
     rows = []
-    # Bytes that are not text are not JSON either, and are treated as such.
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    with open_regular(file) as opened:
+        content = opened.read()
+    # Bytes that are not text are not JSON either, and are treated as such. Not `splitlines` of
+    # text, which breaks lines at more than line feeds.
+    lines = [line.decode("utf-8", "replace") for line in content.splitlines()]
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             if number < len(lines):
                 raise ValueError(f"{file}, line {number} is not JSON: remove it") from None
             break
-        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
-            raise ValueError(f"{file}, line {number} has no step: remove it")
+        problem = "has no step" if not isinstance(row, dict) else None
+        problem = problem or ("has no step" if not _is_step(row.get("step")) else check(row))
+        if problem is not None:
+            raise ValueError(f"{file}, line {number} {problem}: remove it")
         rows.append(row)
     return rows
+
+
+def _is_step(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 10**15
+
+
+def _check_timing(row: dict[str, Any]) -> str | None:
+    """Return what is wrong with a line of timings.jsonl, None if nothing is."""
+    if not isinstance(row.get("kind"), str):
+        return "has no kind"
+    return _check_numbers(row, {"kind"})
+
+
+def _check_metrics(row: dict[str, Any]) -> str | None:
+    """Return what is wrong with a line of metrics.jsonl, None if nothing is."""
+    return _check_numbers(row, set())
+
+
+def _check_numbers(row: dict[str, Any], texts: set[str]) -> str | None:
+    for key, value in row.items():
+        if key not in texts and type(value) not in (int, float):
+            return f"has the value {short_repr(value)} for {short_repr(key)}, not a number"
+    return None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from cs336_basics._files import sha256_file, write_json
+from cs336_basics._messages import short_repr
+from cs336_basics._reading import read_json_object
+
+_MAX_BYTES = 1 << 20
 
 
 class Stages:
@@ -28,8 +31,10 @@ class Stages:
         self._records: dict[str, Any] = {}
         if path.exists():
             try:
-                self._records = dict(json.loads(path.read_text(encoding="utf-8")))
-            except (ValueError, TypeError):
+                self._records = read_json_object(path, _MAX_BYTES)
+                if not all(map(_is_record, self._records.values())):
+                    raise ValueError
+            except ValueError:
                 raise ValueError(
                     f"{path} is damaged: remove it, and the data that it records is made again"
                 ) from None
@@ -61,7 +66,7 @@ class Stages:
                 f"({_difference(record['inputs'], inputs)}): start a new run"
             )
         is_complete = output.is_file() and all(file.is_file() for file in others)
-        if record is not None and is_complete and sha256_file(output) == record["sha256"]:
+        if record is not None and is_complete and sha256_file(output) == record.get("sha256"):
             self._report(f"{name}: unchanged")
             return
         start = time.perf_counter()
@@ -90,5 +95,11 @@ class Stages:
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     return ", ".join(
-        f"{key}: {before.get(key)} became {now[key]}" for key in now if before.get(key) != now[key]
+        f"{key}: {short_repr(before.get(key))} became {short_repr(now[key])}"
+        for key in now
+        if before.get(key) != now[key]
     )
+
+
+def _is_record(record: Any) -> bool:
+    return isinstance(record, dict) and isinstance(record.get("inputs"), dict)

@@ -17,7 +17,12 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 
+from cs336_basics._journal import open_regular
+from cs336_basics._messages import short_reason, short_repr
+from cs336_basics._reading import decoded
 from cs336_basics.training.config import TrainConfig
+
+_MAX_BYTES = 1 << 18
 
 NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "owt")
 """Configurations that come with the package, in `cs336_basics/configs/`."""
@@ -120,7 +125,11 @@ def read_values(source: Path) -> dict[str, Any]:
         ConfigError: naming the file, and the unknown name or the wrong type.
     """
     try:
-        content = yaml.load(source.read_text(encoding="utf-8"), Loader=_Loader)
+        with open_regular(source) as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ConfigError(f"it has more than {_MAX_BYTES:,} bytes: that is no configuration")
+        content = yaml.load(decoded(data, "the file"), Loader=_Loader)
         if not isinstance(content, dict):
             raise ConfigError("it must hold names and values, such as `max_steps: 100`")
         keys = config_keys()
@@ -135,10 +144,12 @@ def read_values(source: Path) -> dict[str, Any]:
         return values
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{source} is not YAML: {' '.join(str(error).split())}") from None
     except OSError as error:
         raise ConfigError(f"{source}: {error.strerror}") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # values with explicit tags, such as !!int x, can raise anything
+        raise ConfigError(f"{source} is not YAML: {short_reason(error)}") from None
 
 
 def _flatten(content: dict[Any, Any], sections: set[str]) -> Iterator[tuple[str, Any]]:
@@ -148,7 +159,10 @@ def _flatten(content: dict[Any, Any], sections: set[str]) -> Iterator[tuple[str,
         if name not in sections:
             yield name, value
         elif not isinstance(value, dict):
-            raise ConfigError(f"{name} is {value!r}: it is a section with several values")
+            raise ConfigError(
+                f"{short_repr(name)[1:-1]} is {short_repr(value)}: it is a section with several "
+                "values"
+            )
         else:
             yield from ((f"{name}.{str(k).replace('-', '_')}", v) for k, v in value.items())
 
@@ -160,7 +174,7 @@ def unknown_name(name: str, known: Iterable[str]) -> str:
     near = [other for other in known if other.split(".")[-1] == name.split(".")[-1]]
     near = near or difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else "see --help for all names"
-    return f"unknown option {name!r}: {hint}"
+    return f"unknown option {short_repr(name)}: {hint}"
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:
@@ -173,7 +187,7 @@ def parse_value(key: ConfigKey, text: str) -> Any:
     if _is_text(key.kind):
         return convert_value(key, None if text == "null" and _may_be_none(key.kind) else text)
     # A word that is not YAML stays as it is, for the message to show it.
-    with contextlib.suppress(yaml.YAMLError, ValueError, RecursionError):
+    with contextlib.suppress(Exception):
         value = yaml.load(text, Loader=_Loader)
     return convert_value(key, value)
 
@@ -187,7 +201,9 @@ def convert_value(key: ConfigKey, value: Any) -> Any:
     try:
         return _convert(key.kind, value)
     except (TypeError, ValueError, OverflowError):
-        raise ConfigError(f"{key.name} is {value!r}: it must be {_describe(key.kind)}") from None
+        raise ConfigError(
+            f"{key.name} is {short_repr(value)}: it must be {_describe(key.kind)}"
+        ) from None
 
 
 def _convert(kind: Any, value: Any) -> Any:
@@ -201,7 +217,10 @@ def _convert(kind: Any, value: Any) -> Any:
     if kind is float and (is_number or isinstance(value, str)):
         return float(value)  # to YAML 1.1, 1e-3 is a string
     if kind is int and (isinstance(value, str) or (is_number and isinstance(value, int))):
-        return int(value)
+        number = int(value)
+        if abs(number) >= 2**63:
+            raise OverflowError
+        return number
     if kind in (str, bool) and isinstance(value, kind):
         return value
     raise TypeError
@@ -250,13 +269,29 @@ def config_to_yaml(config: TrainConfig) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads plain data; `off` and dates stay strings, and a key that is given twice is an error."""
+    """Reads plain data; `off` and dates stay strings.
+
+    A key that is given twice is an error, and so is an alias: with aliases a few lines can mean a
+    value that contains itself, or one of any size.
+    """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+            raise ConfigError(
+                f"line {event.start_mark.line + 1} has the alias *{short_repr(event.anchor)[1:-1]}:"
+                " write the value itself"
+            )
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value]
-        for name in names:
-            if names.count(name) > 1:
-                raise ConfigError(f"{name} is given twice")
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise ConfigError(f"line {key.start_mark.line + 1} has a name that is not a word")
+            if key.value in seen:
+                raise ConfigError(f"{short_repr(key.value)[1:-1]} is given twice")
+            seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from cs336_basics._messages import short_reason
 from cs336_basics.runs.checkpoint import load_checkpoint
 from cs336_basics.runs.checkpoint_dir import verify_checkpoint_directory
 from cs336_basics.runs.run_dir import RunDirectory
@@ -110,7 +111,7 @@ def _load(trainer: Trainer, source: Path) -> int:
         run = trainer.run
         others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]
         raise ValueError(
-            f"the checkpoint {source} cannot be used: {' '.join(str(error).split())}. To continue "
+            f"the checkpoint {source} cannot be used: {short_reason(error)}. To continue "
             f"from another one: --resume-from {others[-1] if others else 'CHECKPOINT'} "
             "(--skip-damaged finds the newest that is whole)"
         ) from error

@@ -51,7 +51,7 @@ def check_start(config: TrainConfig, world: World | None = None) -> None:
 
 
 def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) -> RunDirectory:
-    """Create the directory of a new run, with its configuration.
+    """Create the directory of a new run, locked, with its configuration.
 
     Args:
         config: what to train, and how.
@@ -59,6 +59,7 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
 
     Raises:
         FileExistsError: the directory is not empty, or a file.
+        ValueError: another process has just made a run in it.
     """
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     run = RunDirectory(path or Path("runs") / f"{config.name}-{now}")
@@ -67,6 +68,7 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
         save_config(config, run)
     except BaseException:
         run.discard()
+        run.unlock()
         raise
     return run
 
@@ -100,8 +102,9 @@ def open_trainer(
 ) -> Iterator[Trainer]:
     """Prepare the data of a run and yield the trainer on it; close its loggers at the end.
 
-    A new run that cannot start leaves no directory in the way of the next attempt. One that is
-    interrupted while it prepares its data keeps what it has, and can be resumed.
+    The run is locked before anything is written into it, and unlocked at the end. A new run that
+    cannot start leaves no directory in the way of the next attempt. One that is interrupted while
+    it prepares its data keeps what it has, and can be resumed.
 
     Args:
         config: what to train, and how; with `resume`, that of the run, except for values that may
@@ -113,22 +116,28 @@ def open_trainer(
         report: is given lines to show, in the first process.
 
     Raises:
-        ValueError, OSError, ImportError: data, tokenizer, checkpoint or loggers cannot be used.
+        ValueError, OSError, ImportError: data, tokenizer, checkpoint or loggers cannot be used; or
+            another process uses the run.
         RuntimeError, MemoryError: model and data do not fit into memory.
     """
     world = world or World()
     say: Callable[[str], None] = report if world.is_first else lambda line: None
+    if world.is_first:
+        run.lock()
     try:
-        trainer = _prepare(config, run, resume, world, progress, say)
-    except Exception:
-        if resume is None and world.is_first:
-            run.discard()
-        raise
-    try:
-        yield trainer
+        try:
+            trainer = _prepare(config, run, resume, world, progress, say)
+        except Exception:
+            if resume is None and world.is_first:
+                run.discard()
+            raise
+        try:
+            yield trainer
+        finally:
+            for logger in trainer.loggers:
+                logger.close()
     finally:
-        for logger in trainer.loggers:
-            logger.close()
+        run.unlock()
 
 
 def _prepare(

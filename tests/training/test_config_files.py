@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import pytest
 import yaml
@@ -78,7 +79,7 @@ def test_values_have_the_types_of_their_keys(load, text, key, value):
         ("max_steps: 1\nmax_steps: 2", "max_steps is given twice"),
         ("max_steps: 1\nmax-steps: 2", "max_steps is given twice"),
         ("model: {d_ff: 1, d_ff: 2}", "d_ff is given twice"),
-        ("seed: &a [*a]", "seed is"),
+        ("seed: &a [*a]", "alias"),
         ("- 5", "it must hold names and values"),
         ("", "it must hold names and values"),
         ("a: [", "is not YAML"),
@@ -151,3 +152,43 @@ def test_a_missing_file_and_an_unknown_name_are_errors(tmp_path):
         find_config("nowhere")
     with pytest.raises(ConfigError, match="nowhere"):
         load_config(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("name: &a x\nseed: *a\n", r"line 2 has the alias \*a: write the value itself"),
+        ("name: &a [*a]\n", r"line 1 has the alias \*a"),
+        ("x: &a {b: 1}\nmodel:\n  <<: *a\n", r"line 3 has the alias"),
+        ("name: !!int ''\n", "is not YAML"),
+        ("name: !!bool x\n", "is not YAML"),
+        ("name: !!float x\n", "is not YAML"),
+        ("name: !!timestamp x\n", "is not YAML"),
+        ("name: !!python/name:os.system x\n", "is not YAML"),
+        ("? [a]\n: 1\n", "line 1 has a name that is not a word"),
+        ("? {a: 1}\n: 1\n", "line 1 has a name that is not a word"),
+        ("a" * 1_000 + ": 1\n", "unknown option 'aaa"),
+        ("seed: [" + "1, " * 10_000 + "1]\n", r"seed is \[1, 1"),
+        ("model: [" + "1, " * 10_000 + "1]\n", r"model is \[1, 1"),
+        ("seed: " + "9" * 5_000 + "\n", "seed is|is not YAML"),
+        ("seed: " + "1:" * 5_000 + "1\n", "seed is <int"),
+        ("seed: 0x8000000000000000\n", "seed is 9223372036854775808: it must be an integer"),
+        ("[" * 100_000, "is not YAML"),
+        ("x" * 300_000, "more than 262,144 bytes"),
+        ("\x00", "is not YAML"),
+    ],
+)
+def test_odd_yaml_is_refused_with_one_short_line(tmp_path, content, message):
+    path = tmp_path / "odd.yaml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_config(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500 + len(str(path))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs are those of POSIX")
+def test_a_fifo_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "c.yaml")
+    with pytest.raises(ConfigError, match=r"c\.yaml is a FIFO"):
+        load_config(tmp_path / "c.yaml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 
 import pytest
@@ -81,3 +82,19 @@ def test_a_failed_resumption_removes_nothing(tmp_path, text):
     ):
         pass
     assert sorted(path.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such locks")
+def test_a_directory_that_another_run_has_locked_is_not_written_to(tmp_path):
+    other = RunDirectory(tmp_path / "run")
+    other.lock()
+    config = TrainConfig()
+    with pytest.raises(ValueError, match="in use by another process"):
+        create_run(config, other.path)
+    with (
+        pytest.raises(ValueError, match="in use by another process"),
+        open_trainer(config, RunDirectory(other.path)),
+    ):
+        pass
+    assert [file.name for file in other.path.iterdir()] == [".lock"]
+    other.unlock()

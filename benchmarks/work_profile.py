@@ -1,10 +1,11 @@
 """How much work each merge of a text is, whoever does it: counted exactly, in a fast run.
 
-Work is counted in three units, as sums from the first merge on:
+Work is counted in these units, as sums from the first merge on:
 
 - `symbols`: those of all words. `naive` counts their pairs at every merge.
 - `words`: those symbols and the words, which have a cost of their own. `naive` writes all anew.
 - `pairs`: distinct pairs. `naive` and `incremental` compare them all to find the maximum.
+- `entries`: heap entries popped and pushed, which is how `heap` finds the maximum.
 - `touched`: symbols of the words that hold the pair. `incremental` and `heap` update these.
 """
 
@@ -14,7 +15,7 @@ from corpora import EOT
 
 from cs336_basics import TRAINERS
 
-UNITS = ("symbols", "words", "pairs", "touched")
+UNITS = ("symbols", "words", "pairs", "entries", "touched")
 
 # stage -> phase -> the unit of its work; a phase that is over before the first merge has none.
 WORK = {
@@ -22,7 +23,7 @@ WORK = {
         "counting pairs": "symbols", "finding the maximum": "pairs", "updating": "words"
     },
     "incremental": {"finding the maximum": "pairs", "updating": "touched"},
-    "heap": {"finding the maximum": "touched", "updating": "touched"},
+    "heap": {"finding the maximum": "entries", "updating": "touched"},
 }  # fmt: skip
 
 
@@ -44,6 +45,7 @@ def work_profile(word_counts, wanted):
         total["symbols"] += size
         total["words"] += size + len(words)
         total["touched"] += merge.work.positions
+        total["entries"] += merge.work.heap_entries
         size -= merge.work.occurrences
         if merge.merge + 1 in wanted:
             profile.append([merge.merge + 1, dict(total)])

@@ -53,6 +53,7 @@ def test_slow_run_stops_and_is_continued(path):
 def test_work_profile_counts_symbols_and_pairs():
     counts = {b"low": 5, b"lot": 2, b"a": 9}
     (first, last) = work_profile.work_profile(counts, [1, 2])
+    assert 0 < first[1].pop("entries") < last[1].pop("entries")
     # Before the first merge "l o w", "l o t"; before the second "lo w", "lo t".
     assert first == [1, {"symbols": 6, "words": 8, "pairs": 3, "touched": 6}]
     assert last == [2, {"symbols": 10, "words": 14, "pairs": 5, "touched": 8}]

@@ -24,6 +24,7 @@ PYTHON_STAGES = ("naive", "incremental", "heap")
 SECONDS_PER_SYMBOL = {"naive": 2.2e-7, "incremental": 4.5e-8, "heap": 4e-10, "memoryview": 2e-11,
                       "native": 8e-12}  # fmt: skip
 PROBE_SECONDS_PER_SYMBOL = 4.8e-7  # of the first merges of `naive` there
+SECONDS_PER_BYTE = 2.2e-7  # counted by `regex`
 PROCESS_SECONDS = 1.5  # its start, its imports, counting natively
 
 
@@ -36,17 +37,15 @@ class Job:
     path: Path
     targets: tuple
     rounds: int
-    count: bool  # whether the counting is timed
+    count: bool  # whether the counting is timed; without targets, there is nothing else
 
     @property
     def name(self):
         counting = ", with counting" if self.count else ""
         size = self.path.stat().st_size
         rounds = f"{self.rounds} round{'s' * (self.rounds > 1)}"
-        return (
-            f"{self.stage}, {self.corpus} of {size:,} bytes, {self.targets[-1]:,} merges, "
-            f"{rounds}{counting}"
-        )
+        merges = f", {self.targets[-1]:,} merges" if self.targets else ""
+        return f"{self.stage}, {self.corpus} of {size:,} bytes{merges}, {rounds}{counting}"
 
 
 class Journal:
@@ -97,7 +96,8 @@ class Speed:
             for target in job.targets
         ]
         whole = [seconds for seconds in possible if seconds <= max(whole_below, continue_after)]
-        return job.rounds * max(whole, default=continue_after)
+        only_counting = PROCESS_SECONDS + self.factor * job.path.stat().st_size * SECONDS_PER_BYTE
+        return job.rounds * max(whole, default=continue_after if possible else only_counting)
 
 
 def run_job(job, whole_below, continue_after):
@@ -107,16 +107,26 @@ def run_job(job, whole_below, continue_after):
         continue_after=continue_after,
     )  # fmt: skip
     answers = [trainer_run.run(request) for _ in range(job.rounds)]
-    training_rows.check(job.stage, job.path, answers)
+    if job.targets:
+        training_rows.check(job.stage, job.path, answers)
     return [{key: value for key, value in a.items() if key != "merges"} for a in answers]
+
+
+def result_of(answers):
+    """Return the least time of several rounds, to show."""
+    if not answers[0]["checkpoints"]:
+        return f"counted in {min(a['counting'] for a in answers):,.2f} s"
+    seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
+    return f"{seconds:,.2f} s for {answers[0]['learned']:,} merges"
 
 
 def run_all(jobs, num_at_once, journal, options, say):
     """Run jobs, several at once, in the order given; finished ones are kept in the journal."""
     todo = [job for job in jobs if job.name not in journal.finished]
-    for job in todo:  # the merges that others are compared with, before anything is timed
-        training_rows.expected_merges(job.path)
-        training_rows.profile_of(job.path)
+    for job in todo:  # what results are compared with and continued by, before anything is timed
+        if job.targets:
+            training_rows.expected_merges(job.path)
+            training_rows.profile_of(job.path)
     left = len(todo)
     with ThreadPoolExecutor(num_at_once) as pool:
         running = {
@@ -127,7 +137,5 @@ def run_all(jobs, num_at_once, journal, options, say):
             job = running[future]
             answers = future.result()
             journal.add(job.name, answers)
-            seconds = [sum(a["checkpoints"][-1][1].values()) for a in answers]
-            merges = min(a["learned"] for a in answers)
             left -= 1
-            say(f"{job.name}: {min(seconds):,.2f} s for {merges:,} merges; {left} runs left")
+            say(f"{job.name}: {result_of(answers)}; {left} runs left")

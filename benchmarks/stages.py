@@ -137,7 +137,7 @@ def plan(corpora):
                     Job(stage, name, corpus.path, targets(VOCAB_SIZES), rounds, count=False)
                 )
                 texts = dict.fromkeys([common[name], head_of(corpus.path, LARGE_BYTES)])
-                counted += [Job(stage, name, path, (1,), 3, count=True) for path in texts]
+                counted += [Job(stage, name, path, (), 3, count=True) for path in texts]
             else:
                 fast += [
                     Job(stage, name, corpus.path, targets([size]), 1 if is_large else 5, True)

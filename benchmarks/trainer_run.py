@@ -2,9 +2,9 @@
 
 The parent starts `python trainer_run.py` with a request as JSON and receives the answer as JSON:
 
-    request: stage, path, targets (numbers of merges, ascending), count (whether the counting is
-             timed), work (the profile of the text), whole_below, continue_after (seconds),
-             merges (the file for the merges)
+    request: stage, path, targets (numbers of merges, ascending; none: only count), count (whether
+             the counting is timed), work (the profile of the text), whole_below, continue_after
+             (seconds), merges (the file for the merges)
     answer:  counting, checkpoints, learned, words, peak_memory
 
 Counting is that of the stage's time (`COUNTING`), and the merge loop then begins with its result.
@@ -160,14 +160,12 @@ def answer(request):
         counting = time.perf_counter() - start
     else:
         word_counts = dict(count_words(path, Splitter(special_tokens=[EOT])))
-    checkpoints, merges = learn(
-        stage,
-        word_counts,
-        request["targets"],
-        request["work"],
-        request["whole_below"],
-        request["continue_after"],
-    )
+    checkpoints, merges = [], []
+    if request["targets"]:
+        checkpoints, merges = learn(
+            stage, word_counts, request["targets"], request["work"], request["whole_below"],
+            request["continue_after"],
+        )  # fmt: skip
     lines = [f"{left.hex()} {right.hex()}\n" for left, right in merges]
     Path(request["merges"]).write_text("".join(lines))
     return {

@@ -6,10 +6,10 @@ Before a time is kept, the merges are compared with those of another trainer.
 from functools import cache
 
 import trainer_run
+import work_profile
 from continuation import checkpoint_merges, continued, work_at
 from corpora import EOT
 from measurements import Measurement
-from work_profile import work_profile
 
 from cs336_basics.pretokenization import Splitter, count_words
 
@@ -24,7 +24,7 @@ def request(stage, path, targets, *, count=True, whole_below=1e9, continue_after
     return {
         "stage": stage, "path": str(path), "targets": sorted(targets), "count": count,
         "whole_below": whole_below, "continue_after": continue_after,
-        "work": [] if stage in trainer_run.UNSTOPPABLE else profile_of(path),
+        "work": profile_of(path) if targets and stage in work_profile.WORK else [],
     }  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def request(stage, path, targets, *, count=True, whole_below=1e9, continue_after
 def profile_of(path):
     """Return the work of the merges of a text; see `work_profile.py`."""
     counts = dict(count_words(path, Splitter(special_tokens=[EOT])))
-    return work_profile(counts, checkpoint_merges([MOST_MERGES]))
+    return work_profile.work_profile(counts, checkpoint_merges([MOST_MERGES]))
 
 
 @cache

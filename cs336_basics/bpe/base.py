@@ -316,7 +316,8 @@ class BPE_Trainer:
         if len(merges) < num_merges:
             warnings.warn(
                 f"no pair was left after {len(merges):,} of {num_merges:,} merges (min_frequency="
-                f"{self.min_frequency}, max_token_length={self.max_token_length}): the vocabulary "
+                f"{short_repr(self.min_frequency)}, max_token_length="
+                f"{short_repr(self.max_token_length)}): the vocabulary "
                 f"has {vocab_size - num_merges + len(merges):,} tokens instead of {vocab_size:,}; "
                 "a larger text would fill it",
                 stacklevel=3,

@@ -140,7 +140,7 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
     Where special tokens overlap, the one that starts first wins, and of several that start at the
     same index the longest. Empty segments are left out.
     """
-    if isinstance(special_tokens, (str, bytes)):
+    if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, Iterable):
         check_special_tokens(special_tokens)  # raises
     tokens = tuple(special_tokens)
     if not tokens:

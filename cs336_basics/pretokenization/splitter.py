@@ -141,7 +141,7 @@ def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[t
     same index the longest. Empty segments are left out.
     """
     if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, Iterable):
-        check_special_tokens(special_tokens)  # raises
+        special_tokens = check_special_tokens(special_tokens)
     tokens = tuple(special_tokens)
     if not tokens:
         if text:

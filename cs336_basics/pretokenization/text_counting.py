@@ -44,9 +44,14 @@ def count_texts(
     splitter = Splitter.of(splitter)
     counter = text_counter(splitter, errors)
     changes = TextChanges()
+    num_bytes = 0
     for index, text in enumerate(texts):
         try:
-            _count(counter, text, errors, changes, row=f"text {index:,}")
+            data = to_utf8(text, errors)
+            num_bytes += len(data)
+            num_replaced = counter.count(data)
+            if num_replaced or len(data) != len(text):  # not ASCII
+                _record(changes, text, data, num_replaced, "", 0, index)
         except TypeError:
             raise TypeError(
                 f"text {index:,} is a {type(text).__name__}, not str or bytes"
@@ -54,6 +59,7 @@ def count_texts(
         except ValueError as error:
             raise ValueError(f"text {index:,}: {error}") from None
     counts = counter.counts()
+    changes.num_bytes = num_bytes
     changes.num_dropped = counter.num_dropped()
     changes.warn(splitter.pattern, "counted")
     return counts
@@ -72,7 +78,9 @@ def count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[Mapping[bytes, int], 
     for location, text, _ in texts_of_chunk(chunk, splitter.safe_cuts):
         start, row = (location, None) if isinstance(location, int) else (0, location)
         try:
-            _count(counter, text, chunk.errors, changes, name=chunk.path, start=start, row=row)
+            data = to_utf8(text, chunk.errors)
+            changes.num_bytes += len(data)
+            _record(changes, text, data, counter.count(data), chunk.path, start, row)
         except ValueError as error:
             if isinstance(location, int):
                 location = f"the text from byte {location:,} on"
@@ -86,10 +94,10 @@ def count_plain_chunk(
 ) -> tuple[Counter[bytes], int, TextChanges]:
     """Return what `count_chunk` does, of the bytes [start, end) of a file of text, in Python."""
     counter = _PythonCounter(splitter, errors)
-    changes = TextChanges()
+    changes = TextChanges(end - start)
     data = read_bytes(path, start, end)
     try:
-        _count(counter, data, errors, changes, name=path, start=start)
+        _record(changes, data, data, counter.count(data), path, start, None)
     except ValueError:
         read_text(path, start, end, errors)  # raises, with the offset in the file
         raise
@@ -97,40 +105,41 @@ def count_plain_chunk(
     return counter.counts(), end - start, changes
 
 
-def _count(
-    counter: TextCounting,
-    text: str | bytes,
-    errors: str,
+def _record(
     changes: TextChanges,
-    *,
-    name: str = "",
-    start: int = 0,
-    row: str | None = None,
+    text: str | bytes,
+    data: bytes,
+    num_replaced: int,
+    name: str,
+    start: int,
+    row: str | int | None,
 ) -> None:
-    """Count a text, and record what reading it changed.
+    """Record what reading a text changed, if anything.
 
     Args:
-        counter, text, errors: see `count_texts`.
         changes: grows.
+        text, data: the text, and what was counted.
+        num_replaced: what `TextCounting.count` returned.
         name: the file.
         start: the offset of the text in it.
-        row: the row or text, None for a block of a file of text.
+        row: the row, or the index of the text; None for a block of a file of text.
     """
-    data = to_utf8(text, errors)
-    changes.num_bytes += len(data)
-    num_replaced = counter.count(data)
     if num_replaced:
         if start == 0:
             check_beginning(data, name or "the text")
-        changes.add_replaced(name, replaced_in(data, start, row))
+        changes.add_replaced(name, replaced_in(data, start, _named(row)))
     elif isinstance(text, str) and (num_surrogates := replaced_surrogates(text, data)):
-        found = Replaced(num_surrogates, 3 * num_surrogates, f"a lone surrogate in {row}")
+        found = Replaced(num_surrogates, 3 * num_surrogates, f"a lone surrogate in {_named(row)}")
         changes.add_replaced(name, found)
+
+
+def _named(row: str | int | None) -> str | None:
+    return f"text {row:,}" if isinstance(row, int) else row
 
 
 def replaced_surrogates(text: str, data: bytes) -> int:
     """Return how many lone surrogates of a text are U+FFFD in its UTF-8."""
-    if _REPLACEMENT not in data:
+    if text.isascii() or _REPLACEMENT not in data:
         return 0
     return data.count(_REPLACEMENT) - text.count("\N{REPLACEMENT CHARACTER}")
 
@@ -193,9 +202,7 @@ class _NativeCounter:
 
         self._counter = TextCounter(splitter.special_tokens, splitter.pattern, errors)
         self._splitter = splitter
-
-    def count(self, text: bytes, /) -> int:
-        return self._counter.count(text)
+        self.count = self._counter.count  # called for every row: without a function in between
 
     def num_dropped(self) -> int:
         return 0

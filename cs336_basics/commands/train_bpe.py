@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -23,6 +24,7 @@ from cs336_basics.commands._parser import (
 )
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer.train_tokenizer import train_tokenizer
+from cs336_basics.tokenizer.vocab_files import MERGES_FILE, METADATA_FILE, VOCAB_FILE
 from cs336_basics.tokenizer.vocabulary import longest_tokens
 
 
@@ -125,6 +127,7 @@ def _train(options: argparse.Namespace) -> None:
     with contextlib.ExitStack() as files:
         trace = None
         if options.trace:
+            _check_trace(options, corpus)
             trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
         trainer = TRAINERS[options.trainer](
             pattern=options.pattern,
@@ -155,6 +158,20 @@ def _train(options: argparse.Namespace) -> None:
     say(f"written to {options.output}: vocab.json, merges.txt, metadata.json")
     if options.trace:
         say(f"trace written to {options.trace}: {len(merges):,} merges")
+
+
+def _check_trace(options: argparse.Namespace, corpus: Corpus | None) -> None:
+    """Refuse a trace that would replace another file of this command."""
+    outputs = [
+        os.path.join(options.output, name) for name in (VOCAB_FILE, MERGES_FILE, METADATA_FILE)
+    ]
+    inputs = [*options.counts, *(corpus.files if corpus is not None else ())]
+    others = [*outputs, *inputs, *filter(None, [options.save_counts])]
+    if os.path.realpath(options.trace) in map(os.path.realpath, others):
+        raise ValueError(
+            f"--trace is {options.trace!r}: the command reads or writes this file already; name "
+            "another file"
+        )
 
 
 if __name__ == "__main__":

@@ -275,3 +275,15 @@ def test_an_error_leaves_no_trace(text_file, tmp_path):
     more = ["--trace", str(trace), "--special-token", EOT]
     assert main(arguments(text_file, tmp_path / "tokenizer", *more)) == 2
     assert not trace.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["tokenizer/vocab.json", "counts.npz", "text.txt", "link.txt"])
+def test_a_trace_does_not_replace_another_file_of_the_command(name, text_file, tmp_path, capsys):
+    (tmp_path / "link.txt").symlink_to(text_file)
+    before = text_file.read_bytes()
+    more = ["--trace", str(tmp_path / name), "--save-counts", str(tmp_path / "counts.npz")]
+    assert main(arguments(text_file, tmp_path / "tokenizer", *more, "--overwrite")) == 2
+    error = capsys.readouterr().err
+    assert f"--trace is {str(tmp_path / name)!r}: the command reads or writes this file" in error
+    assert text_file.read_bytes() == before
+    assert not (tmp_path / "tokenizer").exists()

@@ -60,8 +60,9 @@ def rows(measured, num_bytes, existing):
         existing: rows of the ladders `merging` and `counting`, which are continued.
     """
     found = []
+    num_words = measured["native"]["words"] if measured else OWT_WORDS
     for stage in tables.STAGES:
-        fit = merge_loop_fit(existing, stage)
+        fit = merge_loop_fit(existing, stage, num_words)
         answer = measured.get(stage) if measured else None
         loop = sum(answer["checkpoints"][-1][1].values()) if answer else fit
         if loop is None:
@@ -86,8 +87,8 @@ def rows(measured, num_bytes, existing):
     return found
 
 
-def merge_loop_fit(existing, stage):
-    """Return the seconds of a merge loop on OpenWebText's words, None if nothing was measured."""
+def merge_loop_fit(existing, stage, num_words):
+    """Return the seconds of a merge loop on so many words, None if nothing was measured."""
     own = [r for r in existing if (r.ladder, r.corpus, r.stage) == ("merging", "owt", stage)]
     largest = [row for row in own if row.vocab_size == VOCAB_SIZE]
     _, by_words, _ = tables.growth_series(own, "owt", stage)
@@ -95,7 +96,7 @@ def merge_loop_fit(existing, stage):
         return None
     row = max(largest, key=lambda row: row.bytes)
     power = exponent(*zip(*by_words, strict=True))
-    return row.median * (OWT_WORDS / row.words) ** power
+    return row.median * (num_words / row.words) ** power
 
 
 def counting_rate(measured, existing, stage):

@@ -102,13 +102,20 @@ def value_of(row, in_seconds):
     return row.median if in_seconds else row.rate
 
 
+def light(colour):
+    """Return a colour half way to white; transparent bars differ between viewers."""
+    from matplotlib.colors import to_rgb
+
+    return tuple((1 + part) / 2 for part in to_rgb(colour))
+
+
 def panel(axes, column, peers, in_seconds):
     ours = [row for row in column.values() if not row.is_peer]
     for y, row in enumerate(ours):
         value = value_of(row, in_seconds)
+        colour = COLOURS.get(row.stage, "C0")
         axes.barh(
-            y, value, 0.72, color=COLOURS.get(row.stage, "C0"),
-            alpha=0.45 if row.is_continued else 1,
+            y, value, 0.72, color=light(colour) if row.is_continued else colour,
             hatch="///" if row.is_continued else None, edgecolor="white",
         )  # fmt: skip
         text = time_text(value) if in_seconds else three_digits(value)
@@ -181,14 +188,18 @@ def superscript(label):
     return f"{base}$^{{{power}}}$"
 
 
-def finish(axes, xlabel, ylabel, xticks=None):
+def finish(axes, xlabel, ylabel, xticks=None, yscale="log"):
+    from matplotlib.ticker import NullLocator
+
     axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set_yscale(yscale)
+    if yscale == "linear":
+        axes.set_ylim(bottom=0)
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
     if xticks:
         axes.set_xticks(xticks, [three_digits(x) for x in xticks])
-        axes.minorticks_off()
+        axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(
@@ -217,5 +228,5 @@ def memory(rows, path):
         axes.set_title(
             f"{TEXTS.get(corpus, corpus)}, {COMMON_VOCAB_SIZE:,} tokens", loc="left", fontsize=12
         )
-        finish(axes, "MB of text", "peak MB of the process", spaced(measured))
+        finish(axes, "MB of text", "peak MB of the process", spaced(measured), "linear")
     save(plt, figure, path)

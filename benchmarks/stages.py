@@ -239,7 +239,7 @@ def run_pytest(journal, options):
                  str(HERE / "bench_counting.py"), str(HERE / "bench_encoder.py"),
                  "-k", "test_counting or test_encode or test_decode", "--benchmark-only",
                  "--corpus-bytes", str(options.corpus_bytes), f"--benchmark-json={output}"],
-                check=True, cwd=HERE.parent, stdout=subprocess.DEVNULL,
+                check=True, cwd=HERE.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
             rows = report.rows_of(json.loads(output.read_text()))
         measurements.record(rows, "make stages")

@@ -305,10 +305,10 @@ def growth_series(rows, corpus, stage):
     for row in own:
         if row.bytes != whole:
             continue
-        if not row.is_continued:
-            by_merges[row.work] = row.median
-        for merges, phases, _ in row.checkpoints:
+        for merges, phases, _ in row.checkpoints:  # of one run, so that the curve never falls
             by_merges.setdefault(merges, sum(phases.values()))
+        if not row.checkpoints and not row.is_continued:
+            by_merges[row.work] = row.median
     return (
         [(r.bytes, r.median) for r in sized],
         [(r.words, r.median) for r in sized if r.words],

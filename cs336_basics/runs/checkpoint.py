@@ -12,6 +12,7 @@ only the checksums.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import operator
 import os
@@ -87,9 +88,12 @@ def _load(file: IO[bytes], name: str) -> dict[str, Any]:
     try:
         _check_sums(file)
         checkpoint: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, MemoryError):
+    except MemoryError:
         raise
     except Exception as error:  # a damaged file fails in the zip reader, the unpickler, anywhere
+        # A damaged archive asks for offsets before the file.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise ValueError(
             f"{name} is not a checkpoint, or it is damaged: {short_reason(error)}"
         ) from error

@@ -1,0 +1,200 @@
+"""Every loader, fed damaged files: success, or a ValueError or OSError of one short line."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import re
+import time
+import tracemalloc
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from cs336_basics.pretokenization import WordCounts  # noqa: E402
+from cs336_basics.runs.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
+from cs336_basics.runs.checkpoint_dir import save_checkpoint_directory  # noqa: E402
+from cs336_basics.runs.run_dir import RunDirectory  # noqa: E402
+from cs336_basics.runs.stages import Stages  # noqa: E402
+from cs336_basics.tokenizer import (  # noqa: E402
+    Tokenizer,
+    encode_file,
+    load_document_starts,
+    load_token_file,
+)
+from cs336_basics.tokenizer.vocab_files import load_merges, load_vocab  # noqa: E402
+from cs336_basics.training.config import TrainConfig  # noqa: E402
+from cs336_basics.training.config_files import config_to_yaml, load_config  # noqa: E402
+from tests.tokenizer.examples import END, small_tokenizer  # noqa: E402
+
+MAX_SECONDS = 5
+MAX_BYTES = 30_000_000
+"""Of Python objects; the files have at most some 10 KB."""
+
+SPECIAL_NUMBERS = [b"NaN", b"Infinity", b"-1", b"1e999", b"9" * 400, b"1" + b"0" * 5000, b"true"]
+SPECIAL_VALUES = [b"null", b'""', b"[]", b"{}", b'"\\ud800"', b'"' + b"x" * 5000 + b'"', b"[" * 500]
+
+
+def tiny_run():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(2, 1)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+class Files:
+    """One file of each kind in a directory, and how each is loaded."""
+
+    def __init__(self, directory):
+        tokenizer = small_tokenizer()
+        tokens, pair = directory / "tokens", directory / "pair"
+        tokenizer.save(pair)
+        tokens.mkdir()
+        (directory / "text.txt").write_text(("It's the cat" + END) * 20)
+        encode_file(
+            tokenizer, directory / "text.txt", tokens / "a.npy", num_workers=1, document_starts=True
+        )
+        (directory / "vocab.pkl").write_bytes(
+            pickle.dumps(dict(list(tokenizer.vocab.items())[:50]))
+        )
+        (directory / "merges.pkl").write_bytes(pickle.dumps(tokenizer.merges[:50]))
+        counts = WordCounts.from_mapping({b"a": 3, b"bc": 5}, "gpt2", [END])
+        counts.save(directory / "c.npz")
+        save_checkpoint(*tiny_run(), 3, directory / "c.pt")
+        save_checkpoint_directory(directory / "step", *tiny_run(), 3)
+        (directory / "config.yaml").write_text(config_to_yaml(TrainConfig()))
+        run = RunDirectory(directory / "run")
+        run.checkpoints.mkdir(parents=True)
+        run.mark_best(5, 1.5)
+        for step in (1, 2, 3):
+            run.append_metrics({"step": step, "train_loss": 2.0}, {"seconds": 1.0 * step})
+        stages = directory / "stages.json"
+        stages.write_text(json.dumps({"a": {"inputs": {"x": 1}, "sha256": "0" * 64}}))
+
+        def load_tokens():
+            starts = load_document_starts(tokens / "a.npy")
+            assert load_token_file(tokens / "a.npy").sum() + starts.sum() >= 0
+
+        def load_run_files():
+            run.best_step()
+            run.seconds()
+            run.read_metrics()
+
+        def run_stage():
+            inputs = {"x": 1}
+            Stages(stages, str).run("a", inputs, directory / "text.txt", lambda: None)
+
+        self.loaders = {
+            **{
+                pair / name: lambda: Tokenizer.from_directory(pair)
+                for name in ("vocab.json", "merges.txt", "metadata.json")
+            },
+            directory / "vocab.pkl": lambda: load_vocab(directory / "vocab.pkl"),
+            directory / "merges.pkl": lambda: load_merges(directory / "merges.pkl"),
+            **{tokens / name: load_tokens for name in ("a.npy", "a.json", "a.starts.npy")},
+            directory / "c.npz": lambda: WordCounts.load(directory / "c.npz"),
+            directory / "c.pt": lambda: load_checkpoint(directory / "c.pt", *tiny_run()),
+            **{
+                file: lambda: load_checkpoint(directory / "step", *tiny_run())
+                for file in sorted((directory / "step").iterdir())
+            },
+            directory / "config.yaml": lambda: load_config(directory / "config.yaml"),
+            **dict.fromkeys((run.best, run.timings, run.metrics), load_run_files),
+            stages: run_stage,
+        }
+
+
+def mutated(content, chooser):
+    """Return a file's content, damaged in one to three random ways."""
+    content = bytearray(content)
+    for _ in range(chooser.randint(1, 3)):
+        start = chooser.randrange(len(content) + 1)
+        size = chooser.choice([1, 1, 2, 8, 60])
+        kind = chooser.randrange(7)
+        if kind == 0 and content:
+            content[start % len(content)] ^= 1 << chooser.randrange(8)
+        elif kind == 1:
+            content[start : start + size] = chooser.randbytes(size)
+        elif kind == 2:
+            del content[start : start + size]
+        elif kind == 3:
+            content[start:start] = content[max(0, start - size) : start] * chooser.choice([1, 50])
+        elif kind == 4:
+            content[start:] = b""
+        elif kind == 5:
+            replace_value(content, chooser)
+        else:
+            content[start:start] = chooser.choice(
+                [b"\x00", b"\xff", b"\n", b"*a", b"&a ", b'"', b"[{"]
+            )
+    return bytes(content)
+
+
+def replace_value(content, chooser):
+    """Replace a number or string of a file of text by a value that is unusual there."""
+    found = list(re.finditer(rb'-?\d+(\.\d+)?|"[^"\n]*"', bytes(content)))
+    if found:
+        match = chooser.choice(found)
+        content[match.start() : match.end()] = chooser.choice(SPECIAL_NUMBERS + SPECIAL_VALUES)
+
+
+def load_damaged(files, chooser):
+    """Damage a file, load it, and check how that ends; return whether it was refused."""
+    path, load = chooser.choice(list(files.loaders.items()))
+    whole = path.read_bytes()
+    damaged = mutated(whole, chooser)
+    path.write_bytes(damaged)
+    start = time.perf_counter()
+    tracemalloc.reset_peak()
+    try:
+        load()
+        return False
+    except (ValueError, OSError) as error:
+        message = str(error)
+        assert "\n" not in message.strip(), message
+        assert len(message) < 1000, message
+        assert path.name in message or path.parent.name in message, message
+        return True
+    except RuntimeError as error:
+        # Of torch: valid weights of another model.
+        if path.suffix not in (".pt", ".safetensors"):
+            raise AssertionError from error
+        return True
+    finally:
+        assert time.perf_counter() - start < MAX_SECONDS, damaged
+        assert tracemalloc.get_traced_memory()[1] < MAX_BYTES, damaged
+        path.write_bytes(whole)
+
+
+def damage_files(tmp_path, seed, seconds):
+    files = Files(tmp_path)
+    for load in files.loaders.values():
+        load()
+    chooser = random.Random(seed)
+    end, number, refused = time.perf_counter() + seconds, 0, 0
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            while time.perf_counter() < end or number < 50:
+                refused += load_damaged(files, chooser)
+                number += 1
+    except BaseException as error:
+        error.args = (*error.args, f"seed {seed}, file {number}")
+        raise
+    finally:
+        tracemalloc.stop()
+    assert refused > number // 3
+    return number
+
+
+def test_damaged_files_are_loaded_or_refused_with_one_short_line(tmp_path):
+    damage_files(tmp_path, 0, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_many_damaged_files_are_loaded_or_refused_with_one_short_line(tmp_path, seed):
+    damage_files(tmp_path, seed, 60)

@@ -135,7 +135,7 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
 
 def temporary_name_pattern(name: str, suffix: str) -> re.Pattern[str]:
     """Return the pattern of the temporary names of a file."""
-    return re.compile(re.escape(_prefix(name)) + "[a-z0-9_]{8}" + re.escape(suffix))
+    return re.compile(re.escape(temporary_prefix(name)) + "[a-z0-9_]{8}" + re.escape(suffix))
 
 
 def remove_leftovers(target: Path, suffix: str) -> None:
@@ -161,7 +161,7 @@ def _make_temporary(target: Path, suffix: str) -> tuple[int, str, int | None]:
     while True:
         # The leading dot hides the file; the random characters separate two writers of one name.
         handle, name = tempfile.mkstemp(
-            prefix=_prefix(target.name), suffix=suffix, dir=target.parent
+            prefix=temporary_prefix(target.name), suffix=suffix, dir=target.parent
         )
         if os.name == "nt":
             return handle, name, None
@@ -179,8 +179,8 @@ def _make_temporary(target: Path, suffix: str) -> tuple[int, str, int | None]:
         os.close(handle)  # another writer removed it as a leftover before it was locked
 
 
-def _prefix(name: str) -> str:
-    """Return how the temporary names of a file begin."""
+def temporary_prefix(name: str) -> str:
+    """Return how the temporary names of a file begin: with its name, or the hash of a long one."""
     stem = os.fsencode(name)
     if len(stem) <= _LONGEST_STEM:
         return f".{name}."

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import gzip
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -21,10 +20,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cs336_basics._files import atomic_writer, sha256_file, write_json
+from cs336_basics._messages import short_reason, short_repr
+from cs336_basics._reading import read_json_object
 from cs336_basics.datasets.registry import DATASETS, SPLITS, DataFile, data_directory, find_split
 from cs336_basics.datasets.sample import write_sample
 
 _BLOCK = 1 << 20
+_MAX_RECORD = 1 << 16  # bytes
 _TIMEOUT_SECONDS = 60  # without a byte from the server
 _BAR: dict[str, Any] = {"unit": "B", "unit_scale": True, "leave": False}
 
@@ -217,9 +219,12 @@ def _check_against_record(path: Path) -> None:
     if not record_path.is_file():
         return  # a copy of the user's own
     try:
-        recorded = json.loads(record_path.read_text(encoding="utf-8"))["num_bytes"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DownloadError(f"{record_path} cannot be read ({error}); delete it") from error
+        recorded = read_json_object(record_path, _MAX_RECORD)["num_bytes"]
+        if type(recorded) is not int or not 0 <= recorded < 2**63:
+            raise ValueError(f"its num_bytes are {short_repr(recorded)}")
+    except (ValueError, KeyError) as error:
+        reason = short_reason(error)
+        raise DownloadError(f"{record_path} cannot be read ({reason}); delete it") from error
     if recorded != path.stat().st_size:
         raise DownloadError(
             f"{path} has {path.stat().st_size:,} bytes, not the {recorded:,} that were fetched "

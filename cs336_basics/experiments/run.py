@@ -5,12 +5,13 @@ After an interruption at any moment, the same call continues from there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cs336_basics._files import write_json
+from cs336_basics._journal import open_regular
+from cs336_basics._reading import parse_json
 from cs336_basics.experiments.plan import Scale, Values, plan
 from cs336_basics.experiments.report import as_options, diverged_file, write_report
 from cs336_basics.runs.prepare import prepare_data
@@ -74,7 +75,9 @@ def _check_same_request(out: Path, request: list[str]) -> None:
     """
     record = out / "command.json"
     if record.exists():
-        if json.loads(record.read_text(encoding="utf-8")) != request:
+        with open_regular(record) as file:
+            before = parse_json(file.read(), record)
+        if before != request:
             raise ValueError(f"{out} was begun with other options: name another directory")
         return
     out.mkdir(parents=True, exist_ok=True)

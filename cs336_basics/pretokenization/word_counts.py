@@ -90,7 +90,8 @@ class WordCounts(Mapping[bytes, int]):
         if np.any(self.counts <= 0):
             bad = int(np.flatnonzero(self.counts <= 0)[0])
             raise ValueError(
-                f"the count of word {self._word(bad)!r} is {self.counts[bad]}: it must be positive"
+                f"the count of word {short_repr(self._word(bad))} is {self.counts[bad]}: it "
+                "must be positive"
             )
 
     @classmethod
@@ -111,11 +112,16 @@ class WordCounts(Mapping[bytes, int]):
         numbers: list[int] = []
         for word, count in counts.items():
             if not isinstance(word, bytes):
-                raise TypeError(f"word {word!r} is a {type(word).__name__}, not bytes")
+                raise TypeError(f"word {short_repr(word)} is a {type(word).__name__}, not bytes")
             if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
-                raise TypeError(f"the count of word {word!r} is {count!r}: it must be an int")
+                raise TypeError(
+                    f"the count of word {short_repr(word)} is {short_repr(count)}: it must be "
+                    "an int"
+                )
             if count < 0:
-                raise ValueError(f"the count of word {word!r} is {count}: it must not be negative")
+                raise ValueError(
+                    f"the count of word {short_repr(word)} is {count}: it must not be negative"
+                )
             if count:
                 words.append(word)
                 numbers.append(int(count))
@@ -138,14 +144,14 @@ class WordCounts(Mapping[bytes, int]):
         if len(patterns) > 1:
             raise ValueError(
                 "word counts of different split patterns cannot be added: "
-                + " and ".join(sorted(repr(pattern) for pattern in patterns))
+                + " and ".join(sorted(short_repr(pattern) for pattern in patterns))
             )
         pattern = named[0] if named else None
         cut_out = {counts.special_tokens for counts in addends if counts.special_tokens is not None}
         if len(cut_out) > 1:
             raise ValueError(
                 "word counts made with different special tokens cannot be added: "
-                + " and ".join(sorted(repr(sorted(tokens)) for tokens in cut_out))
+                + " and ".join(sorted(short_repr(sorted(tokens)) for tokens in cut_out))
             )
         special_tokens = next(iter(cut_out), None)
         try:
@@ -322,14 +328,16 @@ class WordCounts(Mapping[bytes, int]):
         """
         if self.pattern is not None and _comparable(self.pattern) != _comparable(pattern):
             raise ValueError(
-                f"the words were counted with the pattern {self.pattern!r}, not {pattern!r}: a "
+                f"the words were counted with the pattern {short_repr(self.pattern)}, not "
+                f"{short_repr(pattern)}: a "
                 "tokenizer must split text as its trainer did; pass the pattern of the counts"
             )
         tokens = frozenset(special_tokens)
         if self.special_tokens is not None and self.special_tokens != tokens:
             raise ValueError(
-                f"the words were counted with the special tokens {sorted(self.special_tokens)} cut "
-                f"out, not {sorted(tokens)}: pass the same, or count again"
+                f"the words were counted with the special tokens "
+                f"{short_repr(sorted(self.special_tokens))} cut "
+                f"out, not {short_repr(sorted(tokens))}: pass the same, or count again"
             )
 
     def _word(self, index: int) -> bytes:

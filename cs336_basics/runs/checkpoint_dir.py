@@ -36,6 +36,7 @@ from cs336_basics._files import sha256_file, write_json
 from cs336_basics._journal import open_regular
 from cs336_basics._messages import short_reason, short_repr
 from cs336_basics._reading import parse_json
+from cs336_basics._temporary_files import temporary_prefix
 
 FORMAT = 1
 MODEL_FILE = "model.safetensors"
@@ -185,7 +186,7 @@ def _temporary_directory(path: Path, first: bool, together: bool) -> Iterator[Pa
 
     The leading dot and the `.tmp` mark it for `RunDirectory.remove_temporary_files`.
     """
-    directory = path.parent / f".{path.name}.tmp"
+    directory = path.parent / f"{temporary_prefix(path.name)}tmp"
     if first:
         shutil.rmtree(directory, ignore_errors=True)  # of a process that was killed
         directory.mkdir(parents=True)

@@ -7,7 +7,6 @@ stages whose record no longer holds.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._files import sha256_file
+from cs336_basics._messages import short_repr
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
 from cs336_basics.bpe.base import NUM_BYTES
@@ -30,7 +30,7 @@ from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.runs.stages import Stages
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encode_files import encode_file
-from cs336_basics.tokenizer.token_files import load_token_file
+from cs336_basics.tokenizer.token_files import load_metadata, load_token_file, metadata_path_of
 from cs336_basics.tokenizer.vocab_files import save_tokenizer
 
 
@@ -95,12 +95,16 @@ def prepare_data(
         load_token_file(file, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.hash())
         for file in files
     ]
-    metadata = json.loads(files[1].with_suffix(".json").read_text(encoding="utf-8"))
+    metadata = load_metadata(metadata_path_of(files[1]))
     report(
         f"{tokenizer.vocab_size:,} tokens in the vocabulary, {len(tokens[0]):,} to train on, "
-        f"{len(tokens[1]):,} to validate on, {metadata['bytes_per_token']:.2f} bytes each"
+        f"{len(tokens[1]):,} to validate on, {_rounded(metadata['bytes_per_token'])} bytes each"
     )
     return PreparedData(tokenizer, tokens[0], tokens[1])
+
+
+def _rounded(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, (int, float)) else short_repr(value)
 
 
 def check_sources(preparation: Preparation) -> None:

@@ -152,8 +152,7 @@ class Tokenizer:
         Raises:
             FileNotFoundError, ValueError: see `load_vocab` and `load_merges`.
         """
-        vocab = vocab_files.load_vocab(vocab_filepath)
-        merges = vocab_files.load_merges(merges_filepath)
+        vocab, merges = vocab_files.load_pair(vocab_filepath, merges_filepath)
         return cls(
             vocab, merges, special_tokens, pattern=pattern, cache_size=cache_size, backend=backend
         )

@@ -244,6 +244,26 @@ def _parse_merges(data: bytes, path: Path) -> list[Pair]:
     return merges
 
 
+def load_pair(
+    vocab_path: str | os.PathLike[str], merges_path: str | os.PathLike[str]
+) -> tuple[dict[int, bytes], list[Pair]]:
+    """Read a vocabulary and its merges; two files of one directory belong to the same tokenizer.
+
+    Raises:
+        FileNotFoundError, ValueError: see `load_vocab` and `load_merges`.
+    """
+    vocab_path, merges_path = Path(vocab_path), Path(merges_path)
+    if vocab_path.parent == merges_path.parent:
+        with opened_together(vocab_path.parent, [vocab_path.name, merges_path.name]) as files:
+            contents = {name: file.read() for name, file in files.items()}
+        if len(contents) == 2:
+            return (
+                _parse_vocab(contents[vocab_path.name], vocab_path),
+                _parse_merges(contents[merges_path.name], merges_path),
+            )
+    return load_vocab(vocab_path), load_merges(merges_path)
+
+
 # --------------------------------------------------------------------- tokenizer directories
 
 

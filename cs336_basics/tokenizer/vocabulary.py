@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from cs336_basics._messages import short_repr
+
 Pair = tuple[bytes, bytes]
 
 ABSENT = -1
@@ -72,19 +74,22 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
     for token_id, token in tokens.items():
         if type(token_id) is not int:
             raise TypeError(
-                f"vocab: id {token_id!r} of {token!r} is a {type(token_id).__name__}, not an int"
+                f"vocab: id {short_repr(token_id)} of {short_repr(token)} is a "
+                f"{type(token_id).__name__}, not an int"
             )
         if token_id < 0:
-            raise ValueError(f"vocab: id {token_id} of {token!r} is negative")
+            raise ValueError(f"vocab: id {short_repr(token_id)} of {short_repr(token)} is negative")
         if not isinstance(token, bytes):
             raise TypeError(
-                f"vocab: id {token_id} is {token!r}, a {type(token).__name__}, not bytes"
+                f"vocab: id {short_repr(token_id)} is {short_repr(token)}, a "
+                f"{type(token).__name__}, not bytes"
             )
         if not token:
-            raise ValueError(f"vocab: id {token_id} is an empty token: remove it")
+            raise ValueError(f"vocab: id {short_repr(token_id)} is an empty token: remove it")
         if token in token_ids:
             raise ValueError(
-                f"vocab: ids {token_ids[token]} and {token_id} are both {token!r}: remove one"
+                f"vocab: ids {short_repr(token_ids[token])} and {short_repr(token_id)} are both "
+                f"{short_repr(token)}: remove one"
             )
         token_ids[token] = token_id
     return token_ids
@@ -102,18 +107,20 @@ def _index_merges(
             or len(merge) != 2
             or not all(isinstance(token, bytes) for token in merge)
         ):
-            raise TypeError(f"merge {rank} is {merge!r}, not a pair of bytes")
+            raise TypeError(f"merge {rank} is {short_repr(merge)}, not a pair of bytes")
         left, right = merge
         for token in (left, right, left + right):
             if token not in token_ids:
                 raise ValueError(
-                    f"merge {rank} joins {left!r} and {right!r}, but the vocabulary has no token "
-                    f"{token!r}: add it, or remove the merge"
+                    f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
+                    "vocabulary has no token "
+                    f"{short_repr(token)}: add it, or remove the merge"
                 )
         pair = token_ids[left], token_ids[right]
         if pair in pair_ranks:
             raise ValueError(
-                f"merge {rank} of {left!r} and {right!r} repeats merge {pair_ranks[pair]}: "
+                f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge "
+                f"{pair_ranks[pair]}: "
                 "remove one"
             )
         pair_ranks[pair] = rank

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from cs336_basics._messages import short_reason
 from cs336_basics.model import TransformerLM
 from cs336_basics.runs.checkpoint import load_checkpoint
 from cs336_basics.runs.run_dir import RunDirectory
@@ -49,5 +50,7 @@ def load_run(
     try:
         load_checkpoint(source, model, None)
     except RuntimeError as error:
-        raise ValueError(f"{source} does not fit the run {run.path}: {error}") from error
+        raise ValueError(
+            f"{source} does not fit the run {run.path}: {short_reason(error)}"
+        ) from error
     return LoadedRun(model.to(choose_device(device)), tokenizer)

@@ -438,3 +438,10 @@ def test_a_flipped_bit_in_any_byte_is_refused_or_harmless(saved, tmp_path):
     flips_are_refused_or_harmless(
         saved, tmp_path, lambda size: ((offset, offset % 8) for offset in range(size))
     )
+
+
+def test_a_checkpoint_may_have_a_long_name(tmp_path):
+    path = tmp_path / ("é" * 127)
+    save_checkpoint_directory(path, *new_run(0), 1)
+    assert load_checkpoint_directory(path, *new_run(1)) == 1
+    assert os.listdir(tmp_path) == [path.name]

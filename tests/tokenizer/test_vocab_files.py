@@ -562,6 +562,17 @@ def test_values_in_messages_are_cut(tmp_path):
         with pytest.raises(ValueError, match=name) as caught:
             load(tmp_path / name)
         assert len(str(caught.value)) < 500 + len(str(tmp_path))
+    token = long.encode()
+    for vocab, merges in (
+        ({0: token, 1: token}, []),
+        ({0: b"a"}, [(token, token)]),
+        ({0: b"a"}, [token]),
+        ({0: long}, []),
+        ({-(10**4000): token}, []),
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            Tokenizer(vocab, merges)
+        assert len(str(caught.value)) < 500
 
 
 # ------------------------------------------------------------------ crashes

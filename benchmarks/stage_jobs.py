@@ -19,9 +19,8 @@ from cs336_basics.pretokenization import Splitter, count_words
 
 PYTHON_STAGES = ("naive", "incremental", "heap")
 
-# Seconds of a merge for each byte of distinct words, on one core of a Zen 3. Words become shorter
-# during a run, and pairs more: these are means of whole runs.
-SECONDS_PER_SYMBOL = {"naive": 2.2e-7, "incremental": 4.5e-8, "heap": 4e-10, "memoryview": 2e-11,
+# Seconds of a merge for each byte of distinct words, on one core of a Zen 3; means of whole runs.
+SECONDS_PER_SYMBOL = {"incremental": 4.5e-8, "heap": 4e-10, "memoryview": 2e-11,
                       "native": 8e-12}  # fmt: skip
 PROBE_SECONDS_PER_SYMBOL = 4.8e-7  # of the first merges of `naive` there
 SECONDS_PER_BYTE = 2.2e-7  # counted by `regex`
@@ -92,12 +91,19 @@ class Speed:
             self.symbols[job.path] = sum(map(len, self.words(job.path)))
         possible = [
             PROCESS_SECONDS
-            + self.factor * SECONDS_PER_SYMBOL[job.stage] * self.symbols[job.path] * target
+            + self.factor * merge_seconds(job.stage, target) * self.symbols[job.path] * target
             for target in job.targets
         ]
         whole = [seconds for seconds in possible if seconds <= max(whole_below, continue_after)]
         only_counting = PROCESS_SECONDS + self.factor * job.path.stat().st_size * SECONDS_PER_BYTE
         return job.rounds * max(whole, default=continue_after if possible else only_counting)
+
+
+def merge_seconds(stage, num_merges):
+    """Return the mean seconds of a merge for each byte of distinct words, on the Zen 3."""
+    if stage == "naive":  # words become shorter
+        return PROBE_SECONDS_PER_SYMBOL * (1 + num_merges / 500) ** -0.2
+    return SECONDS_PER_SYMBOL[stage]
 
 
 def run_job(job, whole_below, continue_after):

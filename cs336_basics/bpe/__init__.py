@@ -93,7 +93,7 @@ def train_bpe(
         special_tokens: cut out of the text before anything is counted.
         trainer: a name in TRAINERS; all learn the same merges.
         options: what BPE_Trainer takes: `pattern`, `num_workers`, `progress`, `min_frequency`,
-            `max_token_length`, `tie_break`.
+            `max_token_length`, `tie_break`, `trace`.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`, also for what is raised.

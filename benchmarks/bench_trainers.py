@@ -20,6 +20,10 @@ from cs336_basics import TRAINERS
 TARGETS = tuple(size - training_rows.FIRST_MERGE for size in (10_000, 32_000))
 
 
+def rounds_of(stage):
+    return 3 if stage in trainer_run.UNSTOPPABLE else 1
+
+
 def measure(benchmark, stage, corpus, request, targets, rounds):
     answers = []
     benchmark.pedantic(lambda: answers.append(trainer_run.run(request)), rounds=rounds)
@@ -33,7 +37,7 @@ def test_common_rung(benchmark, common_corpus, stage):
     benchmark.group = f"all stages to their end, {common_corpus}, {COMMON_VOCAB_SIZE:,} tokens"
     target = COMMON_VOCAB_SIZE - training_rows.FIRST_MERGE
     request = training_rows.request(stage, common_corpus.path, [target])
-    measure(benchmark, stage, common_corpus, request, [target], 1 if stage == "naive" else 3)
+    measure(benchmark, stage, common_corpus, request, [target], rounds_of(stage))
 
 
 @pytest.mark.parametrize("stage", TRAINERS)
@@ -51,5 +55,4 @@ def test_whole_corpus(benchmark, corpus, stage, max_seconds):
     request = training_rows.request(
         stage, corpus.path, targets, whole_below=max_seconds, continue_after=max_seconds
     )
-    rounds = 1 if stage in ("naive", "incremental") else 3
-    measure(benchmark, stage, corpus, request, targets, rounds)
+    measure(benchmark, stage, corpus, request, targets, rounds_of(stage))

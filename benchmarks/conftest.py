@@ -7,7 +7,7 @@ import pytest
 from corpora import common_corpora, find_corpora
 
 DEFAULT_BYTES = 12_000_000
-DEFAULT_SECONDS = 25.0
+DEFAULT_SECONDS = 10.0
 
 
 def pytest_addoption(parser):

@@ -29,6 +29,14 @@ from cs336_basics.bpe.trace import MergeTrace, Work
 cdef extern from "clock.hpp" namespace "cs336" nogil:
     double seconds_now()
 
+cdef extern from "hashing.hpp" namespace "cs336" nogil:
+    cdef struct HashSeed:
+        uint64_t low
+        uint64_t multiplier
+
+    const HashSeed& process_hash_seed() except +
+    uint64_t multiply_fold(uint64_t a, uint64_t b)
+
 ctypedef int64_t count_t
 ctypedef int32_t token_t
 ctypedef int32_t position_t
@@ -102,6 +110,7 @@ cdef class MergeLoop:
     cdef readonly pair_t num_pairs
     cdef readonly pair_t[::1] slots            # open addressing: (left, right) -> pair id
     cdef uint64_t slot_mask
+    cdef HashSeed seed
 
     # the heap: pair ids, and the counts that they had when they were pushed; grown by doubling
     cdef readonly count_t[::1] heap_count
@@ -158,6 +167,7 @@ cdef class MergeLoop:
         self.num_pairs = 0
         self.slots = np.full(4096, NONE, np.int32)
         self.slot_mask = 4095
+        self.seed = process_hash_seed()
         self.heap_count = np.empty(1024, np.int64)
         self.heap_pair = np.empty(1024, np.int32)
         self.heap_size = 0
@@ -311,7 +321,7 @@ cdef class MergeLoop:
 
     cdef pair_t find_or_add(self, token_t left, token_t right) except -2 nogil:
         """Return the id of a pair, a new one with an empty list if it was never seen."""
-        cdef uint64_t slot = hash_pair(left, right) & self.slot_mask
+        cdef uint64_t slot = self.hash_pair(left, right) & self.slot_mask
         cdef pair_t pair = self.slots[slot]
         while pair != NONE:
             if self.pair_left[pair] == left and self.pair_right[pair] == right:
@@ -331,6 +341,10 @@ cdef class MergeLoop:
         self.pair_tail[pair] = NONE
         return pair
 
+    cdef inline uint64_t hash_pair(self, token_t left, token_t right) noexcept nogil:
+        cdef uint64_t key = (<uint64_t>left << 32) | <uint64_t>right
+        return multiply_fold(key ^ self.seed.low, self.seed.multiplier)
+
     cdef int grow_pairs(self) except -1 with gil:
         """Double the room for pairs; there are always four slots for each pair."""
         cdef Py_ssize_t size = 2 * self.pair_left.shape[0]
@@ -344,7 +358,7 @@ cdef class MergeLoop:
         self.slots = np.full(4 * size, NONE, np.int32)
         self.slot_mask = 4 * size - 1
         for pair in range(self.num_pairs):
-            slot = hash_pair(self.pair_left[pair], self.pair_right[pair]) & self.slot_mask
+            slot = self.hash_pair(self.pair_left[pair], self.pair_right[pair]) & self.slot_mask
             while self.slots[slot] != NONE:
                 slot = (slot + 1) & self.slot_mask
             self.slots[slot] = pair
@@ -483,13 +497,6 @@ cdef class MergeLoop:
                 return
             self.swap(i, child)
             i = child
-
-
-cdef inline uint64_t hash_pair(token_t left, token_t right) noexcept nogil:
-    # Fibonacci hashing (Knuth, TAOCP 6.4): the high bits of the product are the well-mixed ones.
-    cdef uint64_t key = (<uint64_t>left << 32) | <uint64_t>right
-    key *= <uint64_t>0x9E3779B97F4A7C15
-    return key ^ (key >> 32)
 
 
 def _grown(view, size):

@@ -2,11 +2,16 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <stdexcept>
 #include <vector>
+
+#include "memory.hpp"
 
 namespace cs336 {
 
@@ -28,23 +33,19 @@ class Decoder {
         }
     }
 
-    // The index of the first id that has no token. If all have one, returns `count` and adds the
-    // number of their bytes to `num_bytes`.
-    template <class Id>
-    size_t check(const Id* ids, size_t count, size_t& num_bytes) const {
+    // The number of bytes of the tokens of ids; SIZE_MAX if one of them has no token.
+    size_t num_bytes(const uint32_t* ids, size_t count) const {
         size_t sum = 0;
         for (size_t i = 0; i < count; ++i) {
-            if (size_t(ids[i]) >= spans_.size() || spans_[ids[i]].length == 0) return i;
+            if (size_t(ids[i]) >= spans_.size() || spans_[ids[i]].length == 0) return SIZE_MAX;
             sum += spans_[ids[i]].length;
         }
-        num_bytes += sum;
-        return count;
+        return sum;
     }
 
-    // Write the tokens of ids that passed `check`, and up to DECODER_SLACK more bytes; returns the
-    // end of the last token.
-    template <class Id>
-    uint8_t* write(const Id* ids, size_t count, uint8_t* out) const {
+    // Write the tokens of ids for which `num_bytes` gave their size, and up to DECODER_SLACK more
+    // bytes. The ids must not have changed since: copy them first where others can write to them.
+    void write(const uint32_t* ids, size_t count, uint8_t* out) const {
         for (size_t i = 0; i < count; ++i) {
             const Span span = spans_[ids[i]];
             const uint8_t* bytes = data_.data() + span.offset;
@@ -55,7 +56,6 @@ class Decoder {
             }
             out += span.length;
         }
-        return out;
     }
 
   private:
@@ -65,6 +65,62 @@ class Decoder {
 
     std::vector<uint8_t> data_;
     std::vector<Span> spans_;
+};
+
+// Decodes ids that come in steps into memory that grows.
+class Decoding {
+  public:
+    // Ids that are converted at a time; they stay in the L1 cache.
+    static constexpr size_t STEP = 2048;
+
+    // `decoder` must outlive this object. `count`: how many ids will come.
+    Decoding(const Decoder& decoder, size_t count) : decoder_(decoder) { grow(5 * count + 64); }
+    Decoding(const Decoding&) = delete;
+    ~Decoding() { std::free(bytes_); }
+
+    // Append the tokens of at most STEP ids. Returns false if one of them has no token. Throws
+    // std::bad_alloc.
+    bool append(const uint32_t* ids, size_t count) {
+        const size_t added = decoder_.num_bytes(ids, count);
+        if (added == SIZE_MAX) return false;
+        if (size_ + added + DECODER_SLACK > capacity_) {
+            grow(std::max(2 * capacity_, size_ + added + DECODER_SLACK));
+        }
+        decoder_.write(ids, count, bytes_ + size_);
+        size_ += added;
+        return true;
+    }
+
+    // The same for any number of ids in an array that others may change meanwhile: what is checked
+    // and written is a copy.
+    template <class Id>
+    bool append_array(const Id* ids, size_t count) {
+        Id copied[STEP];
+        uint32_t some[STEP];
+        for (size_t done = 0; done < count; done += STEP) {
+            const size_t step = std::min(count - done, STEP);
+            std::memcpy(copied, ids + done, step * sizeof(Id));
+            std::copy(copied, copied + step, some);
+            if (!append(some, step)) return false;
+        }
+        return true;
+    }
+
+    const char* data() const { return reinterpret_cast<const char*>(bytes_); }
+    size_t size() const { return size_; }
+
+  private:
+    void grow(size_t capacity) {
+        void* larger = std::realloc(bytes_, capacity);
+        if (!larger) throw std::bad_alloc();
+        if (!bytes_) ask_for_huge_pages(larger, capacity);
+        bytes_ = static_cast<uint8_t*>(larger);
+        capacity_ = capacity;
+    }
+
+    const Decoder& decoder_;
+    uint8_t* bytes_ = nullptr;
+    size_t size_ = 0, capacity_ = 0;
 };
 
 }  // namespace cs336

@@ -16,6 +16,7 @@
 
 #include "compiler.hpp"
 #include "failure.hpp"
+#include "hashing.hpp"
 #include "memory.hpp"
 #include "merge_table.hpp"
 #include "scanner.hpp"
@@ -113,7 +114,7 @@ class TypedEncoder final : public Encoder {
             if (!length) return 0;
             readable_end_ = word + length;
             Id* const out = static_cast<Id*>(output);
-            return look_up(Cache::key(word, length, readable_end_), word, length, out) - out;
+            return look_up(cache_.key(word, length, readable_end_), word, length, out) - out;
         }
 
       private:
@@ -172,18 +173,19 @@ class TypedEncoder final : public Encoder {
             if (readable_end_ - first >= ptrdiff_t(ends[num_words - 1] + WORD_PADDING)) {
                 const typename Cache::View view = cache_.view();
                 const bool large = cache_.is_large();
+                const HashSeed seed = cache_.seed();  // (in registers, whatever is stored)
                 for (size_t i = 0; i < num_words; ++i) {
                     const uint32_t end = ends[i];
                     const uint32_t length = end - start;
-                    keys[i] = length <= MAX_SHORT_WORD ? make_short_key(first + start, length)
-                                                       : Cache::rare_key(first + start, length);
+                    keys[i] = length <= MAX_SHORT_WORD ? make_short_key(seed, first + start, length)
+                                                       : cache_.rare_key(first + start, length);
                     if (large) CS336_PREFETCH(&view.at(keys[i]));
                     start = end;
                 }
             } else {
                 for (size_t i = 0; i < num_words; ++i) {
                     const uint32_t end = ends[i];
-                    keys[i] = Cache::key(first + start, end - start, readable_end_);
+                    keys[i] = cache_.key(first + start, end - start, readable_end_);
                     start = end;
                 }
             }

@@ -227,7 +227,7 @@ class FlatMergeLoop final : public MergeLoop {
         while (bits < 24 && (size_t{1} << bits) < num_tokens_ / 2) ++bits;
         std::vector<int64_t> sums(size_t{1} << bits);
         const auto sum = [&](uint64_t key) -> int64_t& {
-            return sums[PairTable::hash(key) >> (64 - bits)];
+            return sums[pairs_.hash(key) >> (64 - bits)];
         };
         for_each_pair([&](Position, uint64_t key, int64_t count) { sum(key) += count; });
         threshold_ = lower_threshold(*std::max_element(sums.begin(), sums.end()));

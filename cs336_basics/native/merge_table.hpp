@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "hashing.hpp"
+
 namespace cs336 {
 
 // Stands for the id of a byte that the vocabulary lacks.
@@ -25,7 +27,9 @@ class MergeTable {
 
     // `byte_ids`: 256 ids, ABSENT_ID for a byte that the vocabulary lacks. `merges`: three ids for
     // every rank: left, right, merged. Throws std::length_error.
-    MergeTable(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges) {
+    MergeTable(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
+               const HashSeed& seed = process_hash_seed())
+        : multiplier_(seed.multiplier) {
         if (num_merges >= NO_RANK) throw std::length_error("too many merges");
         std::copy(byte_ids, byte_ids + 256, byte_ids_);
         has_all_bytes_ = std::find(byte_ids, byte_ids + 256, ABSENT_ID) == byte_ids + 256;
@@ -90,7 +94,9 @@ class MergeTable {
 
     size_t mask() const { return slots_.size() - 1; }
 
-    static uint64_t hash(Pair pair) { return uint64_t(pair) * 0x9E3779B97F4A7C15ull; }
+    // Multiplication by a random odd number: for any two pairs the highest n bits are equal with a
+    // probability of at most 2^(1 - n) (Dietzfelbinger et al. 1997).
+    uint64_t hash(Pair pair) const { return uint64_t(pair) * multiplier_; }
 
     // Most pairs that are looked up have no rank. A bit for each possible hash identifies most of
     // them from a few kilobytes, so that the table need not be read.
@@ -125,27 +131,47 @@ class MergeTable {
         return true;
     }
 
+    struct SeededHash {
+        uint64_t multiplier;
+        size_t operator()(uint32_t id) const { return size_t(id * multiplier >> 32); }
+    };
+    template <class Value>
+    using ById = std::unordered_map<uint32_t, Value, SeededHash>;
+
     void find_joins(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges) {
-        // id -> first and last byte. Merges in any order may need several rounds; one that is never
-        // reached joins nothing.
-        std::unordered_map<uint32_t, std::pair<uint8_t, uint8_t>> ends;
+        // id -> first and last byte.
+        ById<std::pair<uint8_t, uint8_t>> ends(512, SeededHash{multiplier_});
         for (int byte = 0; byte < 256; ++byte) {
             if (byte_ids[byte] != ABSENT_ID) ends[byte_ids[byte]] = {uint8_t(byte), uint8_t(byte)};
         }
-        for (bool found = true; found;) {
-            found = false;
-            for (size_t rank = 0; rank < num_merges; ++rank) {
-                const auto left = ends.find(merges[3 * rank]);
-                const auto right = ends.find(merges[3 * rank + 1]);
-                if (left == ends.end() || right == ends.end()) continue;
+        // Merges may be in any order: one whose token is not made yet waits for it. One that is
+        // never reached joins nothing.
+        ById<std::vector<uint32_t>> waiting(16, SeededHash{multiplier_});
+        std::vector<uint32_t> ready;
+        for (size_t next = 0; next < num_merges; ++next) {
+            ready.assign(1, uint32_t(next));
+            while (!ready.empty()) {
+                const uint32_t* const merge = merges + 3 * size_t(ready.back());
+                const auto left = ends.find(merge[0]), right = ends.find(merge[1]);
+                if (left == ends.end() || right == ends.end()) {
+                    waiting[merge[left == ends.end() ? 0 : 1]].push_back(ready.back());
+                    ready.pop_back();
+                    continue;
+                }
+                ready.pop_back();
                 const uint8_t last = left->second.second, first = right->second.first;
                 joins_[last][first >> 6] |= uint64_t{1} << (first & 63);
                 const auto joined = std::make_pair(left->second.first, right->second.second);
-                found |= ends.emplace(merges[3 * rank + 2], joined).second && !in_order_;
+                if (!ends.emplace(merge[2], joined).second) continue;
+                const auto freed = waiting.find(merge[2]);
+                if (freed == waiting.end()) continue;
+                ready.insert(ready.end(), freed->second.begin(), freed->second.end());
+                waiting.erase(freed);
             }
         }
     }
 
+    const uint64_t multiplier_;
     uint32_t byte_ids_[256];
     uint64_t joins_[256][4] = {};
     bool has_all_bytes_;

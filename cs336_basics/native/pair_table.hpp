@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "hashing.hpp"
 #include "postings.hpp"
 
 namespace cs336 {
@@ -26,8 +27,10 @@ class PairTable {
   public:
     static uint64_t key_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-    // Fibonacci hashing (Knuth, TAOCP 6.4): the high bits of the product are the well-mixed ones.
-    static uint64_t hash(uint64_t key) { return (key ^ key >> 29) * 0x9E3779B97F4A7C15u; }
+    explicit PairTable(const HashSeed& seed = process_hash_seed()) : seed_(seed) {}
+
+    // The high bits choose a slot.
+    uint64_t hash(uint64_t key) const { return multiply_fold(key ^ seed_.low, seed_.multiplier); }
 
     size_t size() const { return pairs_.size(); }
     Pair& operator[](size_t id) { return pairs_[id]; }
@@ -92,6 +95,7 @@ class PairTable {
         slots_[i] = {key, id};
     }
 
+    const HashSeed seed_;
     std::vector<Pair> pairs_;
     std::vector<Slot> slots_ = std::vector<Slot>(FIRST_SLOTS);
     int shift_ = 64 - 12;

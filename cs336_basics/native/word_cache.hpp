@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "compiler.hpp"
+#include "hashing.hpp"
 #include "l2_cache.hpp"
 #include "memory.hpp"
 #include "word_table.hpp"
@@ -72,33 +73,37 @@ class WordCache {
 
     // No memory is taken before the first word: many tokenizers are never used. (The budget is
     // owned together: Python frees an encoder before the workers that it has kept.)
-    explicit WordCache(std::shared_ptr<CacheBudget> budget) : budget_(std::move(budget)) {}
+    explicit WordCache(std::shared_ptr<CacheBudget> budget,
+                       const HashSeed& seed = process_hash_seed())
+        : seed_(seed), budget_(std::move(budget)) {}
     WordCache(const WordCache&) = delete;
     ~WordCache() {
         clear_records();
         budget_->give_back(table_.size() * sizeof(Entry));
     }
 
+    const HashSeed& seed() const { return seed_; }
+
     // The key of a word. Bytes from `readable_end` on are not read.
-    static CS336_INLINE WordKey key(const uint8_t* word, size_t length,
-                                    const uint8_t* readable_end) {
+    CS336_INLINE WordKey key(const uint8_t* word, size_t length,
+                             const uint8_t* readable_end) const {
         if (length <= MAX_SHORT_WORD && readable_end - word >= ptrdiff_t(WORD_PADDING)) {
-            return make_key(word, length);
+            return make_short_key(seed_, word, length);
         }
         return rare_key(word, length);
     }
 
     // The same for a long word, or a short one at the end of the text, where 16 bytes cannot be
     // read at once.
-    static CS336_NOINLINE WordKey rare_key(const uint8_t* word, size_t length) {
+    CS336_NOINLINE WordKey rare_key(const uint8_t* word, size_t length) const {
         if (length > MAX_SHORT_WORD) {
-            WordKey key = make_key(word, length);
+            WordKey key = make_long_key(seed_, word, length);
             key.low = key.hash;
             return key;
         }
         uint8_t padded[WORD_PADDING] = {};
         std::memcpy(padded, word, length);
-        return make_key(padded, length);
+        return make_short_key(seed_, padded, length);
     }
 
     // Whether the table is too large for the L2 cache, so that its entries are worth prefetching.
@@ -218,8 +223,8 @@ class WordCache {
         return false;
     }
 
-    static uint64_t hash_of(const Entry& entry) {
-        return entry.high >> 56 == 0xFF ? entry.low : hash_two(entry.low, entry.high);
+    uint64_t hash_of(const Entry& entry) const {
+        return entry.high >> 56 == 0xFF ? entry.low : hash_16(seed_, entry.low, entry.high);
     }
 
     void clear() {
@@ -263,6 +268,7 @@ class WordCache {
         available_ = size;
     }
 
+    const HashSeed seed_;
     const std::shared_ptr<CacheBudget> budget_;
     const size_t large_size_ = 2 * l2_cache_size();
     EntryArray<Entry> table_;

@@ -1,8 +1,8 @@
 // Counting the pre-tokens of text files with threads, and of texts in memory.
 //
 // The files are read in blocks, in order, by several threads. A thread cuts the special tokens out
-// of its block and adds the pre-tokens to a table of its own. At the end the tables are merged,
-// each thread merging ranges of hashes, and written as flat arrays.
+// of its block and adds the pre-tokens to a table of its own. At the end the tables are merged and
+// sorted, and written as flat arrays.
 //
 // Memory grows with the number of distinct words and of threads, not with the size of the files.
 // Only a long text without a safe cut is held in memory as a whole.
@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,7 +100,7 @@ class TextCounter {
                 if (cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
                 table.add_batch(first, ends, count);
             },
-            [&](const uint8_t* word, size_t length) { table.add(make_key(word, length), 1); });
+            [&](const uint8_t* word, size_t length) { table.add(table.key(word, length), 1); });
     }
 
     const SplitOptions& options_;
@@ -108,8 +109,8 @@ class TextCounter {
     Replaced replaced_;
 };
 
-// Counts files, in phases: `start_counting`, `start_merging`, `finish_merging`, `start_writing`.
-// After each start, `wait` until it is done.
+// Counts files, in phases: `start_counting`, `start_dividing`, `start_sorting`, `finish_sorting`,
+// `start_writing`. After each start, `wait` until it is done.
 class FileCounter {
   public:
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
@@ -131,7 +132,7 @@ class FileCounter {
         });
     }
 
-    void start_merging() {
+    void start_dividing() {
         pool_.join();
         std::vector<WordTable*> tables;
         if (shared_.size()) tables.push_back(&shared_);
@@ -145,26 +146,34 @@ class FileCounter {
             worker->read_state.buffer = Buffer();  // it may be large: a text without a cut
         }
         words_.prepare(std::move(tables));
-        pool_.start(num_threads_, words_.num_slices(), [this](int, size_t slice) {
-            words_.merge_slice(slice);
+        pool_.start(num_threads_, words_.num_segments(), [this](int, size_t segment) {
+            words_.divide_segment(segment);
             return Failure();
         });
     }
 
-    // After merging: num_words and num_bytes are the sizes of the arrays.
-    void finish_merging() {
+    void start_sorting() {
         pool_.join();
         shared_.clear_entries();
         for (auto& worker : workers_) worker->table.clear_entries();
-        words_.finish_merging();
+        pool_.start(num_threads_, words_.num_buckets(), [this](int, size_t bucket) {
+            words_.sort_bucket(bucket);
+            return Failure();
+        });
+    }
+
+    // After sorting: num_words and num_bytes are the sizes of the arrays.
+    void finish_sorting() {
+        pool_.join();
+        words_.finish_sorting();
     }
 
     size_t num_words() const { return words_.num_words(); }
     size_t num_bytes() const { return words_.num_bytes(); }
 
     void start_writing(uint8_t* data, int64_t* offsets, int64_t* counts) {
-        pool_.start(num_threads_, words_.num_slices(), [=](int, size_t slice) {
-            words_.write_slice(slice, data, offsets, counts);
+        pool_.start(num_threads_, words_.num_buckets(), [=](int, size_t bucket) {
+            words_.write_bucket(bucket, data, offsets, counts);
             return Failure();
         });
     }
@@ -231,6 +240,51 @@ class FileCounter {
     ThreadPool pool_;  // last, so that its threads end before the members that they use
 };
 
+// Reads words one after the other: word i is data[offsets[i], offsets[i + 1]). Every offset is read
+// once and checked, because others may change the arrays meanwhile.
+class FlatWordReader {
+  public:
+    FlatWordReader(const uint8_t* data, size_t num_bytes, const int64_t* offsets)
+        : data_(data), num_bytes_(num_bytes), offsets_(offsets), start_(uint64_t(*offsets)) {}
+
+    // The key of the next word. Throws std::invalid_argument.
+    WordKey next(const WordTable& table) {
+        const uint64_t start = start_,
+                       end = uint64_t(*static_cast<const volatile int64_t*>(++offsets_));
+        if (start > end || end > num_bytes_) {
+            throw std::invalid_argument("the offsets of the words fall, or exceed their bytes");
+        }
+        start_ = end;
+        const uint8_t* word = data_ + start;
+        const size_t length = size_t(end - start);
+        if (length <= MAX_SHORT_WORD && start + WORD_PADDING > num_bytes_) {
+            uint8_t padded[WORD_PADDING] = {};
+            if (length) std::memcpy(padded, word, length);
+            return table.key(padded, length);
+        }
+        return table.key(word, length);
+    }
+
+  private:
+    const uint8_t* const data_;
+    const size_t num_bytes_;
+    const int64_t* offsets_;
+    uint64_t start_;
+};
+
+// The index of the first word that is equal to an earlier one; `num_words` if all are distinct.
+// Throws std::invalid_argument, std::bad_alloc.
+inline size_t first_repeated(const uint8_t* data, size_t num_bytes, const int64_t* offsets,
+                             size_t num_words) {
+    WordTable table;
+    FlatWordReader reader(data, num_bytes, offsets);
+    for (size_t i = 0; i < num_words; ++i) {
+        table.add(reader.next(table), 1);
+        if (table.size() == i) return i;
+    }
+    return num_words;
+}
+
 // Counts texts in memory, and adds up words that were counted before.
 class MemoryCounter {
   public:
@@ -248,36 +302,40 @@ class MemoryCounter {
     // The number of sequences that were replaced in the text that was counted last.
     uint64_t num_replaced() const { return counter_.replaced().sequences; }
 
-    // Add words with their counts; word i is data[offsets[i], offsets[i + 1]).
-    void add_words(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
-                   size_t words) {
-        const size_t num_bytes = words ? size_t(offsets[words]) : 0;
-        uint8_t padded[MAX_SHORT_WORD + WORD_PADDING] = {};
-        for (size_t i = 0; i < words; ++i) {
-            if (counts[i] <= 0) continue;
-            const size_t start = size_t(offsets[i]), length = size_t(offsets[i + 1]) - start;
-            const uint8_t* word = data + start;
-            if (length <= MAX_SHORT_WORD && start + WORD_PADDING > num_bytes) {
-                std::memcpy(padded, word, length);
-                word = padded;
+    // Add words with their counts; word i is data[offsets[i], offsets[i + 1]). Throws
+    // std::invalid_argument, std::overflow_error.
+    void add_words(const uint8_t* data, size_t num_bytes, const int64_t* offsets,
+                   const int64_t* counts, size_t num_words) {
+        constexpr size_t GROUP = 64;  // prefetched together, as in WordTable::add_batch
+        WordKey keys[GROUP];
+        FlatWordReader reader(data, num_bytes, offsets);
+        for (size_t done = 0; done < num_words; done += GROUP) {
+            const size_t group = std::min(GROUP, num_words - done);
+            for (size_t i = 0; i < group; ++i) {
+                keys[i] = reader.next(table_);
+                table_.prefetch(keys[i]);
             }
-            table_.add(make_key(word, length), counts[i]);
+            for (size_t i = 0; i < group; ++i) {
+                const int64_t count = counts[done + i];
+                if (count > 0) table_.add(keys[i], count);
+            }
         }
     }
 
     // Prepare for num_words, num_bytes and `write`.
     void finish() {
         words_.prepare({&table_});
-        for (size_t i = 0; i < words_.num_slices(); ++i) words_.merge_slice(i);
-        words_.finish_merging();
+        for (size_t i = 0; i < words_.num_segments(); ++i) words_.divide_segment(i);
+        for (size_t i = 0; i < words_.num_buckets(); ++i) words_.sort_bucket(i);
+        words_.finish_sorting();
     }
 
     size_t num_words() const { return words_.num_words(); }
     size_t num_bytes() const { return words_.num_bytes(); }
 
     void write(uint8_t* data, int64_t* offsets, int64_t* counts) {
-        for (size_t i = 0; i < words_.num_slices(); ++i) {
-            words_.write_slice(i, data, offsets, counts);
+        for (size_t i = 0; i < words_.num_buckets(); ++i) {
+            words_.write_bucket(i, data, offsets, counts);
         }
     }
 

@@ -2,9 +2,8 @@
 //
 // Open addressing with entries of 32 bytes, two in a cache line. A word of at most 15 bytes is
 // stored in its entry, with its length in the last byte, so that words are compared as two
-// integers; a longer word is stored in an arena. The slot of an entry is its hash, scaled, so the
-// entries are nearly sorted by hash: several threads can merge several tables, each a range of
-// hashes, and sorting the result costs almost nothing.
+// integers; a longer word is stored in an arena. The slot of an entry is its hash, scaled, so that
+// the words of one table are added to another in the order of its slots.
 
 #pragma once
 
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "compiler.hpp"
+#include "hashing.hpp"
 #include "memory.hpp"
 
 namespace cs336 {
@@ -48,26 +48,6 @@ struct WordEntry {
 static_assert(sizeof(WordEntry) == 32, "two entries to a cache line");
 static_assert(offsetof(WordEntry, high) == 8, "a short word spans `low` and `high`");
 
-// The two halves of the product of 128 bits, combined: each bit of a factor affects every bit.
-inline uint64_t multiply_fold(uint64_t a, uint64_t b) {
-#if defined(__SIZEOF_INT128__)
-    const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
-    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-#else
-    const uint64_t a0 = uint32_t(a), a1 = a >> 32, b0 = uint32_t(b), b1 = b >> 32;
-    const uint64_t middle = a1 * b0 + (a0 * b0 >> 32);
-    const uint64_t middle2 = a0 * b1 + uint32_t(middle);
-    const uint64_t high = a1 * b1 + (middle >> 32) + (middle2 >> 32);
-    return (middle2 << 32 | uint32_t(a0 * b0)) ^ high;
-#endif
-}
-
-inline uint64_t hash_two(uint64_t low, uint64_t high) {
-    // Digits of pi and e. The first factor is 0 for one value of `low` only, which is not UTF-8.
-    return multiply_fold(low ^ 0xF43F6A8885A308D3ull, high ^ 0xADF85458A2BB4A9Aull) +
-           0x9E3779B97F4A7C15ull * low;
-}
-
 // SHORT_MASKS.of_length[n]: a mask of the first n of 16 bytes, as two integers.
 struct ShortMasks {
     uint64_t of_length[MAX_SHORT_WORD + 1][2];
@@ -81,37 +61,37 @@ struct ShortMasks {
 
 inline constexpr ShortMasks SHORT_MASKS;
 
-inline WordKey make_long_key(const uint8_t* word, size_t length) {
-    uint64_t hash = length, block[2];
-    for (size_t i = 0; i + 16 <= length; i += 16) {
-        std::memcpy(block, word + i, 16);
-        hash = hash_two(block[0] ^ hash, block[1] + hash);
-    }
-    // The last 16 bytes. (Some are hashed twice; the hash depends on the length, too.)
-    std::memcpy(block, word + length - 16, 16);
-    hash = hash_two(block[0] ^ hash, block[1] + hash);
-    return {reinterpret_cast<uintptr_t>(word), uint64_t{0xFF} << 56 | length, hash};
+inline WordKey make_long_key(const HashSeed& seed, const uint8_t* word, size_t length) {
+    return {reinterpret_cast<uintptr_t>(word), uint64_t{0xFF} << 56 | length,
+            hash_long(seed, word, length)};
 }
 
-inline WordKey make_short_key(const uint8_t* word, size_t length) {
+inline WordKey make_short_key(const HashSeed& seed, const uint8_t* word, size_t length) {
     uint64_t low, high;
     std::memcpy(&low, word, 8);
     std::memcpy(&high, word + 8, 8);
     low &= SHORT_MASKS.of_length[length][0];
     high = (high & SHORT_MASKS.of_length[length][1]) | uint64_t(length) << 56;
-    return {low, high, hash_two(low, high)};
+    return {low, high, hash_16(seed, low, high)};
 }
 
 // The key of the word [word, word + length); WORD_PADDING bytes behind it must be readable.
-inline WordKey make_key(const uint8_t* word, size_t length) {
-    return length > MAX_SHORT_WORD ? make_long_key(word, length) : make_short_key(word, length);
+inline WordKey make_key(const HashSeed& seed, const uint8_t* word, size_t length) {
+    return length > MAX_SHORT_WORD ? make_long_key(seed, word, length)
+                                   : make_short_key(seed, word, length);
 }
 
 class WordTable {
   public:
-    WordTable() : entries_(slots(FIRST_BITS)) {}
+    explicit WordTable(const HashSeed& seed = process_hash_seed())
+        : seed_(seed), entries_(size_t{1} << FIRST_BITS) {}
 
     size_t size() const { return size_; }
+    size_t num_slots() const { return entries_.size(); }
+    // The entry in a slot; its count is 0 if the slot is empty.
+    const WordEntry& slot(size_t i) const { return entries_[i]; }
+
+    WordKey key(const uint8_t* word, size_t length) const { return make_key(seed_, word, length); }
 
     // Load the slot of a key into the CPU cache, ahead of `add`.
     void prefetch(const WordKey& key) const { CS336_PREFETCH(&entries_[key.hash >> shift_]); }
@@ -135,12 +115,13 @@ class WordTable {
         // 16 words 620 MB/s, 32 words 640, 64 words 740, 128 words 810, 256 words 840.)
         constexpr size_t GROUP = 256;
         WordKey keys[GROUP];
+        const HashSeed seed = seed_;  // (in registers: stores to `keys` could change the member)
         uint32_t start = 0;
         for (size_t done = 0; done < num_words; done += GROUP) {
             const size_t group = std::min(GROUP, num_words - done);
             for (size_t i = 0; i < group; ++i) {
                 const uint32_t end = ends[done + i];
-                keys[i] = make_key(first + start, end - start);
+                keys[i] = make_key(seed, first + start, end - start);
                 prefetch(keys[i]);
                 start = end;
             }
@@ -174,14 +155,11 @@ class WordTable {
 
     // Remove all words, but keep the memory of the entries.
     void clear() {
-        for (size_t i = 0; i < entries_.size(); ++i) entries_[i].count = 0;
+        // (Whole entries: `add_batch` compares words before it knows that an entry is empty.)
+        std::memset(static_cast<void*>(&entries_[0]), 0, entries_.size() * sizeof(WordEntry));
         size_ = 0;
         arena_ = Arena();
     }
-
-    // Append the entries of slice `slice` of 2^slice_bits equal ranges of hashes, sorted by hash,
-    // then by bytes.
-    void collect(uint64_t slice, int slice_bits, std::vector<WordEntry>& out) const;
 
     // Free the entries, but keep the bytes of long words.
     void clear_entries() {
@@ -191,33 +169,25 @@ class WordTable {
 
   private:
     static constexpr int FIRST_BITS = 14;
-    static constexpr size_t SLACK = 64;
-
-    // Entries do not wrap around to the first slot: there are SLACK more slots behind the last one,
-    // and when these are full the table grows.
-    static size_t slots(int bits) { return (size_t{1} << bits) + SLACK; }
 
     // The entry of a key, or the empty entry where it is to be inserted.
     WordEntry& find(const WordKey& key) {
-        for (;;) {
-            size_t slot = key.hash >> shift_;
-            if (!key.is_long()) {
-                for (; slot < entries_.size(); ++slot) {
-                    WordEntry& entry = entries_[slot];
-                    if ((entry.low == key.low && entry.high == key.high) || entry.count == 0) {
-                        return entry;
-                    }
-                }
-            } else {
-                for (; slot < entries_.size(); ++slot) {
-                    WordEntry& entry = entries_[slot];
-                    if (entry.count == 0 || (entry.high == key.high && entry.hash == key.hash &&
-                                             same_bytes(entry, key))) {
-                        return entry;
-                    }
+        const size_t mask = entries_.size() - 1;
+        size_t slot = key.hash >> shift_;
+        if (!key.is_long()) {
+            for (;; slot = (slot + 1) & mask) {
+                WordEntry& entry = entries_[slot];
+                if ((entry.low == key.low && entry.high == key.high) || entry.count == 0) {
+                    return entry;
                 }
             }
-            grow();
+        }
+        for (;; slot = (slot + 1) & mask) {
+            WordEntry& entry = entries_[slot];
+            if (entry.count == 0 ||
+                (entry.high == key.high && entry.hash == key.hash && same_bytes(entry, key))) {
+                return entry;
+            }
         }
     }
 
@@ -234,8 +204,9 @@ class WordTable {
             added.low = reinterpret_cast<uintptr_t>(arena_.store(bytes, key.length()));
         }
         entry = added;
-        // At most three quarters full. (Half full is no faster and takes more memory.)
-        if (++size_ > 3 * (size_t{1} << (bits_ - 2))) grow();
+        // At most three quarters full. (Half full is no faster and takes more memory.) Nothing else
+        // makes the table grow, however its entries are distributed.
+        if (++size_ > 3 * (size_t{1} << (bits_ - 2))) grow_to(bits_ + 1);
     }
 
     // Make room for `words` words.
@@ -245,32 +216,22 @@ class WordTable {
         if (bits > bits_) grow_to(bits);
     }
 
-    void grow() { grow_to(bits_ + 1); }
-
-    void grow_to(int least_bits) {
-        for (int bits = least_bits;; ++bits) {
-            EntryArray<WordEntry> larger(slots(bits));
-            if (move_to(larger, bits)) {
-                entries_ = std::move(larger);
-                bits_ = bits;
-                shift_ = 64 - bits;
-                return;
-            }
-        }
-    }
-
-    bool move_to(EntryArray<WordEntry>& larger, int bits) const {
+    void grow_to(int bits) {
+        EntryArray<WordEntry> larger(size_t{1} << bits);
+        const size_t mask = larger.size() - 1;
         for (size_t i = 0; i < entries_.size(); ++i) {
             const WordEntry& entry = entries_[i];
             if (entry.count == 0) continue;
             size_t slot = entry.hash >> (64 - bits);
-            while (slot < larger.size() && larger[slot].count) ++slot;
-            if (slot == larger.size()) return false;
+            while (larger[slot].count) slot = (slot + 1) & mask;
             larger[slot] = entry;
         }
-        return true;
+        entries_ = std::move(larger);
+        bits_ = bits;
+        shift_ = 64 - bits;
     }
 
+    HashSeed seed_;
     int bits_ = FIRST_BITS;
     int shift_ = 64 - FIRST_BITS;
     size_t size_ = 0;
@@ -278,58 +239,12 @@ class WordTable {
     Arena arena_;
 };
 
+// < 0, 0 or > 0: the order of the bytes of two words, as Python compares `bytes`.
 inline int compare_bytes(const WordEntry& a, const WordEntry& b) {
     const size_t a_length = a.length(), b_length = b.length();
     const int order = std::memcmp(a.bytes(), b.bytes(), std::min(a_length, b_length));
     if (order) return order;
     return a_length < b_length ? -1 : a_length > b_length;
-}
-
-// The order of the result: by hash, which is nearly the order of the table.
-inline int compare_entries(const WordEntry& a, const WordEntry& b) {
-    if (a.hash != b.hash) return a.hash < b.hash ? -1 : 1;
-    return compare_bytes(a, b);
-}
-
-inline void WordTable::collect(uint64_t slice, int slice_bits, std::vector<WordEntry>& out) const {
-    if (entries_.size() == 0) return;
-    const size_t slots_per_slice = size_t{1} << (bits_ - slice_bits);
-    const size_t stop = (slice + 1) * slots_per_slice;
-    for (size_t slot = slice * slots_per_slice; slot < entries_.size(); ++slot) {
-        const WordEntry& entry = entries_[slot];
-        // Entries that overflowed from the slice follow it without a gap.
-        if (entry.count == 0) {
-            if (slot >= stop) break;
-            continue;
-        }
-        if (slice_bits && entry.hash >> (64 - slice_bits) != slice) continue;
-        out.push_back(entry);
-        for (size_t i = out.size() - 1; i > 0 && compare_entries(out[i - 1], out[i]) > 0; --i) {
-            std::swap(out[i - 1], out[i]);
-        }
-    }
-}
-
-// Merge two sorted lists of entries; the counts of equal words are added.
-inline std::vector<WordEntry> merge_sorted(const std::vector<WordEntry>& a,
-                                           const std::vector<WordEntry>& b) {
-    std::vector<WordEntry> out;
-    out.reserve(a.size() + b.size());
-    size_t i = 0, j = 0;
-    while (i < a.size() && j < b.size()) {
-        const int order = compare_entries(a[i], b[j]);
-        if (order < 0) {
-            out.push_back(a[i++]);
-        } else if (order > 0) {
-            out.push_back(b[j++]);
-        } else {
-            out.push_back(a[i++]);
-            out.back().count += b[j++].count;
-        }
-    }
-    out.insert(out.end(), a.begin() + i, a.end());
-    out.insert(out.end(), b.begin() + j, b.end());
-    return out;
 }
 
 }  // namespace cs336

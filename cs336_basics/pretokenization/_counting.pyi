@@ -19,6 +19,7 @@ def count_files(
     most_own_words: int = ...,
     replaced: list[tuple[int, int, int, int]] | None = None,
 ) -> Arrays: ...
+def first_repeated(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> int: ...
 
 class TextCounter:
     def __init__(

@@ -49,8 +49,9 @@ cdef extern from "word_counter.hpp" namespace "cs336" nogil:
     cdef cppclass FileCounter:
         FileCounter(vector[string], vector[uint64_t], SplitOptions, int, size_t, size_t) except +
         void start_counting() except +
-        void start_merging() except +
-        void finish_merging() except +
+        void start_dividing() except +
+        void start_sorting() except +
+        void finish_sorting() except +
         size_t num_words()
         size_t num_bytes()
         void start_writing(uint8_t*, int64_t*, int64_t*) except +
@@ -65,11 +66,14 @@ cdef extern from "word_counter.hpp" namespace "cs336" nogil:
         MemoryCounter(SplitOptions) except +
         size_t count(const uint8_t*, size_t) except +
         uint64_t num_replaced()
-        void add_words(const uint8_t*, const int64_t*, const int64_t*, size_t) except +
+        void add_words(const uint8_t*, size_t, const int64_t*, const int64_t*, size_t) except +
         void finish() except +
         size_t num_words()
         size_t num_bytes()
         void write(uint8_t*, int64_t*, int64_t*) except +
+
+    size_t c_first_repeated "cs336::first_repeated"(
+        const uint8_t*, size_t, const int64_t*, size_t) except +
 
 
 # How often the waiting main thread checks for Ctrl-C and reports progress.
@@ -154,10 +158,13 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
                 found = entry.second
                 replaced.append((entry.first, found.sequences, found.bytes, found.first))
         with nogil:
-            job.get().start_merging()
+            job.get().start_dividing()
         finish_phase(job.get(), names, None)
         with nogil:
-            job.get().finish_merging()
+            job.get().start_sorting()
+        finish_phase(job.get(), names, None)
+        with nogil:
+            job.get().finish_sorting()
         arrays = empty_arrays(job.get().num_words(), job.get().num_bytes())
         data, offsets, counts = arrays
         job.get().start_writing(&data[0], &offsets[0], &counts[0])
@@ -210,6 +217,20 @@ cdef tuple trimmed(tuple arrays):
     return data[: len(data) - 1], offsets, counts[: len(counts) - 1]
 
 
+def first_repeated(const uint8_t[::1] data, const int64_t[::1] offsets):
+    """Return the index of the first word that is equal to an earlier one; their number if none.
+
+    Raises:
+        ValueError: the offsets fall, or exceed the data.
+    """
+    cdef size_t num_bytes = data.shape[0], num_words = offsets.shape[0] - 1, index = 0
+    cdef const uint8_t* start = &data[0] if num_bytes else NULL
+    if offsets.shape[0] > 1:
+        with nogil:
+            index = c_first_repeated(start, num_bytes, &offsets[0], num_words)
+    return index
+
+
 cdef class TextCounter:
     """Counts texts in memory, and adds up words that were counted before.
 
@@ -254,14 +275,12 @@ cdef class TextCounter:
                 f"offsets has {offsets.shape[0]} elements: it must have one more than counts, which "
                 f"has {num_words}"
             )
+        cdef size_t num_bytes = data.shape[0]
         if num_words == 0:
             return
-        if offsets[num_words] > data.shape[0]:
-            raise ValueError(
-                f"offsets ends with {offsets[num_words]}: data has only {data.shape[0]} bytes"
-            )
         with nogil:
-            self.counter.get().add_words(&data[0], &offsets[0], &counts[0], num_words)
+            self.counter.get().add_words(
+                &data[0] if num_bytes else NULL, num_bytes, &offsets[0], &counts[0], num_words)
 
     def result(self):
         """Return `(data, offsets, counts)`, the arrays of a WordCounts, for all words so far."""

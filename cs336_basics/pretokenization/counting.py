@@ -199,7 +199,7 @@ def _count_files(
     )
     changes.num_bytes += sum(sizes)
     changes.add_files((corpus.files[file], found) for file, *found in replaced)
-    return WordCounts(*arrays, splitter.pattern, splitter.special_tokens)
+    return WordCounts.adopt(*arrays, splitter.pattern, splitter.special_tokens)
 
 
 def add_counts(addends: list[Mapping[bytes, int]]) -> Mapping[bytes, int]:

@@ -209,7 +209,7 @@ class _NativeCounter:
 
     def counts(self) -> WordCounts:
         splitter = self._splitter
-        return WordCounts(*self._counter.result(), splitter.pattern, splitter.special_tokens)
+        return WordCounts.adopt(*self._counter.result(), splitter.pattern, splitter.special_tokens)
 
 
 class _PythonCounter:

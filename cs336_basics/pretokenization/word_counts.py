@@ -49,6 +49,9 @@ class WordCounts(Mapping[bytes, int]):
     It behaves like an immutable Counter: an absent word has the count 0. The first look-up by word
     builds a dict (about 150 bytes per word); `len`, `total`, the arrays and addition need none.
 
+    The object has its own copy of the arrays, which cannot be written to: compiled code reads them
+    without the GIL.
+
     Args:
         data: (number of bytes,) uint8, the bytes of all words.
         offsets: (n + 1,) int64; word i is `data[offsets[i]:offsets[i + 1]]`.
@@ -58,8 +61,13 @@ class WordCounts(Mapping[bytes, int]):
             were made with different patterns or special tokens cannot be added.
 
     Raises:
-        ValueError: the arrays do not match, or a count is not positive.
+        ValueError: the arrays do not match, a count is not positive, or a word is repeated.
+        TypeError: an array does not hold integers.
     """
+
+    _data: npt.NDArray[np.uint8]
+    _offsets: npt.NDArray[np.int64]
+    _counts: npt.NDArray[np.int64]
 
     def __init__(
         self,
@@ -69,9 +77,41 @@ class WordCounts(Mapping[bytes, int]):
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
     ) -> None:
-        self.data = _read_only(data, np.uint8)
-        self.offsets = _read_only(offsets, np.int64)
-        self.counts = _read_only(counts, np.int64)
+        # (Copied first, then checked: others may write to the originals meanwhile.)
+        self._set(np.array(data), np.array(offsets), np.array(counts), pattern, special_tokens)
+        self._check_distinct()
+
+    @classmethod
+    def adopt(
+        cls,
+        data: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        pattern: str | None = None,
+        special_tokens: Iterable[str] | None = None,
+    ) -> WordCounts:
+        """Return word counts of arrays that nothing else can write to, without copying them.
+
+        The words must be distinct: that is not checked.
+
+        Raises:
+            ValueError, TypeError: as the constructor.
+        """
+        adopted = cls.__new__(cls)
+        adopted._set(data, offsets, counts, pattern, special_tokens)
+        return adopted
+
+    def _set(
+        self,
+        data: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        pattern: str | None,
+        special_tokens: Iterable[str] | None,
+    ) -> None:
+        self._data = _read_only("data", data, np.uint8)
+        self._offsets = _read_only("offsets", offsets, np.int64)
+        self._counts = _read_only("counts", counts, np.int64)
         self.pattern = pattern
         self.special_tokens = None if special_tokens is None else frozenset(special_tokens)
         self._dict: dict[bytes, int] | None = None
@@ -93,6 +133,29 @@ class WordCounts(Mapping[bytes, int]):
                 f"the count of word {short_repr(self._word(bad))} is {self.counts[bad]}: it "
                 "must be positive"
             )
+
+    def _check_distinct(self) -> None:
+        index = _first_repeated(self)
+        if index < len(self):
+            raise ValueError(
+                f"the word {short_repr(self._word(index))} is repeated (word {index:,}): add up the "
+                "counts of equal words"
+            )
+
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The bytes of all words, read-only."""
+        return self._data
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where the words begin in `data`, and its length; read-only."""
+        return self._offsets
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How often each word occurs, read-only."""
+        return self._counts
 
     @classmethod
     def from_mapping(
@@ -164,7 +227,7 @@ class WordCounts(Mapping[bytes, int]):
         adder = TextCounter()
         for counts in addends:
             adder.add_words(counts.data, counts.offsets, counts.counts)
-        return cls(*adder.result(), pattern, special_tokens)
+        return cls.adopt(*adder.result(), pattern, special_tokens)
 
     def scaled(self, weight: float) -> WordCounts:
         """Return the counts times `weight`, to change the share of a corpus in a mixture.
@@ -186,12 +249,12 @@ class WordCounts(Mapping[bytes, int]):
             counts = np.rint(self.counts * np.float64(weight)).astype(np.int64)
         kept = counts > 0
         if kept.all():
-            return WordCounts(self.data, self.offsets, counts, self.pattern, self.special_tokens)
+            return self.adopt(self.data, self.offsets, counts, self.pattern, self.special_tokens)
         lengths = np.diff(self.offsets)
         offsets = np.zeros(int(kept.sum()) + 1, np.int64)
         np.cumsum(lengths[kept], out=offsets[1:])
         data = self.data[np.repeat(kept, lengths)]
-        return WordCounts(data, offsets, counts[kept], self.pattern, self.special_tokens)
+        return self.adopt(data, offsets, counts[kept], self.pattern, self.special_tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file; the docstring of this module describes the format."""
@@ -254,12 +317,15 @@ class WordCounts(Mapping[bytes, int]):
                 f"its special_tokens are {short_repr(special_tokens)}, not a list of strings"
             )
         data, offsets, counts = arrays
-        return cls(data, offsets, counts, pattern, special_tokens)
+        read = cls.adopt(data, offsets, counts, pattern, special_tokens)
+        read._check_distinct()
+        return read
 
     @property
     def total(self) -> int:
-        """The number of words, with repetition."""
-        return int(self.counts.sum())
+        """The number of words, with repetition; it may exceed 64 bits."""
+        high, low = self.counts >> 32, self.counts & 0xFFFFFFFF
+        return (int(high.sum()) << 32) + int(low.sum())
 
     def words(self) -> list[bytes]:
         """Return all words, in the order of the arrays."""
@@ -270,9 +336,6 @@ class WordCounts(Mapping[bytes, int]):
         """Return the counts as a dict, which is built once and cached: do not change it."""
         if self._dict is None:
             self._dict = dict(zip(self.words(), self.counts.tolist(), strict=True))
-            if len(self._dict) != len(self.counts):
-                self._dict = None
-                raise ValueError("the arrays hold the same word twice")
         return self._dict
 
     def __getitem__(self, word: bytes) -> int:
@@ -318,7 +381,7 @@ class WordCounts(Mapping[bytes, int]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         arrays = (self.data, self.offsets, self.counts)
-        return WordCounts, (*arrays, self.pattern, self.special_tokens)
+        return WordCounts.adopt, (*arrays, self.pattern, self.special_tokens)
 
     def check_made_with(self, pattern: str, special_tokens: Iterable[str]) -> None:
         """Check that the words were counted with this pattern and these special tokens.
@@ -362,9 +425,25 @@ def _read_array(archive: zipfile.ZipFile, key: str, file: BinaryIO) -> npt.NDArr
     return np.frombuffer(content, dtype, offset=stream.tell())
 
 
-def _read_only(array: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
+def _first_repeated(counts: WordCounts) -> int:
+    """Return the index of the first word that is equal to an earlier one; their number if none."""
+    try:
+        from cs336_basics.pretokenization._counting import first_repeated
+    except ImportError:
+        found: set[bytes] = set()
+        for index, word in enumerate(counts.words()):
+            found.add(word)
+            if len(found) == index:
+                return index
+        return len(counts)
+    return first_repeated(counts.data, counts.offsets)
+
+
+def _read_only(name: str, array: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
+    if array.ndim != 1:
+        raise ValueError(f"{name} has {array.ndim} dimensions: it must have one")
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"{name} holds {array.dtype}: it must hold integers")
     view: npt.NDArray[Any] = np.ascontiguousarray(array, dtype).view()
-    if view.ndim != 1:
-        raise ValueError(f"an array of word counts has {view.ndim} dimensions: it must have one")
     view.flags.writeable = False
     return view

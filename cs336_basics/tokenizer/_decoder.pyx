@@ -8,23 +8,23 @@ import numpy as np
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 
 
-cdef extern from "memory.hpp" namespace "cs336" nogil:
-    void ask_for_huge_pages(void* memory, size_t num_bytes)
-
 cdef extern from "decoder.hpp" namespace "cs336" nogil:
-    size_t DECODER_SLACK
-
     cdef cppclass CppDecoder "cs336::Decoder":
         CppDecoder(const uint8_t*, const int64_t*, size_t) except +
-        size_t check[Id](const Id* ids, size_t count, size_t& num_bytes)
-        uint8_t* write[Id](const Id* ids, size_t count, uint8_t* out)
+
+    cdef cppclass Decoding:
+        Decoding(const CppDecoder&, size_t count) except +
+        cbool append(const uint32_t* ids, size_t count) except +
+        cbool append_array[Id](const Id* ids, size_t count) except +
+        const char* data()
+        size_t size()
 
 cdef extern from *:
     """
@@ -56,7 +56,7 @@ ctypedef fused id_t:
     uint32_t
 
 cdef enum:
-    LIST_STEP = 2048  # ids of a list that are converted at a time; they stay in the L1 cache
+    STEP = 2048  # Decoding::STEP
 
 
 cdef class Decoder:
@@ -106,56 +106,29 @@ cdef class Decoder:
         return self.decode_array(&wide[0], wide.shape[0], as_text)
 
     cdef decode_list(self, list ids, bint as_text):
-        cdef const CppDecoder* decoder = self.decoder.get()
-        cdef uint32_t some[LIST_STEP]
-        cdef size_t count = PyList_GET_SIZE(ids), done = 0, used = 0, added, step, i
-        cdef size_t capacity = 5 * count + 64
-        cdef char* out = <char*>PyMem_RawMalloc(capacity)
-        cdef char* larger
-        if out != NULL:
-            ask_for_huge_pages(out, capacity)
-        try:
-            while done < count:
-                step = min(count - done, <size_t>LIST_STEP)
-                for i in range(step):
-                    some[i] = small_int(PyList_GET_ITEM(ids, done + i))
-                added = 0
-                # (An object that is not an int of 32 bits became UINT32_MAX, which is not an id.)
-                if decoder.check(<const uint32_t*>some, step, added) < step:
-                    return None
-                if out == NULL or used + added + DECODER_SLACK > capacity:
-                    capacity = max(2 * capacity, used + added + DECODER_SLACK)
-                    larger = <char*>PyMem_RawRealloc(out, capacity)
-                    if larger == NULL:
-                        raise MemoryError(f"there is no memory for {capacity:,} bytes of text")
-                    out = larger
-                decoder.write(<const uint32_t*>some, step, <uint8_t*>out + used)
-                used += added
-                done += step
-            return bytes_or_text(out, used, as_text)
-        finally:
-            PyMem_RawFree(out)
+        cdef uint32_t some[STEP]
+        cdef size_t count = PyList_GET_SIZE(ids), done, step, i
+        cdef unique_ptr[Decoding] job
+        job.reset(new Decoding(self.decoder.get()[0], count))
+        for done in range(0, count, STEP):
+            step = min(count - done, <size_t>STEP)
+            for i in range(step):
+                some[i] = small_int(PyList_GET_ITEM(ids, done + i))
+            # (An object that is not an int of 32 bits became UINT32_MAX, which is not an id.)
+            if not job.get().append(some, step):
+                return None
+        return bytes_or_text(job.get(), as_text)
 
     cdef decode_array(self, const id_t* ids, size_t count, bint as_text):
-        cdef const CppDecoder* decoder = self.decoder.get()
-        cdef size_t num_bytes = 0, known
-        cdef char* out
+        cdef unique_ptr[Decoding] job
+        cdef cbool known
+        job.reset(new Decoding(self.decoder.get()[0], count))
         with nogil:
-            known = decoder.check(ids, count, num_bytes)
-        if known < count:
-            return None
-        out = <char*>PyMem_RawMalloc(num_bytes + DECODER_SLACK)
-        if out == NULL:
-            raise MemoryError(f"there is no memory for {num_bytes:,} bytes of text")
-        try:
-            with nogil:
-                decoder.write(ids, count, <uint8_t*>out)
-            return bytes_or_text(out, num_bytes, as_text)
-        finally:
-            PyMem_RawFree(out)
+            known = job.get().append_array(ids, count)
+        return bytes_or_text(job.get(), as_text) if known else None
 
 
-cdef bytes_or_text(const char* data, size_t size, bint as_text):
+cdef bytes_or_text(const Decoding* decoded, bint as_text):
     if as_text:
-        return PyUnicode_DecodeUTF8(data, size, "replace")
-    return PyBytes_FromStringAndSize(data, size)
+        return PyUnicode_DecodeUTF8(decoded.data(), decoded.size(), "replace")
+    return PyBytes_FromStringAndSize(decoded.data(), decoded.size())

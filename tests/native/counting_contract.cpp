@@ -1,5 +1,6 @@
-// What thread_pool.hpp, block_reader.hpp, special_tokens.hpp and word_table.hpp promise, without
-// Python; test_contracts.py builds this with sanitizers. Its argument is a folder for files.
+// What thread_pool.hpp, block_reader.hpp, word_table.hpp, hashing.hpp and pair_table.hpp promise,
+// without Python; test_contracts.py builds this with sanitizers. Its argument is a folder for
+// files.
 
 #include <atomic>
 #include <chrono>
@@ -15,6 +16,8 @@
 
 #include "block_reader.hpp"
 #include "flat_words.hpp"
+#include "hashing.hpp"
+#include "pair_table.hpp"
 #include "thread_pool.hpp"
 #include "word_table.hpp"
 
@@ -141,12 +144,13 @@ void missing_and_shorter_files_are_failures(const std::string& folder) {
 std::map<std::string, int64_t> words_of(std::vector<WordTable*> tables) {
     FlatWords flat;
     flat.prepare(std::move(tables));
-    for (size_t i = 0; i < flat.num_slices(); ++i) flat.merge_slice(i);
-    flat.finish_merging();
+    for (size_t i = 0; i < flat.num_segments(); ++i) flat.divide_segment(i);
+    for (size_t i = 0; i < flat.num_buckets(); ++i) flat.sort_bucket(i);
+    flat.finish_sorting();
     std::vector<uint8_t> data(flat.num_bytes() + 1);
     std::vector<int64_t> offsets(flat.num_words() + 1), counts(flat.num_words() + 1);
-    for (size_t i = 0; i < flat.num_slices(); ++i) {
-        flat.write_slice(i, data.data(), offsets.data(), counts.data());
+    for (size_t i = 0; i < flat.num_buckets(); ++i) {
+        flat.write_bucket(i, data.data(), offsets.data(), counts.data());
     }
     std::map<std::string, int64_t> words;
     for (size_t i = 0; i < flat.num_words(); ++i) {
@@ -156,20 +160,30 @@ std::map<std::string, int64_t> words_of(std::vector<WordTable*> tables) {
     return words;
 }
 
-void tables_count_like_a_map() {
+// A word with the bytes behind it that its key may read.
+struct Padded {
+    explicit Padded(const std::string& word) : length(word.size()), bytes(word) {
+        bytes.resize(length + WORD_PADDING);
+    }
+    WordKey key(const WordTable& table) const {
+        return table.key(reinterpret_cast<const uint8_t*>(bytes.data()), length);
+    }
+    size_t length;
+    std::string bytes;
+};
+
+void tables_count_like_a_map(const HashSeed& seed) {
     std::map<std::string, int64_t> expected;
-    WordTable tables[3];
+    std::vector<WordTable> tables;
+    for (int i = 0; i < 3; ++i) tables.emplace_back(seed);
     uint64_t random = 1;
     for (int i = 0; i < 60000; ++i) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        // Words of 0 to 39 bytes, on both sides of MAX_SHORT_WORD.
-        std::string word((random >> 33) % 40, char('a' + (random >> 40) % 3));
+        // Words of 0 to 39 bytes, on both sides of MAX_SHORT_WORD; NUL and bytes above 127, too.
+        std::string word((random >> 33) % 40, char("abc\0\xC3"[(random >> 40) % 5]));
         if (word.size() > 5) word += std::to_string((random >> 45) % 2000);
-        const size_t length = word.size();
-        word.resize(length + WORD_PADDING);
-        const uint8_t* bytes = reinterpret_cast<const uint8_t*>(word.data());
-        tables[i % 3].add(make_key(bytes, length), 1 + i % 5);
-        expected[word.substr(0, length)] += 1 + i % 5;
+        tables[i % 3].add(Padded(word).key(tables[0]), 1 + i % 5);
+        expected[word] += 1 + i % 5;
     }
     check(words_of({&tables[0], &tables[1], &tables[2]}) == expected, "tables count like a map");
     tables[1].add_to(tables[0]);
@@ -178,25 +192,126 @@ void tables_count_like_a_map() {
     check(tables[1].size() == 0 && words_of({&tables[1]}).empty(), "a cleared table is empty");
 }
 
+void cleared_table_counts_its_size() {
+    const std::string text = "one two two three";
+    const uint32_t ends[] = {3, 7, 11, 17};
+    const Padded padded(text);
+    const uint8_t* first = reinterpret_cast<const uint8_t*>(padded.bytes.data());
+    WordTable table;
+    for (int i = 0; i < 3; ++i) {
+        table.add_batch(first, ends, 4);
+        check(table.size() == 3, "a word that was in the table before it was cleared is counted");
+        table.clear();
+    }
+}
+
 void counts_do_not_overflow() {
     WordTable table;
-    const uint8_t word[WORD_PADDING + 1] = {'w'};
-    table.add(make_key(word, 1), INT64_MAX);
+    const Padded word("w");
+    table.add(word.key(table), INT64_MAX);
     try {
-        table.add(make_key(word, 1), 1);
+        table.add(word.key(table), 1);
         check(false, "a count above 2^63 - 1 throws");
     } catch (const std::overflow_error&) {
     }
 }
 
+// --- hashing.hpp ---------------------------------------------------------------------------------
+
+void words_of_one_hash_are_counted_in_a_table_of_their_size() {
+    // An attacker who knew the seed could choose words with a factor of 0, whose hashes are all 0.
+    // Every word's slot then follows the last slot, or the first one.
+    const std::string start = "collides";
+    HashSeed seed = hash_seed_of(7);
+    std::memcpy(&seed.low, start.data(), 8);
+    WordTable table(seed);
+    std::map<std::string, int64_t> expected;
+    for (int i = 0; i < 3000; ++i) {
+        for (const std::string& word :
+             {start + std::to_string(i),
+              std::string(40, 'x') + start + std::to_string(100000000 + i).substr(1)}) {
+            const Padded padded(word);
+            check(padded.key(table).hash == 0, "the words have one hash");
+            table.add(padded.key(table), 1 + i);
+            expected[word] += 1 + i;
+        }
+    }
+    check(table.num_slots() <= 16384, "a table grows only with its words");
+    check(words_of({&table}) == expected, "words of one hash are counted");
+    WordTable other(seed);
+    table.add_to(other);
+    check(words_of({&other}) == expected, "words of one hash are added to another table");
+}
+
+void pairs_of_one_hash_are_found() {
+    // Pairs of one hash: (key ^ low) is 0 for one of them only, so a multiplier of 2^63 makes two.
+    HashSeed seed = hash_seed_of(1);
+    seed.multiplier = uint64_t{1} << 63;
+    PairTable table(seed);
+    for (uint32_t left = 0; left < 100; ++left) {
+        for (uint32_t right = 0; right < 100; ++right) table.add(left, right, left + right);
+    }
+    bool found = true;
+    for (uint32_t left = 0; left < 100; ++left) {
+        for (uint32_t right = 0; right < 100; ++right) {
+            const PairId id = table.find(PairTable::key_of(left, right));
+            found &= id != NO_PAIR && table[id].left == left && table[id].right == right;
+        }
+    }
+    check(found && table.find(PairTable::key_of(100, 0)) == NO_PAIR, "pairs of one hash are found");
+}
+
+void hashes_fill_tables_evenly() {
+    // Words that differ in two bytes, at every offset: as many share a slot as random numbers
+    // would.
+    size_t shared = 0, most = 0, expected = 0;
+    for (uint64_t number = 0; number < 20; ++number) {
+        const HashSeed seed = hash_seed_of(number);
+        for (size_t length = 2; length <= 40; ++length) {
+            for (size_t offset = 0; offset + 2 <= length; offset += 3) {
+                std::vector<uint32_t> slots(size_t{1} << 14);
+                std::string word(length, 'a');
+                word.resize(length + WORD_PADDING);
+                for (int first = 0; first < 64; ++first) {
+                    for (int second = 0; second < 64; ++second) {
+                        word[offset] = char(64 + first);
+                        word[offset + 1] = char(64 + second);
+                        const uint8_t* bytes = reinterpret_cast<const uint8_t*>(word.data());
+                        ++slots[make_key(seed, bytes, length).hash >> 50];
+                    }
+                }
+                size_t pairs = 0;
+                for (const uint32_t words : slots) pairs += size_t{words} * (words - 1) / 2;
+                shared += pairs;
+                most = std::max(most, pairs);
+                expected += 4096 * 4096 / 2 / 16384;
+            }
+        }
+    }
+    check(shared < expected * 11 / 10, "words that differ in two bytes fill a table evenly");
+    check(most < 64 * 512, "no words of this kind crowd a table");
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
+    if (std::string(arguments[1]) == "--seed") {  // print what the system or the environment chose
+        const HashSeed& seed = process_hash_seed();
+        std::printf("%llx %llx %llx %llx\n", (unsigned long long)seed.low,
+                    (unsigned long long)seed.high, (unsigned long long)seed.block,
+                    (unsigned long long)seed.multiplier);
+        return 0;
+    }
     every_task_runs_once();
     failure_of_the_first_task_is_reported();
     cancelled_pool_starts_no_task();
     blocks_join_to_the_files(arguments[1]);
     missing_and_shorter_files_are_failures(arguments[1]);
-    tables_count_like_a_map();
+    for (uint64_t seed = 0; seed < 4; ++seed) tables_count_like_a_map(hash_seed_of(seed));
+    tables_count_like_a_map(process_hash_seed());
+    cleared_table_counts_its_size();
     counts_do_not_overflow();
+    words_of_one_hash_are_counted_in_a_table_of_their_size();
+    pairs_of_one_hash_are_found();
+    hashes_fill_tables_evenly();
 }

@@ -441,12 +441,103 @@ def test_inconsistent_arrays_raise():
     ):
         with pytest.raises(ValueError, match=r"offsets|count|dimensions"):
             WordCounts(*bad)
+    with pytest.raises(TypeError, match="counts holds float64: it must hold integers"):
+        WordCounts(data, offsets, np.array([5.5, 6.0]))
     with pytest.raises(TypeError, match="not bytes"):
         WordCounts.from_mapping({"a": 1})
     with pytest.raises(TypeError, match=r"is 1\.5: it must be an int"):
         WordCounts.from_mapping({b"a": 1.5})
     with pytest.raises(ValueError, match="is -1: it must not be negative"):
         WordCounts.from_mapping({b"a": -1})
+
+
+def test_the_total_is_exact():
+    most = 2**63 - 1
+    counts = WordCounts.from_mapping({b"a": most, b"b": most, b"c": 5})
+    assert counts.total == 2 * most + 5
+    assert "18,446,744,073,709,551,619 in all" in repr(counts)
+    assert WordCounts.from_mapping({}).total == 0
+
+
+@pytest.mark.parametrize("word", [b"a", b"a much longer word than that", b""])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_repeated_word_is_refused(tmp_path, monkeypatch, word, compiled):
+    if not compiled:
+        monkeypatch.setitem(sys.modules, "cs336_basics.pretokenization._counting", None)
+    words = [b"x", word, b"another long word that is different", word]
+    data = np.frombuffer(b"".join(words), np.uint8)
+    arrays = data, np.cumsum([0, *map(len, words)]), np.array([1, 2, 3, 4])
+    message = rf"the word {word!r} is repeated \(word 3\)"
+    with pytest.raises(ValueError, match=message):
+        WordCounts(*arrays)
+    WordCounts.adopt(*arrays).save(tmp_path / "counts.npz")
+    with pytest.raises(ValueError, match=rf"counts\.npz .*{message}"):
+        WordCounts.load(tmp_path / "counts.npz")
+
+
+def test_word_counts_own_their_arrays():
+    data, offsets, counts = (
+        np.frombuffer(b"abc", np.uint8).copy(),
+        np.array([0, 1, 3]),
+        np.ones(2, int),
+    )
+    words = WordCounts(data, offsets, counts)
+    data[:], offsets[:], counts[:] = 255, 1 << 40, -5
+    assert words == {b"a": 1, b"bc": 1}
+    for name in ("data", "offsets", "counts"):
+        assert not getattr(words, name).flags.writeable
+        with pytest.raises(AttributeError):
+            setattr(words, name, data)
+
+
+def test_offsets_of_added_words_are_checked():
+    counter = _counting.TextCounter()
+    data, counts = np.zeros(3, np.uint8), np.array([5, 6])
+    for offsets in ([0, 4, 3], [0, 1, 4], [-1, 1, 3], [2, 1, 3], [0, 2**62, 3], [0, -(2**63), 3]):
+        with pytest.raises(ValueError, match="offsets of the words fall, or exceed"):
+            counter.add_words(data, np.array(offsets), counts)
+        with pytest.raises(ValueError, match="offsets of the words fall, or exceed"):
+            _counting.first_repeated(data, np.array(offsets))
+
+
+CHANGING = """
+import threading, time, numpy as np
+from cs336_basics.bpe import TRAINERS
+from cs336_basics.pretokenization import WordCounts, _counting
+words = [str(i).encode() for i in range(50_000)]
+data = np.frombuffer(b"".join(words), np.uint8).copy()
+offsets = np.cumsum([0, *map(len, words)])
+counts = np.arange(1, len(words) + 1)
+good = offsets.copy(), counts.copy()
+end = time.monotonic() + 1.5
+
+def change():
+    while time.monotonic() < end:
+        offsets[::100], counts[::7] = 1 << 40, 1 << 30
+        offsets[::100], counts[::7] = -5, 4000
+        offsets[:], counts[:] = good
+
+thread = threading.Thread(target=change)
+thread.start()
+while time.monotonic() < end:
+    for use in (
+        lambda: _counting.TextCounter().add_words(data, offsets, counts),
+        lambda: _counting.first_repeated(data, offsets),
+        lambda: WordCounts(data, offsets, counts) + WordCounts(data, offsets, counts),
+        lambda: TRAINERS["native"]().train_from_counts(WordCounts(data, offsets, counts), 260),
+    ):
+        try:
+            use()
+        except (ValueError, OverflowError):
+            pass
+print("survived")
+"""
+
+
+def test_arrays_that_another_thread_changes_do_no_harm():
+    command = [sys.executable, "-c", CHANGING]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, "survived"), done.stderr
 
 
 def test_texts_in_memory_are_counted():

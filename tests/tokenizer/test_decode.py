@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +13,8 @@ from hypothesis import strategies as st
 
 from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
 from tests.tokenizer.examples import BYTES, END, small_tokenizer
+
+ROOT = Path(__file__).parents[2]
 
 
 @given(st.binary(max_size=40))
@@ -114,3 +120,36 @@ def test_streaming_continues_after_a_bad_id():
     with pytest.raises(TypeError, match="float"):
         decoder.push(1.5)
     assert decoder.push(0xA9) == "é"
+
+
+CHANGING = """
+import sys, threading, time, numpy as np
+from cs336_basics.tokenizer import Tokenizer
+vocab = {i: bytes([i]) for i in range(256)} | {256: b"x" * 50_000}
+tokenizer = Tokenizer(vocab, [])
+ids = np.full(100_000, 97, sys.argv[1])
+end = time.monotonic() + 1.5
+
+def change():
+    while time.monotonic() < end:
+        for value in (256, 97, min(2**31, np.iinfo(ids.dtype).max), 97):
+            ids[::1000] = value
+
+threads = [threading.Thread(target=change) for _ in range(2)]
+for thread in threads:
+    thread.start()
+while time.monotonic() < end:
+    try:
+        tokenizer.decode(ids)
+        tokenizer.decode_batch([ids, ids])
+    except (ValueError, MemoryError):
+        pass
+print("survived")
+"""
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "int64"])
+def test_ids_that_another_thread_changes_do_no_harm(dtype):
+    command = [sys.executable, "-c", CHANGING, dtype]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, "survived"), done.stderr

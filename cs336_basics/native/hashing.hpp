@@ -1,0 +1,96 @@
+// Hashing with a secret seed: of words, of pairs of tokens, of ids.
+//
+// Text and vocabularies come from anywhere. With a hash that everyone can compute, a few kilobytes
+// of chosen words fill one stretch of a table, and counting them takes quadratic time (Crosby and
+// Wallach 2003, "Denial of Service via Algorithmic Complexity Attacks"). So all hashes depend on a
+// seed that the system draws for every process. No result depends on it, only the order of entries
+// in tables. Threads read the seed; a forked process keeps that of its parent, whose tables it has.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+namespace cs336 {
+
+// Four secret numbers. `multiplier` is odd.
+struct HashSeed {
+    uint64_t low, high, block, multiplier;
+};
+
+// The seed that belongs to a number, by SplitMix64 (Steele, Lea and Flood 2014).
+inline HashSeed hash_seed_of(uint64_t number) {
+    const auto next = [&] {
+        uint64_t z = number += 0x9E3779B97F4A7C15ull;
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
+        z = (z ^ z >> 27) * 0x94D049BB133111EBull;
+        return z ^ z >> 31;
+    };
+    const uint64_t low = next(), high = next(), block = next();
+    return {low, high, block, next() | 1};
+}
+
+// The seed that the environment variable CS336_HASH_SEED chooses, for tests; else one of 256 bits
+// from the system. Throws std::invalid_argument; std::system_error: the system has no random
+// numbers.
+inline HashSeed make_hash_seed() {
+    if (const char* chosen = std::getenv("CS336_HASH_SEED")) {
+        char* end = nullptr;
+        const uint64_t number = std::strtoull(chosen, &end, 10);
+        if (*chosen < '0' || *chosen > '9' || *end || std::strlen(chosen) > 18) {
+            throw std::invalid_argument("CS336_HASH_SEED is " + std::string(chosen).substr(0, 40) +
+                                        ": it must be an integer from 0 to 10^18 - 1, or not set");
+        }
+        return hash_seed_of(number);
+    }
+    std::random_device device;
+    const auto draw = [&] { return uint64_t(device()) << 32 | uint32_t(device()); };
+    const uint64_t low = draw(), high = draw(), block = draw();
+    return {low, high, block, draw() | 1};
+}
+
+// The seed of this process, drawn when it is first needed.
+inline const HashSeed& process_hash_seed() {
+    static const HashSeed seed = make_hash_seed();
+    return seed;
+}
+
+// The two halves of the product of 128 bits, combined: each bit of a factor affects every bit.
+inline uint64_t multiply_fold(uint64_t a, uint64_t b) {
+#if defined(__SIZEOF_INT128__)
+    const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+#else
+    const uint64_t a0 = uint32_t(a), a1 = a >> 32, b0 = uint32_t(b), b1 = b >> 32;
+    const uint64_t middle = a1 * b0 + (a0 * b0 >> 32);
+    const uint64_t middle2 = a0 * b1 + uint32_t(middle);
+    const uint64_t high = a1 * b1 + (middle >> 32) + (middle2 >> 32);
+    return (middle2 << 32 | uint32_t(a0 * b0)) ^ high;
+#endif
+}
+
+// A hash of 16 bytes, whose highest bits choose the slot. A factor is 0 only where `low` or `high`
+// equals a secret number.
+inline uint64_t hash_16(const HashSeed& seed, uint64_t low, uint64_t high) {
+    return multiply_fold(low ^ seed.low, high ^ seed.high);
+}
+
+// A hash of at least 16 bytes. As in wyhash (Wang Yi 2019), one factor of every step holds what is
+// secret of all steps before it, the other a secret number, so no text makes either of them 0.
+inline uint64_t hash_long(const HashSeed& seed, const uint8_t* bytes, size_t size) {
+    uint64_t hash = seed.high ^ size, block[2];
+    for (size_t i = 0; i + 16 < size; i += 16) {
+        std::memcpy(block, bytes + i, 16);
+        hash = multiply_fold(block[0] ^ seed.block, block[1] ^ hash);
+    }
+    // The last 16 bytes. (Some are hashed twice; the hash depends on the size, too.)
+    std::memcpy(block, bytes + size - 16, 16);
+    return multiply_fold(block[0] ^ seed.low, block[1] ^ hash);
+}
+
+}  // namespace cs336

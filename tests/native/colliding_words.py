@@ -1,0 +1,44 @@
+"""Words that share all bits of the hash that the library had before hashes had a seed.
+
+That hash multiplied `low ^ LOW` and `high ^ HIGH` for every 16 bytes of a word, where `low` was
+combined with the hash of the bytes before. After the first 16 bytes below, the next eight make the
+first factor 0. Then the eight after them do not matter.
+"""
+
+from __future__ import annotations
+
+import random
+
+_LOW, _HIGH, _FACTOR = 0xF43F6A8885A308D3, 0xADF85458A2BB4A9A, 0x9E3779B97F4A7C15
+_MASK = (1 << 64) - 1
+_START = "snTZklxcBtomAxjq"  # found by trying 600,000
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _hash_16(low: int, high: int) -> int:
+    product = (low ^ _LOW) * (high ^ _HIGH)
+    return ((product & _MASK ^ product >> 64) + _FACTOR * low) & _MASK
+
+
+def hash_without_seed(word: bytes) -> int:
+    """Return the former hash of a word of at least 16 bytes."""
+    blocks = [word[i : i + 16] for i in range(0, len(word) - 15, 16)]
+    value = len(word)
+    for block in [*blocks, word[-16:]]:
+        low, high = int.from_bytes(block[:8], "little"), int.from_bytes(block[8:], "little")
+        value = _hash_16(low ^ value, (high + value) & _MASK)
+    return value
+
+
+def colliding_words(number: int) -> list[str]:
+    """Return distinct words of 48 letters that have one hash without a seed."""
+    zero = (_LOW ^ _hash_16(*_words_of(_START, 48))).to_bytes(8, "little").decode()
+    rng = random.Random(1)
+    tails = {"".join(rng.choices(_LETTERS, k=8)) for _ in range(number)}
+    return [f"{_START}{zero}{tail}{'z' * 16}" for tail in sorted(tails)]
+
+
+def _words_of(block: str, value: int) -> tuple[int, int]:
+    data = block.encode()
+    low, high = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")
+    return low ^ value, (high + value) & _MASK

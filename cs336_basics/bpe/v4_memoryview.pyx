@@ -18,7 +18,7 @@ Cost per merge: O(occurrences of the pair). Biggest downside: the positions of a
 memory, so that a large corpus waits for the cache; and one core does all the work.
 """
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 import numpy as np
@@ -28,14 +28,11 @@ from cs336_basics.bpe.trace import MergeTrace, Work
 
 cdef extern from "clock.hpp" namespace "cs336" nogil:
     double seconds_now()
-
 cdef extern from "hashing.hpp" namespace "cs336" nogil:
     cdef struct HashSeed:
-        uint64_t low
-        uint64_t multiplier
-
+        pass
     const HashSeed& process_hash_seed() except +
-    uint64_t multiply_fold(uint64_t a, uint64_t b)
+    uint64_t hash_pair(const HashSeed& seed, uint32_t left, uint32_t right)
 
 ctypedef int64_t count_t
 ctypedef int32_t token_t
@@ -321,7 +318,7 @@ cdef class MergeLoop:
 
     cdef pair_t find_or_add(self, token_t left, token_t right) except -2 nogil:
         """Return the id of a pair, a new one with an empty list if it was never seen."""
-        cdef uint64_t slot = self.hash_pair(left, right) & self.slot_mask
+        cdef uint64_t slot = hash_pair(self.seed, left, right) & self.slot_mask
         cdef pair_t pair = self.slots[slot]
         while pair != NONE:
             if self.pair_left[pair] == left and self.pair_right[pair] == right:
@@ -341,10 +338,6 @@ cdef class MergeLoop:
         self.pair_tail[pair] = NONE
         return pair
 
-    cdef inline uint64_t hash_pair(self, token_t left, token_t right) noexcept nogil:
-        cdef uint64_t key = (<uint64_t>left << 32) | <uint64_t>right
-        return multiply_fold(key ^ self.seed.low, self.seed.multiplier)
-
     cdef int grow_pairs(self) except -1 with gil:
         """Double the room for pairs; there are always four slots for each pair."""
         cdef Py_ssize_t size = 2 * self.pair_left.shape[0]
@@ -358,7 +351,7 @@ cdef class MergeLoop:
         self.slots = np.full(4 * size, NONE, np.int32)
         self.slot_mask = 4 * size - 1
         for pair in range(self.num_pairs):
-            slot = self.hash_pair(self.pair_left[pair], self.pair_right[pair]) & self.slot_mask
+            slot = hash_pair(self.seed, self.pair_left[pair], self.pair_right[pair]) & self.slot_mask
             while self.slots[slot] != NONE:
                 slot = (slot + 1) & self.slot_mask
             self.slots[slot] = pair

@@ -80,6 +80,11 @@ inline uint64_t hash_16(const HashSeed& seed, uint64_t low, uint64_t high) {
     return multiply_fold(low ^ seed.low, high ^ seed.high);
 }
 
+// A hash of two ids, whose highest bits choose the slot.
+inline uint64_t hash_pair(const HashSeed& seed, uint32_t left, uint32_t right) {
+    return multiply_fold((uint64_t{left} << 32 | right) ^ seed.low, seed.multiplier);
+}
+
 // A hash of at least 16 bytes. As in wyhash (Wang Yi 2019), one factor of every step holds what is
 // secret of all steps before it, the other a secret number, so no text makes either of them 0.
 inline uint64_t hash_long(const HashSeed& seed, const uint8_t* bytes, size_t size) {

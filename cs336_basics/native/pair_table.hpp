@@ -30,7 +30,9 @@ class PairTable {
     explicit PairTable(const HashSeed& seed = process_hash_seed()) : seed_(seed) {}
 
     // The high bits choose a slot.
-    uint64_t hash(uint64_t key) const { return multiply_fold(key ^ seed_.low, seed_.multiplier); }
+    uint64_t hash(uint64_t key) const {
+        return hash_pair(seed_, uint32_t(key >> 32), uint32_t(key));
+    }
 
     size_t size() const { return pairs_.size(); }
     Pair& operator[](size_t id) { return pairs_[id]; }

@@ -138,8 +138,8 @@ class WordCounts(Mapping[bytes, int]):
         index = _first_repeated(self)
         if index < len(self):
             raise ValueError(
-                f"the word {short_repr(self._word(index))} is repeated (word {index:,}): add up the "
-                "counts of equal words"
+                f"the word {short_repr(self._word(index))} is repeated (word {index:,}): add up "
+                "the counts of equal words"
             )
 
     @property

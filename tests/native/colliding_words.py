@@ -3,6 +3,7 @@
 That hash multiplied `low ^ LOW` and `high ^ HIGH` for every 16 bytes of a word, where `low` was
 combined with the hash of the bytes before. After the first 16 bytes below, the next eight make the
 first factor 0. Then the eight after them do not matter.
+The last 16 bytes choose the hash, near the end of a table.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 _LOW, _HIGH, _FACTOR = 0xF43F6A8885A308D3, 0xADF85458A2BB4A9A, 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 _START = "snTZklxcBtomAxjq"  # found by trying 600,000
+_END = "smwVojwYacfRWNcN"  # found by trying 1.7 billion: the hash is near 2^64
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -35,7 +37,7 @@ def colliding_words(number: int) -> list[str]:
     zero = (_LOW ^ _hash_16(*_words_of(_START, 48))).to_bytes(8, "little").decode()
     rng = random.Random(1)
     tails = {"".join(rng.choices(_LETTERS, k=8)) for _ in range(number)}
-    return [f"{_START}{zero}{tail}{'z' * 16}" for tail in sorted(tails)]
+    return [f"{_START}{zero}{tail}{_END}" for tail in sorted(tails)]
 
 
 def _words_of(block: str, value: int) -> tuple[int, int]:

@@ -27,7 +27,7 @@ from torch.optim import Optimizer
 
 from cs336_basics._files import atomic_writer
 from cs336_basics._journal import open_regular
-from cs336_basics._messages import short_reason
+from cs336_basics._messages import short_reason, short_repr
 from cs336_basics.runs.checkpoint_dir import load_checkpoint_directory, plain_name
 
 DIGEST = "sha256"
@@ -86,8 +86,17 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
 def _load(file: IO[bytes], name: str) -> dict[str, Any]:
     """Return the content of a checkpoint, with plain names, after checking it."""
     try:
-        _check_sums(file)
+        _check_is_archive(file)
+        file.seek(0)
         checkpoint: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        is_complete = _is_checkpoint(checkpoint)
+        if is_complete:
+            names = checkpoint["model"]
+            checkpoint["model"] = {plain_name(key): value for key, value in names.items()}
+            expected = checkpoint.pop(DIGEST, None)
+            matches = expected is not None and _digest(checkpoint) == expected
+        if not is_complete or not matches:
+            _check_sums(file)
     except MemoryError:
         raise
     except Exception as error:  # a damaged file fails in the zip reader, the unpickler, anywhere
@@ -97,16 +106,26 @@ def _load(file: IO[bytes], name: str) -> dict[str, Any]:
         raise ValueError(
             f"{name} is not a checkpoint, or it is damaged: {short_reason(error)}"
         ) from error
-    if not _is_checkpoint(checkpoint):
+    if not is_complete:
         raise ValueError(f'{name} is not a checkpoint: it lacks "model", "optimizer", "iteration"')
-    checkpoint["model"] = {plain_name(key): value for key, value in checkpoint["model"].items()}
-    expected = checkpoint.pop(DIGEST, None)
-    if expected is not None and _digest(checkpoint) != expected:
+    if expected is not None and not matches:
         raise ValueError(
             f'{name} is damaged: its content does not have the SHA-256 in "{DIGEST}". If it was '
             f'changed on purpose, remove the entry "{DIGEST}"'
         )
     return checkpoint
+
+
+def _check_is_archive(file: IO[bytes]) -> None:
+    """Check that a file is a zip archive like those of `torch.save`, which compresses nothing.
+
+    Raises:
+        BadZipFile: it is none, or may unpack to any size.
+    """
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise zipfile.BadZipFile(f"{short_repr(member.filename)} is compressed")
 
 
 def _check_sums(file: IO[bytes]) -> None:
@@ -119,7 +138,6 @@ def _check_sums(file: IO[bytes]) -> None:
         damaged = archive.testzip()
     if damaged is not None:
         raise zipfile.BadZipFile(f"the checksum of {damaged} is wrong")
-    file.seek(0)
 
 
 def _digest(content: Any) -> str:

@@ -412,3 +412,14 @@ def test_a_fifo_is_refused(tmp_path):
         load_checkpoint(tmp_path / "c.pt", *new_run(0))
     with pytest.raises(ValueError, match=r"c\.pt is a FIFO"):
         save_checkpoint(*new_run(0), 1, tmp_path / "c.pt")
+
+
+def test_a_compressed_archive_is_refused(saved, tmp_path):
+    # 200 MB of zeros take 200 KB.
+    _, path = saved
+    packed = tmp_path / "packed.pt"
+    with zipfile.ZipFile(path) as plain, zipfile.ZipFile(packed, "w") as archive:
+        for name in plain.namelist():
+            archive.writestr(name, plain.read(name), zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match=r"packed\.pt is not a checkpoint, .* is compressed$"):
+        load_checkpoint(packed, *new_run(1))

@@ -2,7 +2,8 @@
 
 A pickle is a program. Only the instructions that build a dict of integers and bytes, or a list of
 pairs of bytes, are executed here. The others could import and call functions, nest values so deeply
-that hashing them overflows the stack, or reserve memory for any number of stored values.
+that hashing them overflows the stack, reserve memory for any number of stored values, or hold
+numbers that all have the same hash.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ _IMPORTS = {"GLOBAL", "STACK_GLOBAL", "INST"}
 _DICTS = {"EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"}
 _TUPLES = {"EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"}
 _STORES = {"PUT", "LONG_BINPUT"}
+_LONGEST_INTEGER = {"INT": 12, "LONG": 12, "LONG1": 5}
+"""Characters or bytes of an integer. Ids have 32 bits; from 61 bits on, integers share hashes."""
 _ALLOWED = _DICTS | _TUPLES | _STORES | {
     "PROTO", "FRAME", "MARK", "POP", "POP_MARK", "NONE", "NEWTRUE", "NEWFALSE",
     "MEMOIZE", "BINPUT", "GET", "BINGET", "LONG_BINGET", "EMPTY_LIST", "LIST", "APPEND", "APPENDS",
-    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT",
+    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1",
     "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8",
     "SHORT_BINBYTES", "BINBYTES", "BINBYTES8",
 }  # fmt: skip
@@ -142,6 +145,7 @@ def _end_of_instruction(data: bytes, position: int, opcode: pickletools.OpcodeIn
     if kind == _NEWLINE:
         end = data.index(b"\n", start) + 1
         argument = data[start : end - 1]
+        _check_integer(opcode.name, len(argument))
         if opcode.name == "PUT" and not 0 <= int(argument) <= len(data):
             raise ValueError(f"it stores a value under the number {short_repr(argument)}")
         return end
@@ -151,4 +155,12 @@ def _end_of_instruction(data: bytes, position: int, opcode: pickletools.OpcodeIn
     if kind >= 0:
         return start + kind
     width = {_BYTES_1: 1, _BYTES_4: 4, _BYTES_4_UNSIGNED: 4, _BYTES_8: 8}[kind]
-    return start + width + int.from_bytes(data[start : start + width], "little")
+    length = int.from_bytes(data[start : start + width], "little")
+    _check_integer(opcode.name, length)
+    return start + width + length
+
+
+def _check_integer(name: str, length: int) -> None:
+    """Refuse an integer that is too long for an id."""
+    if length > _LONGEST_INTEGER.get(name, length):
+        raise ValueError(f"it has an integer of {length} bytes, too long for an id")

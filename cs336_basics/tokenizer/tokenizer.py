@@ -61,7 +61,7 @@ class Tokenizer:
             cache is emptied, the simplest rule that keeps the recently used words.
         backend: the implementation, one of `backends.BACKENDS`: `"reference"`, `"python"` or
             `"native"`. All give the same ids. None = `"native"` where the extensions are built and
-            ids have at most 32 bits, else `"python"`.
+            the greatest id is below 2^32 - 1, else `"python"`.
 
     Attributes:
         vocab: id -> token, with the special tokens (a copy of the argument).
@@ -75,9 +75,10 @@ class Tokenizer:
 
     Raises:
         TypeError: an item of the wrong type.
-        ValueError: two ids with the same bytes, a negative id, an empty token, a merge given twice,
-            a merge whose tokens or result the vocabulary lacks, an empty or repeated special token,
-            a bad pattern, a backend that is unknown or not available. Every message names the item.
+        ValueError: two ids with the same bytes, an id that is negative or above 32 bits, an empty
+            token, a merge given twice, a merge whose tokens or result the vocabulary lacks, an
+            empty or repeated special token, a bad pattern, a backend that is unknown or not
+            available. Every message names the item.
     """
 
     def __init__(

@@ -28,6 +28,7 @@ from cs336_basics._messages import short_repr
 from cs336_basics._reading import decoded, parse_json
 from cs336_basics.pretokenization.patterns import PATTERNS, pattern_name, resolve_pattern
 from cs336_basics.tokenizer.plain_pickles import load_pickled_merges, load_pickled_vocab
+from cs336_basics.tokenizer.vocabulary import MAX_ID, explain_bad_id
 
 try:
     from cs336_basics.tokenizer import _hashing
@@ -154,6 +155,8 @@ def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
             raise ValueError(
                 f"{path}: the id of {short_repr(string)} is {short_repr(token_id)}, not an integer"
             )
+        if not 0 <= token_id <= MAX_ID:
+            raise ValueError(f"{path}: {explain_bad_id(token_id, string)}")
         try:
             token = string_to_token(string)
         except KeyError:

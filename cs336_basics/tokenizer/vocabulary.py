@@ -11,6 +11,10 @@ Pair = tuple[bytes, bytes]
 ABSENT = -1
 """Stands for the id of a byte that the vocabulary lacks."""
 
+MAX_ID = (1 << 32) - 1
+"""The greatest id. Arrays of ids hold no greater one; and Python's dictionaries have no seed for
+integers: with ids of any size, a file could choose ids that all collide."""
+
 
 class Vocabulary:
     """Everything that determines the ids of a pre-token, and the ids of the special tokens.
@@ -49,6 +53,8 @@ class Vocabulary:
         for special_token in special_tokens:
             token = special_token.encode()
             if token not in token_ids:
+                if next_id > MAX_ID:
+                    raise ValueError(f"vocab: {explain_bad_id(next_id, token)}")
                 token_ids[token] = next_id
                 self.tokens[next_id] = token
                 next_id += 1
@@ -68,6 +74,12 @@ def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = 
     return [token for token in learned if len(token) == most]
 
 
+def explain_bad_id(token_id: int, token: object) -> str:
+    """Return why an id that is negative or greater than MAX_ID is refused."""
+    problem = "is negative" if token_id < 0 else f"is above {MAX_ID}, the greatest of 32 bits"
+    return f"id {short_repr(token_id)} of {short_repr(token)} {problem}"
+
+
 def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
     """Return token -> id, after checking every item."""
     token_ids: dict[bytes, int] = {}
@@ -77,8 +89,8 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
                 f"vocab: id {short_repr(token_id)} of {short_repr(token)} is a "
                 f"{type(token_id).__name__}, not an int"
             )
-        if token_id < 0:
-            raise ValueError(f"vocab: id {short_repr(token_id)} of {short_repr(token)} is negative")
+        if not 0 <= token_id <= MAX_ID:
+            raise ValueError(f"vocab: {explain_bad_id(token_id, token)}")
         if not isinstance(token, bytes):
             raise TypeError(
                 f"vocab: id {short_repr(token_id)} is {short_repr(token)}, a "

@@ -378,6 +378,12 @@ def test_ids_beyond_32_bits_need_the_python_backend():
         Tokenizer(vocab, [], backend="native")
 
 
+@pytest.mark.parametrize("vocab", [{**BYTES, 2**32: b"ab"}, {**BYTES, 2**32 - 1: b"ab"}])
+def test_ids_of_more_than_32_bits_are_refused(vocab):
+    with pytest.raises(ValueError, match=r"id 4294967296 of b'.+' is above 4294967295"):
+        Tokenizer(vocab, [], ["<|endoftext|>"])
+
+
 def test_an_unknown_backend_is_refused():
     with pytest.raises(ValueError, match=r"'cython'.* reference, python, native"):
         Tokenizer(BYTES, [], backend="cython")

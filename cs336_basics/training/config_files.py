@@ -200,7 +200,9 @@ def convert_value(key: ConfigKey, value: Any) -> Any:
     """
     try:
         return _convert(key.kind, value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        raise ConfigError(f"{key.name} is {short_repr(value)}: it must fit 64 bits") from None
+    except (TypeError, ValueError):
         raise ConfigError(
             f"{key.name} is {short_repr(value)}: it must be {_describe(key.kind)}"
         ) from None

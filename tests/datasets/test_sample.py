@@ -128,9 +128,11 @@ def test_an_interrupted_file_does_not_appear(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_progress_bar_reaches_its_end(tmp_path, capsys):
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_progress_bar_reaches_its_end_on_a_terminal(tmp_path, capsys, monkeypatch, is_terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     write_sample(tmp_path / "sample.txt", 5000, progress=True)
-    assert "100%" in capsys.readouterr().err
+    assert ("100%" in capsys.readouterr().err) == is_terminal
 
 
 # The text

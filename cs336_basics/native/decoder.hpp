@@ -43,6 +43,21 @@ class Decoder {
         return sum;
     }
 
+    // Copies ids, and returns the same for the copies. Others may change `ids` meanwhile: volatile
+    // makes sure that each is read once, so that what is checked is what was copied.
+    template <class Id>
+    size_t copy_ids(const Id* ids, size_t count, uint32_t* copies) const {
+        const volatile Id* const changing = ids;
+        size_t sum = 0;
+        for (size_t i = 0; i < count; ++i) {
+            const uint32_t id = changing[i];
+            if (size_t(id) >= spans_.size() || spans_[id].length == 0) return SIZE_MAX;
+            copies[i] = id;
+            sum += spans_[id].length;
+        }
+        return sum;
+    }
+
     // Write the tokens of ids for which `num_bytes` gave their size, and up to DECODER_SLACK more
     // bytes. The ids must not have changed since: copy them first where others can write to them.
     void write(const uint32_t* ids, size_t count, uint8_t* out) const {
@@ -81,7 +96,26 @@ class Decoding {
     // Append the tokens of at most STEP ids. Returns false if one of them has no token. Throws
     // std::bad_alloc.
     bool append(const uint32_t* ids, size_t count) {
-        const size_t added = decoder_.num_bytes(ids, count);
+        return append_checked(ids, count, decoder_.num_bytes(ids, count));
+    }
+
+    // The same for any number of ids in an array that others may change meanwhile.
+    template <class Id>
+    bool append_array(const Id* ids, size_t count) {
+        uint32_t some[STEP];
+        for (size_t done = 0; done < count; done += STEP) {
+            const size_t step = std::min(count - done, STEP);
+            const size_t added = decoder_.copy_ids(ids + done, step, some);
+            if (!append_checked(some, step, added)) return false;
+        }
+        return true;
+    }
+
+    const char* data() const { return reinterpret_cast<const char*>(bytes_); }
+    size_t size() const { return size_; }
+
+  private:
+    bool append_checked(const uint32_t* ids, size_t count, size_t added) {
         if (added == SIZE_MAX) return false;
         if (size_ + added + DECODER_SLACK > capacity_) {
             grow(std::max(2 * capacity_, size_ + added + DECODER_SLACK));
@@ -91,25 +125,6 @@ class Decoding {
         return true;
     }
 
-    // The same for any number of ids in an array that others may change meanwhile: what is checked
-    // and written is a copy.
-    template <class Id>
-    bool append_array(const Id* ids, size_t count) {
-        Id copied[STEP];
-        uint32_t some[STEP];
-        for (size_t done = 0; done < count; done += STEP) {
-            const size_t step = std::min(count - done, STEP);
-            std::memcpy(copied, ids + done, step * sizeof(Id));
-            std::copy(copied, copied + step, some);
-            if (!append(some, step)) return false;
-        }
-        return true;
-    }
-
-    const char* data() const { return reinterpret_cast<const char*>(bytes_); }
-    size_t size() const { return size_; }
-
-  private:
     void grow(size_t capacity) {
         void* larger = std::realloc(bytes_, capacity);
         if (!larger) throw std::bad_alloc();

@@ -32,11 +32,18 @@ def parse_json(content: bytes, path: str | os.PathLike[str], object_pairs_hook: 
     """Return what the content of a file means as JSON.
 
     Raises:
-        ValueError: it is not JSON; names the file, and the line where that is known.
+        ValueError: it is not JSON, or has a string that is not valid Unicode; names the file, and
+            the line where that is known.
     """
     text = decoded(content, path)
     try:
-        return json.loads(text, object_pairs_hook=object_pairs_hook)
+        found = json.loads(text, object_pairs_hook=object_pairs_hook)
+        if "\\ud" in text or "\\uD" in text:  # half of a surrogate pair cannot be written again
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise ValueError(f"{path} has the escape {half!a} alone: it is not valid Unicode") from None
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}"

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_type_hints
 
+from cs336_basics._messages import short_repr
+
 Attention = Literal["sdpa", "blocked", "reference"]
 
 
@@ -111,18 +113,20 @@ def _check_value(name: str, value: Any, kind: Any) -> None:
     """Check one value against the type of its field; see ModelConfig for the errors."""
     if kind is bool:
         if not isinstance(value, bool):
-            raise TypeError(f"{name} must be true or false, not {value!r}")
+            raise TypeError(f"{name} must be true or false, not {short_repr(value)}")
     elif kind is int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} must be a whole number, not {value!r}")
+            raise TypeError(f"{name} must be a whole number, not {short_repr(value)}")
         if value < 1:
             raise ValueError(f"{name} must be at least 1, not {value}")
     elif kind is float or kind == float | None:
         if value is None and kind is not float:
             return
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"{name} must be a number, not {value!r}")
+            raise TypeError(f"{name} must be a number, not {short_repr(value)}")
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be positive and finite, not {value}")
     elif value not in get_args(kind):
-        raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}; not {value!r}")
+        raise ValueError(
+            f"{name} must be one of {', '.join(get_args(kind))}; not {short_repr(value)}"
+        )

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from cs336_basics._messages import short_repr
 from cs336_basics._option import option
 from cs336_basics.model import ModelConfig
 from cs336_basics.runs.data_config import DataConfig, Preparation
@@ -135,7 +136,7 @@ def _check_values(config: TrainConfig) -> None:
             value: Any = config
             for part in key.split("."):
                 value = getattr(value, part)
-            raise ValueError(f"{key} is {value!r}: it must be {rule}")
+            raise ValueError(f"{key} is {short_repr(value)}: it must be {rule}")
 
     for key in ("batch_size", "max_steps", "accumulation", "log_every", "eval_every"):
         require(key, getattr(config, key) >= 1, "at least 1")

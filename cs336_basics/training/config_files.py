@@ -78,7 +78,8 @@ def find_config(name: str) -> Path:
         return Path(str(resources.files("cs336_basics") / "configs" / f"{name}.yaml"))
     if not Path(name).is_file():
         raise ConfigError(
-            f"--config is {name!r}: it must be a file or one of {', '.join(NAMED_CONFIGS)}"
+            f"--config is {short_repr(name)}: it must be a file or one of "
+            f"{', '.join(NAMED_CONFIGS)}"
         )
     return Path(name)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from cs336_basics._messages import short_repr
 from cs336_basics.model import ModelConfig
 from cs336_basics.model.accounting import forward_flops
 from cs336_basics.training.config import TrainConfig
@@ -51,12 +52,16 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"device is {name!r}: it must be auto, cpu, cuda, cuda:N or mps") from None
+        raise ValueError(
+            f"device is {short_repr(name)}: it must be auto, cpu, cuda, cuda:N or mps"
+        ) from None
     missing = (device.type == "mps" and not has_mps) or (
         device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
     )
     if missing or device.type not in ("cpu", "cuda", "mps"):
-        raise ValueError(f"device is {name!r}, which this machine does not have: use auto or cpu")
+        raise ValueError(
+            f"device is {short_repr(name)}, which this machine does not have: use auto or cpu"
+        )
     return device
 
 

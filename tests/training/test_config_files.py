@@ -174,6 +174,7 @@ def test_a_missing_file_and_an_unknown_name_are_errors(tmp_path):
         ("seed: " + "1:" * 5_000 + "1\n", "seed is <int"),
         ("seed: 0x8000000000000000\n", "seed is 9223372036854775808: it must fit 64 bits"),
         ("[" * 100_000, "is not YAML"),
+        ("log_to: " + "x" * 100_000 + "\n", "log_to is 'xxx"),
         ("x" * 300_000, "more than 262,144 bytes"),
         ("\x00", "is not YAML"),
     ],

@@ -49,11 +49,16 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
+def missing_directories(directory: Path) -> list[Path]:
+    """Return a directory and its parents as far as they do not exist, the deepest first."""
+    return [folder for folder in (directory, *directory.parents) if not folder.exists()]
+
+
 def make_directory(directory: Path) -> None:
     """Create a directory and its parents where they are missing, and put their names on disk."""
     if directory.is_dir():
         return
-    missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    missing = missing_directories(directory)
     directory.mkdir(parents=True, exist_ok=True)
     for folder in missing:
         sync_directory(folder.parent)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from cs336_basics._disk import sync_directory
+from cs336_basics._disk import make_directory, missing_directories, sync_directory
 from cs336_basics._journal import complete_change
 from cs336_basics._temporary_files import ALONE, NewFile, remove_leftovers
 
@@ -70,9 +70,9 @@ def making_directory(path: str | os.PathLike[str]) -> Iterator[bool]:
     After an exception the directories that were created are removed again if they are empty.
     """
     target = Path(path)
-    missing = [folder for folder in (target, *target.parents) if not folder.exists()]
+    missing = missing_directories(target)
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        make_directory(target)
         yield bool(missing)
     except BaseException:
         with contextlib.suppress(OSError):  # not empty

@@ -63,6 +63,11 @@ def dump_json(content: Any, file: IO[str]) -> None:
     file.write("\n")
 
 
+def json_text(content: Any) -> str:
+    """Return `content` as indented JSON, as `write_json` writes it."""
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+
+
 @contextlib.contextmanager
 def making_directory(path: str | os.PathLike[str]) -> Iterator[bool]:
     """Create a directory, and its parents, for the block; yield whether it is new.

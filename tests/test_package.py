@@ -22,7 +22,8 @@ PACKAGE = ROOT / "cs336_basics"
 EXTENSIONS = sorted(PACKAGE.rglob("*.pyx"))
 
 # folder -> the folders of the package that it may import from. Text: pretokenization <- bpe and
-# tokenizer. Numbers: model <- generation <- training, which runs -> disk. Commands import all.
+# tokenizer. Numbers: model <- generation <- training, which runs -> disk. Formats of other
+# libraries: tokenizer, model and runs <- interop. Commands import all.
 MAY_IMPORT = {
     "pretokenization": set(),
     "bpe": {"pretokenization"},
@@ -33,11 +34,13 @@ MAY_IMPORT = {
     "runs": {"pretokenization", "bpe", "tokenizer", "datasets"},
     "training": {"model", "generation", "runs", "tokenizer"},
     "experiments": {"runs", "training"},
+    "interop": {"pretokenization", "tokenizer", "model", "datasets", "runs"},
 }
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 # A file that may import from one folder more, and why.
 MAY_ALSO_IMPORT = {
     "tokenizer/train_tokenizer.py": "bpe",  # text to a saved tokenizer needs both
+    "interop/run_card.py": "training",  # the configuration of a run names its text
 }
 # Files of the package that start the command line.
 ENTRY_POINTS = {"__main__.py", "train.py"}
@@ -88,11 +91,12 @@ def test_an_unknown_name_is_an_attribute_error():
     [
         "import cs336_basics",
         "from cs336_basics import train_bpe, TRAINERS, BPE_Trainer, Tokenizer",
-        "from cs336_basics.commands import download, encode, train_bpe",
+        "from cs336_basics.commands import download, encode, export, train_bpe",
+        "import cs336_basics.interop",
     ],
 )
 def test_text_does_not_need_torch(statement):
-    heavy = ("torch", "matplotlib", "ray", "safetensors", *sorted(PEERS))
+    heavy = ("torch", "matplotlib", "ray", "safetensors", "huggingface_hub", *sorted(PEERS))
     run = run_python(
         f"{statement}\nimport sys\nprint([name for name in {heavy!r} if name in sys.modules])"
     )

@@ -25,6 +25,7 @@ COMMANDS = {
     "estimate": "estimate the memory and time of a training run",
     "plot": "plot the learning curves of runs",
     "generate": "generate text with a trained model",
+    "export": "write a tokenizer or a model in another library's format",
     "experiments": "run the experiments of the course and report them",
 }
 """Every command, in the order of a day's work, with the line that the list of commands shows."""

@@ -30,14 +30,7 @@ class Stages:
         self._report = report
         self._records: dict[str, Any] = {}
         if path.exists():
-            try:
-                self._records = read_json_object(path, _MAX_BYTES)
-                if not all(map(_is_record, self._records.values())):
-                    raise ValueError
-            except ValueError:
-                raise ValueError(
-                    f"{path} is damaged: remove it, and the data that it records is made again"
-                ) from None
+            self._records = read_records(path)
 
     def run(
         self,
@@ -91,6 +84,24 @@ class Stages:
                 f"{name}: other data than when the run began "
                 f"({_difference(record['inputs'], inputs)}): start a new run"
             )
+
+
+def read_records(path: Path) -> dict[str, Any]:
+    """Return the records of a file: name of the stage -> its inputs, and the hash of its output.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged.
+    """
+    try:
+        records = read_json_object(path, _MAX_BYTES)
+        if not all(map(_is_record, records.values())):
+            raise ValueError
+    except ValueError:
+        raise ValueError(
+            f"{path} is damaged: remove it, and the data that it records is made again"
+        ) from None
+    return records
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:

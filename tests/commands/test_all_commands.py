@@ -67,6 +67,7 @@ def test_without_arguments_the_commands_are_listed_in_the_order_of_use(words, ca
         "estimate",
         "plot",
         "generate",
+        "export",
         "experiments",
     ]
     assert max(map(len, lines)) <= 80
@@ -157,7 +158,7 @@ def a_value(option):
     """A value that an option takes."""
     if option.name == "--split":
         return "valid"
-    for value in ("3", "replace", "heap", "lexicographic", "step", "cpu", "sample"):
+    for value in ("3", "huggingface", "replace", "heap", "lexicographic", "step", "cpu", "sample"):
         try:
             option.action.type(value) if option.action.type else None
         except Exception:
@@ -199,6 +200,7 @@ REQUIRED = {
     "encode": "--tokenizer DIR, --input FILE ... and --output FILE.npy are required",
     "plot": "RUN ... is required",
     "generate": "--run DIR is required",
+    "export": "--to FORMAT and --output PATH are required",
     "experiments": "--scale NAME is required",
 }
 
@@ -229,6 +231,7 @@ def test_missing_arguments_are_named(command, capsys):
         (["plot", "x", "--ymax", "high"], "--ymax is 'high': it must be a number"),
         (["generate", "--prompt", "-x"], "unrecognized option -x; as the value of --prompt, write"),
         (["generate", "--seed", "1.5"], "--seed is '1.5': it must be a whole number"),
+        (["export", "--to", "hugingface"], "--to is 'hugingface': did you mean huggingface?"),
         (["experiments", "--scale", "cp"], "--scale is 'cp': did you mean cpu?"),
     ],
 )

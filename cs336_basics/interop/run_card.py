@@ -1,0 +1,63 @@
+"""What a run directory tells of its training, for the model card."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from cs336_basics.interop.model_card import ModelCard
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.runs.stages import read_records
+from cs336_basics.training.config_files import load_config
+
+LOSSES = {"train_loss": "training loss", "val_loss": "validation loss",
+          "val_bits_per_byte": "validation, bits per byte"}  # fmt: skip
+"""Key of metrics.jsonl -> name in the card."""
+
+
+def card_of_run(
+    path: str | os.PathLike[str], checkpoint: str | os.PathLike[str] | None = None
+) -> ModelCard:
+    """Return what a run directory records of its training.
+
+    Args:
+        path: the run directory.
+        checkpoint: the checkpoint that is exported; None: the newest of the run. The steps of one
+            that does not have the name of a step are unknown.
+
+    Raises:
+        ValueError: metrics.jsonl, or the record of the data, is damaged.
+    """
+    run = RunDirectory(path)
+    name = Path(checkpoint or run.newest_checkpoint() or "").name
+    found = re.fullmatch(r"step_(\d{8,})", name)
+    if found is None:
+        return ModelCard(data=_data_of(run))
+    steps = int(found[1])
+    last: dict[str, Any] = {}
+    for row in run.read_metrics():
+        if row["step"] <= steps:
+            last.update(row)
+    return ModelCard(
+        data=_data_of(run),
+        steps=steps,
+        tokens=last.get("tokens") if last.get("step") == steps else None,
+        losses={LOSSES[key]: float(last[key]) for key in LOSSES if key in last},
+    )
+
+
+def _data_of(run: RunDirectory) -> dict[str, str]:
+    """Return the texts of training and validation, and the hashes of their bytes."""
+    data = load_config(run.config).data
+    records = read_records(run.data / "stages.json")
+    found: dict[str, str] = {}
+    for split, role in (("train", "training"), ("valid", "validation")):
+        path = getattr(data, f"{split}_path")
+        name = f"{data.dataset}, {split}" if data.train_path is None else f"{split}, held out"
+        inputs = records.get(f"{split} tokens", {}).get("inputs", {})
+        digest = inputs.get("source", inputs.get("file"))
+        if isinstance(digest, str):
+            found[f"{role}: {name if path is None else Path(path).name}"] = digest
+    return found

@@ -1,0 +1,461 @@
+"""Hugging Face's `tokenizer.json`, in and out, without importing the `tokenizers` library.
+
+What is written holds everything that `tokenizers` needs for the same ids: vocabulary, merges,
+special tokens and split pattern. What is read is refused where `Tokenizer` cannot do the same as
+the file says: a normalizer, byte fallback, dropout, an unknown pre-tokenizer and so on. Formats
+checked against tokenizers 0.23.3 and transformers 5.23.0.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import regex
+
+from cs336_basics._journal import opened
+from cs336_basics._messages import short_repr
+from cs336_basics._reading import parse_json
+from cs336_basics.pretokenization.patterns import CL100K, GPT2, pattern_name, resolve_pattern
+from cs336_basics.tokenizer.vocab_files import (
+    Pair,
+    character_to_byte,
+    string_to_token,
+    token_to_string,
+)
+
+TOKENIZER_FILE = "tokenizer.json"
+CONFIG_FILE = "tokenizer_config.json"
+
+
+class TokenizerParts(NamedTuple):
+    """What a `Tokenizer` is made of."""
+
+    vocab: dict[int, bytes]
+    merges: list[Pair]
+    special_tokens: list[str]
+    pattern: str
+
+
+# --------------------------------------------------------------------- split patterns
+
+# Hugging Face's regular expressions are Oniguruma's. There, `$` also matches before a line feed.
+_ONIGURUMA = {GPT2: GPT2, CL100K: CL100K.replace("$", r"\z")}
+
+# GPT-2's pattern as its first publication spells it, which means the same.
+_GPT2_AS_PUBLISHED = (
+    r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+)
+
+_FROM_ONIGURUMA = {ours: name for name, ours in _ONIGURUMA.items()} | {_GPT2_AS_PUBLISHED: GPT2}
+
+# The syntax that means the same in Oniguruma and in the `regex` module.
+_SHARED_SYNTAX = regex.compile(
+    r"""(?:
+        [^\\\[\](){}^$.*+?|&]                              # a character that stands for itself
+        | \\ (?: [sSrnt] | [pP]\{\w+\} | [^\w\s] )         # white space, properties, punctuation
+        | \[ \^? (?: [^\\\[\]^&] | \\ (?: [sSrnt] | [pP]\{\w+\} | [^\w\s] ) )+ \]
+        | \( (?: \?: | \?i: | \?! | \?= )? | [)|]
+        | [?*+] | \{ \d+ (?: , \d* )? \}
+    )*""",
+    regex.VERBOSE,
+)
+
+
+def _to_oniguruma(pattern: str) -> str:
+    """Return a split pattern in Oniguruma's syntax; see `tokenizer_json` for the errors."""
+    expression = resolve_pattern(pattern)
+    if expression in _ONIGURUMA:
+        return _ONIGURUMA[expression]
+    if not _SHARED_SYNTAX.fullmatch(expression):
+        raise ValueError(
+            f"pattern {expression!r} uses syntax that may mean something else to Hugging Face's "
+            "regular expressions: only named patterns and plain ones (classes, repetitions, "
+            "groups, lookahead) can be exported"
+        )
+    return expression
+
+
+def _pre_tokenizer(pattern: str) -> dict[str, Any]:
+    """Return the pre-tokenizer that splits as our pattern does."""
+    expression = resolve_pattern(pattern)
+    if expression == GPT2:
+        return _byte_level(use_regex=True)
+    if pattern_name(pattern):
+        split = {"behavior": "Isolated", "invert": False}
+    else:  # what the pattern does not match is dropped, as ours is
+        split = {"behavior": "Removed", "invert": True}
+    return {
+        "type": "Sequence",
+        "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": _to_oniguruma(pattern)}, **split},
+            _byte_level(use_regex=False),
+        ],
+    }
+
+
+def _byte_level(use_regex: bool) -> dict[str, Any]:
+    return {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": use_regex,
+    }
+
+
+# --------------------------------------------------------------------- out
+
+
+def tokenizer_json(
+    vocab: Mapping[int, bytes],
+    merges: Sequence[Pair],
+    special_tokens: Sequence[str],
+    pattern: str,
+) -> dict[str, Any]:
+    """Return the content of a `tokenizer.json` that gives the same ids.
+
+    Args:
+        vocab: id -> token, special tokens included.
+        merges: in the order of their ranks.
+        special_tokens: which of the tokens are special.
+        pattern: a name in PATTERNS or a regular expression.
+
+    Raises:
+        ValueError: the format cannot represent the tokenizer; says which token or pattern. A byte
+            is missing; a special token is written like an ordinary token, or would be decoded to
+            other text; the pattern has other syntax.
+    """
+    special_bytes = {token.encode(): token for token in special_tokens}
+    strings: dict[str, int] = {}
+    added = []
+    for token_id in sorted(vocab):
+        token = vocab[token_id]
+        special = special_bytes.get(token)
+        if special is None:
+            string = token_to_string(token)
+        else:
+            string = special
+            _check_special(special)
+            added.append({"id": token_id, "content": special, **_ADDED_TOKEN})
+        if string in strings:
+            raise ValueError(
+                f"ids {strings[string]} and {token_id} are both written as {string!r}: a special "
+                "token may not look like an ordinary token in GPT-2's byte alphabet"
+            )
+        strings[string] = token_id
+    tokens = set(vocab.values())
+    for byte in range(256):
+        if bytes([byte]) not in tokens:
+            raise ValueError(
+                f"the vocabulary has no token for byte {byte:#04x}, and Hugging Face's tokenizers "
+                "would drop it silently: only vocabularies with all 256 bytes can be exported"
+            )
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "normalizer": None,
+        "pre_tokenizer": _pre_tokenizer(pattern),
+        "post_processor": None,
+        "decoder": {
+            "type": "ByteLevel",
+            "add_prefix_space": True,
+            "trim_offsets": True,
+            "use_regex": True,
+        },
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": strings,
+            "merges": [[token_to_string(a), token_to_string(b)] for a, b in merges],
+        },
+    }
+
+
+_ADDED_TOKEN = {
+    "single_word": False,
+    "lstrip": False,
+    "rstrip": False,
+    "normalized": False,
+    "special": True,
+}
+
+
+def _check_special(token: str) -> None:
+    """Refuse a special token that `tokenizers` would decode to other bytes.
+
+    Its decoder takes any token whose characters are all in GPT-2's byte alphabet as bytes.
+    """
+    to_byte = character_to_byte()
+    if all(c in to_byte for c in token) and string_to_token(token) != token.encode():
+        changed = next(c for c in token if bytes([to_byte[c]]) != c.encode())
+        raise ValueError(
+            f"special token {token!r} cannot be exported: Hugging Face's decoder would read its "
+            f"character {changed!r} as a byte"
+        )
+
+
+def tokenizer_config(
+    content: Mapping[str, Any], *, context_length: int | None = None, end_of_text: str | None = None
+) -> dict[str, Any]:
+    """Return the content of a `tokenizer_config.json`, which AutoTokenizer needs as well.
+
+    Args:
+        content: what `tokenizer_json` returned.
+        context_length: the longest sequence of the model, in tokens; None: not limited.
+        end_of_text: the special token that ends a text; also used for padding.
+    """
+    config: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "add_prefix_space": False,
+        "clean_up_tokenization_spaces": False,
+        "bos_token": None,
+        "unk_token": None,
+        "eos_token": end_of_text,
+        "pad_token": end_of_text,
+        "added_tokens_decoder": {
+            str(token["id"]): {key: token[key] for key in ("content", *_ADDED_TOKEN)}
+            for token in content["added_tokens"]
+        },
+    }
+    if context_length is not None:
+        config["model_max_length"] = context_length
+    return config
+
+
+# --------------------------------------------------------------------- in
+
+
+def load_huggingface_tokenizer(path: str | os.PathLike[str]) -> TokenizerParts:
+    """Read a `tokenizer.json`, or a directory that holds one.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is malformed, or holds what `Tokenizer` does not do; names it.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = path / TOKENIZER_FILE
+    with opened(path) as file:
+        content = parse_json(file.read(), path)
+    try:
+        return parse_tokenizer_json(content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def parse_tokenizer_json(content: Any) -> TokenizerParts:
+    """Return the parts of the tokenizer that the content of a `tokenizer.json` describes.
+
+    Raises:
+        ValueError: see `load_huggingface_tokenizer`.
+    """
+    if not isinstance(content, dict):
+        raise ValueError(f"it holds a {type(content).__name__}, not an object")
+    model = _object(content, "model")
+    _check_model(model)
+    for key, why in (
+        ("normalizer", "the text would be changed before it is split"),
+        ("truncation", "texts would be cut"),
+        ("padding", "ids would be added"),
+    ):
+        if content.get(key) is not None:
+            raise ValueError(f"it has a {key} ({_kind(content[key])}): {why}, which is not done")
+    pattern = _pattern_of(content.get("pre_tokenizer"))
+    _check_byte_level(content.get("decoder"), "decoder")
+    if content.get("post_processor") is not None:
+        _check_byte_level(content["post_processor"], "post_processor")
+    special_tokens = _special_tokens(content.get("added_tokens"))
+    vocab = _vocab(_object(model, "vocab"), special_tokens)
+    merges = [_merge(rank, merge) for rank, merge in enumerate(_list(model, "merges"))]
+    return TokenizerParts(vocab, merges, list(special_tokens), pattern)
+
+
+def _check_model(model: dict[str, Any]) -> None:
+    """Refuse a model that is not plain byte-pair encoding."""
+    if model.get("type", "BPE") != "BPE":
+        raise ValueError(f"its model is {short_repr(model['type'])}: only BPE can be loaded")
+    reasons = {
+        "dropout": "merges would be left out at random",
+        "unk_token": "unknown bytes would get an id of their own",
+        "continuing_subword_prefix": "tokens would have a prefix within words",
+        "end_of_word_suffix": "tokens would have a suffix at the end of words",
+        "byte_fallback": "its tokens are not written in GPT-2's byte alphabet",
+        "ignore_merges": "a word in the vocabulary would be taken whole, merges or not",
+    }
+    for key, why in reasons.items():
+        if model.get(key) not in (None, False, "", 0, 0.0):
+            raise ValueError(
+                f"its model has {key} {short_repr(model[key])}: {why}, which is not done"
+            )
+
+
+def _pattern_of(pre_tokenizer: Any) -> str:
+    """Return the split pattern of a pre-tokenizer."""
+    unknown = (
+        f"its pre_tokenizer ({_kind(pre_tokenizer)}) is unknown: ByteLevel, or a Sequence of one "
+        "Split and ByteLevel, can be loaded"
+    )
+    steps = [pre_tokenizer]
+    if isinstance(pre_tokenizer, dict) and pre_tokenizer.get("type") == "Sequence":
+        steps = _list(pre_tokenizer, "pretokenizers")
+    if not all(isinstance(step, dict) for step in steps) or len(steps) not in (1, 2):
+        raise ValueError(unknown)
+    *splits, last = steps
+    if last.get("type") != "ByteLevel":
+        raise ValueError(unknown)
+    if last.get("add_prefix_space"):
+        raise ValueError("its pre_tokenizer adds a space before the text, which is not done")
+    uses_gpt2 = last.get("use_regex", True)
+    if not splits:
+        if not uses_gpt2:
+            raise ValueError("its pre_tokenizer does not split text into words: give it a pattern")
+        return "gpt2"
+    if uses_gpt2:
+        raise ValueError("its pre_tokenizer splits twice, which is not done")
+    return _pattern_of_split(splits[0], unknown)
+
+
+def _pattern_of_split(split: dict[str, Any], unknown: str) -> str:
+    pattern = split.get("pattern")
+    if split.get("type") != "Split" or not isinstance(pattern, dict) or len(pattern) != 1:
+        raise ValueError(unknown)
+    expression = pattern.get("Regex")
+    behavior, invert = split.get("behavior"), split.get("invert", False)
+    if not isinstance(expression, str) or (behavior, invert) not in (
+        ("Isolated", False),
+        ("Removed", True),
+    ):
+        raise ValueError(
+            f"its pre_tokenizer splits with behavior {short_repr(behavior)}, invert "
+            f"{short_repr(invert)}: a regular expression that is Isolated, or Removed and "
+            "inverted, can be loaded"
+        )
+    if expression in _FROM_ONIGURUMA:
+        ours = _FROM_ONIGURUMA[expression]
+        return pattern_name(ours) or ours
+    if not _SHARED_SYNTAX.fullmatch(expression):
+        raise ValueError(
+            f"its split pattern {short_repr(expression)} has syntax that may mean something else "
+            "here"
+        )
+    if behavior == "Isolated":  # what lies between two matches is a pre-token as well
+        expression = f"{expression}|(?:(?!{expression})(?s:.))+"
+    return resolve_pattern(expression)
+
+
+def _check_byte_level(value: Any, key: str) -> None:
+    if not isinstance(value, dict) or value.get("type") != "ByteLevel":
+        raise ValueError(f"its {key} is {_kind(value)}: only ByteLevel can be loaded")
+
+
+def _special_tokens(added: Any) -> dict[str, int]:
+    """Return the added tokens, content -> id, which our encoder treats as special tokens."""
+    found: dict[str, int] = {}
+    normalized: dict[bool, list[str]] = {False: [], True: []}
+    for token in added or []:
+        if not isinstance(token, dict):
+            raise ValueError(f"added token {short_repr(token)} is not an object")
+        content, token_id = token.get("content"), token.get("id")
+        if not isinstance(content, str) or not content or type(token_id) is not int:
+            raise ValueError(f"added token {short_repr(token)} needs a content and an id")
+        for key in ("single_word", "lstrip", "rstrip"):
+            if token.get(key):
+                raise ValueError(f"added token {short_repr(content)} has {key}, which is not done")
+        if content in found:
+            raise ValueError(f"added token {short_repr(content)} occurs twice")
+        found[content] = token_id
+        normalized[bool(token.get("normalized", False))].append(content)
+    for first in normalized[False]:  # those are looked for first, whichever is longer
+        for second in normalized[True]:
+            if _overlap(first, second):
+                raise ValueError(
+                    f"added tokens {short_repr(first)} and {short_repr(second)} overlap, and only "
+                    "one is 'normalized': which one wins differs here"
+                )
+    return found
+
+
+def _overlap(a: str, b: str) -> bool:
+    """Return whether an occurrence of one may share characters with one of the other."""
+    return (
+        a in b
+        or b in a
+        or any(a.endswith(b[:n]) or b.endswith(a[:n]) for n in range(1, min(len(a), len(b))))
+    )
+
+
+def _vocab(strings: dict[str, Any], special_tokens: dict[str, int]) -> dict[int, bytes]:
+    vocab: dict[int, bytes] = {}
+    for string, token_id in {**strings, **special_tokens}.items():
+        if type(token_id) is not int:
+            raise ValueError(f"the id of token {short_repr(string)} is {short_repr(token_id)}")
+        if string in special_tokens:
+            if strings.get(string, token_id) != token_id:
+                raise ValueError(
+                    f"{short_repr(string)} has id {strings[string]} in the vocabulary and "
+                    f"{token_id} as an added token"
+                )
+            try:
+                token = string.encode()
+            except UnicodeEncodeError as error:
+                raise ValueError(
+                    f"added token {short_repr(string)} is not valid Unicode"
+                ) from error
+        else:
+            try:
+                token = string_to_token(string)
+            except KeyError as error:
+                raise ValueError(
+                    f"token {short_repr(string)} has the character {error.args[0]!r}, which is not "
+                    "in GPT-2's byte alphabet"
+                ) from None
+        if token_id in vocab:
+            raise ValueError(f"{vocab[token_id]!r} and {short_repr(string)} have the same id")
+        vocab[token_id] = token
+    return vocab
+
+
+def _merge(rank: int, merge: Any) -> Pair:
+    strings = merge.split(" ") if isinstance(merge, str) else merge
+    if (
+        not isinstance(strings, list)
+        or len(strings) != 2
+        or not all(isinstance(string, str) for string in strings)
+    ):
+        raise ValueError(f"merge {rank} is {short_repr(merge)}, not a pair of tokens")
+    try:
+        return string_to_token(strings[0]), string_to_token(strings[1])
+    except KeyError as error:
+        raise ValueError(
+            f"merge {rank}, {short_repr(merge)}, has the character {error.args[0]!r}, which is not "
+            "in GPT-2's byte alphabet"
+        ) from None
+
+
+def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
+    value = parent.get(key)
+    if not isinstance(value, dict):
+        raise ValueError(f"its {key!r} is {short_repr(value)}, not an object")
+    return value
+
+
+def _list(parent: dict[str, Any], key: str) -> list[Any]:
+    value = parent.get(key)
+    if not isinstance(value, list):
+        raise ValueError(f"its {key!r} is {short_repr(value)}, not a list")
+    return value
+
+
+def _kind(value: Any) -> str:
+    """Return the type that a part of the file names, for messages."""
+    return short_repr(value.get("type")) if isinstance(value, dict) else short_repr(value)

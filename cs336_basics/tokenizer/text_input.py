@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cs336_basics._messages import short_repr
-from cs336_basics.pretokenization import split_special_tokens
 from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.encodings import check_beginning
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str
+from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.tokenizer.encoders import AbsentByteError
 
@@ -39,20 +39,6 @@ def check_is_iterable(name: str, value: object, of: str) -> None:
         raise TypeError(f"{name} is {short_repr(value)}: pass a list of {of}")
 
 
-def check_contains_none_of(text: str, disallowed: frozenset[str], allowed: frozenset[str]) -> None:
-    """Raise ValueError for a text in which a disallowed special token occurs."""
-    if not disallowed:
-        return
-    start = 0
-    for segment, is_special in split_special_tokens(text, sorted(allowed | disallowed)):
-        if is_special and segment in disallowed:
-            raise ValueError(
-                f"the text holds the special token {segment!r} at character {start:,}: add it to "
-                "allowed_special, or remove it from disallowed_special to read it as text"
-            )
-        start += len(segment)
-
-
 def checked_utf8(data: bytes, errors: str, *, where: str | None = None, start: int = 0) -> bytes:
     """Return bytes that are valid UTF-8.
 
@@ -75,6 +61,16 @@ def checked_utf8(data: bytes, errors: str, *, where: str | None = None, start: i
     except UnicodeDecodeError as error:
         offset = error.start
         raise invalid_utf8_error(where, data[offset], start + offset) from None
+
+
+def replaced_utf8(data: bytes, errors: str) -> bytes:
+    """Return an argument as valid UTF-8, as `checked_utf8`; warn the caller's caller of changes."""
+    valid = checked_utf8(data, errors)
+    if valid is not data:
+        changes = TextChanges(len(data))
+        changes.add_replaced("", replaced_in(data))
+        changes.warn("", "encoded", stacklevel=4)
+    return valid
 
 
 def explained(

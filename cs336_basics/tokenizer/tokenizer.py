@@ -4,32 +4,33 @@ A text is cut at its special tokens, the rest is split into pre-tokens, and each
 by rank: of all adjacent pairs the one that was learned first is merged, wherever it occurs, until
 no pair is left (Sennrich et al. 2016; Radford et al. 2019).
 
-This file checks arguments and explains errors. `encoders.py` names the three implementations that
-do the work, and the tests compare them.
+This file checks arguments and explains errors; `detokenizer.py` does so for what starts from ids.
+`encoders.py` names the three implementations that do the work, and the tests compare them.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, SupportsIndex
+from typing import Any
 
 from cs336_basics._arguments import MAX_INT64, checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
-from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
 from cs336_basics.tokenizer import vocab_files
 from cs336_basics.tokenizer.backends import make_encoder
+from cs336_basics.tokenizer.detokenizer import Detokenizer
 from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.offsets import encode_with_offsets
+from cs336_basics.tokenizer.special_choice import SpecialChoice
 from cs336_basics.tokenizer.text_input import (
-    check_contains_none_of,
     check_is_iterable,
-    checked_utf8,
     explained,
     independent_texts,
+    replaced_utf8,
 )
 from cs336_basics.tokenizer.vocabulary import Pair, Vocabulary
 
@@ -43,7 +44,7 @@ _ITERABLE_CACHE_SIZE = 448 << 10
 _BYTES_PER_WORKER = 1 << 18
 
 
-class Tokenizer:
+class Tokenizer(Detokenizer):
     """Byte-pair encoding with a vocabulary, its merges and special tokens.
 
     Args:
@@ -113,7 +114,8 @@ class Tokenizer:
         self.cache_size = cache_size
         self.backend = backend
         self.encoder = make_encoder(vocabulary, self.pattern, cache_size, backend)
-        self._all_special = self.encoder.all_special
+        # A bound method: as fast as one of this class, for each call of `encode`.
+        self._choose_special = SpecialChoice(self.encoder.all_special, self.special_tokens).choose
         self._hash: str | None = None
 
     # The encoder holds caches and pointers, so a copy or an unpickled tokenizer makes its own.
@@ -185,13 +187,6 @@ class Tokenizer:
             directory, self.vocab, self.merges, self.special_tokens, self.pattern
         )
 
-    # ----------------------------------------------------------------- properties
-
-    @property
-    def vocab_size(self) -> int:
-        """The greatest id plus one: the number of rows that a model's embedding needs."""
-        return self._vocabulary.size
-
     def hash(self) -> str:
         """Return the SHA-256 (64 hexadecimal digits) of what determines the ids of a text."""
         if self._hash is None:
@@ -199,19 +194,6 @@ class Tokenizer:
                 self.vocab, self.merges, self.special_tokens, self.pattern
             )
         return self._hash
-
-    def special_token_id(self, token: str) -> int:
-        """Return the id of a special token.
-
-        Raises:
-            ValueError: it is not one of this tokenizer's special tokens.
-        """
-        if not isinstance(token, str) or token not in self._vocabulary.special_ids:
-            raise ValueError(
-                f"{short_repr(token)} is not a special token: use one of "
-                f"{short_repr(self.special_tokens)}, or make the tokenizer with it"
-            )
-        return self._vocabulary.special_ids[token]
 
     # ----------------------------------------------------------------- text to ids
 
@@ -273,7 +255,7 @@ class Tokenizer:
             UserWarning: bytes were read as U+FFFD.
         """
         if isinstance(text, bytes):
-            text = _valid_utf8(text, errors)
+            text = replaced_utf8(text, errors)
         else:
             check_is_str(text)
             check_errors(errors)
@@ -342,34 +324,7 @@ class Tokenizer:
         """
         check_is_str(text)
         special = self._choose_special(text, allowed_special, disallowed_special)
-        ids: list[int] = []
-        spans: list[tuple[int, int]] = []
-        try:
-            text.encode()  # raises UnicodeEncodeError
-            for start, word, is_special in self.encoder.located_words(text, special):
-                if is_special:
-                    ids.append(self.special_token_id(word))
-                    spans.append((start, start + len(word)))
-                else:
-                    word_ids = self.encoder.encode_word(word)
-                    ids += word_ids
-                    spans += self._spans_in(word, word_ids, start)
-        except AbsentByteError as error:
-            error.offset += len(text[:start].encode())
-            raise explained(error, text) from None
-        except UnicodeEncodeError as error:
-            raise explained(error, text) from None
-        if self.encoder.may_drop:
-            self.encoder.warn_of_dropped(len(text.encode()), ids)
-        return ids, spans
-
-    def _spans_in(self, word: str, ids: Iterable[int], start: int) -> Iterator[tuple[int, int]]:
-        """Yield the span of each id of a word that begins at character `start` of the text."""
-        character_of_byte = [i for i, character in enumerate(word) for _ in character.encode()]
-        end = 0
-        for token_id in ids:
-            begin, end = end, end + len(self.vocab[token_id])
-            yield start + character_of_byte[begin], start + character_of_byte[end - 1] + 1
+        return encode_with_offsets(self.encoder, text, special)
 
     def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
         """Yield the ids of a text that is given in chunks, of which only a few are in memory.
@@ -390,98 +345,11 @@ class Tokenizer:
         start = 0
         for text in independent_texts(iterable, self.splitter):
             try:
-                ids = encoder.encode(text, self._all_special)
+                ids = encoder.encode(text, encoder.all_special)
             except AbsentByteError as error:
                 raise explained(error, text, start) from None
             yield from ids
             start += len(text)
-
-    def _choose_special(
-        self,
-        text: str | bytes,
-        allowed_special: str | Collection[str],
-        disallowed_special: str | Collection[str],
-    ) -> frozenset[str]:
-        """Return the allowed special tokens, after refusing a text that holds disallowed ones."""
-        if allowed_special == "all" and not disallowed_special:
-            return self._all_special
-        allowed = self._named_special("allowed_special", allowed_special, self._all_special)
-        disallowed = self._named_special(
-            "disallowed_special", disallowed_special, self._all_special - allowed
-        )
-        if both := allowed & disallowed:
-            raise ValueError(
-                f"special token {min(both)!r} is both allowed and disallowed: remove it from one"
-            )
-        if disallowed:
-            characters = text.decode() if isinstance(text, bytes) else text
-            check_contains_none_of(characters, disallowed, allowed)
-        return allowed
-
-    def _named_special(
-        self, name: str, tokens: str | Collection[str], everything: frozenset[str]
-    ) -> frozenset[str]:
-        """Return the special tokens that the argument `name` lists; "all" means `everything`."""
-        if tokens == "all":
-            return everything
-        if isinstance(tokens, str):
-            raise ValueError(
-                f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
-            )
-        if not isinstance(tokens, Collection):
-            raise TypeError(
-                f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
-            )
-        for token in tokens:
-            if not isinstance(token, str) or token not in self._all_special:
-                raise ValueError(
-                    f"{name}: {short_repr(token)} is not a special token: use some of "
-                    f"{short_repr(self.special_tokens)}"
-                )
-        return frozenset(tokens)
-
-    # ----------------------------------------------------------------- ids to text
-
-    def decode(self, ids: Iterable[SupportsIndex]) -> str:
-        """Return the text of ids; bytes that are not UTF-8 become U+FFFD.
-
-        Args:
-            ids: ints, in any iterable: a list, a NumPy array, a generator.
-
-        Raises:
-            TypeError: an id is not an integer.
-            ValueError: an id that is not in the vocabulary; names it.
-        """
-        return self.encoder.decode(ids)
-
-    def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
-        """Return the bytes of ids, which may end within a character; raises as `decode`."""
-        return self.encoder.decode_bytes(ids)
-
-    def decode_batch(self, batch: Iterable[Iterable[SupportsIndex]]) -> list[str]:
-        """Return the text of each of several sequences of ids.
-
-        Raises:
-            TypeError, ValueError: as `decode`; the message begins with the index of the sequence.
-        """
-        check_is_iterable("batch", batch, "sequences of ids")
-        texts = []
-        for index, ids in enumerate(batch):
-            try:
-                texts.append(self.decode(ids))
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"sequence {index:,}: {error}") from None
-        return texts
-
-
-def _valid_utf8(text: bytes, errors: str) -> bytes:
-    """Return bytes as valid UTF-8; warn if some were replaced."""
-    valid = checked_utf8(text, errors)
-    if valid is not text:
-        changes = TextChanges(len(text))
-        changes.add_replaced("", replaced_in(text))
-        changes.warn("", "encoded", stacklevel=4)
-    return valid
 
 
 def _useful_workers(num_workers: int | None, num_bytes: int) -> int:

@@ -1,0 +1,59 @@
+"""Offsets: for each id of a text, the span of characters that it covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
+from cs336_basics.tokenizer.text_input import explained
+
+Span = tuple[int, int]
+"""Start and end in characters: `text[start:end]`."""
+
+
+def encode_with_offsets(
+    encoder: Encoder, text: str, special: frozenset[str]
+) -> tuple[list[int], list[Span]]:
+    """Return the ids of a text and their spans, see `Tokenizer.encode_with_offsets`.
+
+    Raises:
+        ValueError: see `Tokenizer.encode`.
+    """
+    vocabulary = encoder.vocabulary
+    ids: list[int] = []
+    spans: list[Span] = []
+    start = 0
+    try:
+        text.encode()  # raises UnicodeEncodeError
+        for start, word, is_special in encoder.located_words(text, special):
+            if is_special:
+                ids.append(vocabulary.special_ids[word])
+                spans.append((start, start + len(word)))
+            else:
+                word_ids = encoder.encode_word(word)
+                ids += word_ids
+                lengths = (len(vocabulary.tokens[token_id]) for token_id in word_ids)
+                spans += _spans_in(word, lengths, start)
+    except AbsentByteError as error:
+        error.offset += len(text[:start].encode())
+        raise explained(error, text) from None
+    except UnicodeEncodeError as error:
+        raise explained(error, text) from None
+    if encoder.may_drop:
+        encoder.warn_of_dropped(len(text.encode()), ids)
+    return ids, spans
+
+
+def _spans_in(word: str, lengths: Iterable[int], start: int) -> Iterator[Span]:
+    """Yield the span of each token of a word that begins at character `start` of the text.
+
+    Args:
+        word: a pre-token.
+        lengths: of its tokens, in bytes.
+        start: position of the word in the text, in characters.
+    """
+    character_of_byte = [i for i, character in enumerate(word) for _ in character.encode()]
+    end = 0
+    for length in lengths:
+        begin, end = end, end + length
+        yield start + character_of_byte[begin], start + character_of_byte[end - 1] + 1

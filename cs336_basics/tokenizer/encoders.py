@@ -53,6 +53,10 @@ class AbsentByteError(Exception):
         return f"no token for the byte {self.byte:#04x} {where}"
 
 
+class UnknownIdError(ValueError):
+    """An id that is not in the vocabulary."""
+
+
 class Encoder(ABC):
     """Encodes text with one vocabulary and one split pattern, and decodes ids.
 
@@ -190,13 +194,14 @@ class Encoder(ABC):
         """Return the bytes of ids.
 
         Raises:
+            UnknownIdError: an id that is not in the vocabulary.
             TypeError, ValueError: see `Tokenizer.decode`.
         """
         tokens: list[bytes] = []
         for token_id in plain_ids(ids):
             token = self.vocabulary.tokens.get(token_id)
             if token is None:
-                raise ValueError(
+                raise UnknownIdError(
                     f"id {short_repr(token_id)} is not in the vocabulary, whose greatest id is "
                     f"{self.vocabulary.size - 1}"
                 )

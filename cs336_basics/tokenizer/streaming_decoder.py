@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING, SupportsIndex
 
+from cs336_basics.tokenizer.decode_errors import check_decode_errors, not_utf8
+
 if TYPE_CHECKING:
     from cs336_basics.tokenizer.tokenizer import Tokenizer
 
@@ -14,11 +16,20 @@ class StreamingDecoder:
 
     A character may need the bytes of several tokens; an incomplete one waits for the next id. All
     returned texts, joined, are what `Tokenizer.decode` makes of all ids.
+
+    Args:
+        tokenizer: has the vocabulary.
+        errors: as `Tokenizer.decode`.
+
+    Raises:
+        ValueError: another `errors`.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, errors: str | None = None) -> None:
+        check_decode_errors(errors)
         self._tokenizer = tokenizer
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._errors = errors
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors=errors or "replace")
 
     def push(self, token_id: SupportsIndex) -> str:
         """Return the characters that this id completes: often one word, sometimes none.
@@ -26,10 +37,22 @@ class StreamingDecoder:
         Raises:
             TypeError, ValueError: as `Tokenizer.decode`; the decoder keeps its state.
         """
-        return self._decoder.decode(self._tokenizer.decode_bytes([token_id]))
+        data = self._tokenizer.decode_bytes([token_id], errors=self._errors)
+        try:
+            return self._decoder.decode(data)
+        except UnicodeDecodeError as error:
+            raise not_utf8(error) from None
 
     def finish(self) -> str:
-        """Return the rest, an incomplete character as U+FFFD; the decoder can be used again."""
-        rest = self._decoder.decode(b"", final=True)
-        self._decoder.reset()
-        return rest
+        """Return the rest; the decoder can be used again.
+
+        Raises:
+            ValueError: an incomplete character (`errors="strict"`); else it becomes U+FFFD, or
+                nothing (`"ignore"`).
+        """
+        try:
+            return self._decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise not_utf8(error) from None
+        finally:
+            self._decoder.reset()

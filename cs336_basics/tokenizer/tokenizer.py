@@ -133,8 +133,8 @@ class Tokenizer(Detokenizer):
 
     def __repr__(self) -> str:
         return (
-            f"Tokenizer(vocab_size={self.vocab_size}, merges: {len(self.merges)}, "
-            f"special_tokens={self.special_tokens}, pattern={self.pattern!r})"
+            f"<Tokenizer: {len(self):,} tokens, {len(self.merges):,} merges, special tokens "
+            f"{short_repr(self.special_tokens)}, pattern {short_repr(self.pattern)}>"
         )
 
     # ----------------------------------------------------------------- files
@@ -194,6 +194,34 @@ class Tokenizer(Detokenizer):
                 self.vocab, self.merges, self.special_tokens, self.pattern
             )
         return self._hash
+
+    def add_special_tokens(self, special_tokens: Iterable[str]) -> list[int]:
+        """Add special tokens to this tokenizer, and return their ids.
+
+        A new one gets the next id, `vocab_size`; ids of other tokens never change. One that is in
+        the vocabulary keeps its id. A model needs a row of its embedding for each new id. `save`
+        and pickles hold the tokens, and `hash` changes.
+
+        Threads that encode or decode meanwhile do so as before, or with all new tokens. Two threads
+        must not add tokens at the same time: those of one would be lost.
+
+        Args:
+            special_tokens: a list of str. Repeating one that the tokenizer has changes nothing.
+
+        Raises:
+            TypeError, ValueError: as the constructor; nothing is changed.
+        """
+        if isinstance(special_tokens, Mapping):
+            raise TypeError(f"special_tokens is {short_repr(special_tokens)}: pass a list of str")
+        added = check_special_tokens(special_tokens)
+        together = dict.fromkeys([*self.special_tokens, *added])
+        splitter = Splitter(self.pattern, list(together))
+        vocabulary = Vocabulary(self.vocab, self.merges, splitter.special_tokens)
+        changed = type(self).__new__(type(self))
+        changed._set(vocabulary, splitter, self.cache_size, self.backend)
+        # One call: no thread sees the attributes of two vocabularies.
+        vars(self).update(vars(changed))
+        return [vocabulary.special_ids[token] for token in added]
 
     # ----------------------------------------------------------------- text to ids
 

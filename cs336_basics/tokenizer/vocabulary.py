@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from cs336_basics._messages import short_repr
 
@@ -61,6 +63,14 @@ class Vocabulary:
             self.special_ids[special_token] = token_ids[token]
         self.size = next_id
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+
+    @functools.cached_property
+    def token_ids(self) -> dict[bytes, int]:
+        """Token -> id. Encoders do not need it: it is made on first use."""
+        return {token: token_id for token_id, token in self.tokens.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "token_ids"}
 
 
 def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = ()) -> list[bytes]:

@@ -153,3 +153,85 @@ def test_ids_that_another_thread_changes_do_no_harm(dtype):
     command = [sys.executable, "-c", CHANGING, dtype]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.strip()) == (0, "survived"), done.stderr
+
+
+# ------------------------------------------------------------------ errors=
+
+
+@pytest.mark.parametrize("make", [list, np.array, iter])
+@pytest.mark.parametrize(
+    ("errors", "text"), [("replace", "a\ufffdb\ufffd"), ("ignore", "ab")], ids=["replace", "ignore"]
+)
+def test_unknown_ids_are_replaced_or_left_out(make, errors, text):
+    tokenizer = small_tokenizer()
+    ids = [97, 5000, 98, -1]
+    assert tokenizer.decode(make(ids), errors=errors) == text
+    assert tokenizer.decode_bytes(make(ids), errors=errors) == text.encode()
+    assert tokenizer.decode_batch([make(ids), [97]], errors=errors) == [text, "a"]
+
+
+@given(st.binary(max_size=20), st.sampled_from(["replace", "ignore", "strict"]))
+def test_errors_treats_bytes_as_bytes_decode_does(data, errors):
+    tokenizer = Tokenizer(BYTES, [])
+    try:
+        expected = data.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8: {data[error.start]:#04x} at offset {error.start}"
+        with pytest.raises(ValueError, match=message):
+            tokenizer.decode(list(data), errors=errors)
+    else:
+        assert tokenizer.decode(list(data), errors=errors) == expected
+    assert tokenizer.decode_bytes(list(data), errors=errors) == data
+
+
+def test_strict_refuses_unknown_ids():
+    tokenizer = small_tokenizer()
+    for decode in (tokenizer.decode, tokenizer.decode_bytes):
+        with pytest.raises(ValueError, match=r"^id 5000 is not in the vocabulary"):
+            decode([97, 5000], errors="strict")
+    with pytest.raises(ValueError, match=r"^sequence 1: id 5000 is not in the vocabulary"):
+        tokenizer.decode_batch([[97], [5000]], errors="strict")
+
+
+@pytest.mark.parametrize("errors", ["replace", "ignore", "strict"])
+def test_what_is_not_an_id_is_refused_whatever_errors_says(errors):
+    tokenizer = small_tokenizer()
+    with pytest.raises(TypeError, match="id 'a' is a str"):
+        tokenizer.decode([97, "a"] if errors == "strict" else [5000, "a"], errors=errors)
+    with pytest.raises(TypeError, match="ids are 'abc'"):
+        tokenizer.decode("abc", errors=errors)
+    with pytest.raises(ValueError, match="decode one sequence at a time"):
+        tokenizer.decode(np.ones((2, 2), int), errors=errors)
+
+
+def test_another_name_of_errors_is_refused():
+    tokenizer = small_tokenizer()
+    message = "errors is 'backslash': it must be one of strict, replace, ignore, or None"
+    with pytest.raises(ValueError, match=message):
+        tokenizer.decode([], errors="backslash")
+    with pytest.raises(ValueError, match=message):
+        tokenizer.decode_bytes([], errors="backslash")
+    with pytest.raises(ValueError, match=message):
+        tokenizer.decode_batch([], errors="backslash")
+    with pytest.raises(ValueError, match=message):
+        StreamingDecoder(tokenizer, errors="backslash")
+
+
+@given(
+    st.lists(st.integers(-2, 300), max_size=12), st.sampled_from(["replace", "ignore", "strict"])
+)
+def test_the_streaming_decoder_treats_errors_as_decode_does(ids, errors):
+    tokenizer = Tokenizer(BYTES, [])
+    decoder = StreamingDecoder(tokenizer, errors=errors)
+
+    def stream():
+        return "".join(map(decoder.push, ids)) + decoder.finish()
+
+    try:
+        expected = tokenizer.decode(ids, errors=errors)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"not in the vocabulary|not UTF-8"):
+            stream()
+    else:
+        assert stream() == expected
+        assert stream() == expected  # it can be used again

@@ -1,0 +1,66 @@
+"""Decoding of ids that are not in the vocabulary, and of bytes that are not UTF-8: `errors=`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import SupportsIndex
+
+import numpy as np
+
+from cs336_basics._messages import short_repr
+from cs336_basics.tokenizer.encoders import Encoder, UnknownIdError
+from cs336_basics.tokenizer.ids import plain_ids
+
+DECODE_ERRORS = ("strict", "replace", "ignore")
+"""The values of `errors`: refuse, read as U+FFFD, leave out. The names are those of `bytes.decode`,
+and here they hold for unknown ids as well."""
+
+_REPLACEMENT = "\ufffd".encode()
+
+
+def check_decode_errors(errors: str | None) -> None:
+    """Raise ValueError unless `errors` is None or one of DECODE_ERRORS."""
+    if errors is not None and errors not in DECODE_ERRORS:
+        raise ValueError(
+            f"errors is {short_repr(errors)}: it must be one of {', '.join(DECODE_ERRORS)}, or None"
+        )
+
+
+def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> bytes:
+    """Return the bytes of ids, with U+FFFD for unknown ids (`"replace"`), or nothing (`"ignore"`).
+
+    Raises:
+        TypeError, ValueError: see `Detokenizer.decode`.
+    """
+    check_decode_errors(errors)
+    if not isinstance(ids, (list, np.ndarray)):
+        ids = list(plain_ids(ids))
+    try:
+        return encoder.decode_bytes(ids)
+    except UnknownIdError:
+        if errors == "strict":
+            raise
+    instead = _REPLACEMENT if errors == "replace" else b""
+    tokens = encoder.vocabulary.tokens
+    return b"".join(tokens.get(token_id, instead) for token_id in plain_ids(ids))
+
+
+def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> str:
+    """Return the text of ids; unknown ids and bytes that are not UTF-8 are treated as `errors`.
+
+    Raises:
+        TypeError, ValueError: see `Detokenizer.decode`.
+    """
+    data = decode_bytes(encoder, ids, errors)
+    try:
+        return data.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise not_utf8(error) from None
+
+
+def not_utf8(error: UnicodeDecodeError) -> ValueError:
+    """Return the error about bytes of ids that are not UTF-8, with their offset."""
+    return ValueError(
+        f"the bytes of the ids are not UTF-8: {error.object[error.start]:#04x} at offset "
+        f"{error.start:,} ({error.reason}); use errors='replace', or decode_bytes"
+    )

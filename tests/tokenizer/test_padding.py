@@ -1,0 +1,148 @@
+"""Sequences of ids as arrays: truncated, padded, with masks."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics.tokenizer.padding import MAX_ELEMENTS, PaddedBatch, pad, truncate
+from tests.tokenizer.examples import END, small_tokenizer
+
+SIDES = st.sampled_from(["right", "left"])
+IDS = st.integers(-(2**31), 2**31 - 1)
+
+
+def test_the_shortest_are_padded_to_the_longest():
+    batch = pad([[5, 6, 7], [], [8]], pad_id=9)
+    assert isinstance(batch, PaddedBatch)
+    assert batch.ids.tolist() == [[5, 6, 7], [9, 9, 9], [8, 9, 9]]
+    assert batch.mask.tolist() == [[True] * 3, [False] * 3, [True, False, False]]
+    assert (batch.ids.dtype, batch.mask.dtype) == (np.int64, np.bool_)
+
+
+def test_padding_on_the_left_keeps_the_newest_ids_in_the_last_column():
+    ids, mask = pad([[5, 6, 7], [8]], side="left", dtype="int32")
+    assert ids.tolist() == [[5, 6, 7], [0, 0, 8]]
+    assert mask.tolist() == [[True] * 3, [False, False, True]]
+    assert ids.dtype == np.int32
+
+
+@given(
+    sequences=st.lists(st.lists(IDS, max_size=12), max_size=6),
+    side=SIDES,
+    truncate_side=SIDES,
+    multiple_of=st.integers(1, 5),
+    times=st.none() | st.integers(1, 3),
+    dtype=st.sampled_from([np.int32, np.int64]),
+)
+def test_the_mask_marks_the_ids_of_each_sequence(
+    sequences, side, truncate_side, multiple_of, times, dtype
+):
+    max_length = None if times is None else times * multiple_of
+    ids, mask = pad(
+        sequences,
+        pad_id=-7,
+        side=side,
+        max_length=max_length,
+        truncate_side=truncate_side,
+        multiple_of=multiple_of,
+        dtype=dtype,
+    )
+    kept = sequences
+    if max_length is not None:
+        kept = [s[:max_length] if truncate_side == "right" else s[-max_length:] for s in sequences]
+    longest = max(map(len, kept), default=0)
+    assert ids.shape == mask.shape == (len(sequences), mask.shape[1])
+    assert longest <= mask.shape[1] < longest + multiple_of
+    assert mask.shape[1] % multiple_of == 0
+    for row, marks, sequence in zip(ids, mask, kept, strict=True):
+        assert row[marks].tolist() == sequence
+        assert (row[~marks] == -7).all()
+        assert marks[:: -1 if side == "left" else 1][: len(sequence)].all()
+
+
+@pytest.mark.parametrize(
+    "make", [list, tuple, iter, np.array, lambda ids: np.array(ids, np.uint16)]
+)
+def test_a_sequence_is_any_iterable_of_ints(make):
+    torch = pytest.importorskip("torch")
+    assert pad([make([1, 2]), torch.tensor([3])]).ids.tolist() == [[1, 2], [3, 0]]
+    assert pad(iter([make([1, 2])])).ids.tolist() == [[1, 2]]
+
+
+def test_no_sequences_are_an_empty_array():
+    assert pad([]).ids.shape == pad([]).mask.shape == (0, 0)
+    assert pad([[], []]).ids.shape == (2, 0)
+
+
+@given(st.lists(st.lists(IDS, max_size=9), max_size=5), st.integers(0, 9))
+def test_truncation_keeps_the_beginning_or_the_end(sequences, length):
+    assert truncate(sequences, length) == [s[:length] for s in sequences]
+    ends = [list(reversed(list(reversed(s))[:length])) for s in sequences]
+    assert truncate(sequences, length, side="left") == ends
+
+
+def test_truncated_arrays_are_views():
+    array = np.arange(10, dtype=np.uint16)
+    (kept,) = truncate([array], 4, side="left")
+    assert kept.base is array
+    assert kept.tolist() == [6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "settings", "error", "message"),
+    [
+        ([1, 2], {}, TypeError, "sequence 0: ids are 1"),
+        ("text", {}, TypeError, "pass a list of sequences of ids"),
+        (7, {}, TypeError, "pass a list of sequences of ids"),
+        ([[1], ["a"]], {}, TypeError, "sequence 1: id 'a' is a str"),
+        ([[1], [1.5]], {}, TypeError, "sequence 1: id 1.5 is a float"),
+        ([[1], [True]], {}, TypeError, "sequence 1: id True is a bool"),
+        ([np.array([1.5])], {}, TypeError, "sequence 0: ids are float64"),
+        ([np.ones((2, 2), int)], {}, ValueError, r"sequence 0: ids have the shape \(2, 2\)"),
+        ([[1], [2**31]], {"dtype": "int32"}, ValueError, "sequence 1 holds id 2147483648"),
+        ([np.array([2**40])], {"dtype": "int32"}, ValueError, "int32 cannot hold"),
+        ([[2**70]], {}, ValueError, "int64 cannot hold"),
+        ([np.array([2**64 - 1], np.uint64)], {}, ValueError, "int64 cannot hold"),
+        ([[1]], {"pad_id": 2**31, "dtype": "int32"}, ValueError, "pad_id is 2147483648"),
+        ([[1]], {"pad_id": 1.0}, TypeError, "pad_id is 1.0"),
+        ([[1]], {"side": "top"}, ValueError, "side is 'top': it must be one of right, left"),
+        ([[1]], {"truncate_side": "end"}, ValueError, "truncate_side is 'end'"),
+        ([[1]], {"max_length": 0}, ValueError, "max_length is 0: it must be at least 1"),
+        ([[1]], {"max_length": 6, "multiple_of": 4}, ValueError, "multiple of multiple_of, 4"),
+        ([[1]], {"multiple_of": 0}, ValueError, "multiple_of is 0"),
+        ([[1]], {"dtype": "float32"}, ValueError, "dtype is 'float32': it must be int64 or int32"),
+        ([[1]], {"dtype": "number"}, ValueError, "dtype is 'number'"),
+    ],
+)
+def test_mistakes_are_named(sequences, settings, error, message):
+    with pytest.raises(error, match=message):
+        pad(sequences, **settings)
+
+
+def test_one_long_sequence_among_many_is_refused_before_memory_is_taken():
+    sequences = [np.zeros(1 << 20, np.uint16), *[[1]] * (MAX_ELEMENTS >> 20)]
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"1,025 sequences, the longest of 1,048,576 ids"):
+            pad(sequences)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert pad(sequences, max_length=4).ids.shape == (1025, 4)
+
+
+def test_a_tokenizer_pads_with_a_special_token():
+    tokenizer = small_tokenizer()
+    texts = ["the cat", "the"]
+    ids, mask = tokenizer.pad(tokenizer.encode_batch(texts), pad_id=END)
+    end = tokenizer.special_token_id(END)
+    assert ids[~mask].tolist() == [end] * int((~mask).sum())
+    assert [tokenizer.decode(row[marks]) for row, marks in zip(ids, mask, strict=True)] == texts
+    with pytest.raises(ValueError, match="'<pad>' is not a special token"):
+        tokenizer.pad([[1]], pad_id="<pad>")
+    assert tokenizer.truncate([[1, 2, 3]], 2, side="left") == [[2, 3]]

@@ -1,4 +1,11 @@
-"""Build the compiled parts: `python setup.py build_ext --inplace`."""
+"""Build the compiled parts: `python setup.py build_ext --inplace`.
+
+Environment variables:
+
+    CS336_SKIP_EXTENSIONS=1    compile nothing: a package of the pure-Python versions, for machines
+                               without a C++ compiler; the Makefile, which compiles later, in place
+    CS336_DEBUG=1              bounds checks, and no optimization
+"""
 
 import glob
 import os
@@ -6,7 +13,7 @@ import sys
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError, PlatformError
+from setuptools.errors import CompileError, LinkError, PlatformError
 
 # module, sources, language
 EXTENSIONS = [
@@ -23,10 +30,11 @@ EXTENSIONS = [
     ("cs336_basics.bpe.v5_native", ["cs336_basics/bpe/v5_native.pyx"], "c++"),
 ]
 
-# CS336_DEBUG=1 builds with bounds checks and without optimization.
 DEBUG = os.environ.get("CS336_DEBUG", "") not in ("", "0")
+SKIP = os.environ.get("CS336_SKIP_EXTENSIONS", "") not in ("", "0")
 if sys.platform == "win32":
-    COMPILE_ARGS = ["/std:c++17", *(["/Od", "/Zi"] if DEBUG else ["/O2"])]
+    # /utf-8: the sources hold characters beyond ASCII.
+    COMPILE_ARGS = ["/std:c++17", "/utf-8", *(["/Od", "/Zi"] if DEBUG else ["/O2"])]
 else:
     COMPILE_ARGS = [
         "-std=c++17",
@@ -47,63 +55,58 @@ DIRECTIVES = {
 
 
 class BuildExtensions(build_ext):
-    """build_ext that uses all cores, and says in one sentence what is missing."""
+    """build_ext that translates with our directives, uses all cores, and explains a failure."""
 
     def finalize_options(self):
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()
 
+    def run(self):
+        # Here, and not in `setup` below: neither the metadata nor the sdist needs the translation.
+        if self.extensions:
+            for extension, translated in zip(
+                self.extensions, translated_by_cython(self.extensions), strict=True
+            ):
+                extension.sources = translated.sources
+        super().run()
+
     def build_extension(self, extension):
         try:
             super().build_extension(extension)
-        except (CompileError, PlatformError) as error:
-            message = (
+        except (CompileError, LinkError, PlatformError) as error:
+            # pip shows the output of a build only if it fails. A package that is fifty times slower
+            # than it could be must be wanted.
+            raise SystemExit(
                 f"cs336_basics: {extension.name} was not built ({error}). If a C++ compiler is "
                 "missing, install one (Debian and Ubuntu: apt-get install g++; macOS: "
-                "xcode-select --install) and run `python setup.py build_ext --inplace` again; "
-                "until then the pure-Python trainers work: trainer='heap'."
-            )
-            # Asked for by name, a failed build is an error. As a part of `pip install`, it leaves
-            # a package whose pure-Python versions work.
-            if "build_ext" in sys.argv:
-                raise SystemExit(message) from None
-            print(message, file=sys.stderr)
-
-    def copy_extensions_to_source(self):
-        self.extensions = [
-            extension
-            for extension in self.extensions
-            if os.path.exists(self.get_ext_fullpath(extension.name))
-            or os.path.exists(os.path.join(self.build_lib, self.get_ext_filename(extension.name)))
-        ]
-        super().copy_extensions_to_source()
+                "xcode-select --install; Windows: the Build Tools for Visual Studio) and repeat "
+                "the command. Or repeat it with the environment variable CS336_SKIP_EXTENSIONS=1, "
+                "for the pure-Python versions, which are slower and give the same results."
+            ) from None
 
 
-def extensions():
+def translated_by_cython(extensions):
     try:
         from Cython.Build import cythonize
     except ImportError:
         raise SystemExit(
             "cs336_basics: Cython is missing; run `pip install -c constraints.txt cython`."
         ) from None
-    return cythonize(
-        [
-            Extension(
-                name,
-                sources,
-                language=language,
-                include_dirs=["cs336_basics/native"],
-                extra_compile_args=COMPILE_ARGS,
-                depends=HEADERS,
-            )
-            for name, sources, language in EXTENSIONS
-        ],
-        compiler_directives=DIRECTIVES,
-        force=DEBUG,
-        quiet=True,
-    )
+    return cythonize(extensions, compiler_directives=DIRECTIVES, force=DEBUG, quiet=True)
 
 
-# CS336_SKIP_EXTENSIONS=1 installs without compiling: the Makefile builds once, in place.
-SKIP = os.environ.get("CS336_SKIP_EXTENSIONS", "") not in ("", "0")
+def extensions():
+    return [
+        Extension(
+            name,
+            sources,
+            language=language,
+            include_dirs=["cs336_basics/native"],
+            extra_compile_args=COMPILE_ARGS,
+            depends=HEADERS,
+        )
+        for name, sources, language in EXTENSIONS
+    ]
+
+
 setup(ext_modules=[] if SKIP else extensions(), cmdclass={"build_ext": BuildExtensions})

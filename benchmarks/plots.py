@@ -1,4 +1,4 @@
-"""Plots of measurements, one for each ladder, as SVG files without a date or random ids.
+"""Plots of measurements, a summary and one for each ladder: SVG files without dates and random ids.
 
 Panels stand one below the other and text is large, so that a plot can be read on a narrow screen.
 """
@@ -22,7 +22,7 @@ from tables import (
 )
 
 RESULTS = Path(__file__).parent / "results"
-NAMES = ("merging", "end-to-end", "counting", "encoding", "ablations", "growth")
+NAMES = ("summary", "merging", "end-to-end", "counting", "encoding", "ablations", "growth")
 WIDTH = 7.0  # inches
 COLOURS = dict(zip(STAGES, ("C3", "C1", "C8", "C0", "C2"), strict=False))
 PEER_COLOURS = ("C4", "C5", "C6", "C7", "C9", "black")
@@ -49,6 +49,9 @@ def plot_all(rows, directory=RESULTS):
         "ablations": lambda r, path: bars(r, tasks(r), path, in_seconds=True),
     }
     written = []
+    if training := of_ladder(rows, "end-to-end"):
+        summary(training, directory / "summary.svg")
+        written.append("summary.svg")
     for ladder, draw in plots.items():
         found = of_ladder(rows, ladder)
         if found:
@@ -98,6 +101,27 @@ def bars(rows, wanted, path, in_seconds):
     save(plt, figure, path)
 
 
+def summary(rows, path):
+    """Draw one task, the last: a bar for each stage and for each other library."""
+    wanted = whole_tasks(rows) or tasks(rows)
+    plt = pyplot()
+    column = at(rows, wanted[-1])
+    figure, axes = plt.subplots(figsize=(WIDTH, 1.1 + 0.3 * len(column)), layout="constrained")
+    for y, row in enumerate(column.values()):
+        colour = "0.7" if row.is_peer else COLOURS.get(row.stage, "C0")
+        bar(axes, y, row, row.median, time_text(row.median), colour)
+    axes.set_yticks(range(len(column)), column)
+    values = [row.median for row in column.values()]
+    axes.set_xlim(min(values) / 3, max(values) * 8)
+    corpus, num_bytes, vocab_size = wanted[-1]
+    axes.set_title(
+        f"{text_name(corpus, num_bytes)}, to {vocab_size:,} tokens", loc="left", fontsize=12
+    )
+    axes.set_xlabel("seconds (logarithmic scale); grey: other libraries")
+    finish_bars(axes)
+    save(plt, figure, path)
+
+
 def value_of(row, in_seconds):
     return row.median if in_seconds else row.rate
 
@@ -113,18 +137,8 @@ def panel(axes, column, peers, in_seconds):
     ours = [row for row in column.values() if not row.is_peer]
     for y, row in enumerate(ours):
         value = value_of(row, in_seconds)
-        colour = COLOURS.get(row.stage, "C0")
-        axes.barh(
-            y, value, 0.72, color=light(colour) if row.is_continued else colour,
-            hatch="///" if row.is_continued else None, edgecolor="white",
-        )  # fmt: skip
         text = time_text(value) if in_seconds else three_digits(value)
-        mark = "≈ " if row.is_continued else ""
-        axes.annotate(
-            mark + text, (value, y), xytext=(4, 0), textcoords="offset points", va="center",
-            fontsize=11, zorder=4,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
-        )  # fmt: skip
+        bar(axes, y, row, value, text, COLOURS.get(row.stage, "C0"))
     for row in column.values():
         if row.is_peer:
             axes.axvline(
@@ -132,6 +146,24 @@ def panel(axes, column, peers, in_seconds):
                 color=PEER_COLOURS[peers.index(row.stage) % len(PEER_COLOURS)], zorder=3, alpha=0.8,
             )  # fmt: skip
     axes.set_yticks(range(len(ours)), [row.stage for row in ours])
+    finish_bars(axes)
+
+
+def bar(axes, y, row, value, text, colour):
+    """Draw the bar of a row and write its value beside it; what was continued is hatched."""
+    axes.barh(
+        y, value, 0.72, color=light(colour) if row.is_continued else colour,
+        hatch="///" if row.is_continued else None, edgecolor="white",
+    )  # fmt: skip
+    mark = "≈ " if row.is_continued else ""
+    axes.annotate(
+        mark + text, (value, y), xytext=(4, 0), textcoords="offset points", va="center",
+        fontsize=11, zorder=4,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
+    )  # fmt: skip
+
+
+def finish_bars(axes):
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.spines[["top", "right"]].set_visible(False)

@@ -4,9 +4,9 @@
     python benchmarks/report.py benchmarks/results/latest.json
 
 The results become rows of benchmarks/results/measurements.json. All tables go to
-benchmarks/results/tables.md, some to the marked blocks of README.md and docs/stages.md, and each
-ladder has a plot, benchmarks/results/*.svg. A run of some benchmarks replaces their rows and
-leaves all others. Without a file, tables and plots are written again from the rows.
+benchmarks/results/tables.md, some to the marked blocks of the DOCUMENTS, and each ladder has a
+plot, benchmarks/results/*.svg. A run of some benchmarks replaces their rows and leaves all others.
+Without a file, tables and plots are written again from the rows.
 """
 
 import argparse
@@ -20,8 +20,13 @@ from measurements import Measurement
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "stages.md")
+DOCUMENTS = (
+    ROOT / "README.md",
+    ROOT / "docs" / "benchmarks.md",
+    ROOT / "docs" / "stages.md",
+)
 SECTIONS = {
+    "summary": "Summary: the first stage, the last one, and other libraries",
     "common": "The rung at which all stages run to their end, from the start",
     "merging": "Merging, whole corpora: seconds, and **times** the rate of the stage before",
     "merging-phases": "Merging, phase by phase",

@@ -25,6 +25,7 @@ STAGES = tuple(TRAINERS)
 PHASES = ("reading and counting", "counting pairs", "finding the maximum", "updating")
 TEXTS = {"tinystories": "TinyStories", "owt": "OpenWebText", "sample": "embedded sample"}
 WHOLE_SIZES = (10_000, 32_000)
+FIRST_STAGE, LAST_STAGE = "the definition, in Python", "**this library**"
 NOTHING = ["*Not measured yet: `make stages` measures it.*"]
 BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
@@ -220,6 +221,41 @@ def phase_tables(rows, wanted):
         lines += [f"**{text_name(corpus, num_bytes)}, {vocab_size:,} tokens**", ""]
         lines += markdown(header, body)
     return lines
+
+
+def summary(rows):
+    """The first stage, the last one, and other libraries: training, and encoding."""
+    columns = []
+    for ladder, wanted in (("end-to-end", whole_tasks), ("encoding", largest_tasks)):
+        found = of_ladder(rows, ladder)
+        for corpus, num_bytes, vocab_size in first_and_last(wanted(found)):
+            column = at(found, (corpus, num_bytes, vocab_size))
+            ours = [row for row in column.values() if not row.is_peer]
+            cells = {row.stage: row for row in column.values() if row.is_peer}
+            if ours:
+                cells |= {FIRST_STAGE: ours[0], LAST_STAGE: ours[-1]}
+            title = "train" if ladder == "end-to-end" else "encode"
+            name = f"{text_name(corpus, num_bytes)}, {vocab_size:,} tokens"
+            columns.append((f"{title}: {name}", cells))
+    if not columns:
+        return []
+    names = dict.fromkeys(name for _, cells in columns for name in cells)
+    names = [FIRST_STAGE, LAST_STAGE, *(n for n in names if n not in (FIRST_STAGE, LAST_STAGE))]
+    body = [[name, *(short_text(cells.get(name)) for _, cells in columns)] for name in names]
+    return markdown(["", *(title for title, _ in columns)], body)
+
+
+def first_and_last(found):
+    return found if len(found) < 2 else [found[0], found[-1]]
+
+
+def short_text(row):
+    """Return the seconds of a training, or the rate of an encoding."""
+    if row is None:
+        return ""
+    if row.unit == "MB" and row.ladder == "encoding":
+        return f"{three_digits(row.rate)} MB/s"
+    return seconds_text([row.median], row.is_continued)
 
 
 def merging(rows):
@@ -460,6 +496,7 @@ def machine(rows):
 
 TABLES = {
     "machine": machine,
+    "summary": summary,
     "other": other,
     "common": common,
     "merging": merging,

@@ -23,7 +23,7 @@ def _dispatch(words: list[str]) -> int:
         say(list_of_commands())
         return 0
     if words[0] == "--version":
-        say(f"{PROGRAM} {__version__}")
+        say(f"{PROGRAM} {__version__} ({_build()})")
         return 0
     name = words[0].replace("_", "-")
     if name not in COMMANDS:
@@ -33,6 +33,15 @@ def _dispatch(words: list[str]) -> int:
         return 2
     module = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}")
     return int(module.main(words[1:]))
+
+
+def _build() -> str:
+    """Return whether the extensions are built; without them everything works, but slowly."""
+    from cs336_basics.bpe import TRAINERS, is_built
+
+    if all(map(is_built, TRAINERS.values())):
+        return "compiled"
+    return "pure Python: the extensions are not built, and training and encoding are slow"
 
 
 def list_of_commands() -> str:

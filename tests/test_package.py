@@ -6,11 +6,8 @@ import inspect
 import itertools
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -160,49 +157,6 @@ def test_files_are_short():
             name = path.relative_to(PACKAGE).as_posix()
             lines = len(path.read_text(encoding="utf-8").splitlines())
             assert lines <= 500 or name in LONG_FILES, f"{name} has {lines} lines"
-
-
-@pytest.fixture(scope="module")
-def distributions(tmp_path_factory):
-    """The names of the files in a wheel and in a source distribution, built without compiling."""
-    directory = tmp_path_factory.mktemp("build")
-    ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.cpp")
-    shutil.copytree(PACKAGE, directory / PACKAGE.name, ignore=ignored)
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy2(ROOT / name, directory)
-    code = (
-        f"import os; os.chdir({str(directory)!r})\n"
-        "from setuptools import build_meta\n"
-        "build_meta.build_wheel('dist'); build_meta.build_sdist('dist')"
-    )
-    built = run_python(code, CS336_SKIP_EXTENSIONS="1")
-    assert built.returncode == 0, built.stderr
-    (wheel,) = (directory / "dist").glob("*.whl")
-    (sdist,) = (directory / "dist").glob("*.tar.gz")
-    with zipfile.ZipFile(wheel) as archive:
-        in_wheel = set(archive.namelist())
-    with tarfile.open(sdist) as archive:
-        in_sdist = {name.partition("/")[2] for name in archive.getnames()}
-    return {"wheel": in_wheel, "sdist": in_sdist}
-
-
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_a_distribution_holds_every_file_of_the_package(distributions, kind):
-    generated = (".so", ".pyd", ".pyc", ".cpp")
-    files = {
-        path.relative_to(ROOT).as_posix()
-        for path in PACKAGE.rglob("*")
-        if path.is_file() and path.suffix not in generated
-    }
-    assert {Path(name).suffix for name in files} >= {
-        ".hpp",
-        ".pyx",
-        ".pyi",
-        ".pxd",
-        ".yaml",
-        ".txt",
-    }
-    assert files - distributions[kind] == set()
 
 
 def test_a_trainer_version_imports_at_most_the_one_before_it():

@@ -12,9 +12,9 @@ class UnbuiltTrainer(BPE_Trainer):
 
     def __init__(self, **options: Any) -> None:
         raise ImportError(
-            f"the {self.name!r} trainer is compiled code that is not built yet: run `python "
-            "setup.py build_ext --inplace` (it needs a C++ compiler), or choose trainer='heap', "
-            "which needs none"
+            f"the {self.name!r} trainer is compiled code that is not built: with a C++ compiler, "
+            "run `python setup.py build_ext --inplace` in the checkout or install the package "
+            "again; or choose trainer='heap', which needs none"
         )
 
 

@@ -181,8 +181,9 @@ def _count_files(
         from cs336_basics.pretokenization._counting import count_files
     except ImportError as error:
         raise ImportError(
-            "counting natively needs compiled code that is not built yet: run `python setup.py "
-            "build_ext --inplace` (it needs a C++ compiler), or choose backend='processes'"
+            "counting natively needs compiled code that is not built: with a C++ compiler, run "
+            "`python setup.py build_ext --inplace` in the checkout or install the package again; "
+            "or choose backend='processes'"
         ) from error
     replaced: list[tuple[int, int, int, int]] = []
     sizes = corpus.sizes

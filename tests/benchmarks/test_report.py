@@ -93,6 +93,48 @@ def test_table_without_measurements_says_so(name):
     assert name == "machine" or "Not measured yet" in "".join(tables.lines_of(name, []))
 
 
+def training(corpus, stage, seconds, vocab_size=10_000, **options):
+    return Measurement(
+        "end-to-end", corpus, 10_000_000, vocab_size, stage, [seconds], 10, "MB", **options
+    )
+
+
+def test_summary_has_the_first_stage_the_last_one_and_every_library():
+    rows = [
+        training("tinystories", "naive", 200.0),
+        training("tinystories", "heap", 2.0),
+        training("tinystories", "native", 0.04),
+        training("tinystories", "tokenizers", 1.6, is_peer=True),
+        training("tinystories", "naive", 300.0, 32_000, measured=5),
+        training("tinystories", "native", 0.05, 32_000),
+        encoding("every merge", 100.0, 1.0),
+        encoding("compiled", 0.01, 1.0),
+        encoding("tiktoken", 0.05, 1.0, is_peer=True),
+    ]
+    lines = tables.lines_of("summary", rows)
+    assert lines[0].count("train: ") == 2
+    assert lines[0].count("encode: ") == 1
+    assert [line.split(" |")[0] for line in lines[2:-1]] == [
+        "| the definition, in Python", "| **this library**", "| tokenizers", "| tiktoken",
+    ]  # fmt: skip
+    assert cell(lines, "the definition, in Python")[1:] == [
+        "3.33 min",
+        "≈ 5.00 min",
+        "0.010 MB/s |",
+    ]
+    assert cell(lines, "**this library**")[1:] == ["40.0 ms", "50.0 ms", "100 MB/s |"]
+    assert cell(lines, "tiktoken")[1:] == ["", "", "20.0 MB/s |"]
+
+
+def test_summary_plot_shows_the_last_task(tmp_path):
+    rows = [training("tinystories", "naive", 2.0), training("owt", "native", 0.04, 32_000)]
+    assert "summary.svg" in plots.plot_all(rows, tmp_path)
+    drawn = (tmp_path / "summary.svg").read_text()
+    assert "OpenWebText, 10.0 MB, to 32,000 tokens" in drawn
+    assert "<!-- native -->" in drawn
+    assert "<!-- naive -->" not in drawn
+
+
 @pytest.fixture
 def root(tmp_path):
     """A project with measurements of two ladders, and all that is written from them."""
@@ -101,7 +143,8 @@ def root(tmp_path):
     measurements.record(rows, "make stages", results.parent / "measurements.json")
     results.mkdir()
     (results.parent / "measurements.json").rename(results / "measurements.json")
-    (tmp_path / "README.md").write_text(
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "benchmarks.md").write_text(
         "<!-- table: merging -->\n<!-- /table -->\n<!-- table: encoding -->\n<!-- /table -->\n"
     )
     report.write_all(tmp_path)
@@ -118,20 +161,37 @@ def test_partial_run_updates_its_own_rows_and_leaves_all_others(root):
              "extra_info": {"measurements": [vars(encoding("ranks", 1.0, 3.0))]}}
         ]
     }  # fmt: skip
-    readme = (root / "README.md").read_text()
+    page = root / "docs" / "benchmarks.md"
+    text = page.read_text()
     measurements.record(report.rows_of(run), "pytest", results / "measurements.json")
     report.write_all(root)
 
     after = {path.name: path.read_bytes() for path in results.glob("*.svg")}
     assert after["merging.svg"] == before["merging.svg"]
     assert after["encoding.svg"] != before["encoding.svg"]
-    merging_before, encoding_before = readme.split("<!-- /table -->\n", 1)
-    merging_after, encoding_after = (root / "README.md").read_text().split("<!-- /table -->\n", 1)
+    merging_before, encoding_before = text.split("<!-- /table -->\n", 1)
+    merging_after, encoding_after = page.read_text().split("<!-- /table -->\n", 1)
     assert merging_after == merging_before
     assert encoding_after == encoding_before.replace("0.33 MB/s", "3.00 MB/s")
     rows = measurements.read(results / "measurements.json")
     assert [row.stage for row in rows] == ["naive", "heap", "ranks"]
     assert [row.command for row in rows] == ["make stages", "make stages", "pytest"]
+
+
+def test_every_table_of_the_pages_is_filled_by_the_report():
+    for document in report.DOCUMENTS:
+        assert "<!-- table: " in document.read_text(encoding="utf-8")
+    pages = [report.ROOT / "README.md", *(report.ROOT / "docs").glob("*.md")]
+    # The tables of answers.md are computed by tests/test_answers.py.
+    filled = {p for p in pages if "<!-- /table -->" in p.read_text(encoding="utf-8")}
+    assert filled == set(report.DOCUMENTS)
+
+
+def test_the_pages_show_the_measurements():
+    rows = measurements.read(measurements.FILE)
+    for document in report.DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        assert tables.fill(text, rows) == text, "run `python benchmarks/report.py`"
 
 
 def test_continued_row_does_not_replace_one_measured_further(tmp_path):

@@ -16,7 +16,10 @@ from pathlib import Path
 
 import pytest
 
+import cs336_basics
 from cs336_basics.__main__ import main
+from cs336_basics.bpe import TRAINERS
+from cs336_basics.bpe.unbuilt import unbuilt_trainer
 from cs336_basics.commands import COMMANDS
 from cs336_basics.runs.run_dir import RunDirectory
 from tests.commands.small_run import TINY, environment
@@ -73,9 +76,12 @@ def test_without_arguments_the_commands_are_listed_in_the_order_of_use(words, ca
     assert max(map(len, lines)) <= 80
 
 
-def test_version_is_printed(capsys):
+def test_version_is_printed_with_the_state_of_the_build(capsys, monkeypatch):
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.split()[0] == "cs336"
+    assert capsys.readouterr().out == f"cs336 {cs336_basics.__version__} (compiled)\n"
+    monkeypatch.setitem(TRAINERS, "native", unbuilt_trainer("native"))
+    assert main(["--version"]) == 0
+    assert "(pure Python: the extensions are not built" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

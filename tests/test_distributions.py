@@ -1,0 +1,308 @@
+"""The sdist and the wheel: what they hold, and that what is installed from them works.
+
+The wheel is built from the sdist and installed by pip in a new environment. That environment has
+the distributions that the project declares, and no others: links to those of this interpreter, so
+that nothing is downloaded. The compiled wheel is tested by `pytest -m slow`.
+"""
+
+from __future__ import annotations
+
+import email.parser
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.documents.blocks import read_page
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "cs336_basics"
+LIGHT = ROOT / "requirements-light.txt"
+OURS = "cs336-basics"
+GENERATED = (".so", ".pyd", ".pyc", ".cpp")
+# Of the repository and not of the project.
+NOT_IN_SDIST = (".ci/", ".github/", ".gitignore")
+# Tests that need neither torch nor the checkout, and that show that the compiled parts are right.
+TESTS = ("tests/bpe", "tests/pretokenization", "tests/tokenizer", "tests/test_simd_levels.py")
+
+
+def run(command, directory, **variables):
+    """Run a program with none of our variables; return what it did."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("CS336_") and name not in ("PYTHONPATH", "CFLAGS", "CXXFLAGS")
+    }
+    return subprocess.run(
+        [str(word) for word in command],
+        cwd=directory,
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def copy_of_the_project(directory):
+    """Copy what a fresh checkout holds."""
+    names = (".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", "data", "runs")
+    ignored = shutil.ignore_patterns(*names, ".*_cache", ".hypothesis", "*.so", "*.pyd")
+    generated = {path.with_suffix(".cpp") for path in PACKAGE.rglob("*.pyx")}
+
+    def ignore(folder, entries):
+        ours = {name for name in entries if Path(folder, name) in generated}
+        kept = {"data", "runs"} if Path(folder) != ROOT else set()  # folders of the package
+        return (ignored(folder, entries) - kept) | ours
+
+    return shutil.copytree(ROOT, directory, ignore=ignore)
+
+
+def build(kind, source, target, **variables):
+    """Build an sdist or a wheel with the build tools of this environment."""
+    code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(target)!r}))"
+    done = run([sys.executable, "-c", code], source, **variables)
+    assert done.returncode == 0, done.stderr
+    return target / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    """The source distribution."""
+    directory = tmp_path_factory.mktemp("sdist")
+    return build("sdist", copy_of_the_project(directory / "project"), directory)
+
+
+@pytest.fixture(scope="module")
+def unpacked(sdist, tmp_path_factory):
+    """The directory that the sdist holds."""
+    directory = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(directory, filter="data")
+        else:
+            archive.extractall(directory)
+    (project,) = directory.iterdir()
+    return project
+
+
+@pytest.fixture(scope="module")
+def pure_wheel(unpacked, tmp_path_factory):
+    """The wheel that a machine without a C++ compiler gets from the sdist."""
+    return build("wheel", unpacked, tmp_path_factory.mktemp("pure"), CS336_SKIP_EXTENSIONS="1")
+
+
+@pytest.fixture(scope="module")
+def compiled_wheel(unpacked, tmp_path_factory):
+    if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "c++", "g++", "cl")):
+        pytest.skip("there is no C++ compiler")
+    return build("wheel", unpacked, tmp_path_factory.mktemp("compiled"))
+
+
+# --- what they hold ------------------------------------------------------------------------------
+
+
+def names_in(archive):
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as file:
+            return set(file.namelist())
+    with tarfile.open(archive) as file:
+        return {member.name.partition("/")[2] for member in file if member.isfile()}
+
+
+@pytest.mark.parametrize("kind", ["pure_wheel", "sdist"])
+def test_a_distribution_holds_every_file_of_the_package(kind, request):
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and path.suffix not in GENERATED
+    }
+    suffixes = {Path(name).suffix for name in files}
+    assert suffixes >= {".hpp", ".pyx", ".pyi", ".pxd", ".yaml", ".txt"}
+    assert files - names_in(request.getfixturevalue(kind)) == set()
+
+
+def test_a_wheel_holds_the_package_only(pure_wheel):
+    folders = {name.partition("/")[0] for name in names_in(pure_wheel)}
+    assert folders == {
+        "cs336_basics",
+        f"cs336_basics-{metadata_of(pure_wheel)['Version']}.dist-info",
+    }
+    assert not [name for name in names_in(pure_wheel) if name.endswith(GENERATED)]
+    assert pure_wheel.name.endswith("-py3-none-any.whl")
+
+
+def test_the_sdist_holds_every_file_of_the_repository(sdist):
+    listed = run(["git", "ls-files"], ROOT) if shutil.which("git") else None
+    if listed is None or listed.returncode != 0:
+        pytest.skip("this is not a git checkout")
+    tracked = {
+        name
+        for name in listed.stdout.splitlines()
+        if not name.startswith(NOT_IN_SDIST) and (ROOT / name).exists()
+    }
+    held = names_in(sdist)
+    assert tracked - held == set()
+    made = {name for name in held if name.startswith("cs336_basics.egg-info/")}
+    made |= {"PKG-INFO", "setup.cfg"}
+    untracked = run(["git", "ls-files", "--others", "--exclude-standard"], ROOT).stdout.splitlines()
+    assert held - made - tracked - set(untracked) == set()
+
+
+def metadata_of(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        text = archive.read(name).decode()
+    return email.parser.Parser().parsestr(text)
+
+
+def test_the_light_requirements_are_those_of_the_package(pure_wheel):
+    declared = {r for r in map(Requirement, metadata_of(pure_wheel).get_all("Requires-Dist"))
+                if r.marker is None or r.marker.evaluate({"extra": ""})}  # fmt: skip
+    light = set(map(Requirement, requirement_lines()))
+    assert light - declared == set()
+    needs_torch = {r.name for r in declared - light}
+    assert needs_torch == {"torch", "safetensors", "matplotlib", "pyyaml"}
+
+
+def requirement_lines():
+    lines = LIGHT.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+# --- what is installed from them -----------------------------------------------------------------
+
+
+def distributions_for(requirements):
+    """Return the installed distributions that requirements need, and what these need: by name.
+
+    Skips the test if one is not installed.
+    """
+    found = {}
+    wanted = [(requirement, "") for requirement in requirements]
+    while wanted:
+        requirement, extra = wanted.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        if name != OURS and name not in found:
+            try:
+                found[name] = metadata.distribution(name)
+            except metadata.PackageNotFoundError:
+                pytest.skip(f"{requirement} is not installed")
+            wanted += [(Requirement(text), "") for text in found[name].requires or []]
+        if name in found:
+            wanted += [
+                (Requirement(text), extra)
+                for extra in requirement.extras
+                for text in found[name].requires or []
+                if f"extra == '{extra}'" in text.replace('"', "'")
+            ]
+    return found
+
+
+def environment(directory, wheel, requirements):
+    """Make a virtual environment with a wheel and the distributions it needs; return its Python."""
+    if importlib.util.find_spec("pip") is None:
+        pytest.skip("pip is not installed here")
+    venv.create(directory / "venv", symlinks=os.name != "nt")
+    folder = "Scripts" if os.name == "nt" else "bin"
+    python = directory / "venv" / folder / "python"
+    links = directory / "packages"
+    links.mkdir()
+    for distribution in distributions_for(requirements).values():
+        for name in {file.parts[0] for file in distribution.files or []}:
+            target = Path(distribution.locate_file(name))
+            if name not in ("..", "__pycache__") and not name.endswith(".pth"):
+                link = links / name
+                if target.exists() and not link.exists():
+                    link.symlink_to(target.resolve(), target.is_dir())
+    found = run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], directory)
+    (Path(found.stdout.strip()) / "packages.pth").write_text(f"{links}\n")
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    done = run([*pip, "install", "--no-index", "--no-deps", wheel], directory)
+    assert done.returncode == 0, done.stderr
+    return python
+
+
+def check_light(python, directory, **variables):
+    """Check an installation without torch: the README's lines, the quick check, the commands."""
+    readme = read_page(ROOT / "README.md")
+    example = next(block.code for block in readme.blocks if block.kind == "python")
+    assert "train_bpe(" in example
+    variables["PATH"] = str(python.parent)  # neither a compiler nor other programs
+    directory.mkdir()
+    write = "from cs336_basics.datasets.sample import write_sample; write_sample('{}', 40_000)"
+    (directory / "example.py").write_text(f"{write.format('stories.txt')}\n{example}")
+    for arguments in (["example.py"], [ROOT / "tests" / "quick_check.py"]):
+        done = run([python, *arguments], directory, **variables)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "passed"
+    assert str(python.parent.parent) in done.stdout.splitlines()[0]
+    assert run([python, "-c", "import torch"], directory).returncode != 0
+    done = run([python, "-m", "cs336_basics", "train"], directory)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert "torch" in done.stderr
+
+
+def test_the_package_without_a_compiler_and_without_torch(pure_wheel, tmp_path):
+    python = environment(tmp_path, pure_wheel, map(Requirement, requirement_lines()))
+    check_light(python, tmp_path / "work", CS336_SKIP_EXTENSIONS="1")
+    version = run([python, "-m", "cs336_basics", "--version"], tmp_path).stdout
+    assert "pure Python" in version
+
+
+@pytest.mark.slow
+def test_the_compiled_wheel_without_torch(compiled_wheel, tmp_path):
+    print(f"{compiled_wheel.name}: {compiled_wheel.stat().st_size:,} bytes")
+    assert not [name for name in names_in(compiled_wheel) if name.endswith(".cpp")]
+    python = environment(tmp_path, compiled_wheel, map(Requirement, requirement_lines()))
+    check_light(python, tmp_path / "work")
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_sdist_pass_with_the_compiled_wheel(compiled_wheel, unpacked, tmp_path):
+    declared = metadata_of(compiled_wheel).get_all("Requires-Dist")
+    own = [Requirement(re.sub(r"extra == ['\"]test['\"]", "'1' == '1'", text)) for text in declared]
+    extras = [
+        Requirement(re.sub(r"extra == ['\"](zstd|parquet)['\"]", "'1' == '1'", text))
+        for text in declared
+    ]
+    python = environment(tmp_path, compiled_wheel, [*own, *extras])
+    work = tmp_path / "work"
+    shutil.copytree(unpacked / "tests", work / "tests")
+    shutil.copy2(unpacked / "pyproject.toml", work)
+    done = run([python, "-m", "pytest", "-q", "-x", *TESTS], work, PATH=str(python.parent))
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert re.search(r"\d{3,} passed", done.stdout)
+    code = "import cs336_basics; print(cs336_basics.__file__)"
+    assert run([python, "-c", code], work).stdout.startswith(str(tmp_path / "venv"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="distutils finds MSVC without these variables")
+def test_pip_shows_why_the_extensions_cannot_be_compiled(unpacked, tmp_path):
+    source = shutil.copytree(unpacked, tmp_path / "source")
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]
+    missing = str(tmp_path / "no-compiler")
+    done = run([*pip, "-w", tmp_path / "out", source], tmp_path, CC=missing, CXX=missing)
+    assert done.returncode != 0
+    assert "CS336_SKIP_EXTENSIONS=1" in done.stdout + done.stderr
+    done = run(
+        [*pip, "-w", tmp_path / "out", source], tmp_path,
+        CC=missing, CXX=missing, CS336_SKIP_EXTENSIONS="1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [path.name.split("-", 2)[2] for path in (tmp_path / "out").iterdir()] == [
+        "py3-none-any.whl"
+    ]

@@ -1,0 +1,228 @@
+"""README.md, CONTRIBUTING.md and docs/*.md: every command and snippet is executed.
+
+A page is executed from its first block to its last, in a directory of its own that holds only the
+stand-ins that it names. `tests/documents/blocks.py` describes the comments that mark a block which
+is not run; each of these is a test that checks its options and reports the reason as a skip, so
+that the end of `pytest -ra` lists them. A page that is added to docs/ is executed like the others.
+"""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import sys
+
+import pytest
+import yaml
+
+from tests.documents.blocks import ROOT, Page, read_page
+from tests.documents.shell import (
+    Shell,
+    check,
+    check_own,
+    commands_of,
+    own_command,
+    split,
+    write_programs,
+)
+from tests.documents.stand_ins import StandIns
+
+FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [read_page(path) for path in FILES]
+BLOCKS = [block for page in PAGES for block in page.blocks]
+NOT_RUN = [block for block in BLOCKS if block.marking in ("not run", "slow")]
+SLOW_PAGES = [page for page in PAGES if any(b.marking == "slow" for b in page.blocks)]
+# Data that is read, not only shown.
+PARSERS = {"json": json.loads, "yaml": yaml.safe_load}
+# Inline code that is a command, and not only its name.
+COMMAND_LINE = re.compile(r"(python|make|pip|pytest|uv run|torchrun|cs336) \S")
+
+
+@pytest.fixture(scope="session")
+def stand_ins(tmp_path_factory):
+    return StandIns(tmp_path_factory.mktemp("stand_ins"))
+
+
+@pytest.fixture
+def execute(tmp_path, monkeypatch, stand_ins):
+    """Return the function that executes a page in an empty directory."""
+    directory = tmp_path / "page"
+    directory.mkdir()
+    programs = write_programs(tmp_path / "programs")
+    # Nothing of the user's: neither corpora nor caches, and no network.
+    monkeypatch.delenv("CS336_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch else None
+
+    def run(page: Page, slow: bool = False) -> None:
+        for name in page.files:
+            stand_ins.make(name, directory)
+        monkeypatch.chdir(directory)
+        execute_blocks(page, Shell(programs), slow)
+
+    yield run
+    if torch:
+        torch.set_num_threads(threads)
+
+
+def execute_blocks(page, shell, slow):
+    names = {"__name__": "page"}
+    for block in page.blocks:
+        if block.marking == "not run" or (block.marking == "slow" and not slow):
+            continue
+        if block.kind == "shell":
+            for line in commands_of(block.code):
+                shell.run(line)
+        elif block.kind == "python":
+            # Empty lines before the code give tracebacks the lines of the page.
+            exec(compile("\n" * (block.line - 1) + block.code, block.page, "exec"), names)
+        elif block.kind == "doctest":
+            run_doctest(block, names)
+        elif block.kind in PARSERS:
+            PARSERS[block.kind](block.code)
+
+
+def run_doctest(block, names):
+    example = doctest.DocTestParser().get_doctest(
+        block.code + "\n", names, block.name, block.page, block.line - 1
+    )
+    assert example.examples, f"{block.name} has no line that begins with >>>"
+    example.globs = names
+    result = doctest.DocTestRunner(verbose=False).run(example, clear_globs=False)
+    assert result.failed == 0, f"{block.name}: {result.failed} examples print something else"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_of_a_page_runs(page, execute):
+    execute(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SLOW_PAGES, ids=lambda page: page.name)
+def test_every_block_of_a_page_runs_with_the_slow_ones(page, execute):
+    execute(page, slow=True)
+
+
+@pytest.mark.parametrize("block", NOT_RUN, ids=lambda block: block.name)
+def test_a_block_that_is_not_run_names_options_that_exist(block):
+    if block.kind == "shell":
+        for line in commands_of(block.code):
+            check(line)
+    elif block.kind == "python":
+        compile(block.code, block.name, "exec")
+    pytest.skip(f"{block.name} is checked, not run: {block.reason}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_prose_name_options_that_exist(page):
+    for line, code in page.inline_code:
+        if COMMAND_LINE.match(code):
+            try:
+                own = own_command(split(code)[1])
+                if own is not None:
+                    check_own(own, complete=False)  # prose leaves out what does not matter there
+                else:
+                    check(code)
+            except ValueError as error:
+                pytest.fail(f"{page.name}:{line}: {error}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.text):
+        if "://" in target:
+            continue
+        path, _, heading = target.partition("#")
+        file = (ROOT / page.name).parent / path if path else ROOT / page.name
+        assert file.exists(), f"{page.name} links to {target}, which does not exist"
+        if heading:
+            text = file.read_text(encoding="utf-8")
+            assert heading in map(anchor, re.findall(r"^#+ (.+)$", text, re.MULTILINE)), target
+
+
+def anchor(heading):
+    """Return the anchor that GitHub gives to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_readme_is_short():
+    assert len(PAGES[0].text.splitlines()) <= 150
+
+
+# --- the executor itself: what is wrong on a page fails -------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("```\nfalse\n```", "exit status 1 of false"),
+        ("```\npython -m cs336_basics encode --nothing\n```", "exit status 2"),
+        ("```\necho $X | grep y\n```", "exit status"),
+        ("```python\nassert 1 == 2\n```", "assert 1 == 2|^$"),
+        ("```pycon\n>>> 1 + 1\n3\n```", "print something else"),
+    ],
+)
+def test_a_block_that_fails_is_reported(text, message, execute):
+    with pytest.raises(AssertionError, match=message):
+        execute(Page("page.md", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("```perl\nprint\n```", "language 'perl'"),
+        ("```\nls", "not closed"),
+        ("    pip install .\n", "between fences"),
+        ("text ```ls```\n", "not understood"),
+    ],
+)
+def test_a_page_whose_code_is_not_understood_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        Page("page.md", text).blocks  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("python -m cs336_basics encod --input x", "no command 'encod'"),
+        ("python -m cs336_basics train --max-step 3", "max-step"),
+        ("torchrun --nproc-per-node 2 -m cs336_basics.train --max-step 3", "max-step"),
+        ("uv run python -m cs336_basics train-bpe --trainr heap ...", "no option --trainr"),
+        ("make tset", "'tset'"),
+        ("make PYTHN=python3 test", "PYTHN"),
+        ("pip install -c constraint.txt .", "constraint.txt"),
+        ("pip install '.[zstd,parquets]'", "'parquets'"),
+        ("pytest test_nothing tests/nothing", "tests/nothing"),
+        ("python benchmarks/nothing.py", "benchmarks/nothing.py"),
+    ],
+)
+def test_a_checked_command_with_a_misspelling_is_refused(line, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check(line)
+
+
+def test_comments_mark_the_block_after_them():
+    text = (
+        "<!-- not run: hours -->\n```\nmake stages\n```\n\n```\nls\n```\n<!-- files: a.txt\nb/ -->"
+    )
+    page = Page("page.md", text)
+    assert [(b.marking, b.reason, b.line) for b in page.blocks] == [
+        ("not run", "hours", 3),
+        ("", "", 7),
+    ]
+    assert page.files == ["a.txt", "b/"]
+
+
+def test_a_stand_in_of_an_unknown_kind_is_refused(stand_ins, tmp_path):
+    with pytest.raises(ValueError, match=r"no stand-in for 'a\.docx'"):
+        stand_ins.make("a.docx", tmp_path)
+
+
+def test_a_page_sees_only_its_own_directory(execute, tmp_path):
+    page = Page("page.md", "```\nX='1 2'\necho $X > x.txt\n```\n```python\nopen('y.txt', 'w')\n```")
+    execute(page)
+    assert {path.name for path in (tmp_path / "page").iterdir()} == {"x.txt", "y.txt"}
+    assert (tmp_path / "page" / "x.txt").read_text() == "1 2\n"

@@ -38,6 +38,9 @@ PARSERS = {"json": json.loads, "yaml": yaml.safe_load}
 # Inline code that is a command, and not only its name.
 COMMAND_LINE = re.compile(r"(python|make|pip|pytest|uv run|torchrun|cs336) \S")
 
+# The stand-ins are small.
+pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
+
 
 @pytest.fixture(scope="session")
 def stand_ins(tmp_path_factory):
@@ -54,6 +57,7 @@ def execute(tmp_path, monkeypatch, stand_ins):
     monkeypatch.delenv("CS336_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # some commands start processes
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else None
 
@@ -113,7 +117,7 @@ def test_a_block_that_is_not_run_names_options_that_exist(block):
             check(line)
     elif block.kind == "python":
         compile(block.code, block.name, "exec")
-    pytest.skip(f"{block.name} is checked, not run: {block.reason}")
+    pytest.skip(f"{block.name} is checked; {block.marking}: {block.reason}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -120,7 +120,7 @@ def test_summary_has_the_first_stage_the_last_one_and_every_library():
     assert cell(lines, "the definition, in Python")[1:] == [
         "3.33 min",
         "≈ 5.00 min",
-        "0.010 MB/s |",
+        "0.01 MB/s |",
     ]
     assert cell(lines, "**this library**")[1:] == ["40.0 ms", "50.0 ms", "100 MB/s |"]
     assert cell(lines, "tiktoken")[1:] == ["", "", "20.0 MB/s |"]

@@ -120,7 +120,7 @@ class Shell:
         path = os.pathsep.join([str(self._programs), os.environ["PATH"]])
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", line],
-            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"},
             check=False,
         )
         return done.returncode

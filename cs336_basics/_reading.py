@@ -54,6 +54,22 @@ def parse_json(content: bytes, path: str | os.PathLike[str], object_pairs_hook: 
         raise ValueError(f"{path}: {short_reason(error)}") from error
 
 
+def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the items of a JSON object; as a hook of `parse_json`, it refuses repeated keys.
+
+    A dict would silently keep the last of two equal keys.
+
+    Raises:
+        ValueError: a key occurs twice; names it.
+    """
+    content: dict[str, Any] = {}
+    for key, value in items:
+        if key in content:
+            raise ValueError(f"the key {short_repr(key)} occurs twice: remove one")
+        content[key] = value
+    return content
+
+
 def read_json_object(path: Path, longest: int) -> dict[str, Any]:
     """Return the object in a small file of JSON.
 

@@ -49,6 +49,8 @@ class Format:
 
 TOKENIZER_FORMATS: dict[str, Format] = {
     "huggingface": Format("huggingface_tokenizers", "a directory that AutoTokenizer loads"),
+    "tiktoken": Format("tiktoken_encodings", "ranks, pattern, and the Python that loads them"),
+    "gpt2": Format("gpt2_pairs", "vocab.json and merges.txt, for the pattern gpt2"),
 }
 
 MODEL_FORMATS: dict[str, Format] = {

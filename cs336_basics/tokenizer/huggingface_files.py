@@ -9,79 +9,33 @@ checked against tokenizers 0.23.3 and transformers 5.23.0.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import regex
+from typing import Any
 
 from cs336_basics._journal import opened
 from cs336_basics._messages import short_repr
-from cs336_basics._reading import parse_json
-from cs336_basics.pretokenization.patterns import CL100K, GPT2, pattern_name, resolve_pattern
+from cs336_basics._reading import parse_json, unique_keys
+from cs336_basics.pretokenization.patterns import GPT2, pattern_name, resolve_pattern
+from cs336_basics.tokenizer.foreign_patterns import from_oniguruma, to_oniguruma
 from cs336_basics.tokenizer.vocab_files import (
     Pair,
     character_to_byte,
     string_to_token,
     token_to_string,
 )
+from cs336_basics.tokenizer.vocabulary import MAX_ID, TokenizerParts, explain_bad_id
 
 TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
 
-
-class TokenizerParts(NamedTuple):
-    """What a `Tokenizer` is made of."""
-
-    vocab: dict[int, bytes]
-    merges: list[Pair]
-    special_tokens: list[str]
-    pattern: str
-
-
-# --------------------------------------------------------------------- split patterns
-
-# Hugging Face's regular expressions are Oniguruma's. There, `$` also matches before a line feed.
-_ONIGURUMA = {GPT2: GPT2, CL100K: CL100K.replace("$", r"\z")}
-
-# GPT-2's pattern as its first publication spells it, which means the same.
-_GPT2_AS_PUBLISHED = (
-    r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
-)
-
-_FROM_ONIGURUMA = {ours: name for name, ours in _ONIGURUMA.items()} | {_GPT2_AS_PUBLISHED: GPT2}
-
-# The syntax that means the same in Oniguruma and in the `regex` module.
-_SHARED_SYNTAX = regex.compile(
-    r"""(?:
-        [^\\\[\](){}^$.*+?|&]                              # a character that stands for itself
-        | \\ (?: [sSrnt] | [pP]\{\w+\} | [^\w\s] )         # white space, properties, punctuation
-        | \[ \^? (?: [^\\\[\]^&] | \\ (?: [sSrnt] | [pP]\{\w+\} | [^\w\s] ) )+ \]
-        | \( (?: \?: | \?i: | \?! | \?= )? | [)|]
-        | [?*+] | \{ \d+ (?: , \d* )? \}
-    )*""",
-    regex.VERBOSE,
-)
-
-
-def _to_oniguruma(pattern: str) -> str:
-    """Return a split pattern in Oniguruma's syntax; see `tokenizer_json` for the errors."""
-    expression = resolve_pattern(pattern)
-    if expression in _ONIGURUMA:
-        return _ONIGURUMA[expression]
-    if not _SHARED_SYNTAX.fullmatch(expression):
-        raise ValueError(
-            f"pattern {expression!r} uses syntax that may mean something else to Hugging Face's "
-            "regular expressions: only named patterns and plain ones (classes, repetitions, "
-            "groups, lookahead) can be exported"
-        )
-    return expression
+# --------------------------------------------------------------------- out
 
 
 def _pre_tokenizer(pattern: str) -> dict[str, Any]:
     """Return the pre-tokenizer that splits as our pattern does."""
     expression = resolve_pattern(pattern)
-    if expression == GPT2:
+    if expression == GPT2:  # ByteLevel has it built in
         return _byte_level(use_regex=True)
     if pattern_name(pattern):
         split = {"behavior": "Isolated", "invert": False}
@@ -90,7 +44,7 @@ def _pre_tokenizer(pattern: str) -> dict[str, Any]:
     return {
         "type": "Sequence",
         "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex": _to_oniguruma(pattern)}, **split},
+            {"type": "Split", "pattern": {"Regex": to_oniguruma(pattern)}, **split},
             _byte_level(use_regex=False),
         ],
     }
@@ -103,9 +57,6 @@ def _byte_level(use_regex: bool) -> dict[str, Any]:
         "trim_offsets": True,
         "use_regex": use_regex,
     }
-
-
-# --------------------------------------------------------------------- out
 
 
 def tokenizer_json(
@@ -127,31 +78,12 @@ def tokenizer_json(
             is missing; a special token is written like an ordinary token, or would be decoded to
             other text; the pattern has other syntax.
     """
-    special_bytes = {token.encode(): token for token in special_tokens}
-    strings: dict[str, int] = {}
-    added = []
-    for token_id in sorted(vocab):
-        token = vocab[token_id]
-        special = special_bytes.get(token)
-        if special is None:
-            string = token_to_string(token)
-        else:
-            string = special
-            _check_special(special)
-            added.append({"id": token_id, "content": special, **_ADDED_TOKEN})
-        if string in strings:
-            raise ValueError(
-                f"ids {strings[string]} and {token_id} are both written as {string!r}: a special "
-                "token may not look like an ordinary token in GPT-2's byte alphabet"
-            )
-        strings[string] = token_id
-    tokens = set(vocab.values())
-    for byte in range(256):
-        if bytes([byte]) not in tokens:
-            raise ValueError(
-                f"the vocabulary has no token for byte {byte:#04x}, and Hugging Face's tokenizers "
-                "would drop it silently: only vocabularies with all 256 bytes can be exported"
-            )
+    strings = token_strings(vocab, merges, special_tokens)
+    check_has_all_bytes(vocab)
+    added = [
+        {"id": strings[token], "content": token, **_ADDED_TOKEN}
+        for token in sorted(special_tokens, key=lambda token: strings[token])
+    ]
     return {
         "version": "1.0",
         "truncation": None,
@@ -190,18 +122,64 @@ _ADDED_TOKEN = {
 }
 
 
-def _check_special(token: str) -> None:
-    """Refuse a special token that `tokenizers` would decode to other bytes.
+def token_strings(
+    vocab: Mapping[int, bytes], merges: Iterable[Pair], special_tokens: Iterable[str]
+) -> dict[str, int]:
+    """Return string -> id: special tokens as they are, the others in GPT-2's byte alphabet.
 
-    Its decoder takes any token whose characters are all in GPT-2's byte alphabet as bytes.
+    Raises:
+        ValueError: a special token that would be decoded to other text, is written like an ordinary
+            token, or is also a byte or a token of a merge, which is written otherwise; names it.
+    """
+    special_bytes = {token.encode(): token for token in special_tokens}
+    for token, special in special_bytes.items():
+        _check_special(special, token)
+    ordinary = {token for pair in merges for token in (*pair, b"".join(pair))}
+    strings: dict[str, int] = {}
+    for token_id in sorted(vocab):
+        token = vocab[token_id]
+        string = special_bytes.get(token) or token_to_string(token)
+        if string != token_to_string(token) and (token in ordinary or len(token) == 1):
+            raise ValueError(
+                f"special token {short_repr(string)} cannot be exported: it is also a token of "
+                "ordinary text, which is written in another way"
+            )
+        if string in strings:
+            raise ValueError(
+                f"ids {strings[string]} and {token_id} are both written as {short_repr(string)}: a "
+                "special token may not look like an ordinary token in GPT-2's byte alphabet"
+            )
+        strings[string] = token_id
+    return strings
+
+
+def _check_special(string: str, token: bytes) -> None:
+    """Refuse a special token that would be decoded to other bytes.
+
+    Decoders take any token whose characters are all in GPT-2's byte alphabet for bytes.
     """
     to_byte = character_to_byte()
-    if all(c in to_byte for c in token) and string_to_token(token) != token.encode():
-        changed = next(c for c in token if bytes([to_byte[c]]) != c.encode())
+    if all(c in to_byte for c in string) and string_to_token(string) != token:
+        changed = next(c for c in string if bytes([to_byte[c]]) != c.encode())
         raise ValueError(
-            f"special token {token!r} cannot be exported: Hugging Face's decoder would read its "
-            f"character {changed!r} as a byte"
+            f"special token {short_repr(string)} cannot be exported: its character {changed!r} "
+            "would be decoded as a byte"
         )
+
+
+def check_has_all_bytes(vocab: Mapping[int, bytes]) -> None:
+    """Refuse a vocabulary that lacks a byte, which other libraries drop or fail on.
+
+    Raises:
+        ValueError: names the byte.
+    """
+    tokens = set(vocab.values())
+    for byte in range(256):
+        if bytes([byte]) not in tokens:
+            raise ValueError(
+                f"the vocabulary has no token for byte {byte:#04x}: only vocabularies with all "
+                "256 bytes can be exported"
+            )
 
 
 def tokenizer_config(
@@ -246,7 +224,7 @@ def load_huggingface_tokenizer(path: str | os.PathLike[str]) -> TokenizerParts:
     if path.is_dir():
         path = path / TOKENIZER_FILE
     with opened(path) as file:
-        content = parse_json(file.read(), path)
+        content = parse_json(file.read(), path, unique_keys)
     try:
         return parse_tokenizer_json(content)
     except ValueError as error:
@@ -262,7 +240,6 @@ def parse_tokenizer_json(content: Any) -> TokenizerParts:
     if not isinstance(content, dict):
         raise ValueError(f"it holds a {type(content).__name__}, not an object")
     model = _object(content, "model")
-    _check_model(model)
     for key, why in (
         ("normalizer", "the text would be changed before it is split"),
         ("truncation", "texts would be cut"),
@@ -270,33 +247,34 @@ def parse_tokenizer_json(content: Any) -> TokenizerParts:
     ):
         if content.get(key) is not None:
             raise ValueError(f"it has a {key} ({_kind(content[key])}): {why}, which is not done")
-    pattern = _pattern_of(content.get("pre_tokenizer"))
     _check_byte_level(content.get("decoder"), "decoder")
     if content.get("post_processor") is not None:
         _check_byte_level(content["post_processor"], "post_processor")
+    pattern = _pattern_of(content.get("pre_tokenizer"))
     special_tokens = _special_tokens(content.get("added_tokens"))
     vocab = _vocab(_object(model, "vocab"), special_tokens)
+    _check_model(model, vocab)
     merges = [_merge(rank, merge) for rank, merge in enumerate(_list(model, "merges"))]
     return TokenizerParts(vocab, merges, list(special_tokens), pattern)
 
 
-def _check_model(model: dict[str, Any]) -> None:
+def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
     """Refuse a model that is not plain byte-pair encoding."""
     if model.get("type", "BPE") != "BPE":
         raise ValueError(f"its model is {short_repr(model['type'])}: only BPE can be loaded")
     reasons = {
         "dropout": "merges would be left out at random",
-        "unk_token": "unknown bytes would get an id of their own",
         "continuing_subword_prefix": "tokens would have a prefix within words",
         "end_of_word_suffix": "tokens would have a suffix at the end of words",
         "byte_fallback": "its tokens are not written in GPT-2's byte alphabet",
-        "ignore_merges": "a word in the vocabulary would be taken whole, merges or not",
+        "ignore_merges": "a word in the vocabulary would be taken whole, whatever the merges",
     }
+    if not {bytes([byte]) for byte in range(256)}.issubset(vocab.values()):
+        reasons["unk_token"] = "bytes that the vocabulary lacks would get this token"
     for key, why in reasons.items():
-        if model.get(key) not in (None, False, "", 0, 0.0):
-            raise ValueError(
-                f"its model has {key} {short_repr(model[key])}: {why}, which is not done"
-            )
+        value = model.get(key)
+        if value is not None and value not in (False, "", 0):
+            raise ValueError(f"its model has {key} {short_repr(value)}: {why}, which is not done")
 
 
 def _pattern_of(pre_tokenizer: Any) -> str:
@@ -308,7 +286,7 @@ def _pattern_of(pre_tokenizer: Any) -> str:
     steps = [pre_tokenizer]
     if isinstance(pre_tokenizer, dict) and pre_tokenizer.get("type") == "Sequence":
         steps = _list(pre_tokenizer, "pretokenizers")
-    if not all(isinstance(step, dict) for step in steps) or len(steps) not in (1, 2):
+    if len(steps) not in (1, 2) or not all(isinstance(step, dict) for step in steps):
         raise ValueError(unknown)
     *splits, last = steps
     if last.get("type") != "ByteLevel":
@@ -318,7 +296,7 @@ def _pattern_of(pre_tokenizer: Any) -> str:
     uses_gpt2 = last.get("use_regex", True)
     if not splits:
         if not uses_gpt2:
-            raise ValueError("its pre_tokenizer does not split text into words: give it a pattern")
+            raise ValueError("its pre_tokenizer does not split text at all, which is not done")
         return "gpt2"
     if uses_gpt2:
         raise ValueError("its pre_tokenizer splits twice, which is not done")
@@ -330,62 +308,69 @@ def _pattern_of_split(split: dict[str, Any], unknown: str) -> str:
     if split.get("type") != "Split" or not isinstance(pattern, dict) or len(pattern) != 1:
         raise ValueError(unknown)
     expression = pattern.get("Regex")
-    behavior, invert = split.get("behavior"), split.get("invert", False)
-    if not isinstance(expression, str) or (behavior, invert) not in (
-        ("Isolated", False),
-        ("Removed", True),
-    ):
+    how = (split.get("behavior"), split.get("invert", False))
+    if not isinstance(expression, str) or how not in (("Isolated", False), ("Removed", True)):
         raise ValueError(
-            f"its pre_tokenizer splits with behavior {short_repr(behavior)}, invert "
-            f"{short_repr(invert)}: a regular expression that is Isolated, or Removed and "
-            "inverted, can be loaded"
+            f"its pre_tokenizer splits at {short_repr(pattern)} with behavior "
+            f"{short_repr(how[0])}, invert {short_repr(how[1])}: a Regex that is Isolated, or "
+            "Removed and inverted, can be loaded"
         )
-    if expression in _FROM_ONIGURUMA:
-        ours = _FROM_ONIGURUMA[expression]
-        return pattern_name(ours) or ours
-    if not _SHARED_SYNTAX.fullmatch(expression):
-        raise ValueError(
-            f"its split pattern {short_repr(expression)} has syntax that may mean something else "
-            "here"
-        )
-    if behavior == "Isolated":  # what lies between two matches is a pre-token as well
-        expression = f"{expression}|(?:(?!{expression})(?s:.))+"
-    return resolve_pattern(expression)
+    return from_oniguruma(expression, keeps_rest=how[0] == "Isolated")
 
 
 def _check_byte_level(value: Any, key: str) -> None:
     if not isinstance(value, dict) or value.get("type") != "ByteLevel":
-        raise ValueError(f"its {key} is {_kind(value)}: only ByteLevel can be loaded")
+        adds = " and may add tokens" if key == "post_processor" else ""
+        raise ValueError(f"its {key} is {_kind(value)}{adds}: only ByteLevel can be loaded")
 
 
 def _special_tokens(added: Any) -> dict[str, int]:
     """Return the added tokens, content -> id, which our encoder treats as special tokens."""
+    if not isinstance(added, list) and added is not None:
+        raise ValueError(f"its 'added_tokens' is {short_repr(added)}, not a list")
     found: dict[str, int] = {}
     normalized: dict[bool, list[str]] = {False: [], True: []}
     for token in added or []:
-        if not isinstance(token, dict):
-            raise ValueError(f"added token {short_repr(token)} is not an object")
-        content, token_id = token.get("content"), token.get("id")
-        if not isinstance(content, str) or not content or type(token_id) is not int:
+        content = token.get("content") if isinstance(token, dict) else None
+        if not isinstance(content, str) or not content or type(token.get("id")) is not int:
             raise ValueError(f"added token {short_repr(token)} needs a content and an id")
         for key in ("single_word", "lstrip", "rstrip"):
             if token.get(key):
                 raise ValueError(f"added token {short_repr(content)} has {key}, which is not done")
         if content in found:
             raise ValueError(f"added token {short_repr(content)} occurs twice")
-        found[content] = token_id
+        found[content] = token["id"]
         normalized[bool(token.get("normalized", False))].append(content)
-    for first in normalized[False]:  # those are looked for first, whichever is longer
-        for second in normalized[True]:
-            if _overlap(first, second):
-                raise ValueError(
-                    f"added tokens {short_repr(first)} and {short_repr(second)} overlap, and only "
-                    "one is 'normalized': which one wins differs here"
-                )
+    _check_overlaps(normalized[False], normalized[True])
     return found
 
 
-def _overlap(a: str, b: str) -> bool:
+_MAX_COMPARISONS = 1_000_000
+
+
+def _check_overlaps(first: Sequence[str], second: Sequence[str]) -> None:
+    """Refuse tokens that would compete: those that are 'normalized' are looked for later.
+
+    Here they are all equal, and the first in the text wins.
+
+    Raises:
+        ValueError: two tokens may overlap in a text, or there are too many to tell.
+    """
+    if sum(map(len, first)) * len(second) + sum(map(len, second)) * len(first) > _MAX_COMPARISONS:
+        raise ValueError(
+            f"{len(first):,} added tokens are not 'normalized' and {len(second):,} are, which is "
+            "too many to tell whether they overlap: make all of them the same"
+        )
+    for one in first:
+        for other in second:
+            if _may_overlap(one, other):
+                raise ValueError(
+                    f"added tokens {short_repr(one)} and {short_repr(other)} overlap, and only the "
+                    "second is 'normalized': which of them wins differs here"
+                )
+
+
+def _may_overlap(a: str, b: str) -> bool:
     """Return whether an occurrence of one may share characters with one of the other."""
     return (
         a in b
@@ -398,29 +383,21 @@ def _vocab(strings: dict[str, Any], special_tokens: dict[str, int]) -> dict[int,
     vocab: dict[int, bytes] = {}
     for string, token_id in {**strings, **special_tokens}.items():
         if type(token_id) is not int:
-            raise ValueError(f"the id of token {short_repr(string)} is {short_repr(token_id)}")
-        if string in special_tokens:
-            if strings.get(string, token_id) != token_id:
-                raise ValueError(
-                    f"{short_repr(string)} has id {strings[string]} in the vocabulary and "
-                    f"{token_id} as an added token"
-                )
-            try:
-                token = string.encode()
-            except UnicodeEncodeError as error:
-                raise ValueError(
-                    f"added token {short_repr(string)} is not valid Unicode"
-                ) from error
-        else:
-            try:
-                token = string_to_token(string)
-            except KeyError as error:
-                raise ValueError(
-                    f"token {short_repr(string)} has the character {error.args[0]!r}, which is not "
-                    "in GPT-2's byte alphabet"
-                ) from None
+            raise ValueError(
+                f"the id of token {short_repr(string)} is {short_repr(token_id)}, not an integer"
+            )
+        if not 0 <= token_id <= MAX_ID:
+            raise ValueError(explain_bad_id(token_id, string))
+        if strings.get(string, token_id) != token_id:
+            raise ValueError(
+                f"{short_repr(string)} has the id {short_repr(strings[string])} in the vocabulary "
+                f"and {token_id} as an added token"
+            )
+        token = string.encode() if string in special_tokens else _token(string, "token")
         if token_id in vocab:
-            raise ValueError(f"{vocab[token_id]!r} and {short_repr(string)} have the same id")
+            raise ValueError(
+                f"{short_repr(vocab[token_id])} and {short_repr(token)} have the same id {token_id}"
+            )
         vocab[token_id] = token
     return vocab
 
@@ -433,12 +410,17 @@ def _merge(rank: int, merge: Any) -> Pair:
         or not all(isinstance(string, str) for string in strings)
     ):
         raise ValueError(f"merge {rank} is {short_repr(merge)}, not a pair of tokens")
+    left, right = strings
+    return _token(left, f"merge {rank}:"), _token(right, f"merge {rank}:")
+
+
+def _token(string: str, what: str) -> bytes:
     try:
-        return string_to_token(strings[0]), string_to_token(strings[1])
+        return string_to_token(string)
     except KeyError as error:
         raise ValueError(
-            f"merge {rank}, {short_repr(merge)}, has the character {error.args[0]!r}, which is not "
-            "in GPT-2's byte alphabet"
+            f"{what} {short_repr(string)} has the character {error.args[0]!r}, which is not in "
+            "GPT-2's byte alphabet"
         ) from None
 
 

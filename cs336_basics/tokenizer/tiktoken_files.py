@@ -1,8 +1,10 @@
-"""tiktoken's vocabulary files, in and out.
+"""tiktoken's files of ranks, in and out.
 
 A file holds a line `base64(token) rank` for each token, and neither special tokens nor the split
 pattern. tiktoken has no list of merges: of all adjacent pairs it joins the one whose joined bytes
 have the lowest rank, and that rank is the id. Format checked against tiktoken 0.14.0.
+
+Our exports have an `encoding.json` beside it with the pattern and the special tokens.
 """
 
 from __future__ import annotations
@@ -14,9 +16,22 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-from cs336_basics._files import atomic_writer
+from cs336_basics._journal import opened, opened_together
+from cs336_basics._messages import short_reason, short_repr
+from cs336_basics._reading import parse_json, unique_keys
+from cs336_basics.pretokenization.patterns import resolve_pattern
+from cs336_basics.tokenizer.foreign_patterns import from_fancy_regex
+from cs336_basics.tokenizer.huggingface_files import check_has_all_bytes
 from cs336_basics.tokenizer.vocab_files import Pair
+from cs336_basics.tokenizer.vocabulary import MAX_ID, TokenizerParts, explain_bad_id
+
+RANKS_FILE = "ranks.tiktoken"
+ENCODING_FILE = "encoding.json"
+
+
+# --------------------------------------------------------------------- out
 
 
 def tiktoken_ranks(
@@ -35,38 +50,47 @@ def tiktoken_ranks(
     """
     special = {token.encode() for token in special_tokens}
     _check_prefixes(special)
-    ranks = {token: token_id for token_id, token in sorted(vocab.items()) if token not in special}
-    for byte in range(256):
-        if bytes([byte]) not in ranks:
-            raise ValueError(f"the vocabulary has no token for byte {byte:#04x}: tiktoken needs it")
+    check_has_all_bytes(vocab)
+    ranks = {token: token_id for token_id, token in sorted(vocab.items())}
     merged = {left + right for left, right in merges}
+    for token in special:
+        if len(token) == 1 or token in merged:
+            raise ValueError(
+                f"special token {short_repr(token)} is also a token of ordinary text, which "
+                "tiktoken keeps apart"
+            )
+        del ranks[token]
     for token in ranks:
         if len(token) > 1 and token not in merged:
             raise ValueError(
-                f"token {token!r} is made by no merge, but tiktoken would produce it: remove it"
+                f"token {short_repr(token)} is made by no merge, but tiktoken would produce it: "
+                "remove it"
             )
     before = -1
     for number, (left, right) in enumerate(merges):
-        name = f"merge {number} of {left!r} and {right!r}"
-        if left + right in special:
-            raise ValueError(f"{name} makes a special token, which tiktoken does not merge")
+        name = f"merge {number} of {short_repr(left)} and {short_repr(right)}"
         rank = ranks[left + right]
         if rank <= before:
-            raise ValueError(f"{name} has id {rank}, and the merge before it {before}: in tiktoken "
-                             "ids rise in the order of the merges")  # fmt: skip
+            raise ValueError(
+                f"{name} makes id {rank}, and the merge before it {before}: tiktoken merges in the "
+                "order of the ids, so they must rise"
+            )
         before = rank
         found = _merge_below(left + right, ranks, rank)
         if found != [left, right]:
-            raise ValueError(f"{name} cannot be represented by ranks: tiktoken would join {found}")
+            raise ValueError(
+                f"{name} cannot be represented by ranks: tiktoken would join {short_repr(found)}"
+            )
     return ranks
 
 
 def _check_prefixes(special: set[bytes]) -> None:
-    """Refuse special tokens of which tiktoken would take either one."""
+    """Refuse special tokens of which tiktoken may take either one."""
     for first, second in pairwise(sorted(special)):
         if second.startswith(first):
             raise ValueError(
-                f"special token {first!r} begins {second!r}: tiktoken may take either one"
+                f"special token {short_repr(second)} begins with {short_repr(first)}, another one: "
+                "tiktoken may take either"
             )
 
 
@@ -103,40 +127,134 @@ def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[b
     return [token[start:end] for start, end in enumerate(ends) if end]
 
 
-def save_tiktoken(ranks: Mapping[bytes, int], path: str | os.PathLike[str]) -> None:
-    """Write mergeable ranks, in their order, atomically."""
-    lines = [
-        b"%b %d\n" % (base64.b64encode(token), rank)
-        for token, rank in sorted(ranks.items(), key=lambda item: item[1])
-    ]
-    with atomic_writer(path) as file:
-        file.write(b"".join(lines))
+def ranks_as_bytes(ranks: Mapping[bytes, int]) -> bytes:
+    """Return the content of a file of ranks, in their order."""
+    items = sorted(ranks.items(), key=lambda item: item[1])
+    return b"".join(b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in items)
 
 
-def load_tiktoken(path: str | os.PathLike[str]) -> dict[bytes, int]:
-    """Read mergeable ranks.
+# --------------------------------------------------------------------- in
+
+
+def load_tiktoken(
+    source: str | os.PathLike[str],
+    special_tokens: Mapping[str, int] | None = None,
+    pattern: str | None = None,
+) -> TokenizerParts:
+    """Read a tokenizer of tiktoken.
+
+    Args:
+        source: a file of ranks; a directory that our export wrote; or the name of an encoding, such
+            as `cl100k_base`, which tiktoken loads, from its cache or the network.
+        special_tokens: special token -> id; None = those that come with the encoding.
+        pattern: the split pattern, which a file of ranks lacks; None = that of the encoding.
+
+    Raises:
+        FileNotFoundError: there is no such file, and no such encoding.
+        ValueError: a file is malformed; it has no pattern and none is given; or no merges give the
+            ids of its ranks. Names the line or token.
+        ImportError: a name is given, and tiktoken is not installed.
+        OSError: tiktoken cannot load the encoding.
+    """
+    path = Path(source)
+    if path.is_dir():
+        ranks, found = _read_export(path)
+    elif path.exists() or not isinstance(source, str) or not source.isidentifier():
+        ranks, found = load_ranks(path), {}
+    else:
+        ranks, found = _registered(source)
+    special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
+    if pattern is not None:
+        resolve_pattern(pattern)
+    elif "pat_str" in found:
+        pattern = from_fancy_regex(found["pat_str"])
+    else:
+        raise ValueError(
+            f"{path} has no split pattern, which a file of ranks cannot hold: give pattern, such "
+            "as 'gpt2' or 'cl100k'"
+        )
+    try:
+        merges = merges_of_ranks(ranks)
+        vocab = _joined(ranks, special)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None
+    return TokenizerParts(vocab, merges, list(special), pattern)
+
+
+def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
+    """Return the ranks and the description in a directory of our export."""
+    with opened_together(directory, (RANKS_FILE, ENCODING_FILE)) as files:
+        for name in (RANKS_FILE, ENCODING_FILE):
+            if name not in files:
+                raise FileNotFoundError(
+                    f"{directory / name} does not exist: name the file of ranks itself, or a "
+                    "directory that `export --to tiktoken` wrote"
+                )
+        ranks = _parse_ranks(files[RANKS_FILE].read(), directory / RANKS_FILE)
+        path = directory / ENCODING_FILE
+        found = parse_json(files[ENCODING_FILE].read(), path, unique_keys)
+    special = found.get("special_tokens") if isinstance(found, dict) else None
+    if not isinstance(special, dict) or not isinstance(found.get("pat_str"), str):
+        raise ValueError(f"{path} lacks 'pat_str', a string, or 'special_tokens', an object")
+    return ranks, found
+
+
+def _registered(name: str) -> tuple[dict[bytes, int], dict[str, Any]]:
+    """Return the ranks and the description of an encoding that tiktoken knows."""
+    try:
+        import tiktoken
+    except ImportError:
+        raise ImportError(
+            f"{name} is no file here; to load the encoding of that name, install tiktoken: "
+            "pip install tiktoken"
+        ) from None
+    if name not in tiktoken.list_encoding_names():
+        known = ", ".join(sorted(tiktoken.list_encoding_names()))
+        raise FileNotFoundError(f"{name} is neither a file nor an encoding of tiktoken ({known})")
+    try:
+        encoding = tiktoken.get_encoding(name)
+    except Exception as error:  # of its downloads: those of requests, and its own
+        raise OSError(f"tiktoken cannot load the encoding {name}: {short_reason(error)}") from error
+    # What `Encoding` is made of; tiktoken's documentation extends encodings by these three.
+    return dict(encoding._mergeable_ranks), {
+        "pat_str": encoding._pat_str,
+        "special_tokens": dict(encoding._special_tokens),
+    }
+
+
+def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
+    """Read a file of ranks.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: a line is not `base64 rank`, or repeats a token or a rank; names it.
     """
     path = Path(path)
+    with opened(path) as file:
+        return _parse_ranks(file.read(), path)
+
+
+def _parse_ranks(content: bytes, path: Path) -> dict[bytes, int]:
     ranks: dict[bytes, int] = {}
     seen: set[int] = set()
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in enumerate(content.split(b"\n"), start=1):
         fields = line.split()
+        if not fields:
+            continue
         try:
-            token, rank = base64.b64decode(fields[0], validate=True), int(fields[1])
-            if len(fields) != 2 or len(fields[1]) > 10 or rank < 0 or not token:
+            if len(fields) != 2 or len(fields[1]) > 10 or not fields[1].isdigit():
                 raise ValueError
-        except (ValueError, IndexError, binascii.Error):
+            token, rank = base64.b64decode(fields[0], validate=True), int(fields[1])
+            if not token or rank > MAX_ID:
+                raise ValueError
+        except (ValueError, binascii.Error):
             raise ValueError(
-                f"{path}, line {number}: {line[:60]!r} is not a token in base64 and its rank"
+                f"{path}, line {number}: {short_repr(line)} is not a token in base64 and its rank"
             ) from None
         if token in ranks or rank in seen:
-            raise ValueError(f"{path}, line {number}: token {token[:60]!r} or rank {rank} repeats")
+            raise ValueError(
+                f"{path}, line {number}: token {short_repr(token)} or rank {rank} occurs twice"
+            )
         ranks[token] = rank
         seen.add(rank)
     return ranks
@@ -147,11 +265,11 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
 
     Raises:
         ValueError: a byte is missing, or a token is not made of exactly two tokens of lower rank,
-            so that there is no such merge; names it.
+            so that no merge gives its ids; names it.
     """
     for byte in range(256):
         if bytes([byte]) not in ranks:
-            raise ValueError(f"the ranks have no token for byte {byte:#04x}")
+            raise ValueError(f"there is no rank for byte {byte:#04x}")
     merges: list[Pair] = []
     for token, rank in sorted(ranks.items(), key=lambda item: item[1]):
         if len(token) == 1:
@@ -159,8 +277,28 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
         parts = _merge_below(token, ranks, rank)
         if len(parts) != 2:
             raise ValueError(
-                f"token {token[:60]!r} of rank {rank} is made of {len(parts)} tokens of lower rank "
-                "instead of two: no merge makes it"
+                f"token {short_repr(token)} of rank {rank} is made of {len(parts)} tokens of lower "
+                "rank instead of two: no merge makes it"
             )
         merges.append((parts[0], parts[1]))
     return merges
+
+
+def _joined(ranks: Mapping[bytes, int], special_tokens: Mapping[str, int]) -> dict[int, bytes]:
+    """Return the vocabulary: id -> token, ordinary and special."""
+    vocab = {rank: token for token, rank in ranks.items()}
+    for special, token_id in special_tokens.items():
+        if type(token_id) is not int:
+            raise ValueError(
+                f"the id of special token {short_repr(special)} is {short_repr(token_id)}, not an "
+                "integer"
+            )
+        if not 0 <= token_id <= MAX_ID:
+            raise ValueError(explain_bad_id(token_id, special))
+        if token_id in vocab:
+            raise ValueError(
+                f"special token {short_repr(special)} and {short_repr(vocab[token_id])} have the "
+                f"same id {token_id}"
+            )
+        vocab[token_id] = special.encode()
+    return vocab

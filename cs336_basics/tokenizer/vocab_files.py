@@ -25,7 +25,7 @@ from cs336_basics._disk import naming
 from cs336_basics._files import atomic_writer
 from cs336_basics._journal import changing_together, opened, opened_together
 from cs336_basics._messages import short_repr
-from cs336_basics._reading import decoded, parse_json
+from cs336_basics._reading import decoded, parse_json, unique_keys
 from cs336_basics.pretokenization.patterns import PATTERNS, pattern_name, resolve_pattern
 from cs336_basics.tokenizer.plain_pickles import load_pickled_merges, load_pickled_vocab
 from cs336_basics.tokenizer.vocabulary import MAX_ID, explain_bad_id
@@ -137,15 +137,6 @@ def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
     if path.suffix in _PICKLE_SUFFIXES:
         return load_pickled_vocab(data, path)
 
-    def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        # A dict would silently keep the last of two equal keys.
-        content: dict[str, Any] = {}
-        for key, value in items:
-            if key in content:
-                raise ValueError(f"the key {short_repr(key)} occurs twice: remove one")
-            content[key] = value
-        return content
-
     content = parse_json(data, path, unique_keys)
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds a {type(content).__name__}, not an object of token -> id")
@@ -184,12 +175,12 @@ def save_merges(merges: Iterable[Pair], path: str | os.PathLike[str]) -> None:
     Raises:
         ValueError: a merge with an empty token, which the file cannot represent.
     """
-    content = _merges_as_text(merges)
+    content = merges_as_text(merges)
     with atomic_writer(path, "w") as file:
         file.write(content)
 
 
-def _merges_as_text(merges: Iterable[Pair]) -> str:
+def merges_as_text(merges: Iterable[Pair]) -> str:
     """Return the content of merges.txt."""
     # The version line is always written: without it, a first merge of a token `#version:` would be
     # read as one.
@@ -348,7 +339,7 @@ def save_tokenizer(
         raise ValueError(f"extra metadata {sorted(repeated)} would replace what is recorded anyway")
     contents = {
         VOCAB_FILE: _vocab_as_text(vocab),
-        MERGES_FILE: _merges_as_text(merges),
+        MERGES_FILE: merges_as_text(merges),
         # The last one, see `Change.open`.
         METADATA_FILE: json.dumps({**metadata, **extra_metadata}, ensure_ascii=False, indent=2)
         + "\n",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from cs336_basics._messages import short_repr
 
@@ -16,6 +16,15 @@ ABSENT = -1
 MAX_ID = (1 << 32) - 1
 """The greatest id. Arrays of ids hold no greater one; and Python's dictionaries have no seed for
 integers: with ids of any size, a file could choose ids that all collide."""
+
+
+class TokenizerParts(NamedTuple):
+    """What a file of another library says of a tokenizer."""
+
+    vocab: dict[int, bytes]
+    merges: list[Pair]
+    special_tokens: list[str]
+    pattern: str
 
 
 class Vocabulary:

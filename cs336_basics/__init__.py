@@ -18,14 +18,24 @@ _PUBLIC = {
     "Tokenizer": "cs336_basics.tokenizer",
     "TransformerLM": "cs336_basics.model",
     "ModelConfig": "cs336_basics.model",
+    "load_run": "cs336_basics.training.load_run",
 }
 
-__all__ = ["TRAINERS", "BPE_Trainer", "ModelConfig", "Tokenizer", "TransformerLM", "train_bpe"]
+__all__ = [
+    "TRAINERS",
+    "BPE_Trainer",
+    "ModelConfig",
+    "Tokenizer",
+    "TransformerLM",
+    "load_run",
+    "train_bpe",
+]
 
 if TYPE_CHECKING:
     from cs336_basics.bpe import TRAINERS, BPE_Trainer, train_bpe
     from cs336_basics.model import ModelConfig, TransformerLM
     from cs336_basics.tokenizer import Tokenizer
+    from cs336_basics.training.load_run import load_run
 
 
 def __getattr__(name: str) -> Any:

@@ -74,7 +74,16 @@ def imports_of(path):
 
 
 @pytest.mark.parametrize(
-    "name", ["BPE_Trainer", "TRAINERS", "train_bpe", "Tokenizer", "TransformerLM", "ModelConfig"]
+    "name",
+    [
+        "BPE_Trainer",
+        "TRAINERS",
+        "train_bpe",
+        "Tokenizer",
+        "TransformerLM",
+        "ModelConfig",
+        "load_run",
+    ],
 )
 def test_public_names(name):
     assert getattr(cs336_basics, name) is not None

@@ -8,6 +8,7 @@ it offline, as a Llama or, with QK-norm, as a Qwen3.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,7 +64,7 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
     import transformers
 
     found = huggingface_tokenizers.check(tokenizer, output)
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(
+    theirs: Any = transformers.AutoModelForCausalLM.from_pretrained(
         str(output), local_files_only=True, dtype=torch.float32
     ).eval()
 

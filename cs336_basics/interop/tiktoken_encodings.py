@@ -1,4 +1,4 @@
-"""A tokenizer for tiktoken: its ranks, what a file of ranks lacks, and the Python that loads both."""
+"""A tokenizer for tiktoken: ranks, what a file of ranks lacks, and the Python that loads both."""
 
 from __future__ import annotations
 

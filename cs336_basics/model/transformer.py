@@ -8,6 +8,7 @@ positions, SwiGLU, no biases, a separate output head (Touvron et al. 2023, "LLaM
 from __future__ import annotations
 
 import math
+import os
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from torch.nn import Module, ModuleList, init
 
 from cs336_basics.model.attention import MultiHeadSelfAttention, RotaryPositionalEmbedding
 from cs336_basics.model.config import ModelConfig
+from cs336_basics.model.huggingface_weights import load_huggingface_model
 from cs336_basics.model.kv_cache import KVCache, LayerCache
 from cs336_basics.model.layers import (
     Embedding,
@@ -121,6 +123,31 @@ class TransformerLM(Module):
                 self.token_embeddings.weight.div_(self.embedding_scale)
         else:
             self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
+
+    @classmethod
+    def from_huggingface(
+        cls,
+        directory: str | os.PathLike[str],
+        *,
+        context_length: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> TransformerLM:
+        """Load a Llama, or a Qwen3 with its QK-norm, that transformers or `export` saved.
+
+        Args:
+            directory: holds config.json and model.safetensors, or several with their index.
+            context_length: replaces that of the configuration, in tokens.
+            device, dtype: where the parameters go, and as what; float32 on the CPU.
+
+        Raises:
+            FileNotFoundError: a file is missing.
+            ValueError: a file is damaged; or the model cannot be represented: names what differs.
+        """
+        config, state = load_huggingface_model(directory, context_length)
+        model = cls(config, device, dtype)
+        model.load_state_dict(state)
+        return model
 
     def forward(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
         """Return logits (..., sequence, vocab_size) for token_ids (..., sequence), int32 or int64.

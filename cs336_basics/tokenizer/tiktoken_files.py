@@ -164,16 +164,15 @@ def load_tiktoken(
     else:
         ranks, found = _registered(source)
     special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
-    if pattern is not None:
-        resolve_pattern(pattern)
-    elif "pat_str" in found:
-        pattern = from_fancy_regex(found["pat_str"])
-    else:
+    if pattern is None and "pat_str" not in found:
         raise ValueError(
             f"{path} has no split pattern, which a file of ranks cannot hold: give pattern, such "
             "as 'gpt2' or 'cl100k'"
         )
+    if pattern is not None:
+        resolve_pattern(pattern)  # its errors name the argument
     try:
+        pattern = pattern or from_fancy_regex(found["pat_str"])
         merges = merges_of_ranks(ranks)
         vocab = _joined(ranks, special)
     except ValueError as error:

@@ -19,10 +19,11 @@ from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
-from cs336_basics.tokenizer import vocab_files
+from cs336_basics.tokenizer import gpt2_files, huggingface_files, tiktoken_files, vocab_files
 from cs336_basics.tokenizer.backends import make_encoder
 from cs336_basics.tokenizer.detokenizer import Detokenizer
 from cs336_basics.tokenizer.encoders import AbsentByteError
+from cs336_basics.tokenizer.hub import find_or_download
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.special_choice import SpecialChoice
@@ -32,7 +33,7 @@ from cs336_basics.tokenizer.text_input import (
     independent_texts,
     replaced_utf8,
 )
-from cs336_basics.tokenizer.vocabulary import Pair, Vocabulary
+from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts, Vocabulary
 
 DEFAULT_CACHE_SIZE = 128 << 20
 """Bytes of memory for cached words: more than a million words of English."""
@@ -180,6 +181,86 @@ class Tokenizer(Detokenizer):
         if len(tokenizer.vocab) == len(vocab):  # else special tokens were appended
             tokenizer._hash = found
         return tokenizer
+
+    @classmethod
+    def from_huggingface(
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        revision: str | None = None,
+        cache_size: int = DEFAULT_CACHE_SIZE,
+        backend: str | None = None,
+    ) -> Tokenizer:
+        """Read a tokenizer.json of Hugging Face's tokenizers and transformers.
+
+        Args:
+            source: the file, a directory that holds it, or the name of a repository of the hub,
+                such as `openai-community/gpt2`, from which huggingface_hub downloads it.
+            revision: a branch, tag or commit of the repository.
+            cache_size, backend: as the constructor.
+
+        Raises:
+            FileNotFoundError, OSError, ImportError: see `find_or_download`.
+            ValueError: the file is malformed, or does what a Tokenizer does not do, such as a
+                normalizer: names it.
+        """
+        path = find_or_download(source, huggingface_files.TOKENIZER_FILE, revision)
+        parts = huggingface_files.load_huggingface_tokenizer(path)
+        return cls._of(parts, source, cache_size, backend)
+
+    @classmethod
+    def from_tiktoken(
+        cls,
+        source: str | os.PathLike[str],
+        special_tokens: Mapping[str, int] | None = None,
+        *,
+        pattern: str | None = None,
+        cache_size: int = DEFAULT_CACHE_SIZE,
+        backend: str | None = None,
+    ) -> Tokenizer:
+        """Read a file of tiktoken's ranks, an export to tiktoken, or an encoding that it knows.
+
+        Raises:
+            FileNotFoundError, ValueError, ImportError, OSError: see `load_tiktoken`.
+        """
+        parts = tiktoken_files.load_tiktoken(source, special_tokens, pattern)
+        return cls._of(parts, source, cache_size, backend)
+
+    @classmethod
+    def from_gpt2(
+        cls,
+        source: str | os.PathLike[str],
+        merges_file: str | os.PathLike[str] | None = None,
+        special_tokens: Iterable[str] | None = None,
+        *,
+        cache_size: int = DEFAULT_CACHE_SIZE,
+        backend: str | None = None,
+    ) -> Tokenizer:
+        """Read GPT-2's pair of files, from their directory or by their names.
+
+        Unlike `from_files`, it knows the special tokens: those that no merge makes.
+
+        Raises:
+            FileNotFoundError, ValueError: see `load_gpt2`.
+        """
+        parts = gpt2_files.load_gpt2(source, merges_file, special_tokens)
+        return cls._of(parts, source, cache_size, backend)
+
+    @classmethod
+    def _of(
+        cls, parts: TokenizerParts, source: object, cache_size: int, backend: str | None
+    ) -> Tokenizer:
+        try:
+            return cls(
+                parts.vocab,
+                parts.merges,
+                parts.special_tokens,
+                pattern=parts.pattern,
+                cache_size=cache_size,
+                backend=backend,
+            )
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from None
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write vocab.json, merges.txt and metadata.json into a directory."""

@@ -22,13 +22,15 @@ def build_parser() -> Parser:
     """Return the options of the command."""
     parser = Parser(
         "download",
-        "Fetch a dataset into the data directory, as plain text files.",
+        "Fetch a dataset into the data directory, as plain text files. A download that was broken "
+        "off is continued, and the text is checked by its SHA-256.",
         examples=[
             "download tinystories",
             "download owt --split valid --data-dir /data",
+            "download tinystories --from /mnt/usb",
             "download sample",
         ],
-        interrupted="no unfinished file was kept",
+        interrupted="what arrived is kept, and the same command goes on from there",
     )
     sizes = "; ".join(f"{name} ({_size(name)})" for name in DATASETS)
     parser.add("dataset", sizes, required=True, type=choice(DATASETS), metavar="DATASET")
@@ -46,7 +48,13 @@ def build_parser() -> Parser:
         metavar="DIR",
         output=True,
     )
-    parser.add("--base-url", "URL of a mirror's directory of the files", metavar="URL")
+    parser.add(
+        "--from",
+        "directory that has the files, or the URL of one (default: the Hugging Face hub, or "
+        "$HF_ENDPOINT)",
+        dest="source",
+        metavar="DIR|URL",
+    )
     parser.add("--force", "fetch files that exist", action="store_true")
     return parser
 
@@ -60,7 +68,7 @@ def _download(options: argparse.Namespace) -> None:
             dataset.name,
             split,
             options.data_dir,
-            base_url=options.base_url,
+            source=options.source,
             force=options.force,
             progress=True,
         )

@@ -1,8 +1,8 @@
-"""Fetch a dataset into the data directory: download and unpack it, or generate it.
+"""Fetch a dataset into the data directory: download or copy and unpack it, or generate it.
 
-A file gets its name only when it is complete: the download goes into a temporary directory next
-to it, is checked, and is then written through `atomic_writer`. FILE.txt.json, next to a downloaded
-FILE.txt, records its source and its SHA-256.
+A file gets its name only when it is complete and has the SHA-256 of the registry. Until then a
+download is in FILE.part, from which a later call goes on. FILE.txt.json, next to a text, records
+its source and its SHA-256.
 """
 
 from __future__ import annotations
@@ -11,28 +11,34 @@ import datetime
 import gzip
 import hashlib
 import os
-import re
 import shutil
-import tempfile
 import zlib
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from cs336_basics._files import atomic_writer, sha256_file, write_json
+from cs336_basics._journal import open_regular
 from cs336_basics._messages import short_reason, short_repr
+from cs336_basics._progress import byte_bar
 from cs336_basics._reading import read_json_object
+from cs336_basics.datasets.downloads import (
+    DownloadError,
+    Source,
+    WrongContentError,
+    downloaded,
+    record_of,
+)
 from cs336_basics.datasets.registry import DATASETS, SPLITS, DataFile, data_directory, find_split
 from cs336_basics.datasets.sample import write_sample
 
+__all__ = ["DownloadError", "check_against_record", "fetch_split", "part_of"]
+
+HUB = "https://huggingface.co"
+"""The address that the environment variable HF_ENDPOINT replaces."""
+
 _BLOCK = 1 << 20
 _MAX_RECORD = 1 << 16  # bytes
-_TIMEOUT_SECONDS = 60  # without a byte from the server
-_BAR: dict[str, Any] = {"unit": "B", "unit_scale": True, "leave": False}
-
-
-class DownloadError(OSError):
-    """A file could not be fetched; the message names the URL and the file."""
 
 
 def fetch_split(
@@ -40,17 +46,22 @@ def fetch_split(
     split: str,
     data_dir: str | os.PathLike[str] | None = None,
     *,
-    base_url: str | None = None,
+    source: str | os.PathLike[str] | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> tuple[Path, bool]:
     """Fetch one split ("train", "valid") of a dataset, unless its file exists.
 
+    A download that was broken off is continued. The text is compared with the SHA-256 of the
+    registry, wherever it comes from.
+
     Args:
         name: a key of `DATASETS`.
         split: "train" or "valid".
         data_dir: the data directory; None: see `data_directory`.
-        base_url: a mirror; replaces the part of the URL before the file name.
+        source: a directory that has the file, compressed or not, or the URL of one; None: the
+            dataset's own. Then the environment variable `HF_ENDPOINT` replaces the address of the
+            Hugging Face hub, and `HF_HUB_OFFLINE=1` forbids to use it.
         force: fetch the file even if it exists.
         progress: show progress bars.
 
@@ -58,164 +69,43 @@ def fetch_split(
         The file, and whether it was fetched now (False: it existed).
 
     Raises:
-        DownloadError: the download failed, is incomplete or damaged, or does not fit on the disk;
-            or the existing file differs in size from its record.
-        ValueError: no such dataset or split; a `base_url` that is not a web address.
+        DownloadError: the download failed, is incomplete, damaged or another file, or does not fit
+            on the disk; or the existing file differs in size from its record.
+        FileNotFoundError: the directory `source` lacks the file.
+        ValueError: no such dataset or split; a `source` that is neither a directory nor a web
+            address, or that is given for a text that is generated.
     """
     file = find_split(name, split)
-    if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
-        raise ValueError(f"base_url is {base_url!r}: it must start with http:// or https://")
     path = data_directory(data_dir) / file.name
+    directory = _checked_source(source, file)
     if path.is_file() and not force:
-        _check_against_record(path)
+        check_against_record(path)
         return path, False
     path.parent.mkdir(parents=True, exist_ok=True)
     if file.url is None:
         # Different seeds keep the two splits apart.
         write_sample(path, file.num_bytes, seed=SPLITS.index(split), progress=progress)
         return path, True
-    url = file.url
-    if base_url is None:
-        _check_room(file, path.parent)
+    if directory is not None:
+        _copy(directory, file, path, _record(name, split), progress)
     else:
-        url = f"{base_url.rstrip('/')}/{file.url.rsplit('/', 1)[1]}"
-    with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=path.parent) as directory:
-        arrived = Path(directory) / "arrived"
-        decoded = _download(url, arrived, path, progress)
-        record = {
-            "dataset": name,
-            "split": split,
-            "licence": DATASETS[name].licence,
-            "url": url,
-            "fetched_at": datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
-            "fetched_bytes": arrived.stat().st_size,
-            "fetched_sha256": sha256_file(arrived),
-        }
-        if url.endswith(".gz") and not decoded and not _is_gzip(arrived):
-            raise DownloadError(f"cannot fetch {path} from {url}: the download is not a gzip file")
-        num_bytes, sha256 = _write_text(arrived, path, url, file.num_bytes, progress)
-    write_json(_record_path(path), {**record, "num_bytes": num_bytes, "sha256": sha256})
+        url = _download_url(file, None if source is None else str(source))
+        _download(url, file, path, _record(name, split), progress)
     return path, True
 
 
-def _download(url: str, destination: Path, path: Path, progress: bool) -> bool:
-    """Download `url` to `destination`, and check that it is complete; `path` is for messages.
+def part_of(path: Path) -> Path:
+    """Return the file that a download has until it is complete."""
+    return path.with_name(path.name + ".part")
 
-    Returns whether the server sent the file encoded, as some do with `.gz` files; then the download
-    is already decoded.
+
+def check_against_record(path: Path) -> None:
+    """Check that a text still has the size that was recorded when it was fetched.
+
+    Raises:
+        DownloadError: it has another size, or the record cannot be read.
     """
-    # Imported here: generating the sample and finding files need neither.
-    import pooch
-    from tqdm import tqdm
-
-    failure = f"cannot fetch {path} from {url}: "
-    answers: list[Any] = []  # of the server: redirections, if any, and the last one
-    # The answer brings the true total. Until then it must not be 0: bool(tqdm) is that of its
-    # total, and pooch ignores a bar that is false.
-    with tqdm(desc=path.name, total=1, disable=None if progress else True, **_BAR) as bar:
-        downloader = pooch.HTTPDownloader(
-            progressbar=bar,
-            chunk_size=_BLOCK,
-            timeout=_TIMEOUT_SECONDS,
-            # Unencoded, since its size is compared with that on the server.
-            headers={"Accept-Encoding": "identity"},
-            hooks={"response": lambda answer, **_: answers.append(answer)},
-        )
-        try:
-            downloader(url, str(destination), None)
-        except OSError as error:  # the base class of the exceptions of `requests`
-            raise DownloadError(failure + _reason(answers, destination, error)) from error
-    headers = answers[-1].headers
-    size = destination.stat().st_size
-    decoded = "Content-Encoding" in headers
-    expected = None if decoded else headers.get("Content-Length")
-    if expected is not None and size != int(expected):
-        raise DownloadError(f"{failure}only {size:,} of {int(expected):,} bytes arrived; try again")
-    if headers.get("Content-Type", "").startswith("text/html"):
-        raise DownloadError(
-            f"{failure}the server answered with a web page; does this network ask for a login?"
-        )
-    for answer in answers:
-        # The Hugging Face hub sends the SHA-256 of large files in this header.
-        sha256 = answer.headers.get("X-Linked-ETag", "").strip('"')
-        if re.fullmatch("[0-9a-f]{64}", sha256) and sha256 != sha256_file(destination):
-            raise DownloadError(f"{failure}its SHA-256 is not the server's, {sha256}; try again")
-    return decoded
-
-
-def _reason(answers: list[Any], destination: Path, error: OSError) -> str:
-    """Return in a few words why a download failed."""
-    if error.errno is not None and not answers:
-        return str(error)
-    if not answers:
-        return "no connection; is there a network, and is the address right?"
-    answer = answers[-1]
-    if answer.status_code >= 400:
-        return f"the server answered {answer.status_code} {answer.reason}"
-    if error.errno is not None:
-        return str(error)
-    size = destination.stat().st_size if destination.exists() else 0
-    expected = int(answer.headers.get("Content-Length", 0))
-    of_all = f" of {expected:,}" if expected else ""
-    return f"the connection broke after {size:,}{of_all} bytes; try again"
-
-
-def _is_gzip(path: Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(2) == b"\x1f\x8b"
-
-
-def _write_text(
-    arrived: Path, path: Path, url: str, expected: int, progress: bool
-) -> tuple[int, str]:
-    """Write the download to `path`, decompressed; return the size and SHA-256 of the text."""
-    from tqdm import tqdm
-
-    packed = _is_gzip(arrived)
-    num_bytes = 0
-    digest = hashlib.sha256()
-    try:
-        with (
-            open(arrived, "rb") as file,
-            atomic_writer(path) as text,
-            tqdm(
-                desc=f"{'unpacking' if packed else 'writing'} {path.name}",
-                total=expected,
-                disable=None if progress else True,
-                **_BAR,
-            ) as bar,
-        ):
-            source: Any = gzip.GzipFile(fileobj=file) if packed else file
-            while block := source.read(_BLOCK):
-                text.write(block)
-                digest.update(block)
-                num_bytes += len(block)
-                bar.update(len(block))
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DownloadError(
-            f"cannot fetch {path} from {url}: the gzip data is damaged ({error}); try again"
-        ) from error
-    return num_bytes, digest.hexdigest()
-
-
-def _check_room(file: DataFile, directory: Path) -> None:
-    # The text and, for a while, the download: of the same size, or compressed to about a third.
-    packed = file.url is not None and file.url.endswith(".gz")
-    needed = file.num_bytes * 3 // 2 if packed else file.num_bytes * 2
-    free = shutil.disk_usage(directory).free
-    if free < needed:
-        raise DownloadError(
-            f"cannot fetch {file.name} from {file.url}: it needs about {needed / 1e9:.1f} GB, and "
-            f"{directory} has only {free / 1e9:.1f} GB free; choose another data directory"
-        )
-
-
-def _record_path(path: Path) -> Path:
-    return path.with_name(path.name + ".json")
-
-
-def _check_against_record(path: Path) -> None:
-    record_path = _record_path(path)
+    record_path = record_of(path)
     if not record_path.is_file():
         return  # a copy of the user's own
     try:
@@ -229,4 +119,169 @@ def _check_against_record(path: Path) -> None:
         raise DownloadError(
             f"{path} has {path.stat().st_size:,} bytes, not the {recorded:,} that were fetched "
             f"({record_path.name}); fetch it again with force=True"
+        )
+
+
+# --------------------------------------------------------------------- where it comes from
+
+
+def _checked_source(source: str | os.PathLike[str] | None, file: DataFile) -> Path | None:
+    """Return the directory that `source` is, None if it is a web address or not given."""
+    if source is None:
+        return None
+    if file.url is None:
+        raise ValueError(f"source is {short_repr(source)}, but {file.name} is generated: omit it")
+    if isinstance(source, str) and "://" in source:
+        if not _is_web_address(source):
+            raise ValueError(
+                f"source is {short_repr(source)}: it must be a directory, or start with http:// or "
+                "https://"
+            )
+        return None
+    if not os.fspath(source) or not Path(source).is_dir():
+        raise ValueError(
+            f"source is {short_repr(os.fspath(source))}: it is not a directory, and a URL starts "
+            "with http:// or https://"
+        )
+    return Path(source)
+
+
+def _download_url(file: DataFile, source: str | None) -> str:
+    """Return the URL of a file: at `source`, or at the hub or the address that replaces it."""
+    assert file.url is not None
+    if source is not None:
+        return f"{source.rstrip('/')}/{file.url.rsplit('/', 1)[1]}"
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise DownloadError(
+            f"cannot fetch {file.name}: HF_HUB_OFFLINE is set, which forbids the network; unset "
+            "it, or name a directory that has the file with source=..."
+        )
+    endpoint = os.environ.get("HF_ENDPOINT") or HUB
+    if not _is_web_address(endpoint):
+        raise ValueError(
+            f"HF_ENDPOINT is {short_repr(endpoint)}: it must start with http:// or https://"
+        )
+    return endpoint.rstrip("/") + file.url.removeprefix(HUB)
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # such as an IPv6 address without its end
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
+def _record(name: str, split: str) -> dict[str, Any]:
+    return {
+        "dataset": name,
+        "split": split,
+        "licence": DATASETS[name].licence,
+        "fetched_at": datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
+    }
+
+
+# --------------------------------------------------------------------- getting and checking it
+
+
+def _download(url: str, file: DataFile, path: Path, record: dict[str, Any], progress: bool) -> None:
+    """Download a file, and write its text to `path`."""
+    failure = f"cannot fetch {path} from {url}: "
+    plain = not url.endswith(".gz")
+    source = Source(
+        url=url,
+        # Incompressible data grows by less than a thousandth when it is compressed.
+        limit=file.num_bytes + file.num_bytes // 1000 + _BLOCK,
+        num_bytes=file.num_bytes if plain else None,
+        failure=failure,
+        label=path.name,
+    )
+    part = part_of(path.with_name(url.rsplit("/", 1)[1]))
+    _check_room(file, path.parent, part)
+    with downloaded(source, part, progress=progress) as announced:
+        found = sha256_file(part)
+        if announced is not None and announced != found:
+            raise WrongContentError(f"{failure}its SHA-256 is not the server's, {announced}")
+        if not plain and not _is_gzip(part):
+            raise WrongContentError(f"{failure}the download is not a gzip file")
+        size = part.stat().st_size
+        _write_text(part, file, path, failure, progress)
+    fetched = {"url": url, "fetched_bytes": size, "fetched_sha256": found}
+    _write_record(path, file, {**record, **fetched})
+
+
+def _copy(
+    directory: Path, file: DataFile, path: Path, record: dict[str, Any], progress: bool
+) -> None:
+    """Write the text of a file in a directory to `path`."""
+    names = (file.name, f"{file.name}.gz")
+    found = next((directory / name for name in names if (directory / name).is_file()), None)
+    if found is None:
+        raise FileNotFoundError(f"there is no {names[0]} and no {names[1]} in {directory}")
+    if path.exists() and found.samefile(path):
+        raise ValueError(f"source has {path} itself: name another directory")
+    _write_text(found, file, path, f"cannot fetch {path} from {found}: ", progress)
+    _write_record(path, file, {**record, "url": found.resolve().as_uri()})
+
+
+def _write_text(arrived: Path, file: DataFile, path: Path, failure: str, progress: bool) -> None:
+    """Write a file to `path`, decompressed; refuse another text than that of the registry.
+
+    Raises:
+        WrongContentError: it is not that text, or not gzip data.
+    """
+    packed = _is_gzip(arrived)
+    num_bytes = 0
+    digest = hashlib.sha256()
+    label = f"{'unpacking' if packed else 'writing'} {path.name}"
+    try:
+        with (
+            open_regular(arrived) as opened,
+            atomic_writer(path) as text,
+            byte_bar(progress, file.num_bytes, label) as bar,
+        ):
+            content: Any = gzip.GzipFile(fileobj=opened) if packed else opened
+            while block := content.read(_BLOCK):
+                num_bytes += len(block)
+                if num_bytes > file.num_bytes:  # compressed data may be a thousand times as long
+                    raise WrongContentError(
+                        f"{failure}it has more than the {file.num_bytes:,} bytes of {file.name}"
+                    )
+                text.write(block)
+                digest.update(block)
+                bar.update(len(block))
+            if num_bytes != file.num_bytes:
+                raise WrongContentError(
+                    f"{failure}it has {num_bytes:,} bytes, and {file.name} has {file.num_bytes:,}"
+                )
+            if digest.hexdigest() != file.sha256:
+                raise WrongContentError(
+                    f"{failure}the SHA-256 of the text is {digest.hexdigest()}, and that of "
+                    f"{file.name} is {file.sha256}"
+                )
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise WrongContentError(
+            f"{failure}the gzip data is damaged ({short_reason(error)}); try again"
+        ) from error
+
+
+def _write_record(path: Path, file: DataFile, record: dict[str, Any]) -> None:
+    text = {"num_bytes": file.num_bytes, "sha256": file.sha256}
+    write_json(record_of(path), {**record, **text})
+
+
+def _is_gzip(path: Path) -> bool:
+    with open_regular(path) as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _check_room(file: DataFile, directory: Path, part: Path) -> None:
+    # The text and, for a while, the download: of the same size, or compressed to less than half.
+    packed = file.url is not None and file.url.endswith(".gz")
+    needed = file.num_bytes * 3 // 2 if packed else file.num_bytes * 2
+    free = shutil.disk_usage(directory).free + (part.stat().st_size if part.exists() else 0)
+    if free < needed:
+        raise DownloadError(
+            f"cannot fetch {file.name} from {file.url}: it needs about {needed / 1e9:.1f} GB, and "
+            f"{directory} has only {free / 1e9:.1f} GB free; choose another data directory"
         )

@@ -22,9 +22,11 @@ class DataFile:
     name: str
     """Its file name in the data directory."""
     num_bytes: int
-    """Size of the text in bytes; that of a download is an estimate, since it may change."""
+    """Size of the text in bytes: exact for a download, approximate for a text that is generated."""
     url: str | None = None
     """URL of the download, gzip-compressed if it ends in `.gz`; None: the text is generated."""
+    sha256: str | None = None
+    """SHA-256 of the text, decompressed; None: the text is generated."""
     other_names: tuple[str, ...] = ()
     """Other file names of the text, or of an extract from it."""
 
@@ -42,6 +44,8 @@ class Dataset:
 _TINYSTORIES = "https://huggingface.co/datasets/roneneldan/TinyStories/resolve/main/"
 _OWT = "https://huggingface.co/datasets/stanford-cs336/owt-sample/resolve/main/"
 
+# The sizes and hashes are those of the texts in November 2026, as several public records of course
+# work give them, all alike.
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
@@ -63,12 +67,14 @@ DATASETS: dict[str, Dataset] = {
                     "TinyStoriesV2-GPT4-train.txt",
                     2_227_753_162,
                     _TINYSTORIES + "TinyStoriesV2-GPT4-train.txt",
+                    "6418d412de72888f52b5142c761ac21a582f7d1166f0bfbdb5f03ccfdec90443",
                     other_names=("tinystories_train.txt",),
                 ),
                 "valid": DataFile(
                     "TinyStoriesV2-GPT4-valid.txt",
                     22_502_601,
                     _TINYSTORIES + "TinyStoriesV2-GPT4-valid.txt",
+                    "6874bae9a4c1a4e7edcf0e53b86c17817e9cf881fc75ff2368da457b80c0585d",
                     other_names=("tinystories_valid.txt",),
                 ),
             },
@@ -78,8 +84,18 @@ DATASETS: dict[str, Dataset] = {
             description="web pages: the sample of OpenWebText that the course uses",
             licence="CC0-1.0 for the collection; each page belongs to its author",
             files={
-                "train": DataFile("owt_train.txt", 11_920_511_059, _OWT + "owt_train.txt.gz"),
-                "valid": DataFile("owt_valid.txt", 289_998_753, _OWT + "owt_valid.txt.gz"),
+                "train": DataFile(
+                    "owt_train.txt",
+                    11_920_511_059,
+                    _OWT + "owt_train.txt.gz",
+                    "bbeb7f291a981ecfd5cf44b84d0f654b9e96c53dff99f2556b7d2cccaf8c1918",
+                ),
+                "valid": DataFile(
+                    "owt_valid.txt",
+                    289_998_753,
+                    _OWT + "owt_valid.txt.gz",
+                    "2406f278e71829d273b315e9b403285baea7022b26a96d2728dd8b776ea40660",
+                ),
             },
         ),
     )

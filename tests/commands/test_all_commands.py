@@ -63,6 +63,7 @@ def test_without_arguments_the_commands_are_listed_in_the_order_of_use(words, ca
     lines = capsys.readouterr().out.splitlines()
     listed = [line.split()[0] for line in lines if line.startswith("  ")]
     assert listed == [
+        "datasets",
         "download",
         "train-bpe",
         "encode",
@@ -164,7 +165,7 @@ def a_value(option):
     """A value that an option takes."""
     if option.name == "--split":
         return "valid"
-    for value in ("3", "huggingface", "replace", "heap", "lexicographic", "step", "cpu", "sample"):
+    for value in ("3", "huggingface", "replace", "heap", "lexicographic", "step", "cpu", "sample", "json"):
         try:
             option.action.type(value) if option.action.type else None
         except Exception:
@@ -421,6 +422,7 @@ def work(tmp_path_factory):
 
 
 WORK = {
+    "datasets": (["list", "--data-dir", "{new}"], None),
     "download": (["sample", "--split", "valid", "--data-dir", "{new}"], "{new}"),
     "train-bpe": (["--input", "text.txt", "--vocab-size", "260", "--output", "{new}"], "{new}"),
     "encode": (

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_command_fetches_both_splits(server, tmp_path, capsys):
     server.offer("owt_train.txt.gz", PACKED)
     server.offer("owt_valid.txt.gz", PACKED)
-    arguments = ["owt", "--data-dir", str(tmp_path), "--base-url", server.url]
+    arguments = ["owt", "--data-dir", str(tmp_path), "--from", server.url]
     assert download.main(arguments) == 0
     output = capsys.readouterr().out
     assert f"{tmp_path / 'owt_train.txt'}  {len(TEXT):,} bytes\n" in output
@@ -27,7 +27,7 @@ def test_the_command_fetches_both_splits(server, tmp_path, capsys):
 
 def test_the_command_fetches_one_split(server, tmp_path):
     server.offer("owt_valid.txt.gz", PACKED)
-    arguments = ["owt", "--split", "valid", "--data-dir", str(tmp_path), "--base-url", server.url]
+    arguments = ["owt", "--split", "valid", "--data-dir", str(tmp_path), "--from", server.url]
     assert download.main(arguments) == 0
     assert names_in(tmp_path) == ["owt_valid.txt", "owt_valid.txt.json"]
 
@@ -38,7 +38,7 @@ def test_without_a_network_it_ends_with_1_and_one_line(tmp_path):
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         environment = {**os.environ, "NO_PROXY": "127.0.0.1", "CS336_DATA": str(tmp_path)}
         result = subprocess.run(
-            [sys.executable, "-m", "cs336_basics", "download", "tinystories", "--base-url", url],
+            [sys.executable, "-m", "cs336_basics", "download", "tinystories", "--from", url],
             capture_output=True,
             text=True,
             check=False,

@@ -433,6 +433,7 @@ WORK = {
     "estimate": (["--config", "tiny.yaml", "--no-measure"], None),
     "plot": (["run", "--output", "{new}.png"], "{new}.png"),
     "generate": (["--run", "run", "--max-new-tokens", "3"], None),
+    "export": (["--tokenizer", "tok", "--to", "gpt2", "--output", "{new}"], "{new}"),
     "experiments": (["--scale", "test", "--out", "{new}"], "{new}"),
 }
 STREAMS = {

@@ -7,6 +7,8 @@ it offline, as a Llama or, with QK-norm, as a Qwen3.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +66,11 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
     import transformers
 
     found = huggingface_tokenizers.check(tokenizer, output)
-    theirs: Any = transformers.AutoModelForCausalLM.from_pretrained(
-        str(output), local_files_only=True, dtype=torch.float32
-    ).eval()
+    with _no_progress_bar(transformers.utils.logging):
+        theirs: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            str(output), local_files_only=True, dtype=torch.float32
+        )
+    theirs.eval()
 
     def logits_of(ids: Tensor) -> Tensor:
         with torch.inference_mode():
@@ -75,3 +79,15 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
 
     line = compare_logits(model, logits_of, LOGITS_LIMIT)
     return Agreement(found.runtime, (*found.lines, f"{type(theirs).__name__}: {line}"))
+
+
+@contextlib.contextmanager
+def _no_progress_bar(logging: Any) -> Iterator[None]:
+    """Keep transformers from printing a bar, which it does even where there is no terminal."""
+    enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            logging.enable_progress_bar()

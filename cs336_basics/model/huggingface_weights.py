@@ -89,7 +89,7 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
 def _files_of(path: Path, index: Mapping[str, Any]) -> list[str]:
     """Return the names of the files in an index, which must be beside it."""
     weight_map = index.get("weight_map")
-    names = list(weight_map.values()) if isinstance(weight_map, dict) else [None]
+    names: list[Any] = list(weight_map.values()) if isinstance(weight_map, dict) else [None]
     for name in names:
         if (
             not isinstance(name, str)

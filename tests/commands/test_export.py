@@ -1,0 +1,216 @@
+"""`python -m cs336_basics export`: from a tokenizer or a run to the formats of other libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from cs336_basics.commands.export import main
+from cs336_basics.interop import huggingface_models
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.runs.stages import Stages
+from cs336_basics.training import AdamW, save_checkpoint
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml
+from tests.commands.small_run import environment
+from tests.interop.exported import trained
+
+MODEL = ModelConfig(
+    vocab_size=1500, context_length=24, d_model=16, num_layers=1, num_heads=2, d_ff=32
+)
+
+
+def make_run(directory, model_config=MODEL):
+    """A run with untrained models of steps 1 and 2, and what a training records of itself."""
+    run = RunDirectory(directory)
+    run.checkpoints.mkdir(parents=True)
+    run.data.mkdir()
+    run.config.write_text(config_to_yaml(TrainConfig(model=model_config)))
+    trained("gpt2").save(run.tokenizer)
+    for step in (1, 2):
+        torch.manual_seed(step)
+        model = TransformerLM(model_config)
+        save_checkpoint(model, AdamW(model.parameters()), step, run.checkpoint(step))
+        run.append_metrics({"step": step, "tokens": 96 * step, "train_loss": 7.5 - step}, {})
+        run.append_metrics({"step": step, "tokens": 96 * step, "val_loss": 7.75 - step}, {})
+    stages = Stages(run.data / "stages.json", lambda line: None)
+    for split, digit in (("train", "a"), ("valid", "b")):
+        stages.check(f"{split} tokens", {"source": digit * 64, "tokenizer": "c" * 64})
+    return run
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "run")
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    trained("gpt2").save(tmp_path / "tokenizer")
+    return tmp_path / "tokenizer"
+
+
+def lines_of(capsys, *words):
+    assert main([str(word) for word in words]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out.splitlines()
+
+
+def error_of(capsys, *words):
+    assert main([str(word) for word in words]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err.removeprefix("cs336 export: error: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("to", "runtime", "files"),
+    [
+        ("huggingface", "transformers", ["tokenizer.json", "tokenizer_config.json"]),
+        ("tiktoken", "tiktoken", ["encoding.json", "encoding.py", "ranks.tiktoken"]),
+        ("gpt2", "tokenizers", ["merges.txt", "vocab.json"]),
+    ],
+)
+def test_a_tokenizer_is_written_and_the_agreement_printed(
+    tmp_path, tokenizer, capsys, to, runtime, files
+):
+    pytest.importorskip(runtime)
+    out = tmp_path / "out"
+    first, *listed, last = lines_of(capsys, "--tokenizer", tokenizer, "--to", to, "--output", out)
+    assert first == f"written to  {out}"
+    assert [line.split()[0].rstrip(",") for line in listed] == files
+    assert last.startswith(f"checked     {runtime} ")
+    assert ": ids equal on 25 texts, " in last
+
+
+def test_a_run_is_written_with_a_card_and_the_agreement_printed(tmp_path, run, capsys):
+    pytest.importorskip("transformers")
+    out = tmp_path / "my model"
+    *_, ids, logits = lines_of(capsys, "--run", run.path, "--to", "huggingface", "--output", out)
+    assert ": ids equal on 25 texts, " in ids
+    assert "LlamaForCausalLM: logits within " in logits
+    assert logits.endswith("16 greedy tokens equal")
+    card = (out / "README.md").read_text("utf-8")
+    for expected in (
+        "# my model",
+        "license: unknown",
+        "| optimizer steps | 2 |",
+        "| tokens trained on | 192 |",
+        "| training loss | 5.5000 |",
+        "| validation loss | 5.7500 |",
+        f"| training: sample, train | `{'a' * 64}` |",
+        f"| validation: sample, valid | `{'b' * 64}` |",
+    ):
+        assert expected in card, expected
+
+
+def test_the_checkpoint_can_be_chosen(tmp_path, run, capsys):
+    out = tmp_path / "out"
+    lines_of(capsys, "--run", run.path, "--to", "huggingface", "--output", out,
+             "--checkpoint", run.checkpoint(1))  # fmt: skip
+    torch.manual_seed(1)
+    expected = TransformerLM(MODEL).state_dict()
+    found = TransformerLM.from_huggingface(out).state_dict()
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
+    assert "| optimizer steps | 1 |" in (out / "README.md").read_text("utf-8")
+
+
+def test_where_the_runtime_is_missing_one_sentence_says_so(tmp_path, tokenizer):
+    code = """
+import sys
+for name in ("tokenizers", "transformers", "tiktoken", "torch"):
+    sys.modules[name] = None
+from cs336_basics.commands.export import main
+sys.exit(main(sys.argv[1:]))
+"""
+    for to in ("huggingface", "tiktoken", "gpt2"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, "--tokenizer", str(tokenizer), "--to", to, "--output",
+             str(tmp_path / to)],
+            capture_output=True, text=True, check=False, env=environment(),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        name = "tiktoken" if to == "tiktoken" else "tokenizers"
+        assert done.stdout.splitlines()[-1] == (
+            f"checked     no: {name} is not installed, so it was not loaded there"
+        )
+
+
+def test_a_difference_is_status_1_and_one_line(tmp_path, run, capsys, monkeypatch):
+    pytest.importorskip("transformers")
+    monkeypatch.setattr(huggingface_models, "LOGITS_LIMIT", 1e-30)
+    words = ["--run", str(run.path), "--to", "huggingface", "--output", str(tmp_path / "out")]
+    assert main(words) == 1
+    assert "error: the exported model's logits differ by" in capsys.readouterr().err
+
+
+def test_an_output_that_exists_needs_overwrite(tmp_path, tokenizer, capsys):
+    words = ["--tokenizer", tokenizer, "--to", "gpt2", "--output", tmp_path / "out"]
+    lines_of(capsys, *words)
+    before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    assert "out is not empty: choose another name, or replace" in error_of(capsys, *words)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == before
+    lines_of(capsys, *words, "--overwrite")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--to", "gpt2", "--output", "o"], "give either --tokenizer DIR or --run DIR"),
+        (["--tokenizer", "t", "--run", "r", "--to", "gpt2", "--output", "o"], "give either"),
+        (
+            ["--run", "r", "--to", "tiktoken", "--output", "o"],
+            f"for tiktoken, give --tokenizer {os.path.join('r', 'tokenizer')}",
+        ),
+        (
+            ["--tokenizer", "t", "--to", "gpt2", "--output", "o", "--checkpoint", "c"],
+            "--checkpoint has no meaning for --tokenizer to gpt2: omit it",
+        ),
+        (["--tokenizer", "absent", "--to", "gpt2", "--output", "o"], "absent does not exist"),
+        (["--run", "absent", "--to", "huggingface", "--output", "o"], "absent is not a run dire"),
+    ],
+)
+def test_wrong_arguments_are_one_line(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in error_of(capsys, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_switch_that_cannot_be_exported_is_named(tmp_path, capsys):
+    import dataclasses
+
+    run = make_run(tmp_path / "run", dataclasses.replace(MODEL, logit_soft_cap=30.0))
+    out = tmp_path / "out"
+    message = error_of(capsys, "--run", run.path, "--to", "huggingface", "--output", out)
+    assert message.startswith("the model has logit_soft_cap 30.0, which neither Llama nor Qwen3")
+    assert not out.exists()
+
+
+def test_the_paths_of_the_data_are_not_in_the_card(tmp_path, capsys):
+    run = make_run(tmp_path / "run")
+    text = tmp_path / "secret folder" / "my.txt"
+    text.parent.mkdir()
+    text.write_text("text")
+    config = TrainConfig(model=MODEL)
+    config.data.train_path = str(text)
+    run.config.write_text(config_to_yaml(config))
+    lines_of(capsys, "--run", run.path, "--to", "huggingface", "--output", tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert "| training: my.txt |" in card
+    assert "| validation: valid, held out |" in card
+    assert "secret" not in card
+
+
+def test_a_damaged_record_of_the_data_is_one_line(tmp_path, run, capsys):
+    (run.data / "stages.json").write_text(json.dumps({"train tokens": 5}))
+    message = error_of(capsys, "--run", run.path, "--to", "huggingface", "--output", tmp_path / "o")
+    assert "stages.json is damaged" in message

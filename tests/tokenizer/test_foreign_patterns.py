@@ -1,0 +1,187 @@
+"""Split patterns of other libraries: what passes means the same there, and nothing takes long."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+import regex
+
+from cs336_basics.pretokenization.patterns import CL100K, GPT2, compile_pattern
+from cs336_basics.tokenizer.foreign_patterns import (
+    from_fancy_regex,
+    from_oniguruma,
+    to_fancy_regex,
+    to_oniguruma,
+)
+from tests.tokenizer.examples import FRAGMENTS
+from tests.tokenizer.test_peer_agreement import without_differences
+
+tiktoken = pytest.importorskip("tiktoken")
+tokenizers = pytest.importorskip("tokenizers")
+
+# Of published tokenizers: Llama 3, Qwen 2, o200k, DeepSeek's numbers; and small ones.
+PLAIN = [
+    (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    (
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
+        r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    r"\p{N}{1,3}|[^\p{N}]+",
+    r" ?[A-Za-z]+|\d{1,2}|[^\sA-Za-z\d]+",
+    r"\p{Nd}{2}|(?:ab)+|(x|y)?z|[a-c\-\]]+|\.\*\\|\[\S\]",
+    r"a*+a|b++|c?+d|e*?f|(?=g)g|\P{L}",
+]
+
+
+@pytest.mark.parametrize("pattern", PLAIN)
+def test_plain_patterns_find_the_same_in_all_three_libraries(pattern):
+    assert to_oniguruma(pattern) == to_fancy_regex(pattern) == pattern
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    dropping = tiktoken.Encoding("", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "removed", invert=True)
+    ours = compile_pattern(pattern)
+    chooser = random.Random(0)
+    fragments = [without_differences(f) for f in [*FRAGMENTS, "AbC", "'Re", "ab", "xz", "[a]"]]
+    for _ in range(500):
+        text = "".join(chooser.choice(fragments) for _ in range(chooser.randint(0, 30)))
+        found = [match.group() for match in ours.finditer(text)]
+        assert [word for word, _ in split.pre_tokenize_str(text)] == found
+        assert bytes(dropping.encode_ordinary(text)) == "".join(found).encode()
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\w+|\W",  # other letters and marks in each library
+        r"a$|\S+",  # also before a line feed, in Oniguruma
+        r"^a|\S+",
+        r"\p{N}{1,3}+",  # possessive, or a repetition of a repetition
+        r"\p{N}{2}?|x",
+        r"[a&&b]|c",  # an intersection, or `a`, `&` and `b`
+        r"[a~~b]|c",
+        r"[[a]]|c",
+        r"(?i:ss)|x",  # also `ß`, in Oniguruma
+        r"(?i)a|b",
+        r"(?<=a)b|c",
+        r"(?<name>a)|b",
+        r"(a)\1|b",
+        r"\bword\b|x",
+        r"\Aa|b",
+        r"\ha",  # a hexadecimal digit, or white space
+        r"\<a|b",
+        r"a.b|.",
+        r"a{,3}b",
+        r"\p{Alphabetic}+|x",
+        r"\p{^L}+|x",
+        r"(?x: a b)|c",
+        r"(?>a+)b|c",
+        r"\x41|b",
+    ],
+)
+def test_syntax_with_other_meanings_is_refused_in_both_directions(pattern):
+    regex.compile(pattern)
+    message = "uses syntax that may mean something else in"
+    with pytest.raises(ValueError, match=message):
+        to_oniguruma(pattern)
+    with pytest.raises(ValueError, match=message):
+        to_fancy_regex(pattern)
+    for read in (from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)):
+        with pytest.raises(ValueError, match=r"its split pattern .* has syntax that may mean"):
+            read(pattern)
+
+
+KNOWN = {
+    "gpt2": [
+        GPT2,
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    ],
+    "cl100k": [to_oniguruma("cl100k")],
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_patterns_get_their_names(name):
+    for expression in KNOWN[name]:
+        assert from_oniguruma(expression, keeps_rest=True) == name
+    assert from_fancy_regex(to_fancy_regex(name)) == name
+
+
+def test_the_patterns_of_tiktoken_are_known():
+    public = pytest.importorskip("tiktoken_ext.openai_public")
+    assert from_fancy_regex(public.r50k_pat_str) == "gpt2"
+    source = open(public.__file__, encoding="utf-8").read()  # noqa: SIM115
+    (cl100k,) = regex.findall(r'"pat_str": r"""(.*?)"""', source)
+    assert from_fancy_regex(cl100k) == "cl100k"
+
+
+def test_what_lies_between_the_matches_is_kept_if_it_is_a_pre_token_there():
+    pattern = r"[a-z]+|\p{N}"
+    kept = compile_pattern(from_oniguruma(pattern, keeps_rest=True))
+    dropped = compile_pattern(from_oniguruma(pattern, keeps_rest=False))
+    text = "ab  12!?\n\ncd-"
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+    expected = [word for word, _ in split.pre_tokenize_str(text)]
+    assert [match.group() for match in kept.finditer(text)] == expected
+    assert expected == ["ab", "  ", "1", "2", "!?\n\n", "cd", "-"]
+    assert [match.group() for match in dropped.finditer(text)] == ["ab", "1", "2", "cd"]
+    # ... and it can be exported again
+    again = from_oniguruma(pattern, keeps_rest=True)
+    assert from_oniguruma(to_oniguruma(again), keeps_rest=False) == again
+
+
+SLOW = [
+    r"(?:a+)+b|\s",
+    r"(a|aa)+b|\s",
+    r"(?:a*b?)*c|\s",
+    r"(?:(?:a)+)+b|x",
+    r"((a?)+)b|x",
+    r"\s*\s*\s*x|\S",
+    r"a*a*a*a*b|x",
+    r"[^b]*[^c]*[^d]*[^e]*z|x",
+]
+
+
+@pytest.mark.parametrize("pattern", SLOW)
+def test_a_pattern_that_would_hang_is_refused_in_seconds(pattern):
+    start = time.perf_counter()
+    with pytest.raises(
+        ValueError, match=r"may take exponential time|takes more than 1 s for 2,000"
+    ):
+        from_oniguruma(pattern, keeps_rest=False)
+    with pytest.raises(
+        ValueError, match=r"may take exponential time|takes more than 1 s for 2,000"
+    ):
+        from_fancy_regex(pattern)
+    assert time.perf_counter() - start < 30
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["a" * 10_001, "(" * 60 + "a" + ")" * 60, "a{60000}{2}", r"(?:a{900}){900}", "[", "a)", "(?:",
+     "", "[]", r"\p{", "*", "a**", "(?!a)", r"\p{Lq}"],
+)  # fmt: skip
+def test_a_malformed_or_huge_pattern_is_a_value_error(pattern):
+    for read in (from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)):
+        with pytest.raises(ValueError, match="pattern"):
+            read(pattern)
+
+
+def test_quadratic_patterns_pass():
+    """As ` *x` in a run of spaces; published patterns have such parts."""
+    assert from_fancy_regex(r"\s*[a-z]+|\S") == r"\s*[a-z]+|\S"
+
+
+def test_the_names_of_patterns_stay_names():
+    assert from_fancy_regex(CL100K) == "cl100k"

@@ -77,10 +77,14 @@ def test_a_name_is_downloaded_from_the_endpoint_once(server, load):  # noqa: F81
 
 @pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are those of POSIX")
 def test_a_terminal_shows_a_progress_bar(server, load):  # noqa: F811
+    import fcntl
     import pty
+    import struct
+    import termios
 
     offer(server, "someone/small", json.dumps(content_of(trained("gpt2"))).encode())
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     try:
         assert load("someone/small", stderr=theirs)[0] == trained("gpt2").hash()
         os.set_blocking(ours, False)

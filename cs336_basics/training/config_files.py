@@ -24,7 +24,7 @@ from cs336_basics.training.config import TrainConfig
 
 _MAX_BYTES = 1 << 18
 
-NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "owt")
+NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "speedrun-exportable", "owt")
 """Configurations that come with the package, in `cs336_basics/configs/`."""
 
 

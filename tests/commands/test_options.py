@@ -107,6 +107,15 @@ def test_speedrun_is_tinystories_with_every_switch_on():
     assert fast.schedule.min_learning_rate == 0
 
 
+def test_speedrun_exportable_is_speedrun_without_the_soft_cap():
+    fast, exportable = (
+        parse_command_line(["--config", name]).config
+        for name in ("speedrun", "speedrun-exportable")
+    )
+    model = dataclasses.replace(fast.model, logit_soft_cap=None)
+    assert exportable == dataclasses.replace(fast, name="speedrun-exportable", model=model)
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

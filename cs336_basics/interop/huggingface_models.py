@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cs336_basics._files import json_text
+from cs336_basics._files import json_text, printable_path
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.interop import huggingface_tokenizers
 from cs336_basics.interop.agreement import Agreement
@@ -53,7 +53,7 @@ def write(model: TransformerLM, tokenizer: Tokenizer, output: Path, card: ModelC
     generation = {"eos_token_id": end_id, "pad_token_id": end_id, "do_sample": True}
     contents: dict[str, str | bytes] = {
         **tokenizer_contents(tokenizer, model.config.context_length),
-        "README.md": card_text(card, model.config, output.name),
+        "README.md": card_text(card, model.config, printable_path(output.resolve().name)),
         "generation_config.json": json_text(generation),
         "model.safetensors": safetensors.torch.save(weights, metadata={"format": "pt"}),
         "config.json": json_text(config),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import cs336_basics
+from cs336_basics._files import printable_path
 
 if TYPE_CHECKING:
     from cs336_basics.model import ModelConfig
@@ -42,7 +43,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str) -> str:
         "- cs336-basics",
         "---",
         "",
-        f"# {name}",
+        f"# {_cell(name)}",
         "",
         f"A causal language model with {config.num_parameters():,} weights, trained with "
         f"cs336-basics {cs336_basics.__version__} and exported as a {kind}.",
@@ -73,5 +74,10 @@ def card_text(card: ModelCard, config: ModelConfig, name: str) -> str:
     lines += [f"| {key} | {value:.4f} |" for key, value in card.losses.items()]
     if card.data:
         lines += ["", "## Trained on", "", "| file | SHA-256 |", "|---|---|"]
-        lines += [f"| {file} | `{digest}` |" for file, digest in card.data.items()]
+        lines += [f"| {_cell(file)} | `{_cell(digest)}` |" for file, digest in card.data.items()]
     return "\n".join([*lines, ""])
+
+
+def _cell(text: str) -> str:
+    """Return a text that cannot end a cell of a table, or its row: a file may have any name."""
+    return " ".join(printable_path(text).split()).replace("|", "\\|")

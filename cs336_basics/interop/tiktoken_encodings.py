@@ -6,7 +6,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._files import json_text
+from cs336_basics._files import json_text, printable_path
 from cs336_basics.interop.agreement import Agreement, compare_ids, probe_texts
 from cs336_basics.interop.outputs import write_directory
 from cs336_basics.tokenizer import Tokenizer
@@ -49,7 +49,7 @@ def write(tokenizer: Tokenizer, output: Path) -> None:
     """Write ranks.tiktoken, encoding.json and encoding.py; see `export_tokenizer`."""
     ranks = tiktoken_ranks(tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
     settings: dict[str, Any] = {
-        "name": output.resolve().name,
+        "name": printable_path(output.resolve().name),
         "pat_str": to_fancy_regex(tokenizer.pattern),
         "special_tokens": {
             token: tokenizer.special_token_id(token) for token in tokenizer.special_tokens

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from cs336_basics.interop import TOKENIZER_FORMATS, check_tokenizer, export_tokenizer
@@ -43,3 +45,11 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path, to):
     with pytest.raises(NotADirectoryError, match="file is a file: name a directory"):
         export_tokenizer(byte_tokenizer(), to, path, overwrite=True)
     assert path.read_text() == "mine"
+
+
+@EVERY_FORMAT
+@pytest.mark.skipif(os.name != "posix", reason="file names of any bytes are those of POSIX")
+def test_a_directory_whose_name_is_no_text_is_written(tmp_path, to):
+    output = tmp_path / os.fsdecode(b"caf\xe9")
+    export_tokenizer(byte_tokenizer(), to, output)
+    assert any(output.iterdir())

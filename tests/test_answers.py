@@ -14,6 +14,8 @@ import torch
 from cs336_basics import ModelConfig, Tokenizer, train_bpe
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.model.accounting import forward_flops, kept_activations
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.pretokenization.documents import read_documents, sample_documents
 from cs336_basics.tokenizer.vocabulary import longest_tokens
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import peak_flops
@@ -63,16 +65,6 @@ def corpus(name):
     if not path.is_file():
         pytest.skip(f"{name} is not in CS336_DATA")
     return path
-
-
-def documents(path):
-    with open(path, encoding="utf-8", newline="") as file:
-        texts = [text.strip() for text in file.read().split(END_OF_TEXT)]
-    return [text for text in texts if text]
-
-
-def ten_of(texts):
-    return [index * len(texts) // 10 for index in range(10)]
 
 
 @pytest.fixture(scope="module")
@@ -221,15 +213,15 @@ def test_vocabularies(tokenizers):
 
 
 def test_compression(tokenizers, tmp_path):
-    stories = documents(corpus("tinystories_valid.txt"))
-    web = documents(corpus("owt_sample.txt"))
+    web = Corpus(corpus("owt_sample.txt"))
     samples = {
-        "TinyStories": [stories[index] for index in ten_of(stories)],
-        "OpenWebText": [web[index] for index in ten_of(web)],
+        "TinyStories": sample_documents(Corpus(corpus("tinystories_valid.txt")), 10).spaced,
+        "OpenWebText": sample_documents(web, 10).spaced,
     }
     held_out = tmp_path / "rest.txt"
-    rest = [text for index, text in enumerate(web) if index not in ten_of(web)]
-    held_out.write_text(END_OF_TEXT.join(rest), encoding="utf-8", newline="")
+    ten = {text.encode() for text in samples["OpenWebText"]}
+    rest = [text for text in read_documents(web) if text not in ten]
+    held_out.write_bytes(END_OF_TEXT.encode().join(rest))
     without = Tokenizer(*train_bpe(held_out, 32_000, [END_OF_TEXT]))
 
     def size(texts):

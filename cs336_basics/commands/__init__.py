@@ -21,6 +21,7 @@ COMMANDS = {
     "datasets": "list the datasets, their licences, and what is there",
     "download": "fetch a dataset, or generate the sample corpus",
     "train-bpe": "train a BPE tokenizer on text",
+    "compare": "compare tokenizers: bytes per token, speed, longest tokens",
     "encode": "encode text into a token file",
     "train": "train a language model, from text or from token files",
     "estimate": "estimate the memory and time of a training run",

@@ -66,6 +66,7 @@ def test_without_arguments_the_commands_are_listed_in_the_order_of_use(words, ca
         "datasets",
         "download",
         "train-bpe",
+        "compare",
         "encode",
         "train",
         "estimate",
@@ -434,6 +435,7 @@ WORK = {
     "estimate": (["--config", "tiny.yaml", "--no-measure"], None),
     "plot": (["run", "--output", "{new}.png"], "{new}.png"),
     "generate": (["--run", "run", "--max-new-tokens", "3"], None),
+    "compare": (["--tokenizer", "tok", "--input", "text.txt"], None),
     "export": (["--tokenizer", "tok", "--to", "gpt2", "--output", "{new}"], "{new}"),
     "experiments": (["--scale", "test", "--out", "{new}"], "{new}"),
 }

@@ -1,0 +1,202 @@
+"""`python -m cs336_basics compare`: tokenizers of several libraries on the same texts."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+
+from cs336_basics._text import END_OF_TEXT
+from cs336_basics.commands._cli import run_command, say
+from cs336_basics.commands._parser import Parser, add_text_options, integer
+from cs336_basics.interop.compared_tokenizers import ComparedTokenizer, open_tokenizer
+from cs336_basics.interop.comparison import (
+    NUM_LONGEST,
+    PILE_GIGABYTES,
+    Result,
+    compare,
+    longest_tokens,
+)
+from cs336_basics.pretokenization import Corpus, MissingFieldError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    return run_command(build_parser(), _compare, arguments)
+
+
+def build_parser() -> Parser:
+    """Return the options of the command."""
+    parser = Parser(
+        "compare",
+        "Compare tokenizers on the same documents: bytes per token, speed in one thread, and the "
+        "longest tokens. Every document must be decoded to itself; where one is not, the table "
+        "says so.",
+        examples=[
+            "compare --tokenizer tokenizers/a tokenizers/b --input a.txt b.txt",
+            "compare --tokenizer tokenizers/a gpt2 llama/tokenizer.json --input 'web/*.jsonl.gz' "
+            "--field text --documents 1000 --format json",
+        ],
+    )
+    parser.add(
+        "--tokenizer",
+        "a directory that train-bpe wrote, the name of a tiktoken encoding, or a tokenizer.json "
+        "or directory of Hugging Face",
+        nargs="+",
+        required=True,
+        metavar="NAME",
+    )
+    parser.add(
+        "--input",
+        "corpora, each a file or a glob: text or JSON lines (.jsonl), also .gz and .zst, or "
+        ".parquet",
+        nargs="+",
+        required=True,
+        metavar="FILE",
+    )
+    parser.add(
+        "--documents",
+        "documents to take from each corpus, at equal distances",
+        type=integer(at_least=1),
+        default=10,
+        metavar="N",
+    )
+    parser.add(
+        "--gigabytes",
+        "size of the text for which hours are computed; that of the Pile",
+        type=float,
+        default=PILE_GIGABYTES,
+        metavar="X",
+    )
+    parser.add(
+        "--separator",
+        "what separates documents in plain text",
+        default=END_OF_TEXT,
+        metavar="TEXT",
+    )
+    parser.add(
+        "--format", "table or json", choices=("table", "json"), default="table", metavar="NAME"
+    )
+    add_text_options(parser)
+    return parser
+
+
+def _compare(options: argparse.Namespace) -> None:
+    """Compare, and print a table or JSON."""
+    tokenizers = [open_tokenizer(name) for name in options.tokenizer]
+    results = compare(
+        tokenizers,
+        _open_corpora(options),
+        documents=options.documents,
+        gigabytes=options.gigabytes,
+        separator=options.separator,
+    )
+    if options.format == "json":
+        say(json.dumps(_as_json(tokenizers, results, options.gigabytes), indent=2))
+        return
+    for line in _table(results, options.gigabytes):
+        say(line)
+    say("")
+    say(f"the {NUM_LONGEST} longest tokens, without special tokens:")
+    for tokenizer in tokenizers:
+        shown = " ".join(map(_quoted, longest_tokens(tokenizer)))
+        say(f"{tokenizer.name} ({tokenizer.library}, {tokenizer.num_tokens:,} tokens): {shown}")
+
+
+def _open_corpora(options: argparse.Namespace) -> list[tuple[str, Corpus]]:
+    """Return the corpora by name. The field and the column are given to those that need them."""
+    given = {"field": options.field, "column": options.column}
+    used = set()
+    corpora = []
+    for name in options.input:
+        settings: dict[str, str] = {}
+        while True:
+            try:
+                corpus = Corpus(name, errors=options.errors, **settings)
+            except MissingFieldError as error:
+                if error.option in settings or given[error.option] is None:
+                    raise
+                settings[error.option] = given[error.option]
+            else:
+                break
+        used |= set(settings)
+        corpora.append((name, corpus))
+    for option, value in given.items():
+        if value is not None and option not in used:
+            kind = "JSON lines" if option == "field" else "Parquet files"
+            raise ValueError(f"--{option} is {value!r}, but no input has {kind}: omit it")
+    return corpora
+
+
+def _table(results: Sequence[Result], gigabytes: float) -> list[str]:
+    """Return the results as lines of text."""
+    hours = f"hours for {gigabytes:g} GB"
+    header = ("corpus", "tokenizer", "documents", "bytes", "tokens", "bytes/token", "MB/s", hours)
+    rows = [
+        (
+            result.corpus,
+            result.tokenizer,
+            f"{result.num_documents:,} of {result.all_documents:,}",
+            f"{result.num_bytes:,}",
+            f"{result.num_tokens:,}",
+            f"{result.bytes_per_token:.3f}",
+            f"{result.megabytes_per_second:,.2f}",
+            f"{result.hours:,.2f}",
+        )
+        for result in results
+    ]
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (header, *rows)
+    ]
+    for result in results:
+        if result.changed_documents:
+            lines.append(
+                f"{result.tokenizer} does not give back {result.changed_documents:,} of the "
+                f"{result.num_documents:,} documents of {result.corpus}"
+            )
+    small = min(results, key=lambda result: result.timed_bytes)
+    lines.append(
+        f"speed: one thread, empty caches, the first {small.timed_bytes:,} bytes of {small.corpus}"
+        if len({result.corpus for result in results}) == 1
+        else "speed: one thread, empty caches, the first megabyte of each corpus"
+    )
+    return lines
+
+
+def _as_json(
+    tokenizers: Sequence[ComparedTokenizer], results: Sequence[Result], gigabytes: float
+) -> dict[str, object]:
+    return {
+        "gigabytes": gigabytes,
+        "tokenizers": [
+            {
+                "name": tokenizer.name,
+                "library": tokenizer.library,
+                "num_tokens": tokenizer.num_tokens,
+                "longest_tokens": [
+                    token.decode("utf-8", "backslashreplace") for token in longest_tokens(tokenizer)
+                ],
+            }
+            for tokenizer in tokenizers
+        ],
+        "results": [dataclasses.asdict(result) for result in results],
+    }
+
+
+def _quoted(token: bytes) -> str:
+    """Return a token as Python writes its text, or its bytes where these are not UTF-8."""
+    try:
+        return repr(token.decode())
+    except UnicodeDecodeError:
+        return repr(token)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

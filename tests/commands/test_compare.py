@@ -1,0 +1,92 @@
+"""`python -m cs336_basics compare`: what it prints."""
+
+import json
+
+import pytest
+
+from cs336_basics.commands import compare
+from tests.pretokenization.test_documents import TEXTS, plain, rows, table
+from tests.tokenizer.examples import END, small_tokenizer
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small_tokenizer().save("a")
+    small_tokenizer(pattern="cl100k").save("b")
+    plain(tmp_path, TEXTS)
+    return tmp_path
+
+
+def test_a_table_of_all_tokenizers_on_all_corpora(work, capsys):
+    plain(work, TEXTS[:3], "few.txt.gz")
+    words = ["--tokenizer", "a", "b", "--input", "text.txt", "few.txt.gz", "--gigabytes", "2.5"]
+    assert compare.main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    header = "corpus tokenizer documents bytes tokens bytes/token MB/s hours for 2.5 GB"
+    assert lines[0].split() == header.split()
+    cells = [line.split() for line in lines[1:5]]
+    assert [row[:5] for row in cells] == [
+        ["text.txt", "a", "10", "of", "25"],
+        ["text.txt", "b", "10", "of", "25"],
+        ["few.txt.gz", "a", "3", "of", "3"],
+        ["few.txt.gz", "b", "3", "of", "3"],
+    ]
+    for row in cells:
+        num_bytes, num_tokens, ratio = (float(cell.replace(",", "")) for cell in row[5:8])
+        assert ratio == pytest.approx(num_bytes / num_tokens, abs=0.0005)
+    assert len({len(line) for line in lines[:5]}) == 1
+    assert lines[5] == "speed: one thread, empty caches, the first megabyte of each corpus"
+    assert lines[-2].startswith("a (cs336_basics ")
+    assert f"{len(small_tokenizer()):,} tokens): '猫は鼠を食べた' " in lines[-2]
+    assert " b'" in lines[-2]  # a token that ends within a character
+
+
+def test_the_same_as_json(work, capsys):
+    words = ["--tokenizer", "a", "--input", "text.txt", "--documents", "25", "--format", "json"]
+    assert compare.main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    (result,) = found["results"]
+    assert result["num_bytes"] == sum(len(text.encode()) for text in TEXTS)
+    assert result["num_tokens"] == sum(len(small_tokenizer().encode(text)) for text in TEXTS)
+    assert result["changed_documents"] == 0
+    assert found["gigabytes"] == 825
+    (tokenizer,) = found["tokenizers"]
+    assert len(tokenizer["longest_tokens"]) == 10
+    assert END not in tokenizer["longest_tokens"]
+
+
+def test_every_kind_of_input_has_its_option(work, capsys):
+    rows(work, TEXTS)
+    table(work, TEXTS)
+    words = ["--tokenizer", "a", "--input", "text.txt", "text.jsonl", "text.parquet"]
+    assert compare.main([*words, "--field", "text", "--column", "text", "--format", "json"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert [result["corpus"] for result in results] == ["text.txt", "text.jsonl", "text.parquet"]
+    assert len({result["num_tokens"] for result in results}) == 1
+    assert compare.main([*words, "--field", "text"]) == 2
+    assert "give --column text" in capsys.readouterr().err
+    assert compare.main(["--tokenizer", "a", "--input", "text.txt", "--field", "text"]) == 2
+    assert "--field is 'text', but no input has JSON lines: omit it" in capsys.readouterr().err
+
+
+def test_a_tokenizer_that_drops_text_is_named(work, capsys):
+    small_tokenizer(pattern=r"\w+").save("words")
+    assert compare.main(["--tokenizer", "words", "--input", "text.txt"]) == 0
+    printed = capsys.readouterr()
+    assert "words does not give back 10 of the 10 documents of text.txt\n" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--input", "no.txt"], "'no.txt' does not exist"),
+        (["--input", "text.txt", "--gigabytes", "0"], "--gigabytes is 0.0: it must be above 0"),
+        (["--input", "text.txt", "--documents", "0"], "--documents is 0: it must be at least 1"),
+    ],
+)
+def test_mistakes_are_one_line(work, capsys, words, message):
+    assert compare.main(["--tokenizer", "a", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error

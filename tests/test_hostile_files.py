@@ -14,6 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from cs336_basics.interop import export_model, export_tokenizer  # noqa: E402
+from cs336_basics.model import ModelConfig, TransformerLM  # noqa: E402
 from cs336_basics.pretokenization import WordCounts  # noqa: E402
 from cs336_basics.runs.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
 from cs336_basics.runs.checkpoint_dir import save_checkpoint_directory  # noqa: E402
@@ -73,6 +75,13 @@ class Files:
         stages = directory / "stages.json"
         stages.write_text(json.dumps({"a": {"inputs": {"x": 1}, "sha256": "0" * 64}}))
 
+        exported = directory / "exported"
+        export_tokenizer(tokenizer, "huggingface", exported / "hf")
+        export_tokenizer(tokenizer, "tiktoken", exported / "tt")
+        export_tokenizer(tokenizer, "gpt2", exported / "gp")
+        config = ModelConfig(tokenizer.vocab_size, 8, d_model=4, num_layers=1, num_heads=1, d_ff=4)
+        export_model(TransformerLM(config), tokenizer, "huggingface", exported / "model")
+
         def load_tokens():
             starts = load_document_starts(tokens / "a.npy")
             # Reads every page; the values themselves are not checked.
@@ -104,6 +113,21 @@ class Files:
             directory / "config.yaml": lambda: load_config(directory / "config.yaml"),
             **dict.fromkeys((run.best, run.timings, run.metrics), load_run_files),
             stages: run_stage,
+            exported / "hf" / "tokenizer.json": lambda: Tokenizer.from_huggingface(exported / "hf"),
+            **{
+                exported / "tt" / name: lambda: Tokenizer.from_tiktoken(exported / "tt")
+                for name in ("ranks.tiktoken", "encoding.json")
+            },
+            **{
+                exported / "gp" / name: lambda: Tokenizer.from_gpt2(exported / "gp")
+                for name in ("vocab.json", "merges.txt")
+            },
+            **{
+                exported / "model" / name: lambda: TransformerLM.from_huggingface(
+                    exported / "model"
+                )
+                for name in ("config.json", "model.safetensors")
+            },
         }
 
 

@@ -37,7 +37,7 @@ def card_of_run(
         return ModelCard(data=_data_of(run))
     steps = int(found[1])
     last: dict[str, Any] = {}
-    for row in run.read_metrics():
+    for row in sorted(run.read_metrics(), key=lambda row: int(row["step"])):
         if row["step"] <= steps:
             last.update(row)
     return ModelCard(
@@ -51,13 +51,22 @@ def card_of_run(
 def _data_of(run: RunDirectory) -> dict[str, str]:
     """Return the texts of training and validation, and the hashes of their bytes."""
     data = load_config(run.config).data
-    records = read_records(run.data / "stages.json")
+    path = run.data / "stages.json"
+    records = read_records(path) if path.exists() else {}
     found: dict[str, str] = {}
     for split, role in (("train", "training"), ("valid", "validation")):
-        path = getattr(data, f"{split}_path")
-        name = f"{data.dataset}, {split}" if data.train_path is None else f"{split}, held out"
+        paths = getattr(data, f"{split}_path")
+        if paths is None:
+            name = f"{data.dataset}, {split}" if data.train_path is None else f"{split}, held out"
+        else:  # without their directories, which are the user's own
+            name = ", ".join(Path(path).name for path in ([paths] if _is_one(paths) else paths))
         inputs = records.get(f"{split} tokens", {}).get("inputs", {})
-        digest = inputs.get("source", inputs.get("file"))
-        if isinstance(digest, str):
-            found[f"{role}: {name if path is None else Path(path).name}"] = digest
+        # Of one text or token file, or of several together.
+        digests = [inputs.get(key) for key in ("source", "file", "sources", "files")]
+        if digest := next((d for d in digests if isinstance(d, str)), None):
+            found[f"{role}: {name}"] = digest
     return found
+
+
+def _is_one(paths: Any) -> bool:
+    return isinstance(paths, (str, os.PathLike))

@@ -178,6 +178,15 @@ def test_files_are_short():
             assert lines <= 500 or name in LONG_FILES, f"{name} has {lines} lines"
 
 
+def test_uv_and_pip_pin_the_same_versions():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    block = re.search(r"^constraint-dependencies = \[\n(.*?)^\]", project, re.MULTILINE | re.DOTALL)
+    pins = {line.strip(' ",').replace("'", '"') for line in block[1].splitlines()}
+    assert any(pin.startswith("torch==") for pin in pins)
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert pins - set(constraints) == set()
+
+
 def test_a_trainer_version_imports_at_most_the_one_before_it():
     versions = sorted(
         path

@@ -39,7 +39,8 @@ else:
     COMPILE_ARGS = [
         "-std=c++17",
         "-pthread",
-        *(["-O0", "-g", "-D_GLIBCXX_ASSERTIONS"] if DEBUG else ["-O3"]),
+        # Many a Python compiles extensions with -g: the wheel would be several times as large.
+        *(["-O0", "-g", "-D_GLIBCXX_ASSERTIONS"] if DEBUG else ["-O3", "-g0"]),
     ]
 
 # Headers include each other: a change to any of them builds everything again.

@@ -166,9 +166,18 @@ def metadata_of(wheel):
     return email.parser.Parser().parsestr(text)
 
 
+def requirements_of(wheel, *extras):
+    """Return what a wheel requires, without the conditions, which are checked here."""
+    found = []
+    for requirement in map(Requirement, metadata_of(wheel).get_all("Requires-Dist")):
+        marker, requirement.marker = requirement.marker, None
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            found.append(requirement)
+    return found
+
+
 def test_the_light_requirements_are_those_of_the_package(pure_wheel):
-    declared = {r for r in map(Requirement, metadata_of(pure_wheel).get_all("Requires-Dist"))
-                if r.marker is None or r.marker.evaluate({"extra": ""})}  # fmt: skip
+    declared = set(requirements_of(pure_wheel))
     light = set(map(Requirement, requirement_lines()))
     assert light - declared == set()
     needs_torch = {r.name for r in declared - light}
@@ -272,13 +281,8 @@ def test_the_compiled_wheel_without_torch(compiled_wheel, tmp_path):
 
 @pytest.mark.slow
 def test_the_tests_of_the_sdist_pass_with_the_compiled_wheel(compiled_wheel, unpacked, tmp_path):
-    declared = metadata_of(compiled_wheel).get_all("Requires-Dist")
-    own = [Requirement(re.sub(r"extra == ['\"]test['\"]", "'1' == '1'", text)) for text in declared]
-    extras = [
-        Requirement(re.sub(r"extra == ['\"](zstd|parquet)['\"]", "'1' == '1'", text))
-        for text in declared
-    ]
-    python = environment(tmp_path, compiled_wheel, [*own, *extras])
+    needed = requirements_of(compiled_wheel, "test", "zstd", "parquet", "ray")
+    python = environment(tmp_path, compiled_wheel, needed)
     work = tmp_path / "work"
     shutil.copytree(unpacked / "tests", work / "tests")
     shutil.copy2(unpacked / "pyproject.toml", work)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import cs336_basics
 
@@ -176,6 +177,21 @@ def test_files_are_short():
             name = path.relative_to(PACKAGE).as_posix()
             lines = len(path.read_text(encoding="utf-8").splitlines())
             assert lines <= 500 or name in LONG_FILES, f"{name} has {lines} lines"
+
+
+def test_the_workflows_test_and_build_every_python_that_is_declared():
+    workflow = ROOT / ".github" / "workflows" / "tests.yml"
+    if not workflow.exists():
+        pytest.skip("an sdist holds no workflows")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    declared = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
+    (built,) = re.findall(r"^build = (\[.*\])$", project, re.MULTILINE)
+    jobs = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]
+    assert jobs["test"]["strategy"]["matrix"]["python"] == declared
+    identifiers = [f"cp{version.replace('.', '')}-*" for version in declared]
+    assert ast.literal_eval(built) == [*identifiers, "cp314t-*"]
+    systems = {job["os"] for job in jobs["test"]["strategy"]["matrix"]["include"]}
+    assert {system.partition("-")[0] for system in systems} == {"ubuntu", "macos", "windows"}
 
 
 def test_uv_and_pip_pin_the_same_versions():

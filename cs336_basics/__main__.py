@@ -37,7 +37,8 @@ def _dispatch(words: list[str]) -> int:
 
 def _build() -> str:
     """Return whether the extensions are built; without them everything works, but slowly."""
-    from cs336_basics.bpe import TRAINERS, is_built
+    from cs336_basics.bpe import TRAINERS
+    from cs336_basics.bpe.unbuilt import is_built
 
     if all(map(is_built, TRAINERS.values())):
         return "compiled"

@@ -22,7 +22,7 @@ from cs336_basics.commands._parser import (
     add_overwrite,
     add_text_options,
 )
-from cs336_basics.pretokenization import Corpus
+from cs336_basics.pretokenization import PATTERNS, Corpus
 from cs336_basics.tokenizer.train_tokenizer import train_tokenizer
 from cs336_basics.tokenizer.vocab_files import MERGES_FILE, METADATA_FILE, VOCAB_FILE
 from cs336_basics.tokenizer.vocabulary import longest_tokens
@@ -71,7 +71,8 @@ def build_parser() -> Parser:
         dest="special_tokens",
         metavar="TEXT",
     )
-    add("--pattern", "split pattern: gpt2, cl100k, or a regular expression", default="gpt2",
+    patterns = ", ".join(PATTERNS)
+    add("--pattern", f"split pattern: {patterns}, or a regular expression", default="gpt2",
         metavar="NAME")  # fmt: skip
     add_text_options(parser)
     add_num_workers(parser)

@@ -10,7 +10,7 @@
 
 #include "encoder.hpp"
 #include "failure.hpp"
-#include "special_tokens.hpp"
+#include "safe_cuts.hpp"
 #include "thread_pool.hpp"
 #include "word_merger.hpp"
 
@@ -72,8 +72,8 @@ inline Failure encode_text(EncodingWorker& worker, size_t id_size, TextSpan text
 
 // Cut a text in memory into spans of about `span_size` bytes that can be encoded one by one.
 inline std::vector<TextSpan> cut_text(TextSpan text, size_t span_size, const SpecialIds& special,
-                                      bool line_feeds) {
-    const SafeCuts cuts(special.tokens, line_feeds);
+                                      const Scanner& scanner) {
+    const SafeCuts cuts(special.tokens, scanner);
     std::vector<TextSpan> spans;
     size_t start = 0;
     while (start < text.size) {

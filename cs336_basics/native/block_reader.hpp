@@ -13,7 +13,7 @@
 #include "failure.hpp"
 #include "input_file.hpp"
 #include "memory.hpp"
-#include "special_tokens.hpp"
+#include "safe_cuts.hpp"
 
 namespace cs336 {
 
@@ -35,10 +35,10 @@ class BlockReader {
         uint64_t num_bytes;  // for progress: the sum over all blocks is the size of all files
     };
 
-    // `tokens` must outlive this object. `line_feeds`: whether a cut before a line feed is safe.
-    BlockReader(const SpecialTokens& tokens, bool line_feeds, std::vector<std::string> paths,
+    // `tokens` must outlive this object.
+    BlockReader(const SpecialTokens& tokens, const Scanner& scanner, std::vector<std::string> paths,
                 std::vector<uint64_t> sizes, size_t block_size)
-        : cuts_(tokens, line_feeds),
+        : cuts_(tokens, scanner),
           paths_(std::move(paths)),
           sizes_(std::move(sizes)),
           block_size_(block_size) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "compiler.hpp"
@@ -68,10 +69,10 @@ template <class Id>
 class TypedEncoder final : public Encoder {
   public:
     TypedEncoder(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
-                 size_t cache_bytes, bool cl100k, SimdLevel simd_level)
+                 size_t cache_bytes, Scanner scanner, SimdLevel simd_level)
         : merges_(byte_ids, merges, num_merges),
           budget_(std::make_shared<CacheBudget>(cache_bytes)),
-          cl100k_(cl100k),
+          scanner_(std::move(scanner)),
           simd_level_(simd_level) {}
 
     std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) override {
@@ -85,8 +86,7 @@ class TypedEncoder final : public Encoder {
     class Worker final : public EncodingWorker {
       public:
         Worker(const TypedEncoder& encoder, size_t cache_bytes)
-            : cl100k_(encoder.cl100k_),
-              simd_level_(encoder.simd_level_),
+            : scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
               cache_(cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : encoder.budget_) {}
 
@@ -120,14 +120,8 @@ class TypedEncoder final : public Encoder {
       private:
         // Text without special tokens.
         Id* encode_ordinary(const uint8_t* text, size_t size, Id* out) {
-            return cl100k_ ? encode_pattern<Cl100k>(text, size, out)
-                           : encode_pattern<Gpt2>(text, size, out);
-        }
-
-        template <class Pattern>
-        Id* encode_pattern(const uint8_t* text, size_t size, Id* out) {
-            scan_batches<Pattern>(
-                text, size, simd_level_,
+            scanner_.scan(
+                text, size,
                 [&](const uint8_t* first, const uint32_t* ends, size_t count) {
                     if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
                     out = encode_batch(first, ends, count, out);
@@ -203,8 +197,7 @@ class TypedEncoder final : public Encoder {
             return end;
         }
 
-        const bool cl100k_;
-        const SimdLevel simd_level_;
+        const Scanner scanner_;
         WordMerger<Id> merger_;
         Cache cache_;
         const uint8_t* readable_end_ = nullptr;
@@ -212,7 +205,7 @@ class TypedEncoder final : public Encoder {
 
     const MergeTable<Id> merges_;
     const std::shared_ptr<CacheBudget> budget_;
-    const bool cl100k_;
+    const Scanner scanner_;
     const SimdLevel simd_level_;
 };
 
@@ -220,14 +213,14 @@ class TypedEncoder final : public Encoder {
 // them. `cache_bytes`: of the caches of all its workers together.
 inline std::unique_ptr<Encoder> make_encoder(bool narrow, const uint32_t* byte_ids,
                                              const uint32_t* merges, size_t num_merges,
-                                             size_t cache_bytes, bool cl100k,
+                                             size_t cache_bytes, Scanner scanner,
                                              SimdLevel simd_level) {
     if (narrow) {
         return std::unique_ptr<Encoder>(new TypedEncoder<uint16_t>(
-            byte_ids, merges, num_merges, cache_bytes, cl100k, simd_level));
+            byte_ids, merges, num_merges, cache_bytes, std::move(scanner), simd_level));
     }
-    return std::unique_ptr<Encoder>(
-        new TypedEncoder<uint32_t>(byte_ids, merges, num_merges, cache_bytes, cl100k, simd_level));
+    return std::unique_ptr<Encoder>(new TypedEncoder<uint32_t>(
+        byte_ids, merges, num_merges, cache_bytes, std::move(scanner), simd_level));
 }
 
 }  // namespace cs336

@@ -1,4 +1,4 @@
-// Special tokens: their occurrences in a text, and the safe cuts of a text.
+// Special tokens: their occurrences in a text.
 
 #pragma once
 
@@ -9,8 +9,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "characters.hpp"
 
 namespace cs336 {
 
@@ -236,65 +234,6 @@ class Occurrences {
     const uint8_t* text_;
     size_t size_;
     size_t next_[FEW] = {};
-};
-
-// Safe cuts: the offsets where a text can be cut without changing how it is split. The rule is that
-// of chunking.py, which also explains why it holds.
-class SafeCuts {
-  public:
-    SafeCuts(const SpecialTokens& tokens, bool line_feeds)
-        : tokens_(tokens), line_feeds_(line_feeds) {}
-
-    // The number of bytes on each side of an offset on which the rule depends.
-    size_t margin() const { return 2 * tokens_.longest() + 4; }
-
-    // The first safe cut in [from, stop); `stop` if there is none. `text` must include `margin`
-    // bytes before `from` and after `stop`, or end there.
-    size_t first(const uint8_t* text, size_t size, size_t from, size_t stop) const {
-        if (tokens_.holds_replacement() || from >= stop) return stop;
-        // Where the tokens end that start before `cut`: none of them crosses it if that is not
-        // behind it. Every offset is compared with the tokens once.
-        size_t reached = 0;
-        const size_t reach = std::min(from, tokens_.longest());
-        for (size_t start = from - reach; start < from; ++start) {
-            reached = std::max(reached, tokens_.end_of_longest(text, size, start));
-        }
-        for (size_t cut = from; cut < stop; ++cut) {
-            if (reached <= cut && (between_words(text, cut) ||
-                                   tokens_.ends_at_uncrossed(text, size, cut))) {
-                return cut;
-            }
-            reached = std::max(reached, tokens_.end_of_longest(text, size, cut));
-        }
-        return stop;
-    }
-
-  private:
-    // Whether a blank (or line feed) at `offset` follows a character that is not white space.
-    bool between_words(const uint8_t* text, size_t offset) const {
-        if (offset == 0) return false;
-        if (text[offset] != ' ' && !(line_feeds_ && text[offset] == '\n')) return false;
-        const uint8_t before = text[offset - 1];
-        if (before < 0x80) return before > 0x20 && before < 0x7F;
-        return !ends_with_wide_space(text, offset);
-    }
-
-    // Whether [text, text + end), which ends with a byte above 127, ends with white space.
-    static bool ends_with_wide_space(const uint8_t* text, size_t end) {
-        const uint8_t last = text[end - 1];
-        if (end >= 2 && text[end - 2] == 0xC2) return last == 0x85 || last == 0xA0;
-        if (end < 3) return false;
-        const uint8_t first = text[end - 3];
-        // (The text may be invalid UTF-8; this accepts only a sequence of three bytes.)
-        if (first < 0xE1 || first > 0xE3 || text[end - 2] < 0x80 || text[end - 2] > 0xBF ||
-            last > 0xBF) {
-            return false;
-        }
-        return character(text + end - 3).char_class == SPACE;
-    }
-
-    const SpecialTokens& tokens_;
-    bool line_feeds_;
 };
 
 }  // namespace cs336

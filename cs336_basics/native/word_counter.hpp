@@ -37,9 +37,8 @@ namespace cs336 {
 // How texts are split. All threads share it.
 struct SplitOptions {
     SpecialTokens tokens;
-    bool cl100k = false;  // the pattern: cl100k or gpt2
+    Scanner scanner;
     bool strict = false;  // invalid UTF-8 is an error, not read as U+FFFD
-    SimdLevel simd_level = SimdLevel::SCALAR;
 };
 
 // Counts the pre-tokens of one text after the other.
@@ -85,17 +84,8 @@ class TextCounter {
 
     // Count a text without special tokens.
     void count_pretokens(const uint8_t* text, size_t size, WordTable& table) {
-        if (options_.cl100k) {
-            count_pattern<Cl100k>(text, size, table);
-        } else {
-            count_pattern<Gpt2>(text, size, table);
-        }
-    }
-
-    template <class Pattern>
-    void count_pattern(const uint8_t* text, size_t size, WordTable& table) {
-        scan_batches<Pattern>(
-            text, size, options_.simd_level,
+        options_.scanner.scan(
+            text, size,
             [&](const uint8_t* first, const uint32_t* ends, size_t count) {
                 if (cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
                 table.add_batch(first, ends, count);
@@ -117,7 +107,7 @@ class FileCounter {
                 int num_threads, size_t block_size, size_t max_own_words)
         : max_own_words_(max_own_words),
           options_(std::move(options)),
-          reader_(options_.tokens, !options_.cl100k, std::move(paths), std::move(sizes),
+          reader_(options_.tokens, options_.scanner, std::move(paths), std::move(sizes),
                   block_size) {
         num_threads_ =
             int(std::max<size_t>(1, std::min(size_t(num_threads), reader_.num_blocks())));

@@ -19,7 +19,9 @@ from cs336_basics.pretokenization.failures cimport (
     MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
 )
 
-from cs336_basics.pretokenization._scanner import default_simd_level, scanned_pattern
+from cs336_basics.pretokenization.scanners cimport Scanner, make_scanner, simd_level_of
+
+from cs336_basics.pretokenization._scanner import default_simd_level
 from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 
@@ -29,12 +31,6 @@ cdef extern from "utf8.hpp" namespace "cs336" nogil:
         uint64_t sequences, bytes, first
 
 cdef extern from "word_counter.hpp" namespace "cs336" nogil:
-    enum class SimdLevel:
-        pass
-
-    int NUM_SIMD_LEVELS
-    const char* SIMD_LEVEL_NAMES[]
-
     cdef cppclass SpecialTokens:
         SpecialTokens() except +
         SpecialTokens(vector[string] tokens) except +
@@ -42,9 +38,8 @@ cdef extern from "word_counter.hpp" namespace "cs336" nogil:
     cdef cppclass SplitOptions:
         SplitOptions() except +
         SpecialTokens tokens
-        cbool cl100k
+        Scanner scanner
         cbool strict
-        SimdLevel simd_level
 
     cdef cppclass FileCounter:
         FileCounter(vector[string], vector[uint64_t], SplitOptions, int, size_t, size_t) except +
@@ -86,21 +81,13 @@ MOST_OWN_WORDS = 700_000
 cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) except *:
     cdef SplitOptions options
     cdef vector[string] tokens
-    cdef int i
-    name = scanned_pattern(pattern)
-    if name is None:
-        raise ValueError(f"pattern is {pattern!r}, which has no scanner: choose another backend")
     if errors not in ("replace", "strict"):
         raise ValueError(f"errors is {errors!r}: it must be one of replace, strict")
     for token in check_special_tokens(special_tokens):
         tokens.push_back(<string>token.encode())
     options.tokens = SpecialTokens(tokens)
-    options.cl100k = name == "cl100k"
+    options.scanner = make_scanner(pattern, simd_level_of(simd_level or default_simd_level()))
     options.strict = errors == "strict"
-    wanted = simd_level or default_simd_level()
-    for i in range(NUM_SIMD_LEVELS):
-        if SIMD_LEVEL_NAMES[i].decode() == wanted:
-            options.simd_level = <SimdLevel>i
     return options
 
 

@@ -6,8 +6,15 @@ from zlib import crc32
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint32_t
+from libcpp.memory cimport shared_ptr, unique_ptr
+
+from cs336_basics.pretokenization.scanners cimport (
+    ScanState, NUM_SIMD_LEVELS, SIMD_LEVEL_NAMES, SimdLevel, SplitProgram, make_program,
+    simd_level_of,
+)
 
 from cs336_basics.pretokenization.patterns import PATTERNS
+from cs336_basics.pretokenization.split_program import find_program
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 
 
@@ -20,9 +27,6 @@ cdef extern from "scanner.hpp" namespace "cs336" nogil:
         @staticmethod
         size_t next(const uint8_t* text, size_t size, size_t i)
 
-    enum class SimdLevel:
-        pass
-
     ctypedef size_t (*Fill)(const uint8_t*, size_t, size_t&, uint32_t*) noexcept
 
     cdef struct Character:
@@ -31,8 +35,6 @@ cdef extern from "scanner.hpp" namespace "cs336" nogil:
 
     Character character(const uint8_t* p)
     size_t BATCH_CAPACITY
-    int NUM_SIMD_LEVELS
-    const char* SIMD_LEVEL_NAMES[]
     bint has_simd_level(SimdLevel simd_level)
     SimdLevel best_simd_level()
     Fill fill_function[Pattern](SimdLevel simd_level)
@@ -59,12 +61,34 @@ _SCANNED = {
 
 
 def scanned_pattern(pattern):
-    """Return the name of the scanner for a pattern, or None if the pattern has no scanner.
+    """Return the name of the scanner that was written for a pattern, or None if none was.
 
     Args:
         pattern: a name in PATTERNS or a regular expression.
     """
     return _SCANNED.get(PATTERNS.get(pattern, pattern))
+
+
+def program_of(pattern):
+    """Return the SplitProgram of a pattern for which no scanner was written; None if it has one.
+
+    Args:
+        pattern: a name in PATTERNS, a regular expression, or a SplitProgram, which is returned.
+
+    Raises:
+        ValueError: the pattern cannot be compiled either.
+    """
+    if not isinstance(pattern, str):
+        return pattern
+    if scanned_pattern(pattern) is not None:
+        return None
+    program = find_program(pattern)
+    if program is None:
+        raise ValueError(
+            f"pattern is {pattern!r}, which cannot be compiled: use "
+            "cs336_basics.pretokenization.pretokenize, which accepts every pattern"
+        )
+    return program
 
 
 def simd_levels():
@@ -85,9 +109,7 @@ cdef SimdLevel simd_level_named(name) except *:
     available = simd_levels()
     if name not in available:
         raise ValueError(f"simd_level is {name!r}: it must be one of {', '.join(available)}")
-    for i in range(NUM_SIMD_LEVELS):
-        if SIMD_LEVEL_NAMES[i].decode() == name:
-            return <SimdLevel>i
+    return simd_level_of(name)
 
 
 cdef class PreTokens:
@@ -103,20 +125,20 @@ cdef class PreTokens:
     cdef bint as_text
     cdef Fill fill
     cdef bint gpt2
+    cdef shared_ptr[const SplitProgram] program  # or none: a scanner was written for the pattern
+    cdef unique_ptr[ScanState] state
     cdef size_t size, position, start
     cdef size_t count, index
     cdef const uint8_t* origin
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
 
     def __cinit__(self, bytes data not None, pattern, simd_level, bint as_text):
-        name = scanned_pattern(pattern)
-        if name is None:
-            raise ValueError(
-                f"pattern is {pattern!r}, which has no scanner: choose one of {', '.join(PATTERNS)}, "
-                "or use cs336_basics.pretokenization.pretokenize, which accepts every pattern"
-            )
         cdef SimdLevel chosen = simd_level_named(simd_level)
-        self.gpt2 = name == "gpt2"
+        program = program_of(pattern)
+        if program is not None:
+            self.program = make_program(program)
+            self.state.reset(new ScanState(self.program.get().num_states()))
+        self.gpt2 = program is None and scanned_pattern(pattern) == "gpt2"
         self.fill = fill_function[Gpt2](chosen) if self.gpt2 else fill_function[Cl100k](chosen)
         self.data = data
         self.as_text = as_text
@@ -130,6 +152,8 @@ cdef class PreTokens:
         cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(self.data)
         cdef const uint8_t* word
         cdef size_t length
+        if self.state:
+            return self.next_of_program(text)
         if self.index == self.count:
             if self.position == self.size:
                 raise StopIteration
@@ -150,6 +174,17 @@ cdef class PreTokens:
         self.index += 1
         return self.make(word, length)
 
+    cdef object next_of_program(self, const uint8_t* text):
+        cdef size_t start
+        while self.position < self.size:
+            start = self.position
+            self.position = self.program.get().next(text, self.size, start, self.state.get()[0])
+            if self.position > start:
+                return self.make(text + start, self.position - start)
+            # What the pattern does not match is left out.
+            self.position += character(text + start).length
+        raise StopIteration
+
     cdef object make(self, const uint8_t* word, size_t length):
         if self.as_text:
             return PyUnicode_DecodeUTF8(<const char*>word, length, NULL)
@@ -164,7 +199,7 @@ def pretokenize_text(text, pattern="gpt2", simd_level=None):
         pattern, simd_level: see `pretokenize_bytes`.
 
     Raises:
-        ValueError: the pattern has no scanner; the SIMD level is unknown or not available.
+        ValueError: the pattern cannot be compiled; the SIMD level is unknown or not available.
         UnicodeEncodeError: the text contains a lone surrogate.
     """
     return PreTokens(text.encode(), pattern, simd_level, True)
@@ -175,11 +210,11 @@ def pretokenize_bytes(data, pattern="gpt2", simd_level=None):
 
     Args:
         data: bytes without special tokens.
-        pattern: a name in PATTERNS or its regular expression.
+        pattern: a name in PATTERNS, a regular expression, or a SplitProgram.
         simd_level: a name in `simd_levels()`; None = `default_simd_level()`.
 
     Raises:
-        ValueError: the pattern has no scanner; the SIMD level is unknown or not available; the bytes
+        ValueError: the pattern cannot be compiled; the SIMD level is unknown or not available; the bytes
             are not valid UTF-8.
     """
     checked = bytes(data)
@@ -198,12 +233,21 @@ def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
     """Return the number of pre-tokens of UTF-8 bytes; see `pretokenize_bytes`. Releases the GIL."""
     cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
-    cdef size_t position = 0, found = 0, count = 0
+    cdef size_t position = 0, found = 0, count = 0, start
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
     cdef PreTokens settings = PreTokens(data, pattern, simd_level, False)
     check_utf8(data)
     with nogil:
         while position < size:
+            if settings.state:
+                start = position
+                position = settings.program.get().next(
+                    text, size, start, settings.state.get()[0])
+                if position > start:
+                    found += 1
+                else:
+                    position += character(text + start).length
+                continue
             count = settings.fill(text, size, position, ends)
             if count == 0:  # a pre-token of more than 4 GiB
                 count = 1

@@ -246,8 +246,8 @@ def _choose_backend(backend: str | None, splitter: Splitter) -> str:
     if has_scanner("gpt2") and pattern not in _patterns_warned_of:
         _patterns_warned_of.add(pattern)
         warnings.warn(
-            f"pattern {short_repr(pattern)} has no compiled scanner: its words are counted by the "
-            "`regex` module in worker processes, which is many times slower",
+            f"pattern {short_repr(pattern)} cannot be compiled, or leaves out text: its words are "
+            "counted in worker processes, which is many times slower",
             stacklevel=3,
         )
     return "processes"

@@ -26,7 +26,62 @@ CL100K = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n]|\s+(?!\S)|\s"
 )
 
-PATTERNS: dict[str, str] = {"gpt2": GPT2, "cl100k": CL100K}
+# GPT-2 with numbers cut into single digits, or into groups of three from the left or the right
+# (Singh and Strouse 2024, "Tokenization counts": arithmetic is easier with groups from the right).
+GPT2_DIGITS1 = GPT2.replace(r"\p{N}+", r"\p{N}")
+GPT2_DIGITS3 = GPT2.replace(r"\p{N}+", r"\p{N}{1,3}")
+GPT2_DIGITS3_RIGHT = GPT2.replace(r"\p{N}+", r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))")
+
+# Llama 3, as `tokenizer.json` of meta-llama/Meta-Llama-3-8B has it.
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+# Qwen 2, 2.5 and 3, as `tokenizer.json` of Qwen/Qwen2-7B has it: Llama 3 with single digits.
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+
+# GPT-4o, as tiktoken 0.14 defines `o200k_base`: words are also cut before capital letters.
+_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+O200K = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_CONTRACTION}"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_CONTRACTION}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+# DeepSeek-V3, whose `tokenizer.json` splits three times: numbers in groups of three, then runs of
+# Chinese characters and kana, then everything within these and between them by
+#   [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+#   | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+# where what none of these matches is kept. Here it is one expression: nothing crosses a number or
+# the edge of a run (look-aheads keep every alternative inside or outside), a number or a run ends
+# the text for `(?!\S)`, and the last alternatives keep the rest.
+_KANA = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
+DEEPSEEK_V3 = (
+    r"\p{N}{1,3}"
+    rf"|(?:(?=[{_KANA}])[^\p{{L}}\p{{P}}\p{{S}}])?(?:(?=[{_KANA}])[\p{{L}}\p{{M}}])+"
+    rf"|(?:(?=[{_KANA}])[\p{{P}}\p{{S}}])+"
+    r"|[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"
+    rf"|[^\r\n\p{{L}}\p{{P}}\p{{S}}\p{{N}}{_KANA}]?(?:(?![{_KANA}])[\p{{L}}\p{{M}}])+"
+    rf"| ?(?:(?![{_KANA}])[\p{{P}}\p{{S}}])+[\r\n]*"
+    rf"|\s*[\r\n]+|\s+(?![^\s\p{{N}}{_KANA}])|\s+"
+    rf"|(?:(?=[{_KANA}])[^\p{{L}}\p{{M}}\p{{P}}\p{{S}}])+"
+    rf"(?!(?=[{_KANA}])[\p{{L}}\p{{M}}])"
+    rf"|[^\s\p{{L}}\p{{M}}\p{{P}}\p{{S}}\p{{N}}{_KANA}]+(?!(?![{_KANA}])[\p{{L}}\p{{M}}])"
+)
+
+PATTERNS: dict[str, str] = {
+    "gpt2": GPT2,
+    "gpt2-digits1": GPT2_DIGITS1,
+    "gpt2-digits3": GPT2_DIGITS3,
+    "gpt2-digits3-right": GPT2_DIGITS3_RIGHT,
+    "cl100k": CL100K,
+    "llama3": LLAMA3,
+    "qwen2": QWEN2,
+    "o200k": O200K,
+    "deepseek-v3": DEEPSEEK_V3,
+}
 """name -> regular expression, in the syntax of the `regex` module."""
 
 

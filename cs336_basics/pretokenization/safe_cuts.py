@@ -7,7 +7,8 @@ There are two kinds of safe cut:
   pattern also a line feed). No alternative of the named patterns matches white space anywhere but
   at its beginning or after other white space, so a pre-token always ends there. The look-ahead
   `\\s+(?!\\S)` only looks past white space, so the text on the left is split the same without the
-  text on the right; and no pattern looks behind.
+  text on the right; and no pattern looks behind. For any other pattern that can be compiled, its
+  table tells between which characters the same holds (see `SplitProgram.safe_cuts`).
 
 In both cases, no occurrence of a special token may lie across the cut.
 """
@@ -18,6 +19,7 @@ import re
 from collections.abc import Iterable
 
 from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
+from cs336_basics.pretokenization.split_program import SplitProgram, find_program
 from cs336_basics.pretokenization.token_finder import token_finder
 
 # What may follow a character that is not white space at a safe cut. cl100k lets a pre-token run
@@ -36,8 +38,8 @@ class SafeCuts:
 
     Args:
         special_tokens: the special tokens that are cut out first.
-        pattern: the split pattern. Only the named ones have safe cuts inside a text; with any
-            other pattern the ends of special tokens are the only cuts.
+        pattern: the split pattern. With one that cannot be compiled, the ends of special tokens are
+            the only cuts.
     """
 
     def __init__(self, special_tokens: Iterable[str] = (), pattern: str = "gpt2") -> None:
@@ -50,9 +52,12 @@ class SafeCuts:
         self._never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
         name = pattern_name(resolve_pattern(pattern))
         followers = _SAFE_FOLLOWERS.get(name) if name else None
-        self._inside = (
-            re.compile(rb"[!-~\x80-\xff](?=[" + followers + rb"])") if followers else None
-        )
+        self._program = None if followers else find_program(pattern)
+        self._inside: re.Pattern[bytes] | None = None
+        if followers:
+            self._inside = re.compile(rb"[!-~\x80-\xff](?=[" + followers + rb"])")
+        elif self._program:
+            self._inside = _candidates(self._program)
 
     def after_special_token(self, data: bytes, start: int, stop: int) -> int | None:
         """Return the first cut at the end of a special token, start <= cut <= stop, or None.
@@ -83,10 +88,20 @@ class SafeCuts:
             cut = match.end()
             if cut > stop:
                 return None
-            is_white = data.endswith(_WIDE_WHITE_SPACE, max(0, cut - 3), cut)
-            if not is_white and not self._is_crossed(data, cut):
+            if self._is_between_words(data, cut) and not self._is_crossed(data, cut):
                 return cut
         return None
+
+    def _is_between_words(self, data: bytes, cut: int) -> bool:
+        """Return whether one of the candidates is a safe cut of the pattern."""
+        if self._program is None:
+            return not data.endswith(_WIDE_WHITE_SPACE, max(0, cut - 3), cut)
+        character = _last_character(data[max(0, cut - 4) : cut])
+        return character is not None and bool(
+            self._program.safe_cuts[
+                self._program.column_of(character), self._program.column_of(chr(data[cut]))
+            ]
+        )
 
     def last(self, data: bytes, start: int) -> int | None:
         """Return a late cut, start <= cut, that is safe whatever follows `data`, or None.
@@ -117,3 +132,37 @@ class SafeCuts:
     def _is_crossed(self, data: bytes, cut: int) -> bool:
         """Return whether an occurrence of a special token starts before `cut` and ends after it."""
         return self._special is not None and self._special.is_crossed(data, cut)
+
+
+def _candidates(program: SplitProgram) -> re.Pattern[bytes] | None:
+    """Return what finds the byte before a cut that may be safe: ASCII follows it."""
+    columns = [program.column_of(chr(code)) for code in range(128)]
+    # What may be before the cut (ASCII, and None for any other character) -> what follows.
+    afters: dict[frozenset[int | None], list[int]] = {}
+    for after in range(128):
+        column = columns[after]
+        safe: set[int | None] = {c for c in range(128) if program.safe_cuts[columns[c], column]}
+        if program.safe_cuts[:, column].any():
+            safe.add(None)
+        afters.setdefault(frozenset(safe), []).append(after)
+    options = []
+    for before, following in afters.items():
+        codes = sorted(code for code in before if code is not None)
+        found = b"".join(rb"\x%02x" % code for code in codes)
+        found += rb"\x80-\xff" if None in before else b""
+        if found:
+            follow = b"".join(rb"\x%02x" % after for after in following)
+            options.append(b"[" + found + b"](?=[" + follow + b"])")
+    return re.compile(b"|".join(options)) if options else None
+
+
+def _last_character(data: bytes) -> str | None:
+    """Return the last character of bytes, None if they do not end with one in valid UTF-8."""
+    for length in range(1, len(data) + 1):
+        if data[-length] & 0xC0 != 0x80:  # it begins a character
+            try:
+                character = data[-length:].decode()
+            except UnicodeDecodeError:
+                return None
+            return character if len(character) == 1 else None
+    return None

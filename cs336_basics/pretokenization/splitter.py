@@ -11,6 +11,7 @@ from cs336_basics._messages import short_reason, short_repr
 from cs336_basics.pretokenization import reference
 from cs336_basics.pretokenization.patterns import resolve_pattern
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
+from cs336_basics.pretokenization.split_program import complete_program, find_program
 from cs336_basics.pretokenization.token_finder import token_finder
 
 try:
@@ -28,6 +29,9 @@ __all__ = [
 
 MAX_SPECIAL_TOKEN_LENGTH = 1024
 """Bytes of the longest special token: the time to find (or miss) one grows with its length."""
+
+MATCH_TIMEOUT = 10
+"""Seconds of one search by `regex`, with a pattern that cannot be compiled."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -108,14 +112,19 @@ class Splitter:
 
 
 def has_scanner(pattern: str) -> bool:
-    """Return whether the compiled scanner is built and knows this pattern (name or expression)."""
-    return _scanner is not None and _scanner.scanned_pattern(pattern) is not None
+    """Return whether compiled code can split text with this pattern (name or expression).
+
+    It can if the extensions are built, and the pattern can be compiled and leaves out no text.
+    """
+    return _scanner is not None and (
+        _scanner.scanned_pattern(pattern) is not None or complete_program(pattern) is not None
+    )
 
 
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Return an iterator over the pre-tokens of a text that holds no special token, in order.
 
-    The named patterns have a compiled scanner; any other goes through `regex`. The result is that
+    Compiled code splits the text if it can (see `find_program`), else `regex`. The result is that
     of `reference.pretokenize` in both cases.
 
     Args:
@@ -123,15 +132,30 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         pattern: a name in PATTERNS or a regular expression.
 
     Raises:
-        ValueError: see `resolve_pattern`.
+        ValueError: see `resolve_pattern`; or, while the iterator runs, a search took too long.
         TypeError: `text` is not a str.
     """
     resolve_pattern(pattern)
     check_is_str(text)
     # UTF-8, and so the scanner, has no lone surrogates.
-    if has_scanner(pattern) and (text.isascii() or not _LONE_SURROGATE.search(text)):
+    if (
+        _scanner is not None
+        and (_scanner.scanned_pattern(pattern) is not None or find_program(pattern) is not None)
+        and (text.isascii() or not _LONE_SURROGATE.search(text))
+    ):
         return _scanner.pretokenize_text(text, pattern)
-    return reference.pretokenize(text, pattern)
+    return _within_time(reference.pretokenize(text, pattern, timeout=MATCH_TIMEOUT), pattern)
+
+
+def _within_time(pretokens: Iterator[str], pattern: str) -> Iterator[str]:
+    """Yield pre-tokens; explain the TimeoutError of `regex`."""
+    try:
+        yield from pretokens
+    except TimeoutError:
+        raise ValueError(
+            f"pattern {short_repr(pattern)} took more than {MATCH_TIMEOUT} seconds for one match: "
+            "rewrite it without repetitions inside of repetitions"
+        ) from None
 
 
 def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:

@@ -39,7 +39,9 @@ class DataConfig:
     trainer: str = option(
         "auto", "which BPE trainer learns the tokenizer; auto: the fastest that is built"
     )
-    pattern: str = option("gpt2", "split pattern of a new tokenizer: gpt2, cl100k or a regex")
+    pattern: str = option(
+        "gpt2", "split pattern of a new tokenizer: a name such as gpt2 or cl100k, or a regex"
+    )
 
     def __post_init__(self) -> None:
         if self.sample_bytes < 1_000:

@@ -8,14 +8,10 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization.failures cimport Failure
+from cs336_basics.pretokenization.scanners cimport Scanner, SimdLevel
 
 
 cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
-    enum class SimdLevel:
-        pass
-
-    int NUM_SIMD_LEVELS
-    const char* SIMD_LEVEL_NAMES[]
     uint32_t ABSENT_ID
     size_t OUTPUT_SLACK
     size_t MAX_KEPT_OUTPUT
@@ -47,7 +43,7 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
 
     unique_ptr[CppEncoder] make_encoder(
         cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
-        size_t cache_bytes, cbool cl100k, SimdLevel simd_level) except +
+        size_t cache_bytes, Scanner scanner, SimdLevel simd_level) except +
 
     cdef struct TextSpan:
         const uint8_t* data
@@ -56,7 +52,7 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
     Failure encode_to(EncodingWorker&, TextSpan, const SpecialIds&, void*, uint32_t,
                       vector[int64_t]*, size_t&) except +
     Failure encode_word_to(EncodingWorker&, TextSpan, void*, size_t&) except +
-    vector[TextSpan] cut_text(TextSpan, size_t, const SpecialIds&, cbool) except +
+    vector[TextSpan] cut_text(TextSpan, size_t, const SpecialIds&, const Scanner&) except +
 
     cdef cppclass BatchEncoder:
         BatchEncoder(const vector[EncodingWorker*]&, size_t, const vector[TextSpan]&,
@@ -71,7 +67,7 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
         void gather(uint8_t* out) except +
 
     cdef cppclass BlockReader:
-        BlockReader(const SpecialTokens&, cbool, vector[string], vector[uint64_t], size_t) except +
+        BlockReader(const SpecialTokens&, const Scanner&, vector[string], vector[uint64_t], size_t) except +
         size_t num_blocks()
 
     cdef cppclass EncodedBlock:

@@ -27,7 +27,12 @@ from cs336_basics.pretokenization.failures cimport (
     ABSENT_BYTE, MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
 )
 
-from cs336_basics.pretokenization._scanner import default_simd_level, scanned_pattern
+from cs336_basics.pretokenization.scanners cimport (
+    Scanner, SimdLevel, make_scanner, simd_level_of,
+)
+
+from cs336_basics.pretokenization._scanner import default_simd_level
+from cs336_basics.pretokenization.splitter import has_scanner
 from cs336_basics.tokenizer.encoders import AbsentByteError
 
 
@@ -118,7 +123,8 @@ cdef class Encoder:
     cdef list idle         # workers
     cdef list id_objects   # id -> int, None until it is needed
     cdef readonly bint scanned
-    cdef bint gpt2, narrow
+    cdef Scanner scanner
+    cdef bint narrow
     cdef size_t id_size, vocab_size
     cdef readonly object dtype
 
@@ -126,21 +132,18 @@ cdef class Encoder:
                  size_t cache_size, simd_level=None):
         cdef uint32_t c_byte_ids[256]
         cdef int i
-        cdef SimdLevel c_simd_level = <SimdLevel>0
+        cdef SimdLevel c_simd_level = simd_level_of(simd_level or default_simd_level())
         for i in range(256):
             c_byte_ids[i] = ABSENT_ID if byte_ids[i] is None else byte_ids[i]
-        name = scanned_pattern(pattern)
-        self.scanned = name is not None
-        self.gpt2 = name == "gpt2"
-        for i in range(NUM_SIMD_LEVELS):
-            if SIMD_LEVEL_NAMES[i].decode() == (simd_level or default_simd_level()):
-                c_simd_level = <SimdLevel>i
+        self.scanned = has_scanner(pattern)
+        if self.scanned:
+            self.scanner = make_scanner(pattern, c_simd_level)
         self.vocab_size = vocab_size
         self.narrow = vocab_size <= 1 << 16
         self.dtype = np.dtype("<u2" if self.narrow else "<u4")
         self.encoder = make_encoder(
             self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, merges.shape[0],
-            cache_size, not self.gpt2, c_simd_level,
+            cache_size, self.scanner, c_simd_level,
         )
         self.id_size = self.encoder.get().id_size()
         self.idle = []
@@ -293,7 +296,7 @@ cdef class Encoder:
         cdef size_t longest = 0, i
         kept = view_text(text, &span)
         with nogil:
-            spans = cut_text(span, SPAN_SIZE, special.special, self.gpt2)
+            spans = cut_text(span, SPAN_SIZE, special.special, self.scanner)
         for i in range(spans.size()):
             longest = max(longest, spans[i].size)
         # (This thread does not check for Ctrl-C while it encodes a span.)
@@ -428,7 +431,7 @@ cdef class FileEncoding:
             c_paths.push_back(<string>os.fsencode(path))
             c_sizes.push_back(size)
         self.reader.reset(new BlockReader(
-            special.special.tokens, encoder.gpt2, c_paths, c_sizes, block_size))
+            special.special.tokens, encoder.scanner, c_paths, c_sizes, block_size))
         self.workers = encoder.acquire_all(
             num_threads(num_workers, self.reader.get().num_blocks()), self.pointers)
         self.job.reset(new FileEncoder(

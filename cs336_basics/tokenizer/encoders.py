@@ -25,6 +25,7 @@ import numpy.typing as npt
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
 from cs336_basics.pretokenization.patterns import compile_pattern, pattern_name
+from cs336_basics.pretokenization.split_program import complete_program
 from cs336_basics.pretokenization.text_changes import dropped_message
 from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.vocabulary import Vocabulary
@@ -77,7 +78,7 @@ class Encoder(ABC):
         self.vocabulary = vocabulary
         self.pattern = pattern
         self.all_special = frozenset(vocabulary.special_ids)
-        self.may_drop = pattern_name(pattern) is None
+        self.may_drop = pattern_name(pattern) is None and complete_program(pattern) is None
         self._has_warned = False
 
     @abstractmethod

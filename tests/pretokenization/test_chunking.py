@@ -81,9 +81,9 @@ def test_text_without_special_tokens_is_cut_too(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"word " * 1000)
     assert len(list(chunk_bounds(path, 100, SPLITTER))) > 40
-    # Safe cuts are known for gpt2 and cl100k, but not for other patterns.
+    # Safe cuts are known for patterns that can be compiled.
     assert len(list(chunk_bounds(path, 100, Splitter("cl100k", [EOT])))) > 40
-    assert len(list(chunk_bounds(path, 100, Splitter(r"\S+|\s+", [EOT])))) == 1
+    assert len(list(chunk_bounds(path, 100, Splitter(r"\b\S+|\s+", [EOT])))) == 1
 
 
 def test_text_without_a_safe_cut_is_one_chunk(tmp_path):

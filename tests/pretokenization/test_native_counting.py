@@ -325,9 +325,10 @@ def test_every_backend_gives_the_same_counts(hostile_file, backend):
 
 def test_native_is_the_default_and_other_patterns_say_so_once(hostile_file, recwarn):
     assert isinstance(count_words(hostile_file), WordCounts)
+    assert isinstance(count_words(hostile_file, Splitter(r"\S+|\s")), WordCounts)
     assert all("not all UTF-8" in str(warning.message) for warning in recwarn.list)
     for _ in range(2):
-        counts = count_words(hostile_file, Splitter(r"\S+|\s"), num_workers=1)
+        counts = count_words(hostile_file, Splitter(r"\S+\b|\S|\s"), num_workers=1)
         assert isinstance(counts, Counter)
     said = [str(warning.message) for warning in recwarn.list]
     assert [message[:12] for message in said if "UTF-8" not in message] == [r"pattern '\\S"]

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import regex
 import tiktoken
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,12 @@ TIKTOKEN = {
     "cl100k": (
         r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"""
         r"""| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
+    ),
+    "o200k": (
+        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"""
+        r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"""
+        r"""[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}"""
+        r"""| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
     ),
 }
 
@@ -34,13 +41,13 @@ def test_gpt2_is_the_course_pattern():
     assert PATTERNS["gpt2"] == COURSE_GPT2
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", TIKTOKEN)
 @given(text=texts)
 def test_same_matches_as_tiktokens_pattern(name, text):
     assert list(pretokenize(text, name)) == regex.findall(TIKTOKEN[name], text)
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", TIKTOKEN)
 def test_same_matches_as_tiktokens_pattern_on_all_short_strings(name):
     theirs = regex.compile(TIKTOKEN[name])
     for length in range(1, 6):
@@ -49,7 +56,7 @@ def test_same_matches_as_tiktokens_pattern_on_all_short_strings(name):
             assert list(pretokenize(text, name)) == theirs.findall(text), repr(text)
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", TIKTOKEN)
 @given(text=st.text(st.sampled_from("abs'Ttl \t\n\r.,1好é"), max_size=30))
 def test_same_pretokens_as_tiktokens_engine(name, text):
     # An encoding whose tokens are single bytes hides the splits, so give every pre-token a
@@ -100,6 +107,38 @@ def test_cl100k_examples(text, pretokens):
     assert list(pretokenize(text, "cl100k")) == pretokens
 
 
+@pytest.mark.parametrize(
+    ("name", "pretokens"),
+    [
+        ("gpt2-digits1", ["a", " 1", "2", "3", "4", "5", "6", "7", " x"]),
+        ("gpt2-digits3", ["a", " 123", "456", "7", " x"]),
+        ("gpt2-digits3-right", ["a", " 1", "234", "567", " x"]),
+        ("llama3", ["a", " ", "123", "456", "7", " x"]),
+        ("qwen2", ["a", " ", "1", "2", "3", "4", "5", "6", "7", " x"]),
+        ("o200k", ["a", " ", "123", "456", "7", " x"]),
+        ("deepseek-v3", ["a", " ", "123", "456", "7", " x"]),
+    ],
+)
+def test_numbers_of_the_named_patterns(name, pretokens):
+    assert list(pretokenize("a 1234567 x", name)) == pretokens
+
+
+@given(text=st.text(st.sampled_from("ab '.,1½好ー・あ\u3040\u0301\u200b\n\r\0"), max_size=20))
+def test_deepseek_v3_splits_as_its_three_steps(text):
+    steps = [
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(expression), "isolated")
+        for expression in (
+            r"\p{N}{1,3}",
+            "[一-龥\u3040-ゟ゠-ヿ]+",
+            r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"""
+            r"""|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+"""
+            r"""|\s+(?!\S)|\s+""",
+        )
+    ]
+    found = tokenizers.pre_tokenizers.Sequence(steps).pre_tokenize_str(text)
+    assert list(pretokenize(text, "deepseek-v3")) == [pretoken for pretoken, _ in found]
+
+
 def test_a_regular_expression_is_a_pattern():
     assert list(pretokenize("low  lower", r"\S+")) == ["low", "lower"]
 
@@ -125,16 +164,19 @@ def test_bad_patterns_are_named(pattern):
         ("gpt-2", ": did you mean gpt2?"),
         ("gpt2 ", ": did you mean gpt2?"),
         ("gpt_2.0", ": did you mean gpt2?"),
-        ("o200k", " (as"),
+        ("o200k_base", ": did you mean o200k?"),
+        ("llama-3", ": did you mean llama3?"),
         ("r50k", " (as"),
         ("hello world", " (as"),
         ("naïve", " (as"),
     ],
 )
 def test_what_looks_like_a_name_must_be_one(pattern, hint):
-    with pytest.raises(ValueError, match="is not one of gpt2, cl100k") as error:
+    with pytest.raises(ValueError, match="is not one of gpt2, ") as error:
         resolve_pattern(pattern)
-    assert str(error.value).startswith(f"pattern {pattern!r} is not one of gpt2, cl100k{hint}")
+    assert str(error.value).startswith(
+        f"pattern {pattern!r} is not one of {', '.join(PATTERNS)}{hint}"
+    )
     # The advice works: a group is a regular expression.
     assert f"'(?:{pattern})'" in str(error.value)
     assert list(pretokenize(f"a{pattern}b", f"(?:{pattern})")) == [pattern]
@@ -147,7 +189,7 @@ def test_operators_make_a_regular_expression(pattern):
 
 @pytest.mark.parametrize("pattern", [None, 5, b"gpt2", ["gpt2"]])
 def test_a_pattern_that_is_not_a_str_is_refused(pattern):
-    with pytest.raises(TypeError, match="it must be a str, one of gpt2, cl100k or a regular"):
+    with pytest.raises(TypeError, match=r"it must be a str, one of gpt2, .* or a regular"):
         resolve_pattern(pattern)
 
 

@@ -44,7 +44,7 @@ void check(bool holds, const char* claim) {
 std::unique_ptr<Encoder> encoder_of_bytes(size_t cache_bytes) {
     uint32_t byte_ids[256];
     for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = byte;
-    return make_encoder(true, byte_ids, nullptr, 0, cache_bytes, false, SimdLevel::SCALAR);
+    return make_encoder(true, byte_ids, nullptr, 0, cache_bytes, Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
 }
 
 void workers_may_outlive_their_encoder() {

@@ -363,7 +363,8 @@ def test_every_call_gives_the_same_offset_of_an_absent_byte(make, pattern):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "name"), [("gpt2", "NativeEncoder"), (r"\w+|\W", "NativeWordEncoder")]
+    ("pattern", "name"),
+    [("gpt2", "NativeEncoder"), (r"\w+|\W", "NativeEncoder"), (r"\w+\b|\W", "NativeWordEncoder")],
 )
 def test_the_native_backend_is_the_default_where_it_is_available(pattern, name):
     skip_unless_available("native")

@@ -1,0 +1,102 @@
+"""Sets of characters, and those that Unicode defines, in the pinned version of its tables.
+
+`unicode_sets.txt` holds the sets; `make_unicode_tables.py` writes it from the `regex` module,
+together with the tables of the compiled scanner.
+"""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+NUM_CODE_POINTS = 0x110000
+
+_FILE = Path(__file__).with_name("unicode_sets.txt")
+
+
+@dataclass(frozen=True)
+class CharSet:
+    """A set of code points.
+
+    Args:
+        bounds: ascending; the set holds bounds[0] up to but not bounds[1], bounds[2] up to but not
+            bounds[3], and so on.
+    """
+
+    bounds: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, characters: Iterable[str]) -> CharSet:
+        """Return the set of some characters."""
+        return union(cls((ord(character), ord(character) + 1)) for character in set(characters))
+
+    @classmethod
+    def between(cls, first: str, last: str) -> CharSet:
+        """Return the set of the characters from `first` to `last`, both included."""
+        return cls((ord(first), ord(last) + 1))
+
+    def __contains__(self, code: int) -> bool:
+        return bisect_right(self.bounds, code) % 2 == 1
+
+    def complement(self) -> CharSet:
+        """Return the set of all other code points."""
+        bounds = self.bounds
+        bounds = bounds[1:] if bounds[:1] == (0,) else (0, *bounds)
+        end = (NUM_CODE_POINTS,)
+        return CharSet(bounds[:-1] if bounds[-1:] == end else (*bounds, *end))
+
+
+def union(sets: Iterable[CharSet]) -> CharSet:
+    """Return the union of sets."""
+    changes: dict[int, int] = {}
+    for char_set in sets:
+        for index, bound in enumerate(char_set.bounds):
+            changes[bound] = changes.get(bound, 0) + (1 if index % 2 == 0 else -1)
+    bounds: list[int] = []
+    depth = 0
+    for bound in sorted(changes):
+        before, depth = depth, depth + changes[bound]
+        if (before == 0) != (depth == 0):
+            bounds.append(bound)
+    return CharSet(tuple(bounds))
+
+
+def intersection(sets: Iterable[CharSet]) -> CharSet:
+    """Return the intersection of sets."""
+    return union(char_set.complement() for char_set in sets).complement()
+
+
+EVERYTHING = CharSet((0, NUM_CODE_POINTS))
+
+
+@functools.lru_cache(maxsize=1)
+def _named_sets() -> dict[str, CharSet]:
+    """Read unicode_sets.txt: a name, then its bounds, in hexadecimal, each less the one before."""
+    sets = {}
+    for line in _FILE.read_text(encoding="ascii").splitlines():
+        if line and not line.startswith("#"):
+            name, *steps = line.split()
+            bounds, bound = [], 0
+            for step in steps:
+                bound += int(step, 16)
+                bounds.append(bound)
+            sets[name] = CharSet(tuple(bounds))
+    return sets
+
+
+@functools.lru_cache(maxsize=256)
+def named_set(name: str) -> CharSet | None:
+    r"""Return the set of a Unicode property, or None if the tables do not hold it.
+
+    Args:
+        name: a general category (`Lu`) or a group of them (`L`), a script (`Han`), or
+            `space` and `word`, which are `\s` and `\w`.
+    """
+    sets = _named_sets()
+    if name in sets:
+        return sets[name]
+    members = [sets[key] for key in sets if len(name) == 1 and len(key) == 2 and key[0] == name]
+    return union(members) if members else None

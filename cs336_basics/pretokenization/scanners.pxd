@@ -1,0 +1,87 @@
+"""The scanner of a split pattern: a named one, or a table that Python compiled."""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport make_shared, shared_ptr
+
+
+cdef extern from "scanner.hpp" namespace "cs336" nogil:
+    enum class SimdLevel:
+        pass
+
+    int NUM_SIMD_LEVELS
+    const char* SIMD_LEVEL_NAMES[]
+
+    cdef struct SplitTables:
+        const uint16_t* transitions
+        size_t num_states, num_columns
+        const uint16_t* block_of
+        const uint8_t* blocks
+        size_t num_blocks
+        const uint8_t* safe_cuts
+        const uint8_t* threes
+
+    cdef cppclass ScanState:
+        ScanState(size_t num_states) except +
+
+    cdef cppclass SplitProgram:
+        SplitProgram(const SplitTables& tables) except +
+        size_t num_states()
+        size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) except +
+
+    cdef cppclass Scanner:
+        Scanner()
+        Scanner(cbool cl100k, SimdLevel simd_level)
+        Scanner(shared_ptr[const SplitProgram] program)
+
+
+cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
+    """Return the C++ form of a `split_program.SplitProgram`."""
+    cdef SplitTables tables
+    cdef const uint16_t[:, ::1] transitions = program.transitions
+    cdef const uint16_t[::1] block_of = program.block_of
+    cdef const uint8_t[:, ::1] blocks = program.blocks
+    cdef const uint8_t[:, ::1] safe_cuts = program.safe_cuts.view("u1")
+    assert block_of.shape[0] == 0x110000 // 64 and blocks.shape[1] == 64
+    assert safe_cuts.shape[0] == safe_cuts.shape[1] == transitions.shape[1]
+    tables.transitions = &transitions[0, 0]
+    tables.num_states = transitions.shape[0]
+    tables.num_columns = transitions.shape[1]
+    tables.block_of = &block_of[0]
+    tables.blocks = &blocks[0, 0]
+    tables.num_blocks = blocks.shape[0]
+    tables.safe_cuts = &safe_cuts[0, 0]
+    tables.threes = NULL
+    cdef const uint8_t[::1] threes
+    if program.threes is not None:
+        threes = program.threes.view("u1")
+        assert threes.shape[0] == transitions.shape[1]
+        tables.threes = &threes[0]
+    return <shared_ptr[const SplitProgram]>make_shared[SplitProgram](tables)
+
+
+cdef inline SimdLevel simd_level_of(name) except *:
+    """Return the SIMD level of a name, which is one of SIMD_LEVEL_NAMES."""
+    cdef int i
+    for i in range(NUM_SIMD_LEVELS):
+        if SIMD_LEVEL_NAMES[i].decode() == name:
+            return <SimdLevel>i
+    raise ValueError(f"there is no SIMD level {name!r}")
+
+
+cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
+    """Return the scanner of a pattern, by name or expression, for which there is one.
+
+    Raises:
+        ValueError: the pattern has no scanner.
+    """
+    from cs336_basics.pretokenization._scanner import scanned_pattern
+    from cs336_basics.pretokenization.split_program import complete_program
+
+    name = scanned_pattern(pattern)
+    if name is not None:
+        return Scanner(<cbool>(name == "cl100k"), simd_level)
+    program = complete_program(pattern)
+    if program is None:
+        raise ValueError(f"pattern is {pattern!r}, which has no scanner: choose another backend")
+    return Scanner(make_program(program))

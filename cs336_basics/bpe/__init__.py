@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._messages import short_repr
-from cs336_basics.bpe.base import BPE_Trainer, Pair
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.symbols import Pair
 from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
@@ -93,7 +94,8 @@ def train_bpe(
         special_tokens: cut out of the text before anything is counted.
         trainer: a name in TRAINERS; all learn the same merges.
         options: what BPE_Trainer takes: `pattern`, `num_workers`, `progress`, `min_frequency`,
-            `max_token_length`, `tie_break`, `trace`.
+            `max_token_length`, `tie_break`, `trace`, and `continue_from`, an existing vocabulary
+            and its merges from which training goes on.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`, also for what is raised.

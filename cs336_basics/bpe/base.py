@@ -27,6 +27,8 @@ from tqdm import tqdm
 from cs336_basics._arguments import MAX_INT64, checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics._progress import HiddenBar, progress_bar
+from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
+from cs336_basics.bpe.symbols import NUM_BYTES, Pair
 from cs336_basics.bpe.trace import MergeTrace, Trace, Work
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.counting import count_words
@@ -34,10 +36,6 @@ from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
 from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
 from cs336_basics.pretokenization.text_counting import count_texts
 from cs336_basics.pretokenization.word_counts import WordCounts
-
-Pair = tuple[bytes, bytes]
-
-NUM_BYTES = 256
 
 TIE_BREAKS = ("lexicographic", "huggingface")
 
@@ -64,11 +62,15 @@ class BPE_Trainer:
             `(bytes, bytes)`, the rule of CS336; `"huggingface"`: the one that `tokenizers` takes.
         trace: called with a MergeTrace after each merge, or, by compiled versions, for several
             merges at a time; see `trace_file`. Not timed.
+        continue_from: `(vocab, merges)` of an existing vocabulary, trained or imported, from which
+            training goes on: the words are first merged by these merges. The split pattern, and
+            for the same result as one training the tie rule, must be those of that vocabulary.
 
     Raises:
-        ValueError, TypeError: an option has none of these values.
+        ValueError, TypeError: an option has none of these values; see also `StartingVocabulary`.
 
     Attributes:
+        start: the `StartingVocabulary` of `continue_from`, by default the 256 bytes.
         timings: after training, phase -> seconds; the phases are PHASES.
     """
 
@@ -89,6 +91,7 @@ class BPE_Trainer:
         max_token_length: int | None = None,
         tie_break: str = "lexicographic",
         trace: Trace | None = None,
+        continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
     ) -> None:
         resolve_pattern(pattern)
         checked_integer("min_frequency", min_frequency, 0)
@@ -105,6 +108,7 @@ class BPE_Trainer:
         self.max_token_length = max_token_length
         self.tie_break = tie_break
         self.trace = trace
+        self.start = StartingVocabulary.of(continue_from)
         self.timings: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self._bar: tqdm[Any] | HiddenBar = HiddenBar()
         # Returns the adjacent pairs of a word that may be merged.
@@ -123,22 +127,24 @@ class BPE_Trainer:
         Args:
             input_path: a file, a glob such as `"data/*.txt"`, or several of both, or a Corpus:
                 UTF-8 text, JSON lines, Parquet, compressed or not.
-            vocab_size: size of the vocabulary: 256 bytes, the special tokens, the merges.
+            vocab_size: size of the vocabulary: 256 bytes, the special tokens, the merges; where one
+                is continued, the greatest id plus one.
             special_tokens: cut out of the text first, so that they add nothing to any count and no
-                merge crosses them.
+                merge crosses them. Where a vocabulary is continued, name those that it has, too.
 
         Returns:
             vocab: id -> bytes. Ids 0-255 are the bytes, then come the special tokens in the order
-                given, then the merged tokens in the order of the merges. No two are equal.
-            merges: the merged pairs, in order. If no pair is left before `vocab_size` is reached,
-                training stops early, with a warning.
+                given, then the merged tokens in the order of the merges. No two are equal. Where a
+                vocabulary is continued, its ids stay, and new tokens follow in this order.
+            merges: the merged pairs, in order, with those that were continued. If no pair is
+                left before `vocab_size` is reached, training stops early, with a warning.
 
         Raises:
             ValueError: `vocab_size` is too small for the bytes and special tokens; a special token
                 is empty, repeated, or a single byte; what `count_words` raises.
             FileNotFoundError: there is no such file.
         """
-        tokens = check_request(vocab_size, special_tokens)
+        tokens = self.check_request(vocab_size, special_tokens)
         self._reset_timings()
         start = time.perf_counter()
         word_counts = count_words(
@@ -167,7 +173,7 @@ class BPE_Trainer:
             texts: strings or UTF-8 bytes, each a separate document; read one by one.
             errors: what to do about bytes that are not UTF-8; see `Corpus`.
         """
-        tokens = check_request(vocab_size, special_tokens)
+        tokens = self.check_request(vocab_size, special_tokens)
         self._reset_timings()
         start = time.perf_counter()
         word_counts = count_texts(texts, Splitter(self.pattern, tokens), errors=errors)
@@ -190,7 +196,7 @@ class BPE_Trainer:
                 64 bits; a special token was not cut out of the words, and the merges make it again.
             TypeError: a word that is not bytes, a count that is not an int.
         """
-        tokens = check_request(vocab_size, special_tokens)
+        tokens = self.check_request(vocab_size, special_tokens)
         if not isinstance(word_counts, Mapping):
             raise TypeError(
                 f"word_counts is {short_repr(word_counts)}: pass a dict of bytes -> int, or "
@@ -203,6 +209,14 @@ class BPE_Trainer:
         result = self._train_on(word_counts, vocab_size, tokens)
         self.timings["total"] = time.perf_counter() - start
         return result
+
+    def check_request(self, vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
+        """Return the special tokens as a list, after checking that there is room for them.
+
+        Raises:
+            ValueError, TypeError: see `train`.
+        """
+        return _checked_request(vocab_size, special_tokens, self.start)
 
     # --- the hooks of a version ------------------------------------------------------------------
 
@@ -256,12 +270,13 @@ class BPE_Trainer:
     def _run_hooks(self, words: list[bytes], counts: list[int], num_merges: int) -> list[Pair]:
         # A late merge takes 20 microseconds, of which the clocks must not take a noticeable share.
         clock, timings, trace = time.perf_counter, self.timings, self.trace
-        self._ties = TieBreak(self.tie_break)
+        self._ties = TieBreak(self.tie_break, self.start.symbols)
         begun = clock()
         self._index(words, counts)
         end = clock()
         timings["counting pairs"] += end - begun
         merges: list[Pair] = []
+        first_rank = len(self.start.merges)
         while len(merges) < num_merges:
             begun = end
             self._recount()
@@ -283,7 +298,7 @@ class BPE_Trainer:
             timings["updating"] += end - found
             if trace is not None:
                 laps = counted - begun, seconds, end - found
-                trace(MergeTrace(len(merges) - 1, *best, count, *laps, work))
+                trace(MergeTrace(first_rank + len(merges) - 1, *best, count, *laps, work))
                 end = clock()
         return merges
 
@@ -298,21 +313,22 @@ class BPE_Trainer:
     def _train_on(
         self, word_counts: Mapping[bytes, int], vocab_size: int, special_tokens: list[str]
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        num_merges = vocab_size - NUM_BYTES - len(special_tokens)
+        start = self.start
+        num_merges = vocab_size - start.num_ids - start.num_new_ids(special_tokens)
         if not len(word_counts) and num_merges:
             warnings.warn(
                 f"no pair was left after 0 of {num_merges:,} merges: the pattern {self.pattern!r} "
                 f"found no word in the text (the named patterns are {', '.join(PATTERNS)})",
                 stacklevel=3,
             )
-            return build_vocab(special_tokens, []), []
+            return start.extended(special_tokens, [])
         with progress_bar(
             self.progress, total=num_merges, unit=" merges", desc="learning merges"
         ) as bar:
             self._bar = bar
             merges = self._learn_merges_from(word_counts, num_merges)
         self._bar = HiddenBar()
-        _check_unique(special_tokens, merges)
+        extended = start.extended(special_tokens, merges)
         if len(merges) < num_merges:
             warnings.warn(
                 f"no pair was left after {len(merges):,} of {num_merges:,} merges (min_frequency="
@@ -322,7 +338,7 @@ class BPE_Trainer:
                 "a larger text would fill it",
                 stacklevel=3,
             )
-        return build_vocab(special_tokens, merges), merges
+        return extended
 
     def _advance(self, num_merges: int) -> None:
         """Show that more merges were learned."""
@@ -341,12 +357,16 @@ class TieBreak:
 
     Args:
         name: one of TIE_BREAKS.
+        symbols: the tokens before the first merge: the bytes, and those of merges that are
+            continued, in order.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, symbols: list[bytes]) -> None:
         self._id: dict[bytes, int] | None = None
         if name == "huggingface":
-            self._id = {bytes([byte]): id for byte, id in enumerate(huggingface_byte_ranks())}
+            ranks = huggingface_byte_ranks()
+            self._id = {symbol: id for id, symbol in enumerate(symbols)}
+            self._id.update((bytes([byte]), id) for byte, id in enumerate(ranks))
 
     def key(self, pair: Pair) -> tuple[Any, Any]:
         """Return the key by which pairs are compared."""
@@ -372,48 +392,14 @@ def huggingface_byte_ranks() -> list[int]:
     return [ranks[byte] for byte in range(NUM_BYTES)]
 
 
-def build_vocab(special_tokens: Iterable[str], merges: Iterable[Pair]) -> dict[int, bytes]:
-    """Return the vocabulary: the 256 bytes, the special tokens, the merges in order."""
-    tokens = [bytes([byte]) for byte in range(NUM_BYTES)]
-    tokens.extend(token.encode() for token in special_tokens)
-    tokens.extend(left + right for left, right in merges)
-    return dict(enumerate(tokens))
-
-
-def merge_pair(symbols: tuple[bytes, ...], pair: Pair) -> tuple[bytes, ...]:
-    """Merge every occurrence of a pair in a word, from left to right.
-
-    >>> merge_pair((b"a", b"a", b"a"), (b"a", b"a"))
-    (b'aa', b'a')
-    """
-    merged: list[bytes] = []
-    i = 0
-    while i < len(symbols):
-        if symbols[i : i + 2] == pair:
-            merged.append(pair[0] + pair[1])
-            i += 2
-        else:
-            merged.append(symbols[i])
-            i += 1
-    return tuple(merged)
-
-
 def _short_pairs(limit: int, symbols: tuple[bytes, ...]) -> Iterator[Pair]:
     """Return the adjacent pairs of a word that make a token of at most `limit` bytes."""
     return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
 
 
-def split_bytes(word: bytes) -> tuple[bytes, ...]:
-    """Return a word as a tuple of single bytes, as it is before the first merge."""
-    return tuple(bytes([byte]) for byte in word)
-
-
-def check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
-    """Return the special tokens as a list, after checking that the vocabulary has room for them.
-
-    Raises:
-        ValueError, TypeError: see `BPE_Trainer.train`.
-    """
+def _checked_request(
+    vocab_size: int, special_tokens: Iterable[str], start: StartingVocabulary
+) -> list[str]:
     tokens = check_special_tokens(special_tokens)
     for token in tokens:
         if len(token.encode()) == 1:
@@ -422,28 +408,16 @@ def check_request(vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
                 "two ids would have the same bytes; choose a longer one"
             )
     vocab_size = checked_integer("vocab_size", vocab_size, -MAX_INT64, MAX_INT64)
-    smallest = NUM_BYTES + len(tokens)
+    num_new = start.num_new_ids(tokens)
+    smallest = start.num_ids + num_new
     if vocab_size < smallest:
+        continued = f"the {start.num_ids:,} ids of the vocabulary that is continued"
         raise ValueError(
-            f"vocab_size is {vocab_size}: it must be at least {smallest} ({NUM_BYTES} bytes and "
-            f"{len(tokens)} special token{'' if len(tokens) == 1 else 's'})"
+            f"vocab_size is {vocab_size}: it must be at least {smallest} "
+            f"({continued if start.merges else f'{NUM_BYTES} bytes'} and "
+            f"{num_new} special token{'' if num_new == 1 else 's'})"
         )
     return tokens
-
-
-def _check_unique(special_tokens: list[str], merges: list[Pair]) -> None:
-    """Refuse merges that make a special token.
-
-    This cannot happen where the special tokens were cut out of the text before it was counted.
-    """
-    special = {token.encode(): token for token in special_tokens}
-    for left, right in merges:
-        if left + right in special:
-            raise ValueError(
-                f"the words hold the special token {special[left + right]!r}, and the merges made "
-                "it again: two ids would have the same bytes; count the words with the same "
-                "special_tokens"
-            )
 
 
 def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[int]]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cs336_basics.bpe.base import BPE_Trainer, Pair, merge_pair, split_bytes
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.symbols import Pair, merge_pair
 from cs336_basics.bpe.trace import Work
 
 
@@ -24,7 +25,7 @@ class NaiveTrainer(BPE_Trainer):
     name = "naive"
 
     def _index(self, words: list[bytes], counts: list[int]) -> None:
-        self._splits = [split_bytes(word) for word in words]
+        self._splits = [self.start.split(word) for word in words]
         self._counts = counts
 
     def _recount(self) -> None:

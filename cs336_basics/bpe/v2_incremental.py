@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from cs336_basics.bpe.base import BPE_Trainer, Pair, merge_pair, split_bytes
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.symbols import Pair, merge_pair
 from cs336_basics.bpe.trace import Work
 
 
@@ -21,7 +22,7 @@ class IncrementalTrainer(BPE_Trainer):
     name = "incremental"
 
     def _index(self, words: list[bytes], counts: list[int]) -> None:
-        splits = [split_bytes(word) for word in words]
+        splits = [self.start.split(word) for word in words]
         pair_counts: defaultdict[Pair, int] = defaultdict(int)
         pair_words: defaultdict[Pair, set[int]] = defaultdict(set)
         pairs = self._pairs

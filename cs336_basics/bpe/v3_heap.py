@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import heapq
 
-from cs336_basics.bpe.base import Pair, TieBreak, merge_pair
+from cs336_basics.bpe.base import TieBreak
+from cs336_basics.bpe.symbols import Pair, merge_pair
 from cs336_basics.bpe.trace import Work
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 

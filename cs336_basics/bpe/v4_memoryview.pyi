@@ -1,4 +1,6 @@
-from cs336_basics.bpe.base import BPE_Trainer, Pair
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
+from cs336_basics.bpe.symbols import Pair
 from cs336_basics.bpe.trace import MergeTrace
 
 class MemoryviewTrainer(BPE_Trainer):
@@ -35,6 +37,7 @@ class MergeLoop:
         max_token_length: int | None = None,
         tie_break: str = "lexicographic",
         traced: bool = False,
+        start: StartingVocabulary | None = None,
     ) -> None: ...
     def run(self, num_merges: int) -> int: ...
     def merges(self) -> list[Pair]: ...

@@ -23,7 +23,9 @@ from libc.string cimport memcmp
 
 import numpy as np
 
+from cs336_basics.bpe._word_merging import merge_words
 from cs336_basics.bpe.base import BPE_Trainer, huggingface_byte_ranks
+from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.bpe.trace import MergeTrace, Work
 
 cdef extern from "clock.hpp" namespace "cs336" nogil:
@@ -55,7 +57,7 @@ class MemoryviewTrainer(BPE_Trainer):
         start = seconds_now()
         loop = MergeLoop(
             words, counts, self.min_frequency, self.max_token_length, self.tie_break,
-            self.trace is not None,
+            self.trace is not None, self.start,
         )
         self.timings["counting pairs"] += seconds_now() - start
         learned = 0
@@ -80,6 +82,7 @@ cdef class MergeLoop:
         counts: their counts, positive, Σ count·length within int64.
         min_frequency, max_token_length, tie_break: see `BPE_Trainer`.
         traced: whether `trace` keeps a MergeTrace of each merge; else it is empty.
+        start: the vocabulary that is continued; None: the 256 bytes.
 
     Raises:
         OverflowError: the words together have 2^31 bytes or more.
@@ -123,6 +126,7 @@ cdef class MergeLoop:
 
     cdef readonly list trace
     cdef bint traced
+    cdef Py_ssize_t first_rank
     cdef Py_ssize_t num_occurrences, num_words, num_updates, num_heap_entries  # of the last merge
 
     cdef count_t min_count
@@ -132,7 +136,7 @@ cdef class MergeLoop:
 
     def __init__(
         self, list words, list counts, min_frequency=1, max_token_length=None,
-        tie_break="lexicographic", traced=False,
+        tie_break="lexicographic", traced=False, start=None,
     ):
         cdef Py_ssize_t num_bytes = sum(map(len, words))
         if num_bytes >= 2**31:
@@ -149,12 +153,19 @@ cdef class MergeLoop:
             self.max_length = min(max_token_length, INT64_MAX)
         self.by_rank = tie_break == "huggingface"
         self.byte_rank = np.array(huggingface_byte_ranks(), np.int64)
-        self.token = np.frombuffer(b"".join(words), np.uint8).astype(np.int32)
-        self.next_position = np.empty(num_bytes, np.int32)
-        self.previous_position = np.empty(num_bytes, np.int32)
-        self.same_next = np.empty(num_bytes, np.int32)
-        self.same_previous = np.empty(num_bytes, np.int32)
-        self.word = np.empty(num_bytes, np.int32)
+        start = start or StartingVocabulary.of(None)
+        cdef int64_t[::1] lengths = np.fromiter(map(len, words), np.int64, len(words))
+        data = np.frombuffer(b"".join(words), np.uint8)
+        if start.merges:
+            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+            data, lengths = merge_words(data, offsets, start.merge_ids())
+        self.first_rank = len(start.merges)
+        self.token = data.astype(np.int32)
+        self.next_position = np.empty(len(data), np.int32)
+        self.previous_position = np.empty(len(data), np.int32)
+        self.same_next = np.empty(len(data), np.int32)
+        self.same_previous = np.empty(len(data), np.int32)
+        self.word = np.empty(len(data), np.int32)
         self.word_count = np.array(counts, np.int64)
         self.pair_left = np.empty(1024, np.int32)
         self.pair_right = np.empty(1024, np.int32)
@@ -168,11 +179,11 @@ cdef class MergeLoop:
         self.heap_count = np.empty(1024, np.int64)
         self.heap_pair = np.empty(1024, np.int32)
         self.heap_size = 0
-        self.token_bytes = np.arange(256, dtype=np.uint8)
-        self.token_start = np.arange(257, dtype=np.int64)
-        self.num_tokens = 256
+        token_bytes, token_start = start.symbol_bytes()
+        self.token_bytes = token_bytes.copy()
+        self.token_start = token_start
+        self.num_tokens = len(start.symbols)
 
-        cdef int64_t[::1] lengths = np.fromiter(map(len, words), np.int64, len(words))
         with nogil:
             self.link_words(lengths)
             self.push_pairs_from(0)
@@ -218,7 +229,7 @@ cdef class MergeLoop:
         left, right = self.bytes_of(self.pair_left[pair]), self.bytes_of(self.pair_right[pair])
         work = Work(self.num_occurrences, self.num_words, self.num_occurrences, 0,
                     self.num_updates, self.num_heap_entries)
-        index = len(self.trace)
+        index = self.first_rank + len(self.trace)
         self.trace.append(MergeTrace(index, left, right, count, 0.0, finding, updating, work))
 
     cdef bytes bytes_of(self, token_t token):

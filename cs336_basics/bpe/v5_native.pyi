@@ -1,7 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cs336_basics.bpe.base import BPE_Trainer, Pair
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.symbols import Pair
 
 class NativeTrainer(BPE_Trainer):
     omit: tuple[str, ...]

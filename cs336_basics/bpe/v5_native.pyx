@@ -20,7 +20,8 @@ from operator import mul
 
 import numpy as np
 
-from cs336_basics.bpe.base import NUM_BYTES, BPE_Trainer, check_total, huggingface_byte_ranks
+from cs336_basics.bpe.base import BPE_Trainer, check_total, huggingface_byte_ranks
+from cs336_basics.bpe.symbols import NUM_BYTES
 from cs336_basics.bpe.trace import MergeTrace, Work
 from cs336_basics.pretokenization.word_counts import WordCounts
 
@@ -35,6 +36,11 @@ cdef extern from "merge_loop.hpp" namespace "cs336" nogil:
         const uint8_t* byte_ranks
         cbool (*keep_going)() noexcept
         cbool traced
+        const uint32_t* start_merges
+        int64_t num_start_merges
+        const uint8_t* start_bytes
+        const int64_t* start_offsets
+        int64_t num_start_tokens
         cbool threshold
         cbool sorted_words
         cbool prefetch
@@ -144,9 +150,20 @@ class NativeTrainer(BPE_Trainer):
         options.threshold = "threshold" not in self.omit
         options.sorted_words = "sorted words" not in self.omit
         options.prefetch = "prefetch" not in self.omit
+        tokens = list(self.start.symbols)
+        cdef const uint32_t[:, ::1] start_merges = self.start.merge_ids()
+        cdef const uint8_t[::1] start_bytes
+        cdef const int64_t[::1] start_offsets
+        start_bytes, start_offsets = self.start.symbol_bytes()
+        if len(tokens) > NUM_BYTES:
+            options.num_start_merges = start_merges.shape[0]
+            options.start_merges = &start_merges[0, 0] if start_merges.shape[0] else NULL
+            options.num_start_tokens = len(tokens) - NUM_BYTES
+            options.start_bytes = &start_bytes[0]
+            options.start_offsets = &start_offsets[NUM_BYTES]
         with nogil:
             loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0], num_words, options))
-        tokens = [bytes([byte]) for byte in range(NUM_BYTES)]
+        first_rank = len(self.start.merges)
         merges = []
         while more:
             with nogil:
@@ -157,7 +174,8 @@ class NativeTrainer(BPE_Trainer):
                 merges.append((tokens[ids.first], tokens[ids.second]))
                 tokens.append(tokens[ids.first] + tokens[ids.second])
                 if options.traced:
-                    self.trace(merge_trace(index, merges[index], loop.get().trace[index]))
+                    trace = merge_trace(first_rank + index, merges[index], loop.get().trace[index])
+                    self.trace(trace)
         self.timings["counting pairs"] += loop.get().seconds_counting
         self.timings["finding the maximum"] += loop.get().seconds_finding
         self.timings["updating"] += loop.get().seconds_updating

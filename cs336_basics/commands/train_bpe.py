@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.base import TIE_BREAKS
+from cs336_basics.bpe.symbols import Pair
 from cs336_basics.bpe.trace import trace_file
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import (
@@ -24,7 +25,12 @@ from cs336_basics.commands._parser import (
 )
 from cs336_basics.pretokenization import PATTERNS, Corpus
 from cs336_basics.tokenizer.train_tokenizer import train_tokenizer
-from cs336_basics.tokenizer.vocab_files import MERGES_FILE, METADATA_FILE, VOCAB_FILE
+from cs336_basics.tokenizer.vocab_files import (
+    MERGES_FILE,
+    METADATA_FILE,
+    VOCAB_FILE,
+    load_tokenizer,
+)
 from cs336_basics.tokenizer.vocabulary import longest_tokens
 
 
@@ -72,13 +78,22 @@ def build_parser() -> Parser:
         metavar="TEXT",
     )
     patterns = ", ".join(PATTERNS)
-    add("--pattern", f"split pattern: {patterns}, or a regular expression", default="gpt2",
-        metavar="NAME")  # fmt: skip
+    add("--pattern", f"split pattern: {patterns}, or a regular expression (default: gpt2, or that "
+        "of --continue)", metavar="NAME")  # fmt: skip
     add_text_options(parser)
     add_num_workers(parser)
     add_overwrite(parser, "a tokenizer that exists")
 
     merges = "merges"
+    add(
+        "--continue",
+        "tokenizer whose vocabulary and special tokens are kept, and whose merges training goes on "
+        "from; --vocab-size is that of the result",
+        metavar="DIR",
+        dest="continued",
+        group=merges,
+        common=False,
+    )
     add(
         "--trainer",
         f"version of the algorithm, all with the same result: {', '.join(TRAINERS)}",
@@ -125,26 +140,28 @@ def _train(options: argparse.Namespace) -> None:
         corpus = Corpus(
             options.input, field=options.field, column=options.column, errors=options.errors
         )
+    pattern, special_tokens, continue_from = _start(options)
     with contextlib.ExitStack() as files:
         trace = None
         if options.trace:
             _check_trace(options, corpus)
             trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
         trainer = TRAINERS[options.trainer](
-            pattern=options.pattern,
+            pattern=pattern,
             num_workers=options.num_workers,
             progress=True,
             min_frequency=options.min_frequency,
             max_token_length=options.max_token_length,
             tie_break=options.tie_break,
             trace=trace,
+            continue_from=continue_from,
         )
         vocab, merges = train_tokenizer(
             trainer,
             corpus,
             options.output,
             options.vocab_size,
-            options.special_tokens,
+            special_tokens,
             counts=options.counts,
             save_counts=options.save_counts,
             ray=options.ray,
@@ -154,11 +171,29 @@ def _train(options: argparse.Namespace) -> None:
     say(f"trainer: {trainer.name}")
     for phase, seconds in trainer.timings.items():
         say(f"{phase:<22}{seconds:>10.3f} s{seconds / total:>8.1%}")
-    longest = longest_tokens(vocab, options.special_tokens)[0]
+    longest = longest_tokens(vocab, special_tokens)[0]
+    if continue_from:
+        say(f"continued {options.continued}: {len(continue_from[0]):,} tokens")
     say(f"{len(vocab):,} tokens, {len(merges):,} merges; longest token: {longest!r}")
     say(f"written to {options.output}: vocab.json, merges.txt, metadata.json")
     if options.trace:
         say(f"trace written to {options.trace}: {len(merges):,} merges")
+
+
+def _start(
+    options: argparse.Namespace,
+) -> tuple[str, list[str], tuple[dict[int, bytes], list[Pair]] | None]:
+    """Return the pattern, all special tokens, and the vocabulary and merges that are continued."""
+    if options.continued is None:
+        return options.pattern or "gpt2", options.special_tokens, None
+    vocab, merges, special_tokens, pattern, _ = load_tokenizer(options.continued)
+    if options.pattern not in (None, pattern):
+        raise ValueError(
+            f"--pattern is {options.pattern!r}, but {options.continued} has the pattern "
+            f"{pattern!r}: leave --pattern out, since merges belong to a pattern"
+        )
+    special_tokens += [token for token in options.special_tokens if token not in special_tokens]
+    return pattern, special_tokens, (vocab, merges)
 
 
 def _check_trace(options: argparse.Namespace, corpus: Corpus | None) -> None:

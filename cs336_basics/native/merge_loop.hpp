@@ -36,6 +36,7 @@
 #include "pair_heap.hpp"
 #include "pair_table.hpp"
 #include "postings.hpp"
+#include "starting_merges.hpp"
 #include "token_bytes.hpp"
 #include "word_cells.hpp"
 
@@ -48,6 +49,13 @@ struct MergeOptions {
     const uint8_t* byte_ranks = nullptr;                             // see TokenBytes
     bool (*keep_going)() = nullptr;                                  // see InterruptCheck
     bool traced = false;                                             // whether `trace` is kept
+    // The vocabulary that is continued: its merges as StartingMerges takes them, and the bytes of
+    // its merged tokens, those of token 256 + i from start_offsets[i] to start_offsets[i + 1].
+    const uint32_t* start_merges = nullptr;
+    int64_t num_start_merges = 0;
+    const uint8_t* start_bytes = nullptr;
+    const int64_t* start_offsets = nullptr;
+    int64_t num_start_tokens = 0;
     // Parts that benchmarks/bench_ablations.py switches off, to measure what each of them gains.
     bool threshold = true;     // keep frequent pairs only
     bool sorted_words = true;  // lay the words out by count, instead of in the order given
@@ -78,7 +86,7 @@ class MergeLoop {
 
     virtual MergeState state() const = 0;
 
-    std::vector<std::pair<uint32_t, uint32_t>> merges;  // token ids: bytes, then merges in order
+    std::vector<std::pair<uint32_t, uint32_t>> merges;  // token ids, see TokenBytes
     std::vector<MergeTrace> trace;                      // of every merge, if it is kept
     double seconds_counting = 0, seconds_finding = 0, seconds_updating = 0;
 };
@@ -106,6 +114,7 @@ class FlatMergeLoop final : public MergeLoop {
           heap_(pairs_, tokens_),
           before_(256),
           after_(256) {
+        if (options.num_start_tokens) merge_words();
         seconds_counting += seconds_now() - started_;
     }
 
@@ -178,20 +187,43 @@ class FlatMergeLoop final : public MergeLoop {
 
     InterruptCheck interrupt_check() const { return InterruptCheck(options_.keep_going); }
 
+    // Apply the merges of the vocabulary that is continued.
+    void merge_words() {
+        for (int64_t i = 0; i < options_.num_start_tokens; ++i) {
+            const int64_t start = options_.start_offsets[i];
+            tokens_.add(options_.start_bytes + start, size_t(options_.start_offsets[i + 1] - start));
+        }
+        before_.resize(tokens_.size());
+        after_.resize(tokens_.size());
+        first_threshold_ = guess_threshold();
+        byte_pairs_ = std::vector<BytePair>();
+        StartingMerges merger(options_.start_merges, size_t(options_.num_start_merges));
+        num_tokens_ -= cells_.merge_words(
+            tokens_, interrupt_check(), [&](const uint8_t* word, size_t length, uint32_t* out) {
+                return merger.merge(word, length, out);
+            });
+    }
+
     // --- counting pairs -------------------------------------------------------------------------
 
-    // Set the first threshold, and index the pairs of bytes, which are counted already.
-    void index_byte_pairs() {
-        // A guess from a dozen corpora of how frequent the last merged pair will be, on the low
-        // side: too low costs a few more pairs, too high costs counting again.
+    // The merges of the whole vocabulary, those of the one that is continued included.
+    int64_t num_all_merges() const { return options_.num_start_tokens + options_.num_merges; }
+
+    // A guess from a dozen corpora of how frequent the last merged pair will be, on the low side:
+    // too low costs a few more pairs, too high costs counting again.
+    int64_t guess_threshold() const {
         int64_t occurrences = 0, most = 0;
         for (const BytePair& pair : byte_pairs_) {
             occurrences += pair.count;
             most = std::max(most, pair.count);
         }
-        const int64_t guess = occurrences / 64 / options_.num_merges;
-        threshold_ = options_.threshold ? std::max(floor_, std::min(guess, most / 4)) : floor_;
+        const int64_t guess = occurrences / 64 / num_all_merges();
+        return options_.threshold ? std::max(floor_, std::min(guess, most / 4)) : floor_;
+    }
 
+    // Set the first threshold, and index the pairs of bytes, which are counted already.
+    void index_byte_pairs() {
+        threshold_ = guess_threshold();
         if (options_.max_token_length >= 2) {
             for (uint32_t i = 0; i < 256 * 256; ++i) {
                 if (byte_pairs_[i].count < threshold_) continue;
@@ -230,7 +262,11 @@ class FlatMergeLoop final : public MergeLoop {
             return sums[pairs_.hash(key) >> (64 - bits)];
         };
         for_each_pair([&](Position, uint64_t key, int64_t count) { sum(key) += count; });
-        threshold_ = lower_threshold(*std::max_element(sums.begin(), sums.end()));
+        const int64_t most = *std::max_element(sums.begin(), sums.end());
+        threshold_ = first_threshold_ > 0
+                         ? std::max(floor_, std::min(first_threshold_, most / 4))
+                         : lower_threshold(most);
+        first_threshold_ = 0;
 
         for_each_pair([&](Position, uint64_t key, int64_t count) {
             if (sum(key) < threshold_) return;
@@ -255,7 +291,8 @@ class FlatMergeLoop final : public MergeLoop {
 
     // `most`: no pair is more frequent. Counts of merged pairs fall about as rank^-1.5.
     int64_t lower_threshold(int64_t most) const {
-        const double progress = double(merges.size()) / double(options_.num_merges);
+        const double progress = double(options_.num_start_tokens + int64_t(merges.size())) /
+                                double(num_all_merges());
         const int64_t guess = int64_t(double(threshold_) * std::pow(progress, 1.5));
         return std::max(floor_, std::min({guess, threshold_ / 4, most / 4}));
     }
@@ -384,6 +421,7 @@ class FlatMergeLoop final : public MergeLoop {
     const MergeOptions options_;
     const int64_t floor_;
     int64_t threshold_ = std::numeric_limits<int64_t>::max();
+    int64_t first_threshold_ = 0;  // where a vocabulary is continued, before pairs are counted
     int64_t num_updates_ = 0;  // of pair counts, by the last merge; for the trace
     double seconds_traced_ = 0;
 
@@ -406,7 +444,7 @@ class FlatMergeLoop final : public MergeLoop {
 inline std::unique_ptr<MergeLoop> make_merge_loop(const uint8_t* data, const int64_t* offsets,
                                                   const int64_t* counts, int64_t num_words,
                                                   const MergeOptions& options) {
-    if (options.num_merges < 65535 - 256) {
+    if (options.num_start_tokens + options.num_merges < 65535 - 256) {
         return std::make_unique<FlatMergeLoop<uint16_t>>(data, offsets, counts, num_words, options);
     }
     return std::make_unique<FlatMergeLoop<uint32_t>>(data, offsets, counts, num_words, options);

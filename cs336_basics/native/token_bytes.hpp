@@ -10,7 +10,8 @@
 
 namespace cs336 {
 
-// Tokens 0 to 255 are the bytes; then come the merged tokens in the order of the merges.
+// Tokens 0 to 255 are the bytes; then come the merged tokens in the order of the merges, those of a
+// vocabulary that is continued first.
 class TokenBytes {
   public:
     // Without `byte_ranks` the greater of two tokens is the one with the greater bytes. With them
@@ -31,21 +32,23 @@ class TokenBytes {
     // the greater key wins.
     uint64_t tie_key(uint32_t token) const { return ties_[token]; }
 
+    uint32_t size() const { return uint32_t(lengths_.size()); }
+
     // Add the token that is `left` followed by `right`; returns its id.
     uint32_t add(uint32_t left, uint32_t right) {
-        const uint32_t token = uint32_t(lengths_.size());
         const size_t offset = bytes_.size(), length = size_t{lengths_[left]} + lengths_[right];
         bytes_.resize(offset + length);
         std::memcpy(&bytes_[offset], &bytes_[offsets_[left]], lengths_[left]);
         std::memcpy(&bytes_[offset + lengths_[left]], &bytes_[offsets_[right]], lengths_[right]);
-        offsets_.push_back(offset);
-        lengths_.push_back(uint32_t(length));
-        uint64_t prefix = 0;
-        for (size_t i = 0; i < 8; ++i) prefix = prefix << 8 | (i < length ? bytes_[offset + i] : 0);
-        ties_.push_back(by_rank_ ? ~uint64_t{token} : prefix);
-        return token;
+        return finish(offset, length);
     }
 
+    // Add a token by its bytes; returns its id.
+    uint32_t add(const uint8_t* bytes, size_t length) {
+        const size_t offset = bytes_.size();
+        bytes_.insert(bytes_.end(), bytes, bytes + length);
+        return finish(offset, length);
+    }
     // < 0, 0 or > 0: as Python compares `bytes`, or by rank.
     int compare(uint32_t one, uint32_t other) const {
         if (ties_[one] != ties_[other]) return ties_[one] < ties_[other] ? -1 : 1;
@@ -56,6 +59,17 @@ class TokenBytes {
     }
 
   private:
+    // Index a token whose bytes are the last ones.
+    uint32_t finish(size_t offset, size_t length) {
+        const uint32_t token = size();
+        offsets_.push_back(offset);
+        lengths_.push_back(uint32_t(length));
+        uint64_t prefix = 0;
+        for (size_t i = 0; i < 8; ++i) prefix = prefix << 8 | (i < length ? bytes_[offset + i] : 0);
+        ties_.push_back(by_rank_ ? ~uint64_t{token} : prefix);
+        return token;
+    }
+
     const bool by_rank_;
     std::vector<uint8_t> bytes_;
     std::vector<size_t> offsets_;    // token t is bytes_[offsets_[t]] and those that follow

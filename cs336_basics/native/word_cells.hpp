@@ -71,6 +71,34 @@ class WordCells {
     Position run_start(size_t run) const { return run_starts_[run]; }
     int64_t run_count(size_t run) const { return run_counts_[run]; }
 
+    // Merge the words, which are still single bytes: merge(bytes, length, out) writes the tokens of
+    // a word, at most `length` of them, and returns their number. Returns how many cells are then
+    // not the first of a token.
+    template <class Merge>
+    size_t merge_words(const TokenBytes& tokens, InterruptCheck interrupt, Merge merge) {
+        std::vector<uint8_t> bytes;
+        std::vector<uint32_t> merged;
+        size_t num_joined = 0;
+        for (size_t first = 1, end; first < cells_.size(); first = end + 1) {
+            interrupt.at(first);
+            bytes.clear();
+            for (end = first; cells_[end] != NO_TOKEN; ++end) {
+                bytes.push_back(uint8_t(cells_[end]));
+            }
+            merged.resize(bytes.size());
+            const size_t num_tokens = size_t(merge(bytes.data(), bytes.size(), merged.data()));
+            num_joined += bytes.size() - num_tokens;
+            std::fill(cells_.begin() + first, cells_.begin() + end, NO_TOKEN);
+            size_t position = first;
+            for (size_t i = 0; i < num_tokens; ++i) {
+                const size_t length = tokens.length(merged[i]);
+                cells_[position] = cells_[position + length - 1] = Token(merged[i]);
+                position += length;
+            }
+        }
+        return num_joined;
+    }
+
     // Call function(position, left, right, count of the word) for all neighbouring tokens.
     template <class Function>
     void for_each_pair(const TokenBytes& tokens, InterruptCheck interrupt,

@@ -20,7 +20,7 @@ from cs336_basics._files import sha256_file
 from cs336_basics._messages import short_repr
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
-from cs336_basics.bpe.base import NUM_BYTES
+from cs336_basics.bpe.symbols import NUM_BYTES
 from cs336_basics.datasets import dataset_path, write_sample
 from cs336_basics.pretokenization.corpus import is_plain_text
 from cs336_basics.pretokenization.patterns import resolve_pattern

@@ -17,7 +17,8 @@ from typing import Any
 from cs336_basics._files import making_directory, printable_path, sha256_file
 from cs336_basics._journal import complete_change
 from cs336_basics._temporary_files import replaced_file
-from cs336_basics.bpe.base import BPE_Trainer, Pair, check_request
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.symbols import Pair
 from cs336_basics.pretokenization import Corpus, Splitter, WordCounts, count_words
 from cs336_basics.pretokenization.reference import unicode_version
 from cs336_basics.pretokenization.storage import is_url
@@ -75,7 +76,7 @@ def train_tokenizer(
         raise FileExistsError(
             f"{output} already holds a vocabulary: name another directory, or pass overwrite=True"
         )
-    check_request(vocab_size, special_tokens)
+    trainer.check_request(vocab_size, special_tokens)
     if save_counts:
         replaced_file(save_counts)  # raises where it cannot be written as a whole
     sources = describe_files([*(corpus.files if corpus else ()), *counts])

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
 from cs336_basics.bpe import get_trainer
-from cs336_basics.bpe.base import PHASES, merge_pair
+from cs336_basics.bpe.base import PHASES
+from cs336_basics.bpe.symbols import merge_pair
 from cs336_basics.pretokenization import Corpus, count_text
 from tests.texts import long_text
 

@@ -287,3 +287,30 @@ def test_a_trace_does_not_replace_another_file_of_the_command(name, text_file, t
     assert f"--trace is {str(tmp_path / name)!r}: the command reads or writes this file" in error
     assert text_file.read_bytes() == before
     assert not (tmp_path / "tokenizer").exists()
+
+
+def test_a_tokenizer_is_continued(text_file, tmp_path, capsys):
+    first, whole = tmp_path / "first", tmp_path / "whole"
+    assert main(arguments(text_file, first)) == 0
+    assert main(["--input", str(text_file), "--output", str(whole), "--vocab-size", "290",
+                 "--special-token", EOT]) == 0  # fmt: skip
+    then = ["--input", str(text_file), "--continue", str(first), "--vocab-size", "290"]
+    assert main([*then, "--output", str(tmp_path / "then")]) == 0
+    assert "continued" in capsys.readouterr().out
+    found = Tokenizer.from_directory(tmp_path / "then")
+    assert found.hash() == Tokenizer.from_directory(whole).hash()
+    more = ["--special-token", EOT, "--special-token", "<|user|>"]
+    assert main([*then, "--output", str(first), "--overwrite", *more]) == 0
+    found = Tokenizer.from_directory(first)
+    assert found.special_tokens == [EOT, "<|user|>"]
+    assert found.special_token_id("<|user|>") == 280
+
+
+def test_a_tokenizer_keeps_its_pattern_when_it_is_continued(text_file, tmp_path, capsys):
+    first = tmp_path / "first"
+    assert main(arguments(text_file, first, "--pattern", "cl100k")) == 0
+    then = ["--input", str(text_file), "--continue", str(first), "--vocab-size", "290"]
+    assert main([*then, "--output", str(tmp_path / "a"), "--pattern", "gpt2"]) == 2
+    assert "leave --pattern out" in capsys.readouterr().err
+    assert main([*then, "--output", str(tmp_path / "b")]) == 0
+    assert Tokenizer.from_directory(tmp_path / "b").pattern == "cl100k"

@@ -11,6 +11,7 @@ from cs336_basics.model.attention import (
     softmax,
 )
 from cs336_basics.model.config import ModelConfig
+from cs336_basics.model.embeddings import resize_embeddings, select_embeddings
 from cs336_basics.model.kv_cache import KVCache
 from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU, silu
 from cs336_basics.model.transformer import TransformerBlock, TransformerLM
@@ -27,7 +28,9 @@ __all__ = [
     "SwiGLU",
     "TransformerBlock",
     "TransformerLM",
+    "resize_embeddings",
     "scaled_dot_product_attention",
+    "select_embeddings",
     "silu",
     "softmax",
 ]

@@ -55,7 +55,11 @@ def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
         pretoken: the bytes of one pre-token.
         ranks: pair -> rank; the lowest rank merges first.
     """
-    tokens = [bytes([byte]) for byte in pretoken]
+    return merge_tokens([bytes([byte]) for byte in pretoken], ranks)
+
+
+def merge_tokens(tokens: list[bytes], ranks: Mapping[Pair, int]) -> list[bytes]:
+    """Return tokens after merging the pair with the lowest rank, again and again, everywhere."""
     while True:
         pairs = [pair for pair in pairwise(tokens) if pair in ranks]
         if not pairs:

@@ -1,0 +1,112 @@
+"""resize_embeddings and select_embeddings: old logits stay, new rows are means."""
+
+import numpy as np
+import pytest
+import torch
+
+from cs336_basics import ModelConfig, TransformerLM
+from cs336_basics.model import resize_embeddings, select_embeddings
+
+IDS = torch.tensor([[1, 5, 7, 2]])
+
+both = pytest.mark.parametrize("tied", [False, True])
+
+
+def small_model(tied=False, **options):
+    torch.manual_seed(0)
+    config = ModelConfig(
+        vocab_size=10, context_length=8, d_model=8, num_layers=1, num_heads=2, d_ff=16,
+        tied_embeddings=tied,
+    )  # fmt: skip
+    return TransformerLM(config, **options)
+
+
+@both
+def test_old_logits_stay_and_new_rows_are_means(tied):
+    model = small_model(tied)
+    before, table = model(IDS).detach(), model.token_embeddings.weight.detach().clone()
+    head = model.head_weight.detach().clone()
+    resize_embeddings(model, 13, {10: [1, 2], 12: [5]})
+    assert model.config.vocab_size == 13
+    assert model.token_embeddings.weight.shape == model.head_weight.shape == (13, 8)
+    torch.testing.assert_close(model(IDS)[..., :10], before)
+    for old, new in ((table, model.token_embeddings.weight), (head, model.head_weight)):
+        assert torch.equal(new[:10], old)
+        torch.testing.assert_close(new[10], (old[1] + old[2]) / 2)
+        torch.testing.assert_close(new[11], old.mean(dim=0))
+        assert torch.equal(new[12], old[5])
+    assert (model.lm_head is None) == tied
+    model(torch.tensor([[12]])).sum().backward()
+    assert model.token_embeddings.weight.grad is not None
+
+
+@both
+def test_a_resized_model_has_the_state_of_one_of_that_size(tied):
+    model = small_model(tied)
+    resize_embeddings(model, 12)
+    TransformerLM(model.config).load_state_dict(model.state_dict())
+
+
+@both
+def test_selected_rows_keep_their_logits(tied):
+    model = small_model(tied)
+    before = model(IDS).detach()
+    id_map = np.array([-1, 0, 1, -1, -1, 3, 2, 4, -1, -1])
+    select_embeddings(model, id_map)
+    assert model.config.vocab_size == 5
+    logits = model(torch.from_numpy(id_map)[IDS])
+    torch.testing.assert_close(logits, before[..., [1, 2, 6, 5, 7]])
+
+
+def test_dtype_and_frozen_parameters_are_kept():
+    model = small_model(dtype=torch.bfloat16)
+    model.token_embeddings.weight.requires_grad_(False)
+    resize_embeddings(model, 11)
+    assert model.token_embeddings.weight.dtype == torch.bfloat16
+    assert not model.token_embeddings.weight.requires_grad
+    assert model.head_weight.requires_grad
+
+
+def test_the_same_size_changes_nothing():
+    model = small_model()
+    table = model.token_embeddings.weight
+    resize_embeddings(model, 10)
+    assert model.token_embeddings.weight is table
+
+
+@pytest.mark.parametrize(
+    ("size", "parts", "error", "message"),
+    [
+        (9, {}, ValueError, "vocab_size is 9, and the model has 10 ids: to remove rows"),
+        (12, {9: [1]}, ValueError, "parts: id 9 is not new: it must be at least 10 and below 12"),
+        (12, {12: [1]}, ValueError, "parts: id 12 is not new"),
+        (12, {11: [10]}, ValueError, "parts: id 11 has the part 10"),
+        (12, {11: [-1]}, ValueError, "parts: id 11 has the part -1"),
+        (12.5, {}, TypeError, "vocab_size is 12.5"),
+    ],
+)
+def test_bad_sizes_are_refused(size, parts, error, message):
+    with pytest.raises(error, match=message):
+        resize_embeddings(small_model(), size, parts)
+
+
+@pytest.mark.parametrize(
+    ("id_map", "error", "message"),
+    [
+        ([0, 1], ValueError, r"id_map has the shape \(2,\)"),
+        ([0.0] * 10, TypeError, "id_map has the dtype float64"),
+        ([0, 2] + [-1] * 8, ValueError, "the new ids must be 0, 1, 2"),
+        ([0, 0] + [-1] * 8, ValueError, "the new ids must be 0, 1, 2"),
+        ([-1] * 10, ValueError, "the new ids must be 0, 1, 2"),
+    ],
+)
+def test_bad_maps_are_refused(id_map, error, message):
+    model = small_model()
+    with pytest.raises(error, match=message):
+        select_embeddings(model, np.array(id_map))
+    assert model.config.vocab_size == 10
+
+
+def test_wrapped_models_are_refused():
+    with pytest.raises(TypeError, match="model is a DataParallel: pass a TransformerLM itself"):
+        resize_embeddings(torch.nn.DataParallel(small_model()), 12)

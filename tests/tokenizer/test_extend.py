@@ -1,0 +1,139 @@
+"""extend: new words become reachable, old ids stay, and other texts keep their ids."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics import Tokenizer
+from cs336_basics.pretokenization import pretokenize, split_special_tokens
+from cs336_basics.tokenizer import extend, token_parts
+from cs336_basics.tokenizer.reference import merge_pair, merge_tokens
+from tests.tokenizer.examples import (
+    END,
+    edited_merges,
+    reference_ids,
+    small_tokenizer,
+    tricky_texts,
+)
+
+WORDS = [" blockchain", "blockchain", "héllo", "🎉", "ababab", "zzzzz", " the"]
+
+
+def test_words_become_one_token_each_and_old_ids_stay():
+    old = small_tokenizer()
+    new = extend(old, WORDS, ["<|user|>"])
+    assert {token_id: new.vocab[token_id] for token_id in old.vocab} == old.vocab
+    assert new.merges[: len(old.merges)] == old.merges
+    assert new.special_token_id("<|user|>") == old.vocab_size
+    for word in WORDS:
+        assert new.encode(word) == [new.token_to_id(word)], word
+    assert sorted(new.vocab) == list(range(len(new)))
+    assert new.pattern == old.pattern
+
+
+def test_the_old_tokenizer_is_unchanged():
+    old = small_tokenizer()
+    before = old.hash(), len(old)
+    extend(old, WORDS, ["<|user|>"])
+    assert (old.hash(), len(old)) == before
+
+
+def test_a_word_that_is_a_token_needs_nothing():
+    old = small_tokenizer()
+    word = max(old.vocab.values(), key=len).decode()
+    assert list(pretokenize(word)) == [word]
+    assert extend(old, [word]).hash() == old.hash()
+
+
+def test_a_word_of_n_tokens_needs_at_most_n_minus_1_new_ids():
+    old = small_tokenizer()
+    for word in WORDS:
+        assert len(extend(old, [word])) - len(old) <= len(old.encode(word)) - 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(tricky_texts, st.lists(st.sampled_from([*WORDS, " cat", "ee", "  ", "\n\n"]), max_size=4))
+def test_other_texts_change_only_where_new_merges_apply(text, words):
+    old = small_tokenizer()
+    new = extend(old, words)
+    text += "".join(words)
+    assert new.encode(text) == reference_ids(new, text)
+    # The old ids, with the new merges applied to each pre-token by rank.
+    ranks = {pair: rank for rank, pair in enumerate(new.merges)}
+    expected = []
+    for segment, is_special in split_special_tokens(text, [END]):
+        for word in [segment] if is_special else pretokenize(segment):
+            tokens = [old.vocab[i] for i in old.encode(word)]
+            expected += tokens if is_special else merge_tokens(tokens, ranks)
+    assert [new.vocab[i] for i in new.encode(text)] == expected
+    pairs = set(new.merges[len(old.merges) :])
+    tokens = [old.vocab[i] for i in old.encode(text)]
+    if not pairs & set(itertools.pairwise(tokens)):
+        assert new.encode(text) == old.encode(text)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_vocabularies_in_any_order_are_extended(seed):
+    vocab, merges = edited_merges(seed)
+    old = Tokenizer(vocab, merges)
+    words = ["abcabc", "cccc", "bca"]
+    new = extend(old, words)
+    for word in words:
+        assert new.encode(word) == [new.token_to_id(word)] == reference_ids(new, word)
+    assert {token_id: new.vocab[token_id] for token_id in vocab} == vocab
+
+
+def test_parts_are_the_old_ids_of_new_tokens():
+    old = small_tokenizer()
+    new = extend(old, ["blockchain", "🐍"], ["<|user|>"])
+    parts = token_parts(old, new)
+    assert list(parts) == list(range(len(old), len(new)))
+    assert parts[new.special_token_id("<|user|>")] == []
+    assert parts[new.token_to_id("blockchain")] == old.encode("blockchain")
+    assert parts[new.token_to_id("🐍")] == old.encode("🐍")
+    for token_id, old_ids in parts.items():
+        if old_ids:
+            assert old.decode_bytes(old_ids) == new.vocab[token_id]
+
+
+def test_parts_of_another_vocabulary_are_refused():
+    with pytest.raises(ValueError, match="id 0 is b'\\\\x00' in the old vocabulary, but None"):
+        token_parts(small_tokenizer(), Tokenizer({1: b"a"}, []))
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        ("the", TypeError, "words is the single text 'the'"),
+        ([b"the"], TypeError, "word b'the' is a bytes, not a str"),
+        ([""], ValueError, "word '' is empty"),
+        (["New York"], ValueError, r"split into \['New', ' York'\] by the pattern 'gpt2'"),
+        ([f"a{END}"], ValueError, "holds the special token '<|endoftext|>'".replace("|", r"\|")),
+        (["x" * 1025], ValueError, "has 1,025 bytes: it must have at most 1,024"),
+        (["\ud800"], ValueError, "holds a lone surrogate"),
+    ],
+)
+def test_words_that_cannot_be_tokens_are_refused(words, error, message):
+    with pytest.raises(error, match=message):
+        extend(small_tokenizer(), words)
+
+
+def test_a_word_of_an_absent_byte_is_refused():
+    with pytest.raises(ValueError, match="word 'ad' needs the byte 0x64"):
+        extend(Tokenizer({0: b"a", 1: b"b"}, []), ["ad"])
+
+
+def test_the_longest_word_is_extended():
+    new = extend(small_tokenizer(), ["ab" * 512])
+    assert len(new.encode("ab" * 512)) == 1
+
+
+def test_repeated_pairs_of_a_word_are_merged_everywhere():
+    assert merge_pair([b"a", b"b", b"a", b"b"], (b"a", b"b")) == [b"ab", b"ab"]
+    old = Tokenizer({0: b"a", 1: b"b"}, [])
+    new = extend(old, ["abab"])
+    assert new.merges == [(b"a", b"b"), (b"ab", b"ab")]
+    assert np.array_equal(new.encode_array("ababa"), [3, 0])

@@ -1,25 +1,15 @@
 """encode_file: a corpus to a token file, in constant memory and atomically.
 
-An encoder that releases the GIL (`FileEncoder`) reads plain text in its own threads; other text
-(compressed text, JSON lines, Parquet) is read here and encoded by threads, batch by batch. With any
-other encoder, worker processes encode the batches. The ids are the same.
+`encoded_blocks.py` makes the ids, `token_writer.py` writes them.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import functools
-import itertools
 import os
-import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import Any
 
 import cs336_basics
 from cs336_basics._files import printable_path
@@ -29,28 +19,15 @@ from cs336_basics._progress import byte_bar
 from cs336_basics._temporary_files import replaced_file
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.pretokenization.chunking import check_chunk_size
-from cs336_basics.pretokenization.corpus import Corpus, PathsLike, is_plain_text
-from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
-from cs336_basics.pretokenization.readers import TextBlock, read_texts
-from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.pretokenization.corpus import Corpus, PathsLike
+from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.storage import is_url
-from cs336_basics.pretokenization.text_changes import Replaced, TextChanges, replaced_in
-from cs336_basics.pretokenization.text_counting import replaced_surrogates, to_utf8
-from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder, FileEncoder
+from cs336_basics.pretokenization.text_changes import TextChanges
+from cs336_basics.tokenizer.encoded_blocks import DEFAULT_CHUNK_SIZE, EncodingTask, encoded_blocks
 from cs336_basics.tokenizer.ids import token_dtype
-from cs336_basics.tokenizer.text_input import checked_utf8
 from cs336_basics.tokenizer.token_files import metadata_path_of, starts_path_of
-from cs336_basics.tokenizer.token_writer import EncodedBlock, open_token_writer
+from cs336_basics.tokenizer.token_writer import open_token_writer
 from cs336_basics.tokenizer.tokenizer import Tokenizer
-
-DEFAULT_CHUNK_SIZE = 1 << 19
-"""Bytes of text encoded at a time: enough to hide the cost of passing them to a worker."""
-
-LARGE_BATCH = 16 << 20
-"""A batch of more bytes is encoded by the main thread, the only one that sees Ctrl-C."""
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def encode_file(
@@ -113,7 +90,7 @@ def encode_file(
         raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
     corpus = Corpus.of(source)
     destination = Path(destination)
-    _check_destination(destination, corpus.files, overwrite, document_starts)
+    check_destination(destination, corpus.files, overwrite, document_starts)
     chunk_size = check_chunk_size(chunk_size)
     # Errors should be raised before the work begins: this raises those of Parquet files.
     corpus.by_plainness()[1].chunks()
@@ -138,7 +115,7 @@ def encode_file(
         with (
             byte_bar(progress, corpus.num_bytes, f"encoding {_title(corpus.files)}") as bar,
             contextlib.closing(
-                _encoded_blocks(tokenizer, corpus, task, num_workers, changes)
+                encoded_blocks(tokenizer, corpus, task, num_workers, changes)
             ) as blocks,
         ):
             for block in blocks:
@@ -174,283 +151,7 @@ def encode_file(
     return metadata
 
 
-# --------------------------------------------------------------------- the pipeline
-
-
-@dataclass(frozen=True)
-class EncodingTask:
-    """How `encode_file` encodes. A special id is None where there is no such special token."""
-
-    errors: str
-    splitter: Splitter
-    chunk_size: int
-    end_id: int | None
-    separator_id: int | None
-
-
-@dataclass(frozen=True)
-class TextBatch:
-    """Some texts of a corpus.
-
-    Attributes:
-        blocks: the texts.
-        bytes_read: how much of all stored files has been read up to here.
-    """
-
-    blocks: list[TextBlock]
-    bytes_read: int
-
-    @property
-    def num_bytes(self) -> int:
-        """The size of the texts, in bytes or characters."""
-        return sum(len(block.text) for block in self.blocks)
-
-
-def _encoded_blocks(
-    tokenizer: Tokenizer,
-    corpus: Corpus,
-    task: EncodingTask,
-    num_workers: int,
-    changes: TextChanges,
-) -> Generator[EncodedBlock, None, None]:
-    """Yield the ids of a corpus in order. Closing the generator ends the work.
-
-    What compiled code replaced in files of plain text is added to `changes`.
-    """
-    encoder = tokenizer.encoder
-    if not isinstance(encoder, FileEncoder):
-        yield from _encode_in_processes(tokenizer, corpus, task, num_workers)
-        return
-    bytes_read = 0
-    for is_plain, group in itertools.groupby(corpus.files, key=is_plain_text):
-        files = corpus.only(group)
-        if is_plain:
-            yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers, changes)
-        else:
-            yield from map_in_threads(
-                lambda batch: encode_text_batch(encoder, batch, task),
-                read_batches(files, task, bytes_read),
-                num_workers,
-                run_here=lambda batch: batch.num_bytes > LARGE_BATCH,
-            )
-        bytes_read += files.num_bytes
-
-
-def _encode_plain_text(
-    encoder: FileEncoder,
-    corpus: Corpus,
-    task: EncodingTask,
-    bytes_read: int,
-    num_workers: int,
-    changes: TextChanges,
-) -> Iterator[EncodedBlock]:
-    """Yield the ids of files of plain text; the threads that encode also read."""
-    sizes = corpus.sizes
-    block_size = min(task.chunk_size, max(1, *sizes))  # C++ integers have a limit
-    blocks_per_file = (-(-size // block_size) for size in sizes)
-    first_blocks = set(itertools.accumulate(blocks_per_file, initial=0))
-    encoding = encoder.encode_files(
-        corpus.files,
-        sizes,
-        block_size=block_size,
-        num_workers=num_workers,
-        strict=task.errors == "strict",
-        separator=task.separator_id,
-    )
-    with contextlib.closing(encoding):
-        try:
-            for index, (ids, document_ends, num_bytes) in enumerate(encoding):
-                bytes_read += num_bytes
-                yield EncodedBlock(ids, index in first_blocks, document_ends, num_bytes, bytes_read)
-            changes.add_files((corpus.files[file], found) for file, *found in encoding.replaced)
-        except AbsentByteError as error:
-            raise _absent_byte_in_file(corpus.files[error.item], error) from None
-
-
-def _encode_in_processes(
-    tokenizer: Tokenizer, corpus: Corpus, task: EncodingTask, num_workers: int
-) -> Iterator[EncodedBlock]:
-    """Yield the ids of a corpus, encoded by worker processes, or by this one if one is enough."""
-    batches = read_batches(corpus, task, 0)
-    num_workers = min(num_workers, -(-corpus.num_bytes // task.chunk_size))
-    if num_workers == 1:
-        for batch in batches:
-            yield encode_text_batch(tokenizer.encoder, batch, task)
-        return
-    # A tokenizer is too large to be sent with every batch: each worker reads it once.
-    with tempfile.TemporaryDirectory() as directory:
-        tokenizer.save(directory)
-        arguments = ((directory, tokenizer.backend, batch, task) for batch in batches)
-        yield from map_ordered(_encode_in_worker, arguments, num_workers)
-
-
-def _encode_in_worker(
-    directory: str, backend: str | None, batch: TextBatch, task: EncodingTask
-) -> EncodedBlock:
-    return encode_text_batch(load_encoder_once(directory, backend), batch, task)
-
-
-@functools.lru_cache(maxsize=1)
-def load_encoder_once(directory: str, backend: str | None) -> Encoder:
-    """Return the encoder of a saved tokenizer, which a worker process keeps."""
-    return Tokenizer.from_directory(directory, backend=backend).encoder
-
-
-def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterator[TextBatch]:
-    """Yield the texts of files of any kind, in batches of about `task.chunk_size` bytes."""
-    blocks: list[TextBlock] = []
-    num_bytes = 0
-    for file, size in zip(corpus.files, corpus.sizes, strict=True):
-        for block in read_texts(corpus, file, task.splitter, block_size=task.chunk_size):
-            blocks.append(block)
-            num_bytes += len(block.text)
-            if num_bytes >= task.chunk_size:
-                yield TextBatch(blocks, bytes_read + block.bytes_read)
-                blocks, num_bytes = [], 0
-        bytes_read += size
-    if blocks:
-        yield TextBatch(blocks, bytes_read)
-
-
-def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) -> EncodedBlock:
-    """Return the ids of some texts, with the ends of documents as far as they are known here."""
-    changes = TextChanges()
-    texts = [_valid_utf8(block, task.errors, changes) for block in batch.blocks]
-    try:
-        ids, lengths = encoder.encode_documents(texts)
-    except AbsentByteError as error:
-        raise _absent_byte_in_block(batch.blocks[error.item], texts[error.item], error) from None
-    changes.num_dropped = encoder.num_dropped(sum(map(len, texts)), ids)
-    # Where a file or row begins, the one before has ended. TokenWriter handles one that ended
-    # before this batch, which is not known here.
-    begins = np.array([block.starts_document for block in batch.blocks], bool)
-    ends = np.unique((np.cumsum(lengths) - lengths)[begins])
-    ends = ends[ends > 0]
-    if task.end_id is not None:
-        lacking = ends[ids[ends - 1] != task.end_id]
-        ids = np.insert(ids, lacking, task.end_id)
-        ends = ends + np.searchsorted(lacking, ends, side="right")
-    if task.separator_id is not None:
-        ends = np.union1d(ends, np.flatnonzero(ids == task.separator_id) + 1)
-    # Bytes that are not UTF-8 count as they are in the file.
-    num_bytes = sum(
-        len(block.text if isinstance(block.text, bytes) else text)
-        for block, text in zip(batch.blocks, texts, strict=True)
-    )
-    starts_document = batch.blocks[0].starts_document
-    return EncodedBlock(ids, starts_document, ends, num_bytes, batch.bytes_read, changes)
-
-
-def _valid_utf8(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
-    """Return a text as valid UTF-8; what is replaced is added to `changes`."""
-    if isinstance(block.text, bytes):
-        start = block.offset or 0
-        data = checked_utf8(block.text, errors, where=block.origin, start=start)
-        if data is not block.text:
-            row = _row_of(block) if block.offset is None else None
-            changes.add_replaced(block.file, replaced_in(block.text, start, row))
-        return data
-    try:
-        data = to_utf8(block.text, errors)
-    except ValueError as error:
-        raise ValueError(f"{block.origin}: {error}") from None
-    if num := replaced_surrogates(block.text, data):
-        where = f"a lone surrogate in {_row_of(block)}"
-        changes.add_replaced(block.file, Replaced(num, 3 * num, where))
-    return data
-
-
-def _row_of(block: TextBlock) -> str:
-    return block.origin.removeprefix(f"{block.file}, ")
-
-
-def map_in_threads(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    num_workers: int,
-    *,
-    run_here: Callable[[Item], bool],
-) -> Generator[Result, None, None]:
-    """Yield `function(item)` for each of `items`, in their order, computed by threads.
-
-    Like `map_ordered`, it reads `items` only a few ahead of the results. Even one worker is a
-    thread: the calling thread waits for Ctrl-C, and writes the results meanwhile.
-
-    Args:
-        function: must release the GIL for threads to help.
-        items: its arguments.
-        num_workers: number of threads.
-        run_here: returns whether the calling thread computes an item itself.
-    """
-    executor = ThreadPoolExecutor(num_workers)
-    pending: collections.deque[Future[Result]] = collections.deque()
-    try:
-        for item in items:
-            if run_here(item):
-                pending.append(_completed(function, item))
-            else:
-                pending.append(executor.submit(function, item))
-            if len(pending) > 2 * num_workers:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
-
-
-def _completed(function: Callable[[Item], Result], item: Item) -> Future[Result]:
-    future: Future[Result] = Future()
-    try:
-        future.set_result(function(item))
-    except Exception as error:  # raised when the results before it have been taken
-        future.set_exception(error)
-    return future
-
-
-# --------------------------------------------------------------------- errors and checks
-
-
-def _absent_byte_in_file(file: str, error: AbsentByteError) -> ValueError:
-    """Return the message for a byte of a file; `error.offset` is its offset, or nearly."""
-    with open(file, "rb") as opened:
-        start = max(0, error.offset - 3)
-        opened.seek(start)
-        around = opened.read(7)
-    index = error.offset - start
-    if around[index : index + 1] != bytes([error.byte]):
-        # U+FFFD, which replaces bytes that are not UTF-8, is not in the file.
-        return _absent_byte_error(f"{file}, the text from byte {error.offset:,} on", error.byte)
-    return _absent_byte_error(file, error.byte, _character_at(around, index), error.offset)
-
-
-def _absent_byte_in_block(block: TextBlock, text: bytes, error: AbsentByteError) -> ValueError:
-    """Return the message for a byte of `text`, which is a block as valid UTF-8."""
-    if block.offset is not None and block.text != text:
-        where = f"{block.origin}, the text from byte {block.offset:,} on"
-        return _absent_byte_error(where, error.byte)
-    character = _character_at(text, error.offset)
-    offset = error.offset + (block.offset or 0)
-    return _absent_byte_error(block.origin, error.byte, character, offset)
-
-
-def _character_at(data: bytes, index: int) -> str:
-    """Return the character to which a byte belongs."""
-    while index > 0 and data[index] & 0xC0 == 0x80:
-        index -= 1
-    return data[index : index + 4].decode(errors="replace")[:1]
-
-
-def _absent_byte_error(
-    where: str, byte: int, character: str | None = None, offset: int = 0
-) -> ValueError:
-    found = "" if character is None else f" of {character!r} at byte {offset:,}"
-    return ValueError(
-        f"{where}: the vocabulary has no token for the byte {byte:#04x}{found}: add it to the "
-        "vocabulary, or remove the character"
-    )
-
-
-def _check_destination(
+def check_destination(
     destination: Path, sources: Iterable[str], overwrite: bool, document_starts: bool
 ) -> None:
     """Check that FILE.npy and the files next to it may be written."""

@@ -59,7 +59,12 @@ def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
 
 
 def merge_tokens(tokens: list[bytes], ranks: Mapping[Pair, int]) -> list[bytes]:
-    """Return tokens after merging the pair with the lowest rank, again and again, everywhere."""
+    """Return the tokens into which tokens are merged, at first the single bytes of a pre-token.
+
+    Args:
+        tokens: what is merged.
+        ranks: pair -> rank; the lowest rank merges first, wherever it occurs.
+    """
     while True:
         pairs = [pair for pair in pairwise(tokens) if pair in ranks]
         if not pairs:

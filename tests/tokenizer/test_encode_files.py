@@ -18,7 +18,7 @@ from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import (
     Tokenizer,
     encode_file,
-    encode_files,
+    encoded_blocks,
     load_document_starts,
     load_token_file,
 )
@@ -87,7 +87,7 @@ def test_the_token_file_is_the_same_for_every_number_of_workers(source, out, bac
 
 def test_a_worker_process_loads_the_tokenizer_once(tmp_path):
     small_tokenizer().save(tmp_path)
-    load = encode_files.load_encoder_once
+    load = encoded_blocks.load_encoder_once
     load.cache_clear()
     encoders = {load(str(tmp_path), "python") for _ in range(5)}
     assert load.cache_info().misses == 1
@@ -215,15 +215,15 @@ def test_no_token_spans_two_files(tmp_path, out, backend):
 
 
 def test_a_large_batch_is_encoded_by_the_main_thread_which_sees_ctrl_c(tmp_path, out, monkeypatch):
-    monkeypatch.setattr(encode_files, "LARGE_BATCH", 50)
+    monkeypatch.setattr(encoded_blocks, "LARGE_BATCH", 50)
     threads = set()
-    encode_text_batch = encode_files.encode_text_batch
+    encode_text_batch = encoded_blocks.encode_text_batch
 
     def watch(*arguments):
         threads.add(threading.current_thread() is threading.main_thread())
         return encode_text_batch(*arguments)
 
-    monkeypatch.setattr(encode_files, "encode_text_batch", watch)
+    monkeypatch.setattr(encoded_blocks, "encode_text_batch", watch)
     rows = ["a b" * number for number in range(60)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
     encode_file(

@@ -18,7 +18,7 @@ import pytest
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import (
     encode_file,
-    encode_files,
+    encoded_blocks,
     load_document_starts,
     load_token_file,
     token_writer,
@@ -167,7 +167,7 @@ def test_ctrl_c_cancels_a_huge_word_of_plain_text(tmp_path, out, monkeypatch):
 def test_ctrl_c_cancels_a_huge_word_of_a_row(tmp_path, out, monkeypatch):
     skip_unless_available("native")
     outcomes = []
-    map_in_threads = encode_files.map_in_threads
+    map_in_threads = encoded_blocks.map_in_threads
 
     def watch(function, *rest, **options):
         def watched(item):
@@ -182,7 +182,7 @@ def test_ctrl_c_cancels_a_huge_word_of_a_row(tmp_path, out, monkeypatch):
 
         return map_in_threads(watched, *rest, **options)
 
-    monkeypatch.setattr(encode_files, "map_in_threads", watch)
+    monkeypatch.setattr(encoded_blocks, "map_in_threads", watch)
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "%s"}' % huge_word())
     with alarm_raises_keyboard_interrupt(), pytest.raises(KeyboardInterrupt):
         encode_file(

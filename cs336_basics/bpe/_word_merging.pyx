@@ -21,6 +21,19 @@ cdef extern from "Python.h":
 cdef Py_ssize_t SLICE = 1 << 14
 
 
+def split_words(list words, start):
+    """Return the symbols of words (bytes) before the first new merge; see `merge_words`.
+
+    `start` is the `StartingVocabulary`.
+    """
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    data = np.frombuffer(b"".join(words), np.uint8)
+    if not start.merges:
+        return data, lengths
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return merge_words(data, offsets, start.merge_ids())
+
+
 def merge_words(
     const uint8_t[::1] data, const int64_t[::1] offsets, const uint32_t[:, ::1] merges
 ):

@@ -23,7 +23,7 @@ from libc.string cimport memcmp
 
 import numpy as np
 
-from cs336_basics.bpe._word_merging import merge_words
+from cs336_basics.bpe._word_merging import split_words
 from cs336_basics.bpe.base import BPE_Trainer, huggingface_byte_ranks
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.bpe.trace import MergeTrace, Work
@@ -144,8 +144,7 @@ cdef class MergeLoop:
                 f"the distinct words have {num_bytes:,} bytes together: the memoryview trainer "
                 "holds up to 2,147,483,647; use another trainer"
             )
-        self.learned = []
-        self.trace = []
+        self.learned, self.trace = [], []
         self.traced = traced
         self.min_count = min(max(min_frequency, 1), INT64_MAX)
         self.max_length = INT64_MAX
@@ -154,36 +153,26 @@ cdef class MergeLoop:
         self.by_rank = tie_break == "huggingface"
         self.byte_rank = np.array(huggingface_byte_ranks(), np.int64)
         start = start or StartingVocabulary.of(None)
-        cdef int64_t[::1] lengths = np.fromiter(map(len, words), np.int64, len(words))
-        data = np.frombuffer(b"".join(words), np.uint8)
-        if start.merges:
-            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-            data, lengths = merge_words(data, offsets, start.merge_ids())
+        symbols, symbols_of_word = split_words(words, start)
+        cdef int64_t[::1] lengths = symbols_of_word
         self.first_rank = len(start.merges)
-        self.token = data.astype(np.int32)
-        self.next_position = np.empty(len(data), np.int32)
-        self.previous_position = np.empty(len(data), np.int32)
-        self.same_next = np.empty(len(data), np.int32)
-        self.same_previous = np.empty(len(data), np.int32)
-        self.word = np.empty(len(data), np.int32)
+        self.token = symbols.astype(np.int32)
+        self.next_position, self.previous_position = np.empty((2, len(symbols)), np.int32)
+        self.same_next, self.same_previous = np.empty((2, len(symbols)), np.int32)
+        self.word = np.empty(len(symbols), np.int32)
         self.word_count = np.array(counts, np.int64)
-        self.pair_left = np.empty(1024, np.int32)
-        self.pair_right = np.empty(1024, np.int32)
+        self.pair_left, self.pair_right = np.empty((2, 1024), np.int32)
         self.pair_count = np.empty(1024, np.int64)
-        self.pair_head = np.empty(1024, np.int32)
-        self.pair_tail = np.empty(1024, np.int32)
-        self.num_pairs = 0
+        self.pair_head, self.pair_tail = np.empty((2, 1024), np.int32)
         self.slots = np.full(4096, NONE, np.int32)
         self.slot_mask = 4095
         self.seed = process_hash_seed()
         self.heap_count = np.empty(1024, np.int64)
         self.heap_pair = np.empty(1024, np.int32)
-        self.heap_size = 0
-        token_bytes, token_start = start.symbol_bytes()
+        self.num_pairs = self.heap_size = 0
+        token_bytes, self.token_start = start.symbol_bytes()
         self.token_bytes = token_bytes.copy()
-        self.token_start = token_start
         self.num_tokens = len(start.symbols)
-
         with nogil:
             self.link_words(lengths)
             self.push_pairs_from(0)

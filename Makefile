@@ -3,6 +3,7 @@
 #   make test    sets up .venv, builds, and runs the tests
 # make stages measures all stages on whole corpora, for about an hour.
 # make portability repeats the numerical tests as other CPUs and compilers would run them.
+# make llama-cpp compiles llama.cpp (ten minutes or more) and runs exported models in it.
 # make course-tests runs the course's own tests, from CS336_COURSE=DIR or fetched with git.
 # PYTHON picks the interpreter (make PYTHON=python3.12 test), VENV the environment's directory.
 
@@ -11,7 +12,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SOURCES = setup.py $(wildcard cs336_basics/*/*.pyx cs336_basics/*/*.pxd cs336_basics/native/*.hpp cs336_basics/native/*/*.hpp)
 
-.PHONY: train test slow portability course-tests bench stages lint build clean
+.PHONY: train test slow portability llama-cpp course-tests bench stages lint build clean
 
 train: $(VENV)/built
 	$(BIN)/python -m cs336_basics.train
@@ -25,6 +26,15 @@ slow: $(VENV)/built
 # The numerical tests over 20 seeds under what stands in for other machines, and with clang.
 portability: $(VENV)/built
 	$(BIN)/python tests/portability.py
+
+# Exported models in llama.cpp. CS336_DATA names a directory of texts that are encoded as well.
+llama-cpp: $(VENV)/llama-cpp
+	$(BIN)/pytest tests/interop/test_llama_cpp_runtime.py -m slow
+
+# llama-cpp-python is published as source: pip compiles llama.cpp with CMake.
+$(VENV)/llama-cpp: $(VENV)/built
+	$(BIN)/python -m pip install --constraint constraints.txt --no-binary llama-cpp-python llama-cpp-python
+	touch $@
 
 # The course's own tests, unchanged, with tests/adapters.py.
 course-tests: $(VENV)/built

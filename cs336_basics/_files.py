@@ -38,12 +38,32 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
         ValueError: it is a device, a FIFO or a socket, which cannot be replaced as a whole.
         OSError: it cannot be written (the disk is full).
     """
+    with _replacing(path, mode) as new:
+        yield new.file
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield the name of an empty temporary file that becomes `path`, as `atomic_writer` does.
+
+    For libraries that open the file themselves. They must close it before the block ends.
+
+    Args:
+        path, and errors: see `atomic_writer`.
+    """
+    with _replacing(path, "wb") as new:
+        yield new.temporary
+
+
+@contextlib.contextmanager
+def _replacing(path: str | os.PathLike[str], mode: str) -> Iterator[NewFile]:
+    """Yield a new file that replaces `path` when the block ends without an exception."""
     path = Path(path)
     complete_change(path.parent)  # a file of an older change must not replace this one
     new = NewFile(path, mode, ALONE)
     try:
         remove_leftovers(new.target, ALONE)
-        yield new.file
+        yield new
         new.finish()
         new.replace()
     finally:

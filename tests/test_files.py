@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import cs336_basics._temporary_files as temporary_files
-from cs336_basics._files import atomic_writer, write_json
+from cs336_basics._files import atomic_path, atomic_writer, write_json
 
 ROOT = Path(__file__).parents[1]
 posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows keeps leftovers")
@@ -52,6 +52,19 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
         file.write("text in a binary file")
     assert path.read_bytes() == "é\n".encode()
     assert os.listdir(path.parent) == ["a.txt"]
+
+
+def test_a_library_that_opens_the_file_itself_writes_it_atomically(tmp_path):
+    path = tmp_path / "new" / "a.bin"
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(b"first")
+        assert temporary.parent == path.parent
+        assert not path.exists()
+    assert path.read_bytes() == b"first"
+    with pytest.raises(TypeError), atomic_path(path) as temporary:
+        temporary.write_text(b"not a text")
+    assert path.read_bytes() == b"first"
+    assert os.listdir(path.parent) == ["a.bin"]
 
 
 @posix_only

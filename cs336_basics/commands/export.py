@@ -23,8 +23,11 @@ from cs336_basics.tokenizer import Tokenizer
 
 FORMATS = tuple(dict.fromkeys([*TOKENIZER_FORMATS, *MODEL_FORMATS]))
 
-MODEL_OPTIONS: tuple[str, ...] = ("checkpoint",)
+MODEL_OPTIONS: tuple[str, ...] = ("checkpoint", "type", "without_cache")
 """Options of models alone, by their names in Python; a format names those that only it has."""
+
+WEIGHT_TYPES = ("f32", "f16", "q8_0")
+"""Those of `interop/gguf_models.py`, which imports torch."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +45,8 @@ def build_parser() -> Parser:
         examples=[
             "export --tokenizer tokenizers/my --to huggingface --output my-tokenizer",
             "export --run runs/my --to huggingface --output my-model",
+            "export --run runs/my --to gguf --output my-model.gguf --type q8_0",
+            "export --run runs/my --to onnx --output my-model-onnx",
         ],
         interrupted="an unfinished output was not kept",
     )
@@ -52,6 +57,10 @@ def build_parser() -> Parser:
     add("--output", "directory or file to write", required=True, output=True, metavar="PATH")
     add("--checkpoint", "checkpoint to load (default: the newest of the run)", type=Path,
         metavar="DIR", common=False)  # fmt: skip
+    add("--type", f"type of the matrices in GGUF: {', '.join(WEIGHT_TYPES)} (default: f32)",
+        choices=WEIGHT_TYPES, metavar="TYPE")  # fmt: skip
+    add("--without-cache", "in ONNX, take ids alone, without keys and values of earlier tokens",
+        action="store_const", const=True)  # fmt: skip
     add_overwrite(parser, "an output that exists")
     return parser
 

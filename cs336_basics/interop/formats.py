@@ -57,6 +57,8 @@ MODEL_FORMATS: dict[str, Format] = {
     "huggingface": Format(
         "huggingface_models", "a directory that AutoModelForCausalLM and AutoTokenizer load"
     ),
+    "onnx": Format("onnx_models", "a directory that onnxruntime loads", ("without_cache",)),
+    "gguf": Format("gguf_models", "a file that llama.cpp loads", ("type",)),
 }
 
 

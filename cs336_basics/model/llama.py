@@ -102,12 +102,16 @@ def llama_config(config: ModelConfig, end_of_text_id: int | None = None) -> dict
     }
 
 
-def llama_state(config: ModelConfig, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def llama_state(
+    config: ModelConfig, state: Mapping[str, Tensor], *, halves: bool = True
+) -> dict[str, Tensor]:
     """Return our state dict under Llama's names and in its layout.
 
     Args:
         config: the model's configuration.
         state: the state dict of a TransformerLM; it is not changed.
+        halves: permute queries and keys, as Hugging Face needs it; if false, they keep our pairs,
+            which are also the original Llama's.
 
     Raises:
         ValueError: see `check_is_llama`.
@@ -115,7 +119,8 @@ def llama_state(config: ModelConfig, state: Mapping[str, Tensor]) -> dict[str, T
     check_is_llama(config)
     found: dict[str, Tensor] = {}
     for name, value in state.items():
-        found[_theirs(name)] = _halves(value, config) if _is_rotated(name) else value
+        permuted = halves and _is_rotated(name)
+        found[_theirs(name)] = _halves(value, config) if permuted else value
     if config.tied_embeddings:
         table = found[_TOP["token_embeddings.weight"]]
         found[_TOP["lm_head.weight"]] = table

@@ -68,7 +68,7 @@ def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement
     found = huggingface_tokenizers.check(tokenizer, output)
     with _no_progress_bar(transformers.utils.logging):
         theirs: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            str(output), local_files_only=True, dtype=torch.float32
+            str(output), local_files_only=True
         )
     theirs.eval()
 

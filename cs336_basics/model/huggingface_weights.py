@@ -48,6 +48,10 @@ def load_huggingface_model(
     """
     directory = Path(directory)
     path = directory / CONFIG_FILE
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} does not exist: name a directory that holds {CONFIG_FILE} and {WEIGHTS_FILE}"
+        )
     content = read_json_object(path, _LONGEST_CONFIG)
     if context_length is not None:
         content["max_position_embeddings"] = context_length

@@ -223,6 +223,11 @@ def load_huggingface_tokenizer(path: str | os.PathLike[str]) -> TokenizerParts:
     path = Path(path)
     if path.is_dir():
         path = path / TOKENIZER_FILE
+        if not path.exists():
+            raise FileNotFoundError(
+                f"{path} does not exist: name a directory that holds it (vocab.json and merges.txt "
+                "are read by from_gpt2)"
+            )
     with opened(path) as file:
         content = parse_json(file.read(), path, unique_keys)
     try:

@@ -150,6 +150,7 @@ def load_tiktoken(
         pattern: the split pattern, which a file of ranks lacks; None = that of the encoding.
 
     Raises:
+        TypeError: special_tokens is not a mapping.
         FileNotFoundError: there is no such file, and no such encoding.
         ValueError: a file is malformed; it has no pattern and none is given; or no merges give the
             ids of its ranks. Names the line or token.
@@ -157,6 +158,10 @@ def load_tiktoken(
         OSError: tiktoken cannot load the encoding.
     """
     path = Path(source)
+    if special_tokens is not None and not isinstance(special_tokens, Mapping):
+        raise TypeError(
+            f"special_tokens is {short_repr(special_tokens)}: pass a dict of special token -> id"
+        )
     if path.is_dir():
         ranks, found = _read_export(path)
     elif path.exists() or not isinstance(source, str) or not source.isidentifier():

@@ -19,11 +19,10 @@ from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
-from cs336_basics.tokenizer import gpt2_files, huggingface_files, tiktoken_files, vocab_files
+from cs336_basics.tokenizer import vocab_files
 from cs336_basics.tokenizer.backends import make_encoder
 from cs336_basics.tokenizer.detokenizer import Detokenizer
 from cs336_basics.tokenizer.encoders import AbsentByteError
-from cs336_basics.tokenizer.hub import find_or_download
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.special_choice import SpecialChoice
@@ -204,6 +203,10 @@ class Tokenizer(Detokenizer):
             ValueError: the file is malformed, or does what a Tokenizer does not do, such as a
                 normalizer: names it.
         """
+        # Formats of other libraries are imported where they are read: few programs need them.
+        from cs336_basics.tokenizer import huggingface_files
+        from cs336_basics.tokenizer.hub import find_or_download
+
         path = find_or_download(source, huggingface_files.TOKENIZER_FILE, revision)
         parts = huggingface_files.load_huggingface_tokenizer(path)
         return cls._of(parts, source, cache_size, backend)
@@ -223,6 +226,8 @@ class Tokenizer(Detokenizer):
         Raises:
             FileNotFoundError, ValueError, ImportError, OSError: see `load_tiktoken`.
         """
+        from cs336_basics.tokenizer import tiktoken_files
+
         parts = tiktoken_files.load_tiktoken(source, special_tokens, pattern)
         return cls._of(parts, source, cache_size, backend)
 
@@ -243,6 +248,8 @@ class Tokenizer(Detokenizer):
         Raises:
             FileNotFoundError, ValueError: see `load_gpt2`.
         """
+        from cs336_basics.tokenizer import gpt2_files
+
         parts = gpt2_files.load_gpt2(source, merges_file, special_tokens)
         return cls._of(parts, source, cache_size, backend)
 

@@ -163,6 +163,12 @@ def test_bad_special_tokens_are_refused(tmp_path, special, message):
         Tokenizer.from_tiktoken(tmp_path / "x", special, pattern="gpt2")
 
 
+def test_special_tokens_need_ids(tmp_path):
+    write_ranks(tmp_path / "x", BYTES)
+    with pytest.raises(TypeError, match=r"special_tokens is \['<s>'\]: pass a dict of special"):
+        Tokenizer.from_tiktoken(tmp_path / "x", ["<s>"], pattern="gpt2")
+
+
 def test_an_export_with_a_damaged_description_is_refused(tmp_path):
     export_tokenizer(trained("gpt2"), "tiktoken", tmp_path)
     (tmp_path / "encoding.json").write_text('{"special_tokens": {}}')

@@ -20,14 +20,17 @@ from cs336_basics.pretokenization.pattern_limits import MAX_LENGTH
 from cs336_basics.pretokenization.patterns import (
     CL100K,
     GPT2,
+    PATTERNS,
     compile_pattern,
     pattern_name,
     resolve_pattern,
 )
 
+_NAMED = {expression: expression for expression in PATTERNS.values()}
+
 # In Oniguruma, `$` also matches before a line feed.
-ONIGURUMA = {GPT2: GPT2, CL100K: CL100K.replace("$", r"\z")}
-"""Our pattern -> the same in Oniguruma."""
+ONIGURUMA = {**_NAMED, CL100K: CL100K.replace("$", r"\z")}
+"""Each named pattern -> the same in Oniguruma."""
 
 # Other spellings of the same, as files have them: GPT-2's as it was published, with its letters in
 # brackets or not, and tiktoken's, whose possessive quantifiers only save backtracking.
@@ -40,13 +43,7 @@ _CL100K_TIKTOKEN = (
 _GPT2_BRACKETS = _GPT2_PUBLISHED.replace(r"\p{L}+| ?\p{N}+", r"[\p{L}]+| ?[\p{N}]+")
 _KNOWN = {_GPT2_PUBLISHED: GPT2, _GPT2_BRACKETS: GPT2}
 _FROM_ONIGURUMA = {**_KNOWN, **{theirs: ours for ours, theirs in ONIGURUMA.items()}}
-_FROM_FANCY_REGEX = {
-    **_KNOWN,
-    GPT2: GPT2,
-    CL100K: CL100K,
-    _GPT2_TIKTOKEN: GPT2,
-    _CL100K_TIKTOKEN: CL100K,
-}
+_FROM_FANCY_REGEX = {**_NAMED, **_KNOWN, _GPT2_TIKTOKEN: GPT2, _CL100K_TIKTOKEN: CL100K}
 
 # Without case: other letters that count as one of these are the same in all three. (In general they
 # are not: Oniguruma takes `ß` for `ss`.)
@@ -85,7 +82,7 @@ def to_fancy_regex(pattern: str) -> str:
         ValueError: it uses syntax that may mean something else there.
     """
     expression = resolve_pattern(pattern)
-    return expression if expression in ONIGURUMA else _checked(expression, "tiktoken")
+    return expression if expression in _NAMED else _checked(expression, "tiktoken")
 
 
 def _checked(expression: str, library: str) -> str:

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 from cs336_basics.bpe import train_bpe
+from cs336_basics.pretokenization.patterns import PATTERNS as NAMED
 from cs336_basics.tokenizer import Tokenizer
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import END, FRAGMENTS
@@ -18,13 +19,8 @@ SPECIAL = [END, "<|end of text|>", "<|im_start|>", "<|im_end|>", "Ä終»"]
 """With a space, of chat models, and with characters of more than one byte."""
 
 PATTERNS = {
-    "gpt2": "gpt2",
-    "cl100k": "cl100k",
-    # As Llama 3 and its successors have it, and one that matches only some characters.
-    "llama3": (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    ),
+    **{name: name for name in NAMED},
+    # One that matches only some characters.
     "partial": r" ?[A-Za-z]+|\p{N}{1,2}|[^\sA-Za-z\p{N}]+",
 }
 

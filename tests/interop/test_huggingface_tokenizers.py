@@ -56,7 +56,7 @@ def test_chosen_texts_get_equal_ids_text_and_offsets(exported, pattern):
 
 @EVERY_PATTERN
 def test_random_texts_get_equal_ids_text_and_offsets(exported, pattern):
-    for text in random_texts(0, 500):
+    for text in random_texts(0, 200):
         assert_equal(*exported[pattern], text)
 
 
@@ -65,7 +65,7 @@ def test_every_character_gets_the_same_ids_in_every_context(exported, pattern):
     ours, theirs = exported[pattern]
     # Before and after an apostrophe, a letter, a number, white space and punctuation.
     characters = without_differences(ALL_CHARACTERS)
-    text = "".join(f"'{c}s 's{c}1{c}\n{c}." for c in characters[:: 7 if pattern == "gpt2" else 29])
+    text = "".join(f"'{c}s 's{c}1{c}\n{c}." for c in characters[:: 29 if pattern == "gpt2" else 97])
     assert theirs.encode(text).ids == ours.encode(text)
 
 

@@ -281,7 +281,7 @@ def test_the_compiled_wheel_without_torch(compiled_wheel, tmp_path):
 
 @pytest.mark.slow
 def test_the_tests_of_the_sdist_pass_with_the_compiled_wheel(compiled_wheel, unpacked, tmp_path):
-    needed = requirements_of(compiled_wheel, "test", "zstd", "parquet", "ray")
+    needed = requirements_of(compiled_wheel, "test", "zstd", "parquet")
     python = environment(tmp_path, compiled_wheel, needed)
     work = tmp_path / "work"
     shutil.copytree(unpacked / "tests", work / "tests")

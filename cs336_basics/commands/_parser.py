@@ -273,17 +273,24 @@ class Parser:
         return f"{text} (default: {default})"
 
 
-def add_text_options(parser: Parser, group: str = "options") -> None:
-    """Add what says which text the input files hold: --field, --column, --errors."""
+def add_text_options(
+    parser: Parser, group: str = "options", errors: Sequence[str] = ("replace", "strict")
+) -> None:
+    """Add what says which text the input files hold: --field, --column, --errors.
+
+    `errors` has the values of --errors.
+    """
+    exactly = ", or keep them as the tokens of these bytes" if "bytes" in errors else ""
     parser.add("--field", "field of JSON lines that holds the text", group=group, metavar="NAME")
     parser.add(
         "--column", "column of Parquet files that holds the text", group=group, metavar="NAME"
     )
     parser.add(
         "--errors",
-        "replace bytes that are not UTF-8 with U+FFFD, or refuse them: replace, strict",
+        "replace bytes that are not UTF-8 with U+FFFD, or refuse them"
+        f"{exactly}: {', '.join(errors)}",
         group=group,
-        choices=("replace", "strict"),
+        choices=errors,
         default="replace",
         metavar="HOW",
     )

@@ -15,6 +15,7 @@ from cs336_basics.commands._parser import (
     add_text_options,
 )
 from cs336_basics.pretokenization import Corpus
+from cs336_basics.pretokenization.corpus import ENCODING_ERRORS
 from cs336_basics.tokenizer import Tokenizer, encode_file
 
 
@@ -56,7 +57,7 @@ def build_parser() -> Parser:
         "also write FILE.starts.npy: the index of each document's first token",
         action="store_true",
     )
-    add_text_options(parser)
+    add_text_options(parser, errors=ENCODING_ERRORS)
     add_num_workers(parser)
     add_overwrite(parser, "an output that exists")
     return parser

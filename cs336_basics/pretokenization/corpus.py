@@ -41,6 +41,9 @@ PathsLike = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]
 ERRORS = ("replace", "strict")
 """The ways to treat bytes that are not UTF-8: read them as U+FFFD, or refuse them."""
 
+ENCODING_ERRORS = (*ERRORS, "bytes")
+"""Encoding can also keep them, as the tokens of these bytes; see `tokenizer/exact_bytes.py`."""
+
 DEFAULT_CHUNK_SIZE = 32 << 20
 """Bytes of text or JSON lines in a chunk of a corpus."""
 
@@ -63,7 +66,7 @@ class Chunk:
             groups. With `end` `WHOLE_FILE`, the chunk is the whole file.
         num_bytes: stored size of the chunk, for progress.
         field: the field of JSON lines or the column of Parquet that has the text.
-        errors: one of ERRORS.
+        errors: one of ENCODING_ERRORS.
     """
 
     path: str
@@ -123,7 +126,7 @@ class Corpus:
         field: of JSON lines, the field that has the text.
         column: of Parquet, the column that has the text.
         errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, as `bytes.decode` does;
-            `"strict"` refuses them.
+            `"strict"` refuses them; `"bytes"`, for encoding only, keeps them exactly.
 
     Attributes:
         files: the names of the files, globs expanded.
@@ -132,7 +135,8 @@ class Corpus:
         FileNotFoundError: a file does not exist, or no file matches a glob.
         ValueError: a path is a directory, a pipe or a device; all files are empty; a file begins
             with the byte order mark of UTF-16 or UTF-32; there is a `field` and no file of JSON
-            lines, or a `column` and no Parquet file; `errors` is not one of ERRORS.
+            lines, or a `column` and no Parquet file; `errors` is not one of
+            ENCODING_ERRORS.
         MissingFieldError: a file holds JSON lines and there is no `field`, or Parquet and there is
             no `column`. (It is a ValueError. `chunks` checks that Parquet files have the column.)
         TypeError: a path is not a str or Path; `field` or `column` is not a str.
@@ -151,7 +155,7 @@ class Corpus:
     def __post_init__(self) -> None:
         names = _names_of(self.paths)
         object.__setattr__(self, "paths", names)
-        check_errors(self.errors)
+        check_errors(self.errors, ENCODING_ERRORS)
         files = tuple(file for name in names for file in _expand(name))
         object.__setattr__(self, "files", files)
         if not files:
@@ -163,7 +167,7 @@ class Corpus:
         if not any(is_url(file) or os.path.getsize(file) for file in files):
             shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
             raise ValueError(f"{shown} is empty: name a file that contains text")
-        for file in files:
+        for file in files if self.errors != "bytes" else ():
             _check_beginning_of(file)
 
     @classmethod
@@ -285,10 +289,13 @@ def is_plain_text(path: str | os.PathLike[str]) -> bool:
     return kind_of(name) == "text" and not is_compressed(name) and not is_url(name)
 
 
-def check_errors(errors: str) -> None:
-    """Raise ValueError unless `errors` is one of ERRORS."""
-    if errors not in ERRORS:
-        raise ValueError(f"errors is {short_repr(errors)}: it must be one of {', '.join(ERRORS)}")
+def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
+    """Raise ValueError unless `errors` is one of those that are allowed."""
+    if errors not in allowed:
+        note = ", which is for encoding only" if errors in ENCODING_ERRORS else ""
+        raise ValueError(
+            f"errors is {short_repr(errors)}{note}: it must be one of {', '.join(allowed)}"
+        )
 
 
 def _check_beginning_of(file: str) -> None:

@@ -23,7 +23,7 @@ from cs336_basics.pretokenization.chunking import (
     chunk_bounds,
 )
 from cs336_basics.pretokenization.corpus import DEFAULT_CHUNK_SIZE as DEFAULT_CORPUS_CHUNK_SIZE
-from cs336_basics.pretokenization.corpus import Corpus, PathsLike
+from cs336_basics.pretokenization.corpus import Corpus, PathsLike, check_errors
 from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter, has_scanner
 from cs336_basics.pretokenization.text_changes import TextChanges
@@ -88,6 +88,7 @@ def count_words(
             of the text. Both with the share, the first with the offset of the first of them.
     """
     corpus = Corpus.of(corpus)
+    check_errors(corpus.errors)
     splitter = Splitter.of(splitter)
     backend = _choose_backend(backend, splitter)
     if chunk_size is not None:

@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from cs336_basics._progress import byte_bar
 from cs336_basics.pretokenization.chunking import check_chunk_size
-from cs336_basics.pretokenization.corpus import DEFAULT_CHUNK_SIZE, Chunk, Corpus, PathsLike
+from cs336_basics.pretokenization.corpus import (
+    DEFAULT_CHUNK_SIZE,
+    Chunk,
+    Corpus,
+    PathsLike,
+    check_errors,
+)
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.storage import is_url
@@ -68,6 +74,7 @@ def count_words_ray(
         ) from None
 
     corpus = Corpus.of(corpus)
+    check_errors(corpus.errors)
     splitter = Splitter.of(splitter)
     chunk_size = DEFAULT_CHUNK_SIZE if chunk_size is None else chunk_size
     check_chunk_size(chunk_size)

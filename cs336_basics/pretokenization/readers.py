@@ -117,7 +117,7 @@ def _text_blocks(chunk: Chunk, cuts: SafeCuts, block_size: int) -> Iterator[tupl
             blocks = _blocks_between(file, chunk.path, start, end, block_size)
         offset = start
         for block in safe_blocks(blocks, cuts):
-            if offset == 0:
+            if offset == 0 and chunk.errors != "bytes":
                 check_beginning(block, chunk.path)
             num_read = file.tell() if chunk.end == WHOLE_FILE else offset + len(block) - start
             yield offset, block, min(num_read, chunk.num_bytes)
@@ -153,7 +153,7 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
         for offset, line in lines:
             if chunk.end != WHOLE_FILE and offset >= chunk.end:
                 return
-            if offset == 0:
+            if offset == 0 and chunk.errors != "bytes":
                 check_beginning(line, chunk.path)
             if line.strip():
                 location = f"the line at byte {offset:,}"

@@ -2,12 +2,17 @@
 
 from cs336_basics.tokenizer.encode_files import encode_file
 from cs336_basics.tokenizer.extended_vocabulary import extend, token_parts
+from cs336_basics.tokenizer.incremental_encoder import IncrementalEncoder
+from cs336_basics.tokenizer.pruned_vocabulary import Pruned, prune
 from cs336_basics.tokenizer.streaming_decoder import StreamingDecoder
 from cs336_basics.tokenizer.token_counts import count_token_file, count_tokens, never_used
 from cs336_basics.tokenizer.token_files import load_document_starts, load_token_file
 from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.translated_files import translate_token_file
 
 __all__ = [
+    "IncrementalEncoder",
+    "Pruned",
     "StreamingDecoder",
     "Tokenizer",
     "count_token_file",
@@ -17,5 +22,7 @@ __all__ = [
     "load_document_starts",
     "load_token_file",
     "never_used",
+    "prune",
     "token_parts",
+    "translate_token_file",
 ]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from cs336_basics.pretokenization.corpus import Corpus, is_plain_text
 from cs336_basics.pretokenization.parallel import map_ordered
@@ -26,7 +27,9 @@ from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.pretokenization.text_counting import replaced_surrogates, to_utf8
 from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder, FileEncoder
-from cs336_basics.tokenizer.text_input import checked_utf8
+from cs336_basics.tokenizer.exact_bytes import EXACT, absent_byte_error, encode_exactly
+from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.text_input import checked_utf8, is_valid_utf8
 from cs336_basics.tokenizer.token_writer import EncodedBlock
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
@@ -87,7 +90,7 @@ def encoded_blocks(
     bytes_read = 0
     for is_plain, group in itertools.groupby(corpus.files, key=is_plain_text):
         files = corpus.only(group)
-        if is_plain:
+        if is_plain and task.errors != EXACT:
             yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers, changes)
         else:
             yield from map_in_threads(
@@ -178,11 +181,15 @@ def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterato
 def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) -> EncodedBlock:
     """Return the ids of some texts, with the ends of documents as far as they are known here."""
     changes = TextChanges()
-    texts = [_valid_utf8(block, task.errors, changes) for block in batch.blocks]
-    try:
-        ids, lengths = encoder.encode_documents(texts)
-    except AbsentByteError as error:
-        raise _absent_byte_in_block(batch.blocks[error.item], texts[error.item], error) from None
+    texts = [_checked_text(block, task.errors, changes) for block in batch.blocks]
+    if task.errors == EXACT and not all(map(is_valid_utf8, texts)):
+        ids, lengths = _encode_exactly(encoder, batch.blocks, texts)
+    else:
+        try:
+            ids, lengths = encoder.encode_documents(texts)
+        except AbsentByteError as error:
+            block, text = batch.blocks[error.item], texts[error.item]
+            raise _absent_byte_in_block(block, text, error) from None
     changes.num_dropped = encoder.num_dropped(sum(map(len, texts)), ids)
     # Where a file or row begins, the one before has ended. TokenWriter handles one that ended
     # before this batch, which is not known here.
@@ -204,9 +211,28 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
     return EncodedBlock(ids, starts_document, ends, num_bytes, batch.bytes_read, changes)
 
 
-def _valid_utf8(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
-    """Return a text as valid UTF-8; what is replaced is added to `changes`."""
+def _encode_exactly(
+    encoder: Encoder, blocks: list[TextBlock], texts: list[bytes]
+) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+    """Return the ids of texts that need not be UTF-8, one after the other, and their numbers."""
+    arrays = []
+    for block, text in zip(blocks, texts, strict=True):
+        try:
+            arrays.append(encode_exactly(encoder, text, encoder.all_special))
+        except AbsentByteError as error:
+            where = f"{block.origin}: "
+            raise ValueError(f"{where}{absent_byte_error(error, block.offset or 0)}") from None
+    return np.concatenate(arrays), np.array([len(ids) for ids in arrays], np.int64)
+
+
+def _checked_text(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
+    """Return a text as valid UTF-8; what is replaced is added to `changes`.
+
+    With `errors="bytes"`, bytes are returned as they are.
+    """
     if isinstance(block.text, bytes):
+        if errors == EXACT:
+            return block.text
         start = block.offset or 0
         data = checked_utf8(block.text, errors, where=block.origin, start=start)
         if data is not block.text:

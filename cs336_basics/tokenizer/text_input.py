@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import check_errors
 from cs336_basics.pretokenization.encodings import check_beginning
+from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str
 from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
@@ -105,9 +106,7 @@ def independent_texts(chunks: Iterable[str], splitter: Splitter) -> Iterator[str
         TypeError: a chunk is not a str.
         ValueError: a lone surrogate, with its position in the whole text.
     """
-    cuts = splitter.safe_cuts
-    waiting = bytearray()  # UTF-8
-    searched = 0  # waiting[:searched] holds no safe cut
+    buffer = SafeCutBuffer(splitter.safe_cuts, READ_AHEAD)
     num_characters = 0
     for chunk in chunks:
         check_is_str(chunk)
@@ -115,17 +114,45 @@ def independent_texts(chunks: Iterable[str], splitter: Splitter) -> Iterator[str
         for start in range(0, len(chunk), SLICE_SIZE):
             part = chunk[start : start + SLICE_SIZE]
             try:
-                waiting += part.encode()
+                data = part.encode()
             except UnicodeEncodeError as error:
                 raise explained(error, part, num_characters) from None
             num_characters += len(part)
-            if len(waiting) - searched < READ_AHEAD + cuts.margin:
-                continue
-            # Only the new bytes are searched: a text without a cut must not take n^2 time.
-            origin = max(0, searched - cuts.margin)
-            cut = cuts.last(bytes(waiting[origin:]), searched - origin)
-            if cut is not None:
-                yield waiting[: origin + cut].decode()
-                del waiting[: origin + cut]
-            searched = max(0, len(waiting) - cuts.margin)
-    yield waiting.decode()
+            if independent := buffer.add(data):
+                yield independent.decode()
+    yield buffer.rest().decode()
+
+
+class SafeCutBuffer:
+    """The end of a text that cannot be split yet, because what follows is unknown.
+
+    Args:
+        cuts: finds where the text can be cut.
+        read_ahead: bytes that are added before a cut is searched for.
+    """
+
+    def __init__(self, cuts: SafeCuts, read_ahead: int = 0) -> None:
+        self._cuts = cuts
+        self._read_ahead = read_ahead
+        self._waiting = bytearray()
+        self._searched = 0  # waiting[:searched] holds no safe cut
+
+    def add(self, data: bytes) -> bytes:
+        """Add bytes; return those that can be split by themselves, b"" if there are none."""
+        waiting, margin = self._waiting, self._cuts.margin
+        waiting += data
+        if len(waiting) - self._searched < self._read_ahead + margin:
+            return b""
+        # Only the new bytes are searched: a text without a cut must not take n^2 time.
+        origin = max(0, self._searched - margin)
+        cut = self._cuts.last(bytes(waiting[origin:]), self._searched - origin)
+        independent = b""
+        if cut is not None:
+            independent = bytes(waiting[: origin + cut])
+            del waiting[: origin + cut]
+        self._searched = max(0, len(waiting) - margin)
+        return independent
+
+    def rest(self) -> bytes:
+        """Return the bytes that wait, where the text ends."""
+        return bytes(self._waiting)

@@ -16,13 +16,14 @@ from typing import Any
 
 from cs336_basics._arguments import MAX_INT64, checked_integer
 from cs336_basics._messages import short_repr
-from cs336_basics.pretokenization.corpus import check_errors
+from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
 from cs336_basics.tokenizer import vocab_files
 from cs336_basics.tokenizer.backends import make_encoder
 from cs336_basics.tokenizer.detokenizer import Detokenizer
 from cs336_basics.tokenizer.encoders import AbsentByteError
+from cs336_basics.tokenizer.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.special_choice import SpecialChoice
@@ -30,6 +31,7 @@ from cs336_basics.tokenizer.text_input import (
     check_is_iterable,
     explained,
     independent_texts,
+    is_valid_utf8,
     replaced_utf8,
 )
 from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts, Vocabulary
@@ -356,7 +358,8 @@ class Tokenizer(Detokenizer):
             text: text, or its UTF-8.
             num_workers: threads, None = one for each core.
             errors: what to do with bytes that are not UTF-8: `"replace"` reads them as U+FFFD,
-                `"strict"` refuses them.
+                `"strict"` refuses them, `"bytes"` makes each of them the token of this byte, so
+                that `decode_bytes` gives back exactly `text`; see `exact_bytes.py`.
             allowed_special, disallowed_special: as `encode`.
 
         Returns:
@@ -370,11 +373,19 @@ class Tokenizer(Detokenizer):
         Warns:
             UserWarning: bytes were read as U+FFFD.
         """
+        check_errors(errors, ENCODING_ERRORS)
         if isinstance(text, bytes):
-            text = replaced_utf8(text, errors)
+            if errors == EXACT and not is_valid_utf8(text):
+                characters = text.decode("utf-8", "surrogateescape")
+                special = self._choose_special(characters, allowed_special, disallowed_special)
+                num_workers = _useful_workers(num_workers, len(text))
+                try:
+                    return encode_exactly(self.encoder, text, special, num_workers)
+                except AbsentByteError as error:
+                    raise absent_byte_error(error) from None
+            text = replaced_utf8(text, "strict" if errors == EXACT else errors)
         else:
             check_is_str(text)
-            check_errors(errors)
         special = self._choose_special(text, allowed_special, disallowed_special)
         num_workers = _useful_workers(num_workers, len(text))
         try:

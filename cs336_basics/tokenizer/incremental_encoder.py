@@ -1,0 +1,102 @@
+"""IncrementalEncoder: text to ids while the text arrives, the counterpart of StreamingDecoder."""
+
+from __future__ import annotations
+
+from cs336_basics._messages import short_repr
+from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
+from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
+from cs336_basics.tokenizer.encoders import AbsentByteError
+from cs336_basics.tokenizer.exact_bytes import EXACT, absent_byte_error, encode_exactly
+from cs336_basics.tokenizer.text_input import SafeCutBuffer, checked_utf8, explained
+from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+
+class IncrementalEncoder:
+    """Encodes a text that is fed in chunks, with the ids of the whole text wherever they end.
+
+    A chunk may end within a character, a special token or a pre-token. What cannot be encoded yet
+    waits: up to the last offset that is known to be the end of a pre-token (see
+    `pretokenization/safe_cuts.py`), for the named patterns mostly a word or two; with another
+    pattern, up to the last special token. All returned ids, joined, are those that
+    `Tokenizer.encode_array` gives of the whole.
+
+    Args:
+        tokenizer: has the vocabulary. All its special tokens become ids.
+        errors: what to do with bytes that are not UTF-8: `"replace"` reads them as U+FFFD,
+            `"strict"` refuses them, `"bytes"` encodes them exactly (see `exact_bytes.py`).
+
+    Raises:
+        TypeError: `tokenizer` is not a Tokenizer.
+        ValueError: another `errors`.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, errors: str = "replace") -> None:
+        if not isinstance(tokenizer, Tokenizer):
+            raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
+        check_errors(errors, ENCODING_ERRORS)
+        self._encoder = tokenizer.encoder
+        self._cuts = tokenizer.splitter.safe_cuts
+        self._errors = errors
+        self._reset()
+
+    def feed(self, text: str | bytes) -> list[int]:
+        """Add a chunk, and return the ids that are certain now: often some, sometimes none.
+
+        Args:
+            text: text, or its UTF-8. Both may be fed in turn: a str is fed as its UTF-8.
+
+        Raises:
+            TypeError: neither str nor bytes; nothing is added.
+            ValueError: a lone surrogate; nothing is added. Bytes that are not UTF-8 (`"strict"`),
+                with their offset from the beginning, or a byte that the vocabulary lacks: the
+                encoder then begins anew.
+        """
+        if isinstance(text, str):
+            try:
+                text = text.encode()
+            except UnicodeEncodeError as error:
+                raise explained(error, text) from None
+        elif not isinstance(text, bytes):
+            raise TypeError(f"text is a {type(text).__name__}: feed str or bytes")
+        return self._encode(self._buffer.add(text))
+
+    def finish(self) -> list[int]:
+        """Return the ids of the rest; the encoder can then be used for another text.
+
+        Raises:
+            ValueError: as `feed`; the encoder then begins anew.
+
+        Warns:
+            UserWarning: bytes were read as U+FFFD (`"replace"`).
+        """
+        ids = self._encode(self._buffer.rest())
+        self._changes.num_bytes = self._offset
+        self._changes.warn("", "encoded")
+        self._reset()
+        return ids
+
+    def _reset(self) -> None:
+        self._buffer = SafeCutBuffer(self._cuts)
+        self._changes = TextChanges()
+        self._offset = 0  # bytes that were encoded
+
+    def _encode(self, data: bytes) -> list[int]:
+        if not data:
+            return []
+        encoder, start = self._encoder, self._offset
+        try:
+            if self._errors == EXACT:
+                ids: list[int] = encode_exactly(encoder, data, encoder.all_special).tolist()
+            else:
+                valid = checked_utf8(data, self._errors, start=start)
+                if valid is not data:
+                    self._changes.add_replaced("", replaced_in(data, start))
+                ids = encoder.encode(valid.decode(), encoder.all_special)
+        except AbsentByteError as error:
+            self._reset()
+            raise absent_byte_error(error, start) from None
+        except ValueError:
+            self._reset()
+            raise
+        self._offset += len(data)
+        return ids

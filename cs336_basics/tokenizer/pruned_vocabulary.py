@@ -1,0 +1,322 @@
+"""prune: a vocabulary made smaller, without a token that others are made of.
+
+Tokens are removed one by one: of those that no merge joins any more, the leaves of the merge tree,
+the one that occurs least often. So every token that remains is still made by its merges. Single
+bytes and special tokens stay. Words that held a removed token are then encoded by the remaining
+merges, which changes the counts of other tokens:
+
+- given word counts (or a corpus, whose words are counted), these words are encoded again: every
+  count is exact at every step;
+- given counts of tokens only, a removed token is assumed to become the two parts of its first
+  merge. That is an estimate: a part may then join a neighbour instead.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cs336_basics._arguments import checked_integer
+from cs336_basics._messages import short_repr
+from cs336_basics.pretokenization import Corpus, count_words
+from cs336_basics.tokenizer.token_counts import TokenCounts
+from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+IdPair = tuple[int, int]
+
+
+class Pruned(NamedTuple):
+    """A pruned vocabulary."""
+
+    tokenizer: Tokenizer
+    """The remaining tokens in their old order, with the ids 0, 1, 2, ..."""
+    id_map: npt.NDArray[np.int64]
+    """Old id -> new id, -1 for a token that was removed; shape (old vocab_size,)."""
+
+
+def prune(
+    tokenizer: Tokenizer,
+    num_tokens: int,
+    counts: TokenCounts | Mapping[bytes, int] | Corpus,
+    *,
+    num_workers: int | None = None,
+) -> Pruned:
+    """Return a tokenizer with the most frequent tokens only; every one can still be reached.
+
+    The remaining merges keep their order, so that text is encoded as they say: as a tokenizer that
+    had never had the others. Decoding gives back the same text.
+
+    Args:
+        tokenizer: it is not changed.
+        num_tokens: how many tokens remain, bytes and special tokens included.
+        counts: what decides which tokens are frequent. `WordCounts` (a dict of word -> count), or a
+            Corpus, whose words are counted: the counts of tokens are exact at every step. It takes
+            memory for all distinct words. Or counts of tokens, as `count_tokens` returns them: a
+            faster estimate.
+        num_workers: for counting the words of a Corpus.
+
+    Returns:
+        the tokenizer and the map of its ids. For a model, pass the map to
+        `model.select_embeddings`; for token files there is `translate_token_file`.
+
+    Raises:
+        TypeError: `tokenizer` or `counts` is something else, `num_tokens` is not an integer.
+        ValueError: `num_tokens` is more than the tokenizer has, or fewer than the bytes, the
+            special tokens and the tokens of which those are made; `counts` does not have the shape
+            (vocab_size,) or has a negative item; what `count_words` raises.
+    """
+    if not isinstance(tokenizer, Tokenizer):
+        raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
+    num_tokens = checked_integer("num_tokens", num_tokens, 1)
+    if num_tokens > len(tokenizer):
+        raise ValueError(
+            f"num_tokens is {num_tokens:,}, but the tokenizer has {len(tokenizer):,} tokens"
+        )
+    tree = MergeTree(tokenizer)
+    if isinstance(counts, Corpus):
+        counts = count_words(counts, tokenizer.splitter, num_workers=num_workers)
+    usage: _Usage
+    if isinstance(counts, Mapping):
+        usage = _ExactUsage(tokenizer, tree, counts)
+    else:
+        usage = _EstimatedUsage(tree, _checked_counts(tokenizer, counts))
+    _remove_rarest(tree, usage, len(tokenizer) - num_tokens)
+    return _renumbered(tokenizer, tree)
+
+
+class MergeTree:
+    """Which tokens are made of which, while tokens are removed.
+
+    Attributes:
+        tokens: the ids that remain.
+        merges: id -> the pairs of ids that make it, the first in rank first.
+        ranks: (left id, right id) -> (rank, merged id), of the merges that remain.
+        num_uses: id -> the number of remaining merges that join it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        ids = {token: token_id for token_id, token in tokenizer.vocab.items()}
+        self.tokens = set(tokenizer.vocab)
+        self.merges: defaultdict[int, list[IdPair]] = defaultdict(list)
+        self.ranks: dict[IdPair, tuple[int, int]] = {}
+        self.num_uses = dict.fromkeys(tokenizer.vocab, 0)
+        for rank, (left, right) in enumerate(tokenizer.merges):
+            pair, merged = (ids[left], ids[right]), ids[left + right]
+            self.merges[merged].append(pair)
+            self.ranks[pair] = rank, merged
+            for part in pair:
+                self.num_uses[part] += 1
+        special = {token.encode() for token in tokenizer.special_tokens}
+        self._stays = {
+            token_id
+            for token_id, token in tokenizer.vocab.items()
+            if len(token) == 1 or token in special
+        }
+
+    def is_leaf(self, token_id: int) -> bool:
+        """Return whether a token can be removed: it is there, and nothing is made of it."""
+        return (
+            token_id in self.tokens and not self.num_uses[token_id] and token_id not in self._stays
+        )
+
+    def age(self, token_id: int) -> int:
+        """Return the rank of the first merge that makes a token; great for one that none makes."""
+        pairs = self.merges.get(token_id)
+        return self.ranks[pairs[0]][0] if pairs else 1 << 62
+
+    def remove(self, token_id: int) -> list[IdPair]:
+        """Remove a leaf; return the pairs that made it."""
+        self.tokens.remove(token_id)
+        pairs = self.merges.pop(token_id, [])
+        for pair in pairs:
+            del self.ranks[pair]
+            for part in pair:
+                self.num_uses[part] -= 1
+        return pairs
+
+    def encode(self, symbols: list[int]) -> list[int]:
+        """Merge ids by rank, as `reference.merge_tokens` merges tokens."""
+        ranks = self.ranks
+        while known := [(ranks[pair], pair) for pair in pairwise(symbols) if pair in ranks]:
+            (_, merged), best = min(known)
+            joined: list[int] = []
+            i = 0
+            while i < len(symbols):
+                if tuple(symbols[i : i + 2]) == best:
+                    joined.append(merged)
+                    i += 2
+                else:
+                    joined.append(symbols[i])
+                    i += 1
+            symbols = joined
+        return symbols
+
+
+class _Usage(Protocol):
+    """How often the tokens occur, while tokens are removed."""
+
+    counts: list[int]
+
+    def removed(self, token_id: int, pairs: list[IdPair]) -> Iterable[int]:
+        """Bring the counts up to date; return the tokens whose counts changed."""
+
+
+class _EstimatedUsage:
+    """A removed token becomes the parts of its first merge."""
+
+    def __init__(self, tree: MergeTree, counts: TokenCounts) -> None:
+        self.counts = counts.tolist()
+
+    def removed(self, token_id: int, pairs: list[IdPair]) -> Iterable[int]:
+        for part in pairs[0] if pairs else ():
+            self.counts[part] += self.counts[token_id]
+        self.counts[token_id] = 0
+        return pairs[0] if pairs else ()
+
+
+class _ExactUsage:
+    """Words that hold a removed token are encoded again.
+
+    The ids of all words are in one array; words that changed have a list of their own. An index
+    leads from each id to the words that held it: one that does not hold it any more is skipped.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, tree: MergeTree, word_counts: Mapping[bytes, int]
+    ) -> None:
+        self._tree = tree
+        self._byte_ids = {
+            token[0]: token_id for token_id, token in tokenizer.vocab.items() if len(token) == 1
+        }
+        self._words: list[bytes] = []
+        self._word_counts: list[int] = []
+        for word, count in word_counts.items():
+            if not isinstance(word, bytes):
+                raise TypeError(f"word {short_repr(word)} is a {type(word).__name__}, not bytes")
+            if count < 0:
+                raise ValueError(f"the count of word {short_repr(word)} is {count}: it is negative")
+            if word and count:
+                self._words.append(word)
+                self._word_counts.append(int(count))
+        encoded = [self._first_ids(tokenizer, word) for word in self._words]
+        lengths = np.array([len(ids) for ids in encoded], np.int64)
+        ids = np.fromiter((token_id for word in encoded for token_id in word), np.int64)
+        self._ends = np.cumsum(lengths)
+        self._ids = ids
+        word_of = np.repeat(np.arange(len(encoded)), lengths)
+        counts = np.zeros(tokenizer.vocab_size, np.int64)
+        np.add.at(counts, ids, np.array(self._word_counts, np.int64)[word_of])
+        self.counts: list[int] = counts.tolist()
+        order = np.argsort(ids, kind="stable")
+        self._holders = word_of[order]
+        self._first_holder = np.searchsorted(ids[order], np.arange(tokenizer.vocab_size + 1))
+        self._changed: dict[int, list[int]] = {}
+        self._new_holders: defaultdict[int, list[int]] = defaultdict(list)
+
+    def removed(self, token_id: int, pairs: list[IdPair]) -> Iterable[int]:
+        first, last = self._first_holder[token_id : token_id + 2]
+        holders = {*self._holders[first:last].tolist(), *self._new_holders.pop(token_id, ())}
+        changed: set[int] = set()
+        for word in holders:
+            before = self._ids_of(word)
+            if token_id not in before:
+                continue
+            after = self._tree.encode([self._byte_ids[byte] for byte in self._words[word]])
+            self._changed[word] = after
+            count = self._word_counts[word]
+            for old in before:
+                self.counts[old] -= count
+            for new in after:
+                self.counts[new] += count
+            for new in set(after).difference(before):
+                self._new_holders[new].append(word)
+            changed.update(before, after)
+        return changed
+
+    def _ids_of(self, word: int) -> list[int]:
+        if word in self._changed:
+            return self._changed[word]
+        start = int(self._ends[word - 1]) if word else 0
+        ids: list[int] = self._ids[start : int(self._ends[word])].tolist()
+        return ids
+
+    def _first_ids(self, tokenizer: Tokenizer, word: bytes) -> list[int]:
+        for byte in word:
+            if byte not in self._byte_ids:
+                raise ValueError(
+                    f"word {short_repr(word)} needs the byte {byte:#04x}, which the vocabulary "
+                    "lacks"
+                )
+        try:
+            return tokenizer.encoder.encode_word(word.decode())  # compiled, where it is built
+        except UnicodeDecodeError:
+            return self._tree.encode([self._byte_ids[byte] for byte in word])
+
+
+def _remove_rarest(tree: MergeTree, usage: _Usage, number: int) -> None:
+    """Remove leaves, always the one with the smallest count; of equal counts the youngest."""
+    # Entries whose count is out of date are skipped: there is a newer one.
+    heap = [_entry(tree, usage, leaf) for leaf in tree.tokens if tree.is_leaf(leaf)]
+    heapq.heapify(heap)
+    for done in range(number):
+        while heap and (not tree.is_leaf(heap[0][2]) or heap[0][0] != usage.counts[heap[0][2]]):
+            heapq.heappop(heap)
+        if not heap:
+            raise ValueError(
+                f"num_tokens is {len(tree.tokens) - number + done:,}: it must be at least "
+                f"{len(tree.tokens):,}, the number of single bytes, special tokens, and tokens of "
+                "which special tokens are made"
+            )
+        token_id = heapq.heappop(heap)[2]
+        pairs = tree.remove(token_id)
+        changed = set(usage.removed(token_id, pairs))
+        changed.update(part for pair in pairs for part in pair)
+        for leaf in changed:
+            if tree.is_leaf(leaf):
+                heapq.heappush(heap, _entry(tree, usage, leaf))
+
+
+def _entry(tree: MergeTree, usage: _Usage, token_id: int) -> tuple[int, int, int]:
+    return usage.counts[token_id], -tree.age(token_id), token_id
+
+
+def _renumbered(tokenizer: Tokenizer, tree: MergeTree) -> Pruned:
+    """Return the tokenizer of the tokens that remain."""
+    id_map = np.full(tokenizer.vocab_size, -1, np.int64)
+    kept = sorted(tree.tokens)
+    id_map[kept] = np.arange(len(kept))
+    tokens = [tokenizer.vocab[token_id] for token_id in kept]
+    remaining = set(tokens)
+    merges = [pair for pair in tokenizer.merges if pair[0] + pair[1] in remaining]
+    pruned = Tokenizer(
+        dict(enumerate(tokens)),
+        merges,
+        tokenizer.special_tokens,
+        pattern=tokenizer.pattern,
+        cache_size=tokenizer.cache_size,
+        backend=tokenizer.backend,
+    )
+    return Pruned(pruned, id_map)
+
+
+def _checked_counts(tokenizer: Tokenizer, counts: object) -> TokenCounts:
+    array = np.asarray(counts)
+    if array.dtype.kind not in "iu":
+        raise TypeError(
+            f"counts is {short_repr(counts)}: pass a Corpus, WordCounts, or an array of integers "
+            "as count_tokens returns it"
+        )
+    if array.shape != (tokenizer.vocab_size,):
+        raise ValueError(
+            f"counts has the shape {array.shape}: it must be ({tokenizer.vocab_size},), as "
+            "count_tokens returns it for this tokenizer"
+        )
+    if len(array) and array.min() < 0:
+        raise ValueError(f"counts: id {int(array.argmin())} has the count {array.min()}")
+    return array.astype(np.int64)

@@ -1,0 +1,164 @@
+"""translate_token_file: the ids of a token file, as another tokenizer of the same bytes has them.
+
+For a vocabulary that was pruned, extended or trained further: the text need not be encoded again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import cs336_basics
+from cs336_basics._messages import short_repr
+from cs336_basics.tokenizer.encode_files import check_destination
+from cs336_basics.tokenizer.ids import TokenArray, token_dtype
+from cs336_basics.tokenizer.reference import merge_pretoken
+from cs336_basics.tokenizer.token_counts import checked_ids
+from cs336_basics.tokenizer.token_files import (
+    load_document_starts,
+    load_metadata,
+    load_token_file,
+    metadata_path_of,
+)
+from cs336_basics.tokenizer.token_writer import EncodedBlock, open_token_writer
+from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+IDS_AT_A_TIME = 1 << 18
+
+
+def translate_token_file(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    old: Tokenizer,
+    new: Tokenizer,
+    *,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write a token file with the ids of another vocabulary, in constant memory and atomically.
+
+    A token that the new vocabulary lacks, such as one that was pruned, is replaced by its parts:
+    what the new merges make of its bytes. The file decodes to the same text. Its ids can differ
+    from those of the text encoded anew, where a part would join its neighbour, or where `new` has
+    merges that `old` lacks; to a model, both are the text. Document starts are moved with the
+    tokens.
+
+    Args:
+        source: FILE.npy, made by `old`.
+        destination: FILE.npy to write, with FILE.json and, if the source has them,
+            FILE.starts.npy. It may be `source` itself, with `overwrite`.
+        old, new: the tokenizers, with the same special tokens in the text.
+        overwrite: replace files that exist.
+
+    Returns:
+        the content of FILE.json; see `encode_file`.
+
+    Raises:
+        FileNotFoundError: the source is missing.
+        FileExistsError: a destination exists, and `overwrite` is false.
+        ValueError: the source is malformed or was made by another tokenizer than `old`; `new` lacks
+            a byte or a special token of the file; the destination does not end in .npy.
+        OSError: the destination cannot be written (the disk is full).
+    """
+    source, destination = Path(source), Path(destination)
+    ids = load_token_file(source, tokenizer_hash=old.hash())
+    metadata = load_metadata(metadata_path_of(source))
+    starts = load_document_starts(source) if "num_documents" in metadata else None
+    check_destination(destination, (), overwrite, starts is not None)
+    translation = Translation(old, new, source)
+    with open_token_writer(
+        destination, token_dtype(new.vocab_size), document_starts=starts is not None, end_id=None
+    ) as writer:
+        for first in range(0, len(ids), IDS_AT_A_TIME):
+            some = ids[first : first + IDS_AT_A_TIME]
+            begins = np.zeros(0, np.int64)
+            if starts is not None:
+                within = np.searchsorted(starts, [first, first + len(some)])
+                begins = starts[within[0] : within[1]] - first
+            writer.write(translation.block(some, begins))
+        num_tokens, num_documents = writer.finish()
+        metadata |= {
+            "tokenizer_hash": new.hash(),
+            "vocab_size": new.vocab_size,
+            "dtype": token_dtype(new.vocab_size).name,
+            "num_tokens": num_tokens,
+            "bytes_per_token": metadata["num_bytes"] / num_tokens,
+            "library_version": cs336_basics.__version__,
+        }
+        if starts is not None:
+            metadata["num_documents"] = num_documents
+        writer.write_metadata(metadata)
+    return metadata
+
+
+class Translation:
+    """Each id of one vocabulary as ids of another, in flat arrays.
+
+    Args:
+        old, new: the tokenizers.
+        source: names the token file in messages.
+    """
+
+    def __init__(self, old: Tokenizer, new: Tokenizer, source: Path) -> None:
+        self._source = source
+        self._vocab_size = old.vocab_size
+        self._absent: dict[int, bytes] = {}
+        new_ids = {token: token_id for token_id, token in new.vocab.items()}
+        ranks = {pair: rank for rank, pair in enumerate(new.merges)}
+        special = {token.encode() for token in old.special_tokens}
+        flat: list[int] = []
+        lengths = np.zeros(old.vocab_size, np.int64)
+        for token_id, token in old.vocab.items():
+            symbols = [token]
+            if token not in new_ids and token not in special:
+                symbols = merge_pretoken(token, ranks)
+            if not all(symbol in new_ids for symbol in symbols):
+                self._absent[token_id] = token
+                symbols = []
+            lengths[token_id] = len(symbols)
+        # (In the order of the ids, which `vocab` need not have.)
+        for token_id in sorted(old.vocab):
+            token = old.vocab[token_id]
+            if lengths[token_id] == 1 and token in new_ids:
+                flat.append(new_ids[token])
+            elif lengths[token_id]:
+                flat.extend(new_ids[symbol] for symbol in merge_pretoken(token, ranks))
+        self._lengths = lengths
+        self._offsets = np.cumsum(lengths) - lengths
+        self._flat: TokenArray = np.array(flat, token_dtype(new.vocab_size))
+
+    def block(self, ids: TokenArray, begins: npt.NDArray[np.int64]) -> EncodedBlock:
+        """Return a block of new ids.
+
+        Args:
+            ids: old ids, of shape (n,), n > 0.
+            begins: the positions in `ids` where documents begin, ascending.
+        """
+        ids = checked_ids(ids, self._vocab_size, self._source)
+        lengths = self._lengths[ids]
+        if not lengths.all():
+            self._refuse(int(ids[np.argmin(lengths)]))
+        ends = np.cumsum(lengths)
+        firsts = ends - lengths  # of each old token, its first position in the block
+        index = np.arange(ends[-1]) + np.repeat(self._offsets[ids] - firsts, lengths)
+        return EncodedBlock(
+            self._flat[index],
+            starts_document=len(begins) > 0 and begins[0] == 0,
+            document_ends=firsts[begins[begins > 0]],
+            num_bytes=0,
+            bytes_read=0,
+        )
+
+    def _refuse(self, token_id: int) -> None:
+        if token_id not in self._absent:
+            raise ValueError(
+                f"{self._source} holds the id {token_id}, for which its tokenizer has no token: "
+                "it is damaged; encode the text again"
+            )
+        raise ValueError(
+            f"{self._source} holds the token {short_repr(self._absent[token_id])}, of which the "
+            "new vocabulary lacks a byte or which is a special token that it lacks: add it"
+        )

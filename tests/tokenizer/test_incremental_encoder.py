@@ -1,0 +1,113 @@
+"""IncrementalEncoder: the ids of the whole text, whatever the cuts, in bounded memory."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics import Tokenizer
+from cs336_basics.tokenizer import IncrementalEncoder, StreamingDecoder
+from tests.texts import long_text
+from tests.tokenizer.examples import END, small_tokenizer, tricky_texts
+
+EVERY_PATTERN = ["gpt2", "cl100k", r"\w+|\W"]
+
+
+def fed(encoder, chunks):
+    ids = []
+    for chunk in chunks:
+        ids += encoder.feed(chunk)
+    return ids + encoder.finish()
+
+
+@settings(max_examples=80, deadline=None)
+@given(tricky_texts, st.sampled_from(EVERY_PATTERN), st.sampled_from(["native", "python"]))
+def test_one_byte_at_a_time_gives_the_ids_of_the_text(text, pattern, backend):
+    tokenizer = small_tokenizer((END, "a b", "\n\n"), pattern, backend=backend)
+    encoder = IncrementalEncoder(tokenizer)
+    data = text.encode()
+    assert fed(encoder, [data[i : i + 1] for i in range(len(data))]) == tokenizer.encode(text)
+    assert fed(encoder, text) == tokenizer.encode(text)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tricky_texts, st.integers(0, 200), st.integers(0, 200))
+def test_str_and_bytes_may_be_mixed(text, first, second):
+    tokenizer = small_tokenizer()
+    data = text.encode()
+    first, second = sorted((min(first, len(text)), min(second, len(text))))
+    middle = text[first:second].encode()
+    chunks = [text[:first], middle[:1], middle[1:], text[second:]]
+    assert fed(IncrementalEncoder(tokenizer), chunks) == tokenizer.encode(text)
+    assert len(data) == len(
+        "".join(c if isinstance(c, str) else "" for c in chunks).encode()
+    ) + len(middle)
+
+
+def test_ids_come_while_the_text_arrives_and_little_waits():
+    tokenizer = small_tokenizer()
+    encoder = IncrementalEncoder(tokenizer)
+    text = long_text(4, 20_000).replace("\ufffd", "")
+    num_ids = 0
+    for character in "the cat sat " * 1000:
+        num_ids += len(encoder.feed(character))
+    assert num_ids >= len(tokenizer.encode("the cat sat " * 990))
+    encoder.finish()
+    assert fed(encoder, [text[i : i + 100] for i in range(0, len(text), 100)]) == tokenizer.encode(
+        text
+    )
+
+
+def test_a_decoder_behind_an_encoder_gives_the_text():
+    tokenizer = small_tokenizer()
+    encoder, decoder = IncrementalEncoder(tokenizer), StreamingDecoder(tokenizer)
+    text, shown = "naïve 🎉 中 " * 20 + END, ""
+    for byte in text.encode():
+        for token_id in encoder.feed(bytes([byte])):
+            shown += decoder.push(token_id)
+            assert text.startswith(shown)
+    for token_id in encoder.finish():
+        shown += decoder.push(token_id)
+    assert shown + decoder.finish() == text
+
+
+@pytest.mark.parametrize("cut", range(12))
+def test_bytes_that_are_not_utf8_are_replaced_as_in_the_whole(cut):
+    data = b"a \xe4\xb8 b\xff\xf0\x9f\x8e"
+    tokenizer = small_tokenizer()
+    encoder = IncrementalEncoder(tokenizer)
+    with pytest.warns(UserWarning, match="the text is not all UTF-8: 3 sequences"):
+        ids = fed(encoder, [data[:cut], data[cut:]])
+    assert ids == tokenizer.encode(data.decode(errors="replace"))
+
+
+def test_strict_names_the_offset_in_the_whole_text_and_begins_anew():
+    encoder = IncrementalEncoder(small_tokenizer(), errors="strict")
+    assert encoder.feed(b"a " * 500)
+    assert encoder.feed(b"b\xff") == []
+    with pytest.raises(ValueError, match="byte 0xff at offset 1,001 is not valid UTF-8"):
+        encoder.feed(b" c" * 20)
+    assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
+
+
+def test_what_is_refused_adds_nothing():
+    encoder = IncrementalEncoder(small_tokenizer())
+    encoder.feed("the")
+    with pytest.raises(ValueError, match="lone surrogate U\\+D800 at character 1"):
+        encoder.feed("x\ud800")
+    with pytest.raises(TypeError, match="text is a int: feed str or bytes"):
+        encoder.feed(5)
+    assert encoder.finish() == small_tokenizer().encode("the")
+
+
+def test_an_absent_byte_is_named_with_its_offset():
+    encoder = IncrementalEncoder(Tokenizer({0: b"a", 1: b" "}, []))
+    with pytest.raises(ValueError, match="no token for the byte 0x62 at offset 201"):
+        encoder.feed("a " * 100 + "ab a a a a a")
+    assert fed(encoder, ["a", "a"]) == [0, 0]
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(TypeError, match="tokenizer is 5: pass a Tokenizer"):
+        IncrementalEncoder(5)
+    with pytest.raises(ValueError, match="errors is 'ignore': it must be one of"):
+        IncrementalEncoder(small_tokenizer(), errors="ignore")

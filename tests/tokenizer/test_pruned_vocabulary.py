@@ -1,0 +1,169 @@
+"""prune: the remaining tokens can be reached, text is encoded as the remaining merges say."""
+
+import random
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics import Tokenizer, train_bpe
+from cs336_basics.pretokenization import Corpus, count_text, count_words
+from cs336_basics.tokenizer import count_tokens, prune
+from cs336_basics.tokenizer.reference import merge_pretoken
+from tests.texts import long_text
+from tests.tokenizer.examples import END, edited_merges, reference_ids, tricky_texts
+
+
+@pytest.fixture(scope="module")
+def text_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("prune") / "text.txt"
+    path.write_text(long_text(2, 30_000), encoding="utf-8", newline="")
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(text_file):
+    return Tokenizer(*train_bpe(text_file, 420, [END]), [END])
+
+
+def usage_of(how, tokenizer, text_file):
+    if how == "exact":
+        return count_words(text_file, tokenizer.splitter)
+    return count_tokens(tokenizer, text_file)
+
+
+@pytest.mark.parametrize("how", ["exact", "estimate"])
+@pytest.mark.parametrize("size", [257, 258, 300, 419, 420])
+def test_every_remaining_token_is_reached(tokenizer, text_file, size, how):
+    pruned, id_map = prune(tokenizer, size, usage_of(how, tokenizer, text_file))
+    assert sorted(pruned.vocab) == list(range(size))
+    ranks = {pair: rank for rank, pair in enumerate(pruned.merges)}
+    for token in pruned.vocab.values():
+        assert token == END.encode() or merge_pretoken(token, ranks) == [token]
+    assert id_map.dtype == np.int64
+    assert id_map.shape == (tokenizer.vocab_size,)
+    kept = np.flatnonzero(id_map >= 0)
+    np.testing.assert_array_equal(id_map[kept], np.arange(size))
+    assert [pruned.vocab[i] for i in range(size)] == [tokenizer.vocab[i] for i in kept.tolist()]
+    assert pruned.merges == [m for m in tokenizer.merges if m[0] + m[1] in pruned.vocab.values()]
+    assert pruned.special_token_id(END) == 256
+
+
+@settings(max_examples=40, deadline=None)
+@given(tricky_texts, st.integers(257, 420))
+def test_text_is_encoded_as_the_remaining_merges_say(tokenizer, text_file, text, size):
+    pruned, _ = prune(tokenizer, size, np.arange(tokenizer.vocab_size) % 7)
+    assert pruned.encode(text) == reference_ids(pruned, text)
+    assert pruned.decode(pruned.encode(text)) == text
+
+
+def rarest_leaf(tokenizer, words):
+    """Return the token to remove first, by counting all words anew."""
+    ids = {token: i for i, token in tokenizer.vocab.items()}
+    ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
+    counts = Counter()
+    for word, count in words.items():
+        for token in merge_pretoken(word, ranks):
+            counts[token] += count
+    parts = {part for pair in tokenizer.merges for part in pair}
+    first = {}
+    for rank, (left, right) in enumerate(tokenizer.merges):
+        first.setdefault(left + right, rank)
+    leaves = [
+        token for token in ids if len(token) > 1 and token not in parts and token != END.encode()
+    ]
+    return min(leaves, key=lambda token: (counts[token], -first.get(token, 1 << 62)))
+
+
+def test_exact_counts_are_those_of_counting_anew_at_every_step(tokenizer):
+    words = count_text(long_text(3, 3000), tokenizer.splitter)
+    expected = tokenizer
+    for size in range(len(tokenizer) - 1, 280, -1):
+        token = rarest_leaf(expected, words)
+        vocab = {i: t for i, t in expected.vocab.items() if t != token}
+        merges = [pair for pair in expected.merges if pair[0] + pair[1] != token]
+        expected = Tokenizer(vocab, merges, [END])
+        if size % 20 == 0:
+            found, id_map = prune(tokenizer, size, words)
+            assert set(found.vocab.values()) == set(vocab.values())
+            assert found.merges == merges
+            assert set(np.flatnonzero(id_map >= 0).tolist()) == set(vocab)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_vocabularies_in_any_order_are_pruned(seed):
+    vocab, merges = edited_merges(seed)
+    tokenizer = Tokenizer(vocab, merges)
+    chooser = random.Random(seed)
+    words = Counter(bytes(chooser.choices(b"abc", k=chooser.randint(1, 9))) for _ in range(40))
+    for size in range(3, len(tokenizer) + 1):
+        pruned, _ = prune(tokenizer, size, words)
+        assert len(pruned) == size
+        expected = tokenizer
+        while len(expected) > size:
+            token = rarest_leaf(expected, words)
+            expected = Tokenizer(
+                {i: t for i, t in expected.vocab.items() if t != token},
+                [pair for pair in expected.merges if pair[0] + pair[1] != token],
+            )
+        assert sorted(pruned.vocab.values()) == sorted(expected.vocab.values())
+
+
+def test_a_corpus_is_counted(tokenizer, text_file):
+    by_words = prune(tokenizer, 300, count_words(text_file, tokenizer.splitter))
+    by_corpus = prune(tokenizer, 300, Corpus(text_file))
+    assert by_corpus.tokenizer.hash() == by_words.tokenizer.hash()
+
+
+def test_the_estimate_gives_the_count_of_a_token_to_its_parts():
+    vocab = {0: b"a", 1: b"b", 2: b"c", 3: b"ab", 4: b"bc", 5: b"abc"}
+    tokenizer = Tokenizer(vocab, [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c")])
+    # Without abc, ab occurs 0 + 3 times and is removed before bc.
+    _, id_map = prune(tokenizer, 4, np.array([0, 0, 0, 0, 4, 3]))
+    assert id_map.tolist() == [0, 1, 2, -1, 3, -1]
+    # Here, ab occurs 2 + 3 times, and bc is removed.
+    _, id_map = prune(tokenizer, 4, np.array([0, 0, 0, 2, 4, 3]))
+    assert id_map.tolist() == [0, 1, 2, 3, -1, -1]
+
+
+def test_tokens_that_no_merge_makes_are_removed_and_the_parts_of_special_tokens_stay():
+    vocab = {0: b"a", 1: b"b", 5: b"ab", 7: b"aba", 9: b"bb"}
+    tokenizer = Tokenizer(vocab, [(b"a", b"b"), (b"ab", b"a")], ["aba"])
+    pruned, id_map = prune(tokenizer, 4, np.zeros(10, np.int64))
+    assert list(pruned.vocab.values()) == [b"a", b"b", b"ab", b"aba"]
+    assert id_map.tolist() == [0, 1, -1, -1, -1, 2, -1, 3, -1, -1]
+    with pytest.raises(ValueError, match="num_tokens is 3: it must be at least 4, the number of"):
+        prune(tokenizer, 3, np.zeros(10, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("size", "counts", "error", "message"),
+    [
+        (421, np.zeros(420, np.int64), ValueError, "num_tokens is 421, but the tokenizer has 420"),
+        (256, np.zeros(420, np.int64), ValueError, "num_tokens is 256: it must be at least 257"),
+        (300, np.zeros(419, np.int64), ValueError, r"counts has the shape \(419,\)"),
+        (300, np.zeros(420), TypeError, "counts is array"),
+        (300, np.full(420, -1), ValueError, "counts: id 0 has the count -1"),
+        (300, {b"a": -1}, ValueError, "the count of word b'a' is -1"),
+        (300, {"a": 1}, TypeError, "word 'a' is a str, not bytes"),
+        (2.5, np.zeros(420, np.int64), TypeError, "num_tokens is 2.5"),
+    ],
+)
+def test_bad_requests_are_refused(tokenizer, size, counts, error, message):
+    with pytest.raises(error, match=message):
+        prune(tokenizer, size, counts)
+
+
+def test_a_word_of_an_absent_byte_is_refused():
+    with pytest.raises(ValueError, match="word b'x' needs the byte 0x78"):
+        prune(Tokenizer({0: b"a", 1: b"aa"}, [(b"a", b"a")]), 1, {b"x": 1})
+
+
+def test_words_that_are_not_utf8_are_counted():
+    tokenizer = Tokenizer({0: b"\xff", 1: b"\xff\xff", 2: b"\xfe"}, [(b"\xff", b"\xff")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(prune(tokenizer, 2, {b"\xff\xff": 3}).tokenizer) == 2

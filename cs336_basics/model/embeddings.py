@@ -17,6 +17,7 @@ from torch.nn import Parameter
 
 from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
+from cs336_basics.model.layers import Embedding, Linear
 from cs336_basics.model.transformer import TransformerLM
 
 
@@ -117,7 +118,9 @@ def _vocab_size_of(model: TransformerLM) -> int:
 
 def _replace_tables(model: TransformerLM, changed: Callable[[Tensor], Tensor], size: int) -> None:
     """Replace the embedding's table and, unless they are tied, the matrix of the head."""
-    layers = [model.token_embeddings, *([] if model.lm_head is None else [model.lm_head])]
+    layers: list[Embedding | Linear] = [model.token_embeddings]
+    if model.lm_head is not None:
+        layers.append(model.lm_head)
     with torch.no_grad():
         tables = [changed(layer.weight) for layer in layers]
     for layer, table in zip(layers, tables, strict=True):

@@ -14,7 +14,7 @@ from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.tokenizer.encoders import AbsentByteError
 
 try:
-    from cs336_basics.tokenizer._encoder import is_valid_utf8
+    from cs336_basics.tokenizer._encoder import is_valid_utf8 as is_valid_utf8
 except ImportError:  # not built
 
     def is_valid_utf8(data: bytes) -> bool:

@@ -181,7 +181,7 @@ def test_the_light_requirements_are_those_of_the_package(pure_wheel):
     light = set(map(Requirement, requirement_lines()))
     assert light - declared == set()
     needs_torch = {r.name for r in declared - light}
-    assert needs_torch == {"torch", "safetensors", "matplotlib", "pyyaml"}
+    assert needs_torch == {"torch", "safetensors", "matplotlib"}
 
 
 def requirement_lines():

@@ -148,6 +148,8 @@ def describe_error(error: Exception, parser: Parser | None = None) -> str:
         in_file = error.errno == errno.EEXIST and os.path.isfile(file)
         reason = os.strerror(errno.ENOTDIR) if in_file else error.strerror
         return f"cannot write {output or file}: {reason}"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return _missing_package(error, parser)
     from cs336_basics.pretokenization.corpus import MissingFieldError  # only errors need it
 
     if isinstance(error, MissingFieldError) and parser is not None:
@@ -157,6 +159,16 @@ def describe_error(error: Exception, parser: Parser | None = None) -> str:
     if not message:  # as of a MemoryError
         return "out of memory" if isinstance(error, MemoryError) else type(error).__name__
     return message if parser is None else parser.in_own_terms(message)
+
+
+def _missing_package(error: ModuleNotFoundError, parser: Parser | None) -> str:
+    """Return the error about a module of another library that is not installed."""
+    module = str(error.name).partition(".")[0]
+    if module == __name__.partition(".")[0]:
+        return str(error)
+    package = {"yaml": "pyyaml"}.get(module, module)
+    who = "this" if parser is None else parser.command
+    return f"{who} needs {module}, which is not installed: pip install {package}"
 
 
 @contextlib.contextmanager

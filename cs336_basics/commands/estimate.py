@@ -5,22 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-
-import torch
+from typing import TYPE_CHECKING
 
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._options import TrainParser, read_command_line
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.devices import (
-    check_precision,
-    choose_device,
-    device_name,
-    flops_per_token,
-    training_flops,
-)
-from cs336_basics.training.fast_path import choose_fast_path
-from cs336_basics.training.measure import measure_steps
-from cs336_basics.training.memory import step_memory
+
+if TYPE_CHECKING:
+    import torch
+
+# Functions import what needs torch: help pages do without.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,6 +43,11 @@ def build_parser() -> TrainParser:
 def _estimate(options: argparse.Namespace) -> None:
     """Print what is computed, and then what is measured."""
     command = read_command_line(options)
+    import torch
+
+    from cs336_basics.training.devices import check_precision, choose_device
+    from cs336_basics.training.fast_path import choose_fast_path
+
     config = command.config
     device = choose_device(config.device)
     check_precision(config.precision, device)
@@ -77,6 +76,9 @@ def _estimate(options: argparse.Namespace) -> None:
 
 def computed(config: TrainConfig) -> list[tuple[str, str]]:
     """Return what follows from the configuration alone, as rows of name and value."""
+    from cs336_basics.training.devices import flops_per_token, training_flops
+    from cs336_basics.training.memory import step_memory
+
     tokens = config.max_steps * config.batch_size * config.model.context_length
     memory = step_memory(config)
     note = " if not compiled" if config.compile else ""
@@ -99,6 +101,9 @@ def measured(config: TrainConfig, device: torch.device) -> list[tuple[str, str]]
     Raises:
         RuntimeError: the steps failed, for example because memory ran out.
     """
+    from cs336_basics.training.devices import device_name
+    from cs336_basics.training.measure import measure_steps
+
     found = measure_steps(config)
     tokens = config.max_steps * config.batch_size * config.model.context_length
     seconds = tokens / found.tokens_per_second

@@ -14,7 +14,6 @@ from pathlib import Path
 from cs336_basics.commands._cli import complain, run_command, say
 from cs336_basics.commands._parser import Parser, add_device, add_num_workers
 from cs336_basics.experiments.plan import SCALES
-from cs336_basics.experiments.run import run_experiments
 from cs336_basics.training.session import TrainingInterrupted
 
 _AGAIN = "the same command continues from there"
@@ -70,6 +69,8 @@ def build_parser() -> Parser:
 
 def _experiment(options: argparse.Namespace) -> int:
     """Run the experiments; return the exit status."""
+    from cs336_basics.experiments.run import run_experiments  # needs torch; help pages do without
+
     given = vars(options)
     values = {
         "device": options.device,

@@ -9,12 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import torch
-
 from cs336_basics.commands._cli import complain, describe_error, run_command, say, show
 from cs336_basics.commands._parser import Parser, add_device, add_num_workers, integer
-from cs336_basics.generation import Sampling, generate_text
-from cs336_basics.training.load_run import load_run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,6 +94,12 @@ def _load(options: argparse.Namespace) -> Callable[[str], Iterator[str]]:
     Raises:
         ValueError, OSError: the run, the checkpoint or an option cannot be used.
     """
+    # Imported here: all of it needs torch, and help pages do without.
+    import torch
+
+    from cs336_basics.generation import Sampling, generate_text
+    from cs336_basics.training.load_run import load_run
+
     if options.num_workers is not None:
         torch.set_num_threads(options.num_workers)
     run = load_run(options.run, checkpoint=options.checkpoint, device=options.device)

@@ -7,24 +7,11 @@ itself and can be resumed.
 from __future__ import annotations
 
 import argparse
-import shlex
-import signal
 import sys
 from collections.abc import Sequence
 
-import torch
-
-from cs336_basics.commands._cli import complain, run_command, say
-from cs336_basics.commands._options import CommandLine, TrainParser, read_command_line
-from cs336_basics.commands._parser import INVOCATION
-from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.devices import choose_device
-from cs336_basics.training.distributed import World, join_world, leave_world
-from cs336_basics.training.fast_path import choose_fast_path
-from cs336_basics.training.result import TrainResult
-from cs336_basics.training.session import TrainingInterrupted
-from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
-from cs336_basics.training.trainer import Trainer
+from cs336_basics.commands._cli import run_command
+from cs336_basics.commands._options import TrainParser, read_command_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,11 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work(options: argparse.Namespace) -> int:
         command = read_command_line(options)
-        world = join_world(command.config.device)
-        try:
-            return _run(command, world)
-        finally:
-            leave_world()
+        # Imported here: it imports torch, and help pages do without.
+        from cs336_basics.commands._training import train
+
+        return train(command)
 
     return run_command(parser, work, arguments)
 
@@ -56,159 +42,6 @@ def build_parser() -> TrainParser:
             "train --resume runs/my-20260101-120000",
         ],
         interrupted="the run had not begun",
-    )
-
-
-def _run(command: CommandLine, world: World) -> int:
-    """Open the run's directory, train in it, and return the exit status."""
-    run, error = None, None
-    if world.is_first:
-        try:
-            check_start(command.config, world)
-            _choose_fast_path(command, world)
-            run = (
-                create_run(command.config, command.run_dir)
-                if command.resume is None
-                else RunDirectory(command.resume)
-            )
-            run.lock()
-        except (ValueError, OSError) as problem:
-            error = problem
-    # All processes do what the first one found.
-    command.config, path = world.share((command.config, None if run is None else run.path))
-    if error is not None:
-        raise error
-    if path is None:  # the first process reports the error
-        return 2
-    run = run or RunDirectory(path)
-    try:
-        return _train(command, run, world)
-    finally:
-        run.unlock()
-
-
-def _choose_fast_path(command: CommandLine, world: World) -> None:
-    """Let `--fast auto` change the configuration, and print what it chose."""
-    if command.config.fast == "auto":
-        device = choose_device(command.config.device)
-        command.config, choices = choose_fast_path(
-            command.config,
-            device,
-            command.given,
-            report=lambda line: say(f"fast: {line}"),
-            num_processes=world.size,
-        )
-        for line in choices:
-            say(f"fast: {line}")
-
-
-def _train(command: CommandLine, run: RunDirectory, world: World) -> int:
-    """Train in a run directory and print the result; return the exit status."""
-    again = f"{INVOCATION}.train --resume {shlex.quote(str(run.path))}"
-    if world.size > 1:
-        again = again.replace("python", f"torchrun --nproc-per-node {world.size}", 1)
-    resume = None
-    if command.resume is not None:
-        resume = Resumption(command.resume_from, command.skip_damaged)
-    trainer: Trainer | None = None
-    try:
-        with open_trainer(
-            command.config,
-            run,
-            resume=resume,
-            world=world,
-            progress=sys.stderr.isatty(),
-            report=say,
-        ) as trainer:
-            result = trainer.fit()
-    except TrainingInterrupted as stop:
-        if world.is_first:
-            complain(f"cs336 train: {stop}; to go on: {again}")
-        return 128 + stop.signal_number
-    except KeyboardInterrupt:
-        complain(f"cs336 train: interrupted; to go on: {again}")
-        return 128 + signal.SIGINT
-    except (OSError, RuntimeError, MemoryError) as error:
-        explained = _explain(error, trainer, world, again)
-        if explained is None:
-            raise
-        raise explained from error
-    if world.is_first:
-        _print_summary(result, run)
-    return 0
-
-
-def _explain(
-    error: Exception, trainer: Trainer | None, world: World, again: str
-) -> Exception | None:
-    """Return the error with what the user can do about it; None if it says so itself.
-
-    Args:
-        error: what ended the run.
-        trainer: None if there was none yet.
-        world: the processes of the run.
-        again: the command that resumes it.
-    """
-    ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-    # torch's CPU allocator raises a RuntimeError.
-    if ran_out or "DefaultCPUAllocator" in str(error):
-        reason = (str(error) or "no details").splitlines()[0]
-        advice = "the model and its data must fit: make it smaller"
-        if trainer is not None:
-            config = trainer.config
-            rows = f"batch_size {config.batch_size}"
-            if world.size > 1:
-                rows = f"{config.batch_size // world.size}, the share of each process"
-            advice = (
-                f"a larger --accumulation (now {config.accumulation}; a divisor of {rows}) needs "
-                f"less and computes the same: {again} --accumulation N"
-            )
-        return MemoryError(
-            f"out of memory ({reason}): {advice}. `{INVOCATION} estimate` shows beforehand how "
-            "much a run needs"
-        )
-    if trainer is None:
-        return None
-    if isinstance(error, OSError):  # a full disk; what was saved before is whole
-        return OSError(f"{error}; to go on from the last checkpoint: {again}")
-    if world.size > 1:  # what a collective operation raises when another process is gone
-        return RuntimeError(
-            f"process {world.rank} of {world.size} stopped: {error}; to go on from the last "
-            f"checkpoint: {again}"
-        )
-    return None
-
-
-def _print_summary(result: TrainResult, run: RunDirectory) -> None:
-    """Print how the run ended, a generated text, and where the files are."""
-    if result.sample is not None:
-        say(f"\nA story from the trained model:\n\n{result.sample}")
-    rows = [
-        ("steps", f"{result.step:,}"),
-        ("tokens", f"{result.tokens:,}"),
-        ("time", f"{result.seconds:,.1f} s"),
-        ("tokens per second", f"{result.tokens / max(result.seconds, 1e-9):,.0f}"),
-        ("training loss", f"{result.train_loss:.4f}"),
-        ("validation loss", f"{result.val_loss:.4f} (best {result.best_val_loss:.4f})"),
-        ("perplexity", f"{result.val_perplexity:.2f}"),
-    ]
-    if result.val_bits_per_byte is not None:
-        rows.append(("bits per byte", f"{result.val_bits_per_byte:.4f}"))
-    rows += [
-        ("configuration", str(run.config)),
-        ("tokenizer", str(run.tokenizer)),
-        ("text and token files", str(run.data)),
-        ("metrics", str(run.metrics)),
-        ("loss curve", str(run.loss_plot)),
-        ("checkpoints", str(run.checkpoints)),
-        ("samples", str(run.samples)),
-    ]
-    say("")
-    for name, value in rows:
-        say(f"{name:<22}{value}")
-    say(
-        f"\nMore stories:         {INVOCATION} generate --run {shlex.quote(str(run.path))} "
-        "--prompt 'Once upon a time'"
     )
 
 

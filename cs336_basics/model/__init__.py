@@ -4,17 +4,9 @@ Reading order: `config.py`, `layers.py`, `attention.py`, `kv_cache.py` (for gene
 `transformer.py`. `accounting.py` counts what a model costs.
 """
 
-from cs336_basics.model.attention import (
-    MultiHeadSelfAttention,
-    RotaryPositionalEmbedding,
-    scaled_dot_product_attention,
-    softmax,
-)
-from cs336_basics.model.config import ModelConfig
-from cs336_basics.model.embeddings import resize_embeddings, select_embeddings
-from cs336_basics.model.kv_cache import KVCache
-from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU, silu
-from cs336_basics.model.transformer import TransformerBlock, TransformerLM
+from typing import TYPE_CHECKING
+
+from cs336_basics._lazy import lazy_names
 
 __all__ = [
     "Embedding",
@@ -34,3 +26,29 @@ __all__ = [
     "silu",
     "softmax",
 ]
+
+if TYPE_CHECKING:
+    from cs336_basics.model.attention import (
+        MultiHeadSelfAttention,
+        RotaryPositionalEmbedding,
+        scaled_dot_product_attention,
+        softmax,
+    )
+    from cs336_basics.model.config import ModelConfig
+    from cs336_basics.model.embeddings import resize_embeddings, select_embeddings
+    from cs336_basics.model.kv_cache import KVCache
+    from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU, silu
+    from cs336_basics.model.transformer import TransformerBlock, TransformerLM
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "cs336_basics.model.attention": "MultiHeadSelfAttention RotaryPositionalEmbedding "
+            "scaled_dot_product_attention softmax",
+            "cs336_basics.model.config": "ModelConfig",
+            "cs336_basics.model.embeddings": "resize_embeddings select_embeddings",
+            "cs336_basics.model.kv_cache": "KVCache",
+            "cs336_basics.model.layers": "Embedding Linear RMSNorm SiLUFeedForward SwiGLU silu",
+            "cs336_basics.model.transformer": "TransformerBlock TransformerLM",
+        },
+    )

@@ -88,7 +88,7 @@ class Detokenizer:
 
     # ----------------------------------------------------------------- ids to text
 
-    def decode(self, ids: Iterable[SupportsIndex], *, errors: str | None = None) -> str:
+    def decode(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> str:
         """Return the text of ids.
 
         Args:
@@ -107,7 +107,7 @@ class Detokenizer:
             return self.encoder.decode(ids)
         return decode_errors.decode(self.encoder, ids, errors)
 
-    def decode_bytes(self, ids: Iterable[SupportsIndex], *, errors: str | None = None) -> bytes:
+    def decode_bytes(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> bytes:
         """Return the bytes of ids, which may end within a character.
 
         Args:
@@ -123,7 +123,7 @@ class Detokenizer:
         return decode_errors.decode_bytes(self.encoder, ids, errors)
 
     def decode_batch(
-        self, batch: Iterable[Iterable[SupportsIndex]], *, errors: str | None = None
+        self, batch: Iterable[Iterable[SupportsIndex]], errors: str | None = None
     ) -> list[str]:
         """Return the text of each of several sequences of ids.
 

@@ -1,11 +1,8 @@
 """Training: loss, optimizers, learning-rate schedule, gradient clipping, batches, checkpoints."""
 
-from cs336_basics.runs.checkpoint import load_checkpoint, save_checkpoint
-from cs336_basics.training.clipping import clip_gradients
-from cs336_basics.training.data import get_batch
-from cs336_basics.training.loss import cross_entropy
-from cs336_basics.training.optimizers import SGD, AdamW, Muon, build_optimizer
-from cs336_basics.training.schedule import cosine_schedule, linear_schedule
+from typing import TYPE_CHECKING
+
+from cs336_basics._lazy import lazy_names
 
 __all__ = [
     "SGD",
@@ -20,3 +17,23 @@ __all__ = [
     "load_checkpoint",
     "save_checkpoint",
 ]
+
+if TYPE_CHECKING:
+    from cs336_basics.runs.checkpoint import load_checkpoint, save_checkpoint
+    from cs336_basics.training.clipping import clip_gradients
+    from cs336_basics.training.data import get_batch
+    from cs336_basics.training.loss import cross_entropy
+    from cs336_basics.training.optimizers import SGD, AdamW, Muon, build_optimizer
+    from cs336_basics.training.schedule import cosine_schedule, linear_schedule
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "cs336_basics.runs.checkpoint": "load_checkpoint save_checkpoint",
+            "cs336_basics.training.clipping": "clip_gradients",
+            "cs336_basics.training.data": "get_batch",
+            "cs336_basics.training.loss": "cross_entropy",
+            "cs336_basics.training.optimizers": "SGD AdamW Muon build_optimizer",
+            "cs336_basics.training.schedule": "cosine_schedule linear_schedule",
+        },
+    )

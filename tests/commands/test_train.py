@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-import cs336_basics.commands.train as train_module
+from cs336_basics.commands import _training
 from cs336_basics.commands._options import CommandLine
 from cs336_basics.commands.train import main
 from cs336_basics.runs.run_dir import RunDirectory
@@ -174,11 +174,11 @@ def test_out_of_memory_in_one_of_several_processes_names_its_share_of_the_batch(
         def fit(self):
             raise MemoryError
 
-    monkeypatch.setattr(train_module, "open_trainer", lambda *_, **__: nullcontext(Full()))
+    monkeypatch.setattr(_training, "open_trainer", lambda *_, **__: nullcontext(Full()))
     command = CommandLine(Full.config, run_dir=None, resume=None, resume_from=None)
     world = World(rank=1, size=3)
     with pytest.raises(MemoryError) as caught:
-        train_module._train(command, RunDirectory(tmp_path), world)
+        _training.train_in(command, RunDirectory(tmp_path), world)
     error = str(caught.value)
     assert "(now 2; a divisor of 4, the share of each process)" in error
     assert "torchrun --nproc-per-node 3 -m cs336_basics.train" in error
@@ -209,7 +209,7 @@ def test_ctrl_c_before_the_run_begins_ends_with_130(tiny, monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_module, "check_start", interrupted)
+    monkeypatch.setattr(_training, "check_start", interrupted)
     assert main(["--config", tiny, "--run-dir", "run"]) == 130
     assert capsys.readouterr().err == "cs336 train: interrupted: the run had not begun\n"
 
@@ -260,8 +260,8 @@ def test_the_fast_path_is_chosen_for_the_number_of_processes(tmp_path, monkeypat
         seen.append(num_processes)
         raise ValueError("enough")
 
-    monkeypatch.setattr(train_module, "choose_fast_path", choose)
-    monkeypatch.setattr(train_module, "join_world", lambda device: World(rank=0, size=2))
+    monkeypatch.setattr(_training, "choose_fast_path", choose)
+    monkeypatch.setattr(_training, "join_world", lambda device: World(rank=0, size=2))
     monkeypatch.setattr(World, "share", lambda world, value: value)
     assert main(["--run-dir", str(tmp_path / "run"), "--fast", "auto", "--batch-size", "2"]) == 2
     assert seen == [2]

@@ -6,6 +6,7 @@ import pytest
 
 import cs336_basics.training.fast_path as fast_path
 from cs336_basics.commands import estimate
+from cs336_basics.training import measure
 from cs336_basics.training.calibration import Calibration, Candidate, Timing
 
 
@@ -67,7 +68,7 @@ def test_estimate_ends_at_ctrl_c(capsys, monkeypatch):
     def interrupted(_config):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(estimate, "measure_steps", interrupted)
+    monkeypatch.setattr(measure, "measure_steps", interrupted)
     assert estimate.main(["--device", "cpu"]) == 130
     out, error = capsys.readouterr()
     assert "FLOPs of the run" in out

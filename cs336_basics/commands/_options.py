@@ -22,11 +22,14 @@ from cs336_basics.training.config_files import (
     find_config,
     load_config,
     parse_value,
+    takes_several,
 )
 
 COMMON = (
     "data.train_path",
     "data.valid_path",
+    "data.field",
+    "data.column",
     "data.tokenizer",
     "name",
     "max_steps",
@@ -126,16 +129,18 @@ class TrainParser(Parser):
     def _add_key(self, key: ConfigKey) -> None:
         is_switch = key.kind is bool
         common = key.name in COMMON
+        several: dict[str, Any] = {}
+        if takes_several(key.kind):
+            several = {"nargs": "+", "action": "extend"}
         self.add(
             f"--{key.name.replace('_', '-')}",
             key.help or MODEL_HELP[key.name.removeprefix("model.")],
             group="options" if common else key.section or "run",
             common=common,
             dest=key.name,
-            nargs="?" if is_switch else None,
-            const="true" if is_switch else None,
             default=argparse.SUPPRESS,
             metavar=_metavar(key.kind),
+            **({"nargs": "?", "const": "true"} if is_switch else several),
         )
 
     def requested_help(self, words: Sequence[str]) -> str | None:
@@ -201,6 +206,8 @@ def parse_command_line(words: Sequence[str]) -> CommandLine:
 
 def _metavar(kind: Any) -> str:
     names = {int: "N", float: "X", bool: "BOOL", str: "TEXT"}
+    if takes_several(kind):
+        return "FILE"
     if get_origin(kind) is Literal:
         return "|".join(get_args(kind))
     if get_origin(kind) is tuple:

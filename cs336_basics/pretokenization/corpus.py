@@ -4,6 +4,7 @@
 |---|---|---|
 | `.jsonl`, `.ndjson` | one JSON object per line, the text in `field` | json |
 | `.parquet` | rows, the text in `column` | pyarrow |
+| `.arrow`, `.feather` | rows, the text in `column` | pyarrow |
 | anything else | UTF-8 text | |
 
 Text and JSON lines may be compressed: `.gz` (gzip) or `.zst` (Zstandard) after the name. Every
@@ -20,17 +21,17 @@ import stat
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Union
+from typing import Any, Union
 
 from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
+from cs336_basics.pretokenization.arrow import holds_text, open_arrow, open_parquet
 from cs336_basics.pretokenization.encodings import BEGINNING, check_beginning, wide_encoding
 from cs336_basics.pretokenization.storage import (
     COMPRESSED_ENDINGS,
     decompressed_blocks,
     is_compressed,
     is_url,
-    open_parquet,
     open_path,
     size_of,
 )
@@ -51,6 +52,7 @@ WHOLE_FILE = -1
 """The end of a chunk that is a compressed file."""
 
 _JSON_LINES = (".jsonl", ".ndjson")
+_ARROW = (".arrow", ".feather")
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,14 @@ class Chunk:
 
     Attributes:
         path: a file or a URL.
-        kind: `"text"`, `"jsonl"` or `"parquet"`.
+        kind: `"text"`, `"jsonl"`, `"parquet"` or `"arrow"`.
         start, end: nominal byte offsets. The chunk actually begins at the first safe cut (for JSON
             lines: the first line) at or after `start`, and ends at the first one at or after
             `end`, so that all chunks together cover the file once. For Parquet, indices of row
-            groups. With `end` `WHOLE_FILE`, the chunk is the whole file.
+            groups; for Arrow, of record batches. With `end` `WHOLE_FILE`, the chunk is the whole
+            file.
         num_bytes: stored size of the chunk, for progress.
-        field: the field of JSON lines or the column of Parquet that has the text.
+        field: the field of JSON lines or the column of a table that has the text.
         errors: one of ENCODING_ERRORS.
     """
 
@@ -83,7 +86,7 @@ class MissingFieldError(ValueError):
 
     Attributes:
         path: the file.
-        option: `"field"` (JSON lines) or `"column"` (Parquet): the argument of Corpus to set.
+        option: the argument of Corpus to set, `"field"` (JSON lines) or `"column"` (tables).
         given: the value of that argument, or None.
         columns: the columns that the file has; empty for JSON lines.
     """
@@ -124,7 +127,7 @@ class Corpus:
         paths: a file, a glob such as `"data/*.txt"`, a URL that fsspec opens, or several of them.
             Their order is kept; the files of a glob are sorted.
         field: of JSON lines, the field that has the text.
-        column: of Parquet, the column that has the text.
+        column: of Parquet and Arrow files, the column that has the text.
         errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, as `bytes.decode` does;
             `"strict"` refuses them; `"bytes"`, for encoding only, keeps them exactly.
 
@@ -135,10 +138,10 @@ class Corpus:
         FileNotFoundError: a file does not exist, or no file matches a glob.
         ValueError: a path is a directory, a pipe or a device; all files are empty; a file begins
             with the byte order mark of UTF-16 or UTF-32; there is a `field` and no file of JSON
-            lines, or a `column` and no Parquet file; `errors` is not one of
+            lines, or a `column` and no file with columns; `errors` is not one of
             ENCODING_ERRORS.
-        MissingFieldError: a file holds JSON lines and there is no `field`, or Parquet and there is
-            no `column`. (It is a ValueError. `chunks` checks that Parquet files have the column.)
+        MissingFieldError: a file holds JSON lines and there is no `field`, or a table and there is
+            no `column`. (It is a ValueError. `chunks` checks that tables have the column.)
         TypeError: a path is not a str or Path; `field` or `column` is not a str.
 
     Warns:
@@ -153,17 +156,18 @@ class Corpus:
     files: tuple[str, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        names = _names_of(self.paths)
-        object.__setattr__(self, "paths", names)
+        object.__setattr__(self, "paths", _names_of(self.paths))
         check_errors(self.errors, ENCODING_ERRORS)
-        files = tuple(file for name in names for file in _expand(name))
+        files = expand_paths(self.paths)
         object.__setattr__(self, "files", files)
         if not files:
             raise ValueError("paths is empty: name at least one file")
         for file in files:
             self._check_field(file)
-        self._check_use_of("field", "jsonl", "JSON lines (.jsonl, .ndjson)")
-        self._check_use_of("column", "parquet", "Parquet (.parquet)")
+        self._check_use_of("field", ("jsonl",), "JSON lines (.jsonl, .ndjson)")
+        self._check_use_of(
+            "column", ("parquet", "arrow"), "Parquet or Arrow (.parquet, .arrow, .feather)"
+        )
         if not any(is_url(file) or os.path.getsize(file) for file in files):
             shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
             raise ValueError(f"{shown} is empty: name a file that contains text")
@@ -177,7 +181,7 @@ class Corpus:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kind of each file: `"text"`, `"jsonl"` or `"parquet"`."""
+        """The kind of each file: `"text"`, `"jsonl"`, `"parquet"` or `"arrow"`."""
         return tuple(kind_of(file) for file in self.files)
 
     @property
@@ -211,12 +215,12 @@ class Corpus:
 
         Args:
             chunk_size: bytes of text or JSON lines in a chunk. Compressed files are not divided,
-                and Parquet files only between row groups.
+                and tables only between row groups or record batches.
 
         Raises:
             FileNotFoundError: a file vanished.
-            MissingFieldError: a Parquet file lacks the column.
-            ValueError: a Parquet file is damaged, or its column does not hold strings.
+            MissingFieldError: a table lacks the column.
+            ValueError: a table is damaged, or its column does not hold strings.
             ImportError: a library for the format is missing; names the command that installs it.
         """
         chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
@@ -226,6 +230,9 @@ class Corpus:
         kind = kind_of(file)
         if kind == "parquet":
             yield from self._row_groups(file)
+            return
+        if kind == "arrow":
+            yield from self._record_batches(file)
             return
         size = size_of(file)
         field = self.field if kind == "jsonl" else None
@@ -239,24 +246,41 @@ class Corpus:
     def _row_groups(self, file: str) -> Iterator[Chunk]:
         with open_path(file) as opened:
             parquet = open_parquet(opened, file)
-            schema = parquet.schema_arrow
-            if self.column not in schema.names:
-                raise MissingFieldError(file, "column", self.column, schema.names)
-            kind = schema.field(self.column).type
-            if not any(name in str(kind) for name in ("string", "binary")):
-                raise ValueError(f"{file}: the column {self.column!r} holds {kind}, not strings")
+            self._check_column(file, parquet.schema_arrow)
             for group in range(parquet.num_row_groups):
                 size = parquet.metadata.row_group(group).total_byte_size
                 yield Chunk(file, "parquet", group, group + 1, size, self.column, self.errors)
 
-    def _check_use_of(self, option: str, kind: str, name: str) -> None:
+    def _record_batches(self, file: str) -> Iterator[Chunk]:
+        with open_path(file) as opened:
+            reader = open_arrow(opened, file)
+            self._check_column(file, reader.schema)
+            size, column, errors = size_of(file), self.column, self.errors
+            num_batches = getattr(reader, "num_record_batches", None)
+            if num_batches is None:  # a stream is read from its beginning
+                yield Chunk(file, "arrow", 0, WHOLE_FILE, size, column, errors)
+                return
+            for batch in range(num_batches):
+                # The sizes of batches are not known before they are read: they share that of all.
+                share = size * (batch + 1) // num_batches - size * batch // num_batches
+                yield Chunk(file, "arrow", batch, batch + 1, share, column, errors)
+
+    def _check_column(self, file: str, schema: Any) -> None:
+        """Check that a table has the column, and that it holds strings."""
+        if self.column not in schema.names:
+            raise MissingFieldError(file, "column", self.column, schema.names)
+        kind = schema.field(self.column).type
+        if not holds_text(kind):
+            raise ValueError(f"{file}: the column {self.column!r} holds {kind}, not strings")
+
+    def _check_use_of(self, option: str, kinds: Sequence[str], name: str) -> None:
         """Check the name of a field or column, and that there is a file that has such."""
         given = getattr(self, option)
         if given is None:
             return
         if not isinstance(given, str):
             raise TypeError(f"{option} is {short_repr(given)}: it must be a str or None")
-        if kind not in self.kinds:
+        if not any(kind in kinds for kind in self.kinds):
             raise ValueError(
                 f"{option} is {short_repr(given)}, but {short_repr(self.files[0])}"
                 f"{' and the other files are' if len(self.files) > 1 else ' is'} not {name}: leave "
@@ -267,19 +291,24 @@ class Corpus:
         kind = kind_of(file)
         if kind == "jsonl" and self.field is None:
             raise MissingFieldError(file, "field")
-        if kind == "parquet" and self.column is None:
+        if kind in ("parquet", "arrow") and self.column is None:
             with open_path(file) as opened:
-                columns = open_parquet(opened, file).schema_arrow.names
-            raise MissingFieldError(file, "column", None, columns)
+                if kind == "parquet":
+                    schema = open_parquet(opened, file).schema_arrow
+                else:
+                    schema = open_arrow(opened, file).schema
+            raise MissingFieldError(file, "column", None, schema.names)
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """Return `"text"`, `"jsonl"` or `"parquet"`, according to the name of a file."""
+    """Return `"text"`, `"jsonl"`, `"parquet"` or `"arrow"`, according to the name of a file."""
     name = os.fspath(path).lower()
     for ending in COMPRESSED_ENDINGS:
         name = name.removesuffix(ending)
     if name.endswith(_JSON_LINES):
         return "jsonl"
+    if name.endswith(_ARROW):
+        return "arrow"
     return "parquet" if name.endswith(".parquet") else "text"
 
 
@@ -306,7 +335,7 @@ def _check_beginning_of(file: str) -> None:
     Raises:
         ValueError: see `check_beginning`.
     """
-    if is_url(file) or kind_of(file) == "parquet":
+    if is_url(file) or kind_of(file) in ("parquet", "arrow"):
         return
     try:
         with open_path(file) as opened:
@@ -326,16 +355,29 @@ def _check_beginning_of(file: str) -> None:
         )
 
 
+def expand_paths(paths: PathsLike) -> tuple[str, ...]:
+    """Return the names of the files of paths and globs, in their order; those of a glob are sorted.
+
+    Raises:
+        FileNotFoundError, ValueError, TypeError: see `Corpus`.
+    """
+    return tuple(file for name in _names_of(paths) for file in _expand(name))
+
+
 def _names_of(paths: object) -> tuple[str, ...]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     if isinstance(paths, bytes) or not isinstance(paths, Iterable):
         raise TypeError(f"paths is {short_repr(paths)}: it must be a path (str or Path) or several")
-    several = list(paths)
-    for path in several:
+    several = []
+    for path in paths:  # the rows of a dataset may have no end: the first of them is refused
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"paths holds {short_repr(path)}: name files by str or Path")
-    return tuple(os.fspath(path) for path in several)
+            raise TypeError(
+                f"paths holds {short_repr(path)}: name files by str or Path (for rows in memory "
+                "there are train_from_iterator and encode_rows)"
+            )
+        several.append(os.fspath(path))
+    return tuple(several)
 
 
 def _expand(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Reads the texts of a corpus: blocks of a text, rows of JSON lines and of Parquet files."""
+"""Reads the texts of a corpus: blocks of a text, rows of JSON lines, Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
+from cs336_basics.pretokenization.arrow import array_texts, batches_of, open_arrow, open_parquet
 from cs336_basics.pretokenization.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.corpus import WHOLE_FILE, Chunk, Corpus
 from cs336_basics.pretokenization.encodings import check_beginning
@@ -16,7 +17,6 @@ from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.storage import (
     became_shorter,
     decompressed_blocks,
-    open_parquet,
     open_path,
     size_of,
 )
@@ -60,7 +60,7 @@ def read_texts(
     Raises:
         ValueError: the file is truncated or damaged; a line is not JSON, or lacks the field; the
             message names the file and where in it.
-        MissingFieldError: a Parquet file lacks the column.
+        MissingFieldError: a table lacks the column.
         FileNotFoundError, OSError: the file vanished or cannot be read.
         ImportError: a library for the format is missing; names the command that installs it.
     """
@@ -95,8 +95,8 @@ def texts_of_chunk(
     Raises:
         ValueError, FileNotFoundError, OSError, ImportError: as `read_texts`.
     """
-    if chunk.kind == "parquet":
-        return _parquet_rows(chunk)
+    if chunk.kind in ("parquet", "arrow"):
+        return _table_rows(chunk)
     if chunk.kind == "jsonl":
         return _json_rows(chunk)
     return _text_blocks(chunk, cuts, block_size)
@@ -236,25 +236,38 @@ def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-# --- Parquet -------------------------------------------------------------------------------------
+# --- Parquet and Arrow ---------------------------------------------------------------------------
 
 
-def _parquet_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
+def _table_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
+    """Yield the text of every row of a chunk that has one."""
+    is_parquet = chunk.kind == "parquet"
+    groups = None if chunk.end == WHOLE_FILE else range(chunk.start, chunk.end)
+    of_group = (
+        "" if groups is None else f" of {'row group' if is_parquet else 'batch'} {chunk.start}"
+    )
     with open_path(chunk.path) as file:
-        parquet = open_parquet(file, chunk.path)
-        import pyarrow
-
-        groups = list(range(chunk.start, chunk.end))
-        num_rows = max(1, sum(parquet.metadata.row_group(group).num_rows for group in groups))
+        if is_parquet:
+            reader = open_parquet(file, chunk.path)
+            num_rows = sum(reader.metadata.row_group(group).num_rows for group in groups or ())
+        else:
+            reader = open_arrow(file, chunk.path)
+            num_rows = 0  # not known before a batch is read
+        assert chunk.field is not None
         row = 0
-        try:
-            for batch in parquet.iter_batches(1024, row_groups=groups, columns=[chunk.field]):
-                for text in batch.column(0).to_pylist():
-                    if text is not None:
-                        location = f"row {row:,} of row group {chunk.start}"
-                        yield location, text, chunk.num_bytes * (row + 1) // num_rows
-                    row += 1
-        except (pyarrow.ArrowException, OSError) as error:
-            raise ValueError(
-                f"{chunk.path}, row {row:,} of row group {chunk.start}: damaged ({error})"
-            ) from error
+        for batch in batches_of(reader, chunk.path, chunk.field, groups):
+            total = num_rows or (batch.num_rows if groups is not None else 0)
+            for text in _texts_of_batch(batch, chunk.path, f"row {row:,}{of_group}"):
+                row += 1
+                if text is not None:
+                    num_read = chunk.num_bytes * row // total if total else file.tell()
+                    yield f"row {row - 1:,}{of_group}", text, min(num_read, chunk.num_bytes)
+
+
+def _texts_of_batch(batch: Any, path: str, first: str) -> list[bytes | None]:
+    import pyarrow
+
+    try:
+        return array_texts(batch.column(0))
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{path}, from {first} on: damaged ({error})") from error

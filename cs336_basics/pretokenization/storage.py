@@ -1,6 +1,6 @@
-"""Opens what a corpus consists of: local files, URLs, compressed files, Parquet files.
+"""Opens what a corpus consists of: local files, URLs, compressed files; `arrow.py` opens tables.
 
-The libraries for URLs (fsspec), Zstandard and Parquet (pyarrow) are imported when they are needed.
+The libraries for URLs (fsspec) and Zstandard are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -79,26 +79,6 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
                 return
             done += len(block)
             yield block
-
-
-def open_parquet(file: IO[bytes], path: str) -> Any:
-    """Return the `pyarrow.parquet.ParquetFile` of an open file.
-
-    Raises:
-        ValueError: the file is damaged or is not a Parquet file.
-        ImportError: pyarrow is not installed.
-    """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError(
-            f"reading {path} needs pyarrow: pip install 'cs336-basics[parquet]'"
-        ) from None
-    try:
-        return pyarrow.parquet.ParquetFile(file)
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"{path} is not a whole Parquet file: {error}") from error
 
 
 def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> ValueError:

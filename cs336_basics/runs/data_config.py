@@ -8,6 +8,10 @@ from typing import Literal
 from cs336_basics._option import option
 
 
+Paths = str | tuple[str, ...]
+"""A file, a glob or a URL; or several of them."""
+
+
 @dataclass
 class DataConfig:
     """Where the text comes from, and how it becomes tokens.
@@ -23,15 +27,21 @@ class DataConfig:
         None, "folder of the downloaded corpora (unset: the environment's CS336_DATA, else data/)"
     )
     sample_bytes: int = option(10_000_000, "size of the generated sample corpus, in bytes")
-    train_path: str | None = option(
+    train_path: Paths | None = option(
         None,
-        "your own training text, documents separated by <|endoftext|>; or a .npy token file",
+        "your own text (documents separated by <|endoftext|>), JSON lines, Parquet or Arrow, also "
+        ".gz and .zst; or .npy token files; a glob such as 'web/*.jsonl.gz' names several",
     )
-    valid_path: str | None = option(
-        None, "validation text or .npy token file to go with train_path"
+    valid_path: Paths | None = option(
+        None, "files to validate on, of the same kinds; unset: the end of train_path is held out"
     )
     valid_fraction: float = option(
         0.05, "share of train_path held out, whole documents at its end, if valid_path is not set"
+    )
+    field: str | None = option(None, "field of JSON lines that holds the text")
+    column: str | None = option(None, "column of Parquet and Arrow files that holds the text")
+    errors: Literal["replace", "strict"] = option(
+        "replace", "replace bytes that are not UTF-8 with U+FFFD, or refuse them"
     )
     tokenizer: str | None = option(
         None, "directory of a finished tokenizer to use; unset: train one on the training text"
@@ -52,6 +62,9 @@ class DataConfig:
             )
         if self.valid_path is not None and self.train_path is None:
             raise ValueError("data.valid_path is set without data.train_path: give both")
+        for key in ("field", "column"):
+            if getattr(self, key) is not None and self.train_path is None:
+                raise ValueError(f"data.{key} is set without data.train_path: give both")
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,9 @@ class TensorBoardLogger:
 class WandbLogger:
     """A Weights & Biases run, offline unless WANDB_MODE says otherwise, in RUN_DIR/wandb.
 
+    What a variable of the environment says (WANDB_PROJECT, WANDB_NAME, WANDB_DIR, WANDB_RUN_ID,
+    WANDB_RESUME) is left to W&B; here are only the values for the others.
+
     With WANDB_MODE=online a resumed run continues the same run there. Offline, where W&B cannot
     resume (wandb/wandb#3841), each session is a separate run: synced under one id, the last one
     would replace the others.
@@ -62,18 +65,21 @@ class WandbLogger:
     def __init__(self, run: RunDirectory, settings: Settings, step: int) -> None:
         import wandb
 
-        mode = os.environ.get("WANDB_MODE", "offline")
-        resumable: dict[str, Any] = {}
-        if mode == "online":
-            resumable = {"id": _wandb_id(run), "resume": "allow"}
-        self._run: Any = wandb.init(
-            project="cs336_basics",
-            name=run.name,
-            dir=str(run.path),
-            config=settings,
-            mode=mode,
-            **resumable,
+        # W&B prefers an argument to the variable, so an argument is omitted where there is one.
+        values = {
+            "WANDB_PROJECT": ("project", "cs336_basics"),
+            "WANDB_NAME": ("name", run.name),
+            "WANDB_DIR": ("dir", str(run.path)),
+            "WANDB_MODE": ("mode", "offline"),
+        }
+        if os.environ.get("WANDB_MODE") == "online":
+            if not os.environ.get("WANDB_RUN_ID"):
+                values["WANDB_RUN_ID"] = ("id", _wandb_id(run))
+            values["WANDB_RESUME"] = ("resume", "allow")
+        arguments = dict(
+            argument for variable, argument in values.items() if not os.environ.get(variable)
         )
+        self._run: Any = wandb.init(config=settings, **arguments)
 
     def log(self, row: dict[str, Any]) -> None:
         """Log one row."""

@@ -22,15 +22,18 @@ from cs336_basics.runs.loggers import LOGGERS
 class OptimizerConfig:
     """The optimizer, see training/optimizers.py, and gradient clipping."""
 
-    kind: Literal["adamw", "muon"] = option(
-        "adamw", "AdamW for all weights; or Muon for the matrices and AdamW for the rest"
+    kind: Literal["adamw", "muon", "sgd"] = option(
+        "adamw", "AdamW or SGD for all weights; or Muon for the matrices and AdamW for the rest"
     )
     betas: tuple[float, float] = option(
         (0.9, 0.95), "decay rates of AdamW's two moment estimates, as [beta1, beta2]"
     )
     eps: float = option(1e-8, "added to the denominator of AdamW's update")
-    weight_decay: float = option(0.1, "decoupled weight decay")
-    momentum: float = option(0.95, "decay rate of Muon's averaged gradient")
+    weight_decay: float = option(0.1, "decoupled weight decay; with sgd: added to the gradient")
+    momentum: float = option(
+        0.95, "decay rate of Muon's averaged gradient; with sgd: of the summed one, 0: none"
+    )
+    nesterov: bool = option(False, "with sgd: Nesterov's momentum")
     embedding_lr_scale: float = option(
         1.0, "with muon: learning rate of the embedding, relative to that of the matrices"
     )
@@ -172,6 +175,11 @@ def _check_values(config: TrainConfig) -> None:
     require("optimizer.eps", 0 < config.optimizer.eps < math.inf, "above 0")
     require("optimizer.weight_decay", 0 <= config.optimizer.weight_decay < math.inf, "0 or more")
     require("optimizer.momentum", 0 <= config.optimizer.momentum < 1, "at least 0 and below 1")
+    require(
+        "optimizer.nesterov",
+        not (config.optimizer.nesterov and config.optimizer.momentum == 0),
+        "false where optimizer.momentum is 0",
+    )
     for key in ("optimizer.embedding_lr_scale", "optimizer.head_lr_scale"):
         scale = getattr(config.optimizer, key.partition(".")[2])
         require(key, 0 <= scale < math.inf, "0 or more")

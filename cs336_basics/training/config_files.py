@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -178,18 +178,23 @@ def unknown_name(name: str, known: Iterable[str]) -> str:
     return f"unknown option {short_repr(name)}: {hint}"
 
 
-def parse_value(key: ConfigKey, text: str) -> Any:
+def parse_value(key: ConfigKey, text: str | Sequence[str]) -> Any:
     """Return the value that a word of a command line gives a key: YAML, except for strings.
+
+    A key that takes several strings is given its words as a list.
 
     Raises:
         ConfigError: it has another type.
     """
+    if takes_several(key.kind):
+        words = list(text)
+        return convert_value(key, None if words == ["null"] else words)
     value: Any = text
     if _is_text(key.kind):
         return convert_value(key, None if text == "null" and _may_be_none(key.kind) else text)
     # A word that is not YAML stays as it is, for the message to show it.
     with contextlib.suppress(Exception):
-        value = yaml.load(text, Loader=_Loader)
+        value = yaml.load(str(text), Loader=_Loader)
     return convert_value(key, value)
 
 
@@ -209,7 +214,14 @@ def convert_value(key: ConfigKey, value: Any) -> Any:
         ) from None
 
 
+def takes_several(kind: Any) -> bool:
+    """Return whether a key takes one string or several."""
+    return tuple[str, ...] in get_args(kind)
+
+
 def _convert(kind: Any, value: Any) -> Any:
+    if takes_several(kind):
+        return _one_or_several(kind, value)
     if _may_be_none(kind):
         return None if value is None else _convert(_without_none(kind), value)
     if get_origin(kind) is Literal and value in get_args(kind):
@@ -229,7 +241,19 @@ def _convert(kind: Any, value: Any) -> Any:
     raise TypeError
 
 
+def _one_or_several(kind: Any, value: Any) -> Any:
+    """Return a string, a tuple of at least two, or None."""
+    if isinstance(value, str) or (value is None and _may_be_none(kind)):
+        return value
+    if not isinstance(value, (list, tuple)) or not value:
+        raise TypeError
+    words = tuple(_convert(str, item) for item in value)
+    return words if len(words) > 1 else words[0]
+
+
 def _describe(kind: Any) -> str:
+    if takes_several(kind):
+        return "a string, or a list of strings"
     if _may_be_none(kind):
         return f"{_describe(_without_none(kind))} or null"
     if get_origin(kind) is Literal:
@@ -265,7 +289,7 @@ def config_to_yaml(config: TrainConfig) -> str:
             return {key: plain(inner) for key, inner in value.items()}
         if isinstance(value, str):
             return _Quoted(value)
-        return list(value) if isinstance(value, tuple) else value
+        return [plain(inner) for inner in value] if isinstance(value, tuple) else value
 
     text: str = yaml.dump(plain(config_to_dict(config)), Dumper=_Dumper, sort_keys=False)
     return text

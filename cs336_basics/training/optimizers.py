@@ -1,4 +1,4 @@
-"""Optimizers: SGD with a decaying step, AdamW, and Muon; `build_optimizer` makes that of a run."""
+"""Optimizers: SGD in two forms, AdamW, and Muon; `build_optimizer` makes that of a run."""
 
 from __future__ import annotations
 
@@ -65,6 +65,60 @@ class SGD(_GroupOptimizer):
             step = state.get("step", 0)
             parameter.add_(parameter.grad, alpha=-group["lr"] / math.sqrt(step + 1))
             state["step"] = step + 1
+
+
+class MomentumSGD(_GroupOptimizer):
+    """Gradient descent with momentum (Sutskever et al. 2013) and an L2 penalty.
+
+    Unlike SGD above, it leaves the learning rate to a schedule. With gradient g:
+
+        g <- g + weight_decay * p
+        m <- momentum * m + g
+        p <- p - lr * m                         (nesterov: p <- p - lr * (g + momentum * m))
+
+    as `torch.optim.SGD` computes it. The decay is not decoupled: it passes through the momentum.
+    State per parameter: `momentum_buffer` (m), a tensor like the parameter; with momentum 0 there
+    is none.
+
+    Raises ValueError for a setting out of range, in a parameter group too.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "nesterov": nesterov})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with their own settings; the constructor calls this too."""
+        group = {**self.defaults, **param_group}
+        for name in ("lr", "weight_decay"):
+            _check_at_least_zero(name, group[name])
+        _check_momentum(group["momentum"])
+        if group["nesterov"] and group["momentum"] == 0:
+            raise ValueError("nesterov needs a momentum above 0")
+        super().add_param_group(param_group)
+
+    def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        momentum = group["momentum"]
+        for parameter in parameters:
+            direction = parameter.grad
+            assert direction is not None
+            if group["weight_decay"]:
+                direction = direction.add(parameter, alpha=group["weight_decay"])
+            if momentum:
+                state = self.state[parameter]
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(parameter)
+                average = state["momentum_buffer"].mul_(momentum).add_(direction)
+                ahead = group["nesterov"]
+                direction = direction.add(average, alpha=momentum) if ahead else average
+            parameter.add_(direction, alpha=-group["lr"])
 
 
 class AdamW(_GroupOptimizer):
@@ -188,8 +242,7 @@ class Muon(AdamW):
         """Add parameters with their own settings; the constructor calls this too."""
         group = {**self.defaults, **param_group}
         _check_at_least_zero("lr_scale", group["lr_scale"])
-        if not 0 <= group["momentum"] < 1:
-            raise ValueError(f"momentum must lie in [0, 1), not {group['momentum']}")
+        _check_momentum(group["momentum"])
         if group["precision"] not in ("float32", "bfloat16"):
             raise ValueError(f"precision must be float32 or bfloat16, not {group['precision']!r}")
         super().add_param_group(param_group)
@@ -286,14 +339,14 @@ def build_optimizer(
 ) -> Optimizer:
     """Return the optimizer of a configuration for a TransformerLM's parameters.
 
-    "adamw" is one group with all parameters. "muon" has four, without those that
+    "adamw" and "sgd" (MomentumSGD) have one group with all parameters. "muon" has four, without those that
     are empty: the matrices of the blocks, by Muon; the embedding and the head, by AdamW with
     their own learning rates; and the gains, by AdamW. The weight decay is for Muon's matrices
     and the head only: it would pull gains, which should be about 1, to 0, and the vectors of rare
     tokens as well.
 
     `precision` is that of Muon's matrix products, "float32" or "bfloat16". With `fused`, "adamw" is
-    torch's, which computes the same in one pass over memory; Muon ignores it.
+    torch's, which computes the same in one pass over memory; the others ignore it.
     """
     if config.kind == "adamw":
         settings: dict[str, Any] = {
@@ -305,6 +358,14 @@ def build_optimizer(
         if fused:
             return torch.optim.AdamW(model.parameters(), fused=True, **settings)
         return AdamW(model.parameters(), **settings)
+    if config.kind == "sgd":
+        return MomentumSGD(
+            model.parameters(),
+            lr=lr,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            nesterov=config.nesterov,
+        )
     matrices: list[Tensor] = []
     embeddings: list[Tensor] = []
     heads: list[Tensor] = []
@@ -331,6 +392,11 @@ def build_optimizer(
         momentum=config.momentum,
         precision=precision,
     )
+
+
+def _check_momentum(value: float) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"momentum must lie in [0, 1), not {value}")
 
 
 def _check_at_least_zero(name: str, value: float) -> None:

@@ -45,10 +45,15 @@ class Recorder:
         return call
 
 
+@pytest.fixture(autouse=True)
+def no_variables_of_wandb(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+
+
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
 def test_rows_reach_every_logger(tmp_path, monkeypatch, name):
     recorder = Recorder()
-    monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setitem(sys.modules, name, recorder.module(name, ["init", "log", "finish"]))
     (logger,) = open_loggers([name], RunDirectory(tmp_path), SETTINGS, 0)
     for row in ROWS:
@@ -60,6 +65,7 @@ def test_rows_reach_every_logger(tmp_path, monkeypatch, name):
     assert init[2]["config"]["model"]["d_model"] == 512
     if name == "wandb":
         assert init[2]["mode"] == "offline"
+        assert init[2]["project"] == "cs336_basics"
         assert init[2]["dir"] == str(tmp_path)
     assert logged == [
         ("log", ({"tokens": 64, "train_loss": 5.5, "seconds": 0.1},), {"step": 1}),
@@ -84,8 +90,31 @@ def test_a_resumed_run_continues_its_wandb_run_if_possible(tmp_path, monkeypatch
     first, resumed, other, offline = (options for _, _, options in recorder.calls)
     assert first["id"] == resumed["id"] != other["id"]
     assert first["resume"] == resumed["resume"] == "allow"
+    assert "mode" not in first  # WANDB_MODE says it
     assert "id" not in offline
     assert "resume" not in offline
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "disabled"])
+def test_the_environment_decides_for_wandb(tmp_path, monkeypatch, mode):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
+    monkeypatch.setenv("WANDB_MODE", mode)
+    for name, value in (("PROJECT", "theirs"), ("NAME", "run 7"), ("DIR", "/elsewhere"),
+                        ("RUN_ID", "abc"), ("RESUME", "must")):  # fmt: skip
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    open_loggers(["wandb"], RunDirectory(tmp_path), SETTINGS, 0)
+    # An argument of init would win over the variable.
+    assert recorder.calls[0][2] == {"config": SETTINGS}
+    assert not (tmp_path / "wandb").exists()
+
+
+def test_an_empty_variable_of_wandb_is_none(tmp_path, monkeypatch):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
+    monkeypatch.setenv("WANDB_PROJECT", "")
+    open_loggers(["wandb"], RunDirectory(tmp_path), SETTINGS, 0)
+    assert recorder.calls[0][2]["project"] == "cs336_basics"
 
 
 @pytest.mark.parametrize(("step", "resume"), [(0, "never"), (8, "allow")])

@@ -43,6 +43,7 @@ def build_parser() -> Parser:
         "text or JSON lines (.jsonl), also .gz and .zst, or .parquet; a glob such as "
         "'data/*.txt' names several",
         nargs="+",
+        action="extend",
         required=True,
         metavar="FILE",
     )

@@ -100,14 +100,10 @@ def prepare_shared_data(
     run.remove_temporary_files()
     data = prepare_data(config.preparation, run, report=report)
 
-    def token_file(split: str, given: str | None) -> str:
-        is_one = given is not None and given.endswith(".npy")
-        return str(given) if is_one else str(run.data / f"{split}.npy")
-
     return {
         "data.tokenizer": str(run.tokenizer),
-        "data.train_path": token_file("train", config.data.train_path),
-        "data.valid_path": token_file("valid", config.data.valid_path),
+        "data.train_path": str(run.data / "train.npy"),
+        "data.valid_path": str(run.data / "valid.npy"),
         "model.vocab_size": data.tokenizer.vocab_size,
     }
 

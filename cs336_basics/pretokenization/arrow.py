@@ -45,7 +45,7 @@ def open_parquet(file: IO[bytes], path: str) -> Any:
 
 
 def open_arrow(file: IO[bytes], path: str) -> Any:
-    """Return the reader of an open Arrow file, a RecordBatchFileReader or a RecordBatchStreamReader.
+    """Return the RecordBatchFileReader or RecordBatchStreamReader of an open Arrow file.
 
     Only the first has `num_record_batches` and `get_batch`.
 

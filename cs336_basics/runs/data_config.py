@@ -8,10 +8,6 @@ from typing import Literal
 from cs336_basics._option import option
 
 
-Paths = str | tuple[str, ...]
-"""A file, a glob or a URL; or several of them."""
-
-
 @dataclass
 class DataConfig:
     """Where the text comes from, and how it becomes tokens.
@@ -27,12 +23,12 @@ class DataConfig:
         None, "folder of the downloaded corpora (unset: the environment's CS336_DATA, else data/)"
     )
     sample_bytes: int = option(10_000_000, "size of the generated sample corpus, in bytes")
-    train_path: Paths | None = option(
+    train_path: str | tuple[str, ...] | None = option(
         None,
         "your own text (documents separated by <|endoftext|>), JSON lines, Parquet or Arrow, also "
         ".gz and .zst; or .npy token files; a glob such as 'web/*.jsonl.gz' names several",
     )
-    valid_path: Paths | None = option(
+    valid_path: str | tuple[str, ...] | None = option(
         None, "files to validate on, of the same kinds; unset: the end of train_path is held out"
     )
     valid_fraction: float = option(

@@ -7,31 +7,39 @@ stages whose record no longer holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from cs336_basics._files import sha256_file
 from cs336_basics._messages import short_repr
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
 from cs336_basics.bpe.symbols import NUM_BYTES
 from cs336_basics.datasets import dataset_path, write_sample
-from cs336_basics.pretokenization.corpus import is_plain_text
+from cs336_basics.pretokenization.corpus import Corpus
 from cs336_basics.pretokenization.patterns import resolve_pattern
 from cs336_basics.runs.data_config import Preparation
 from cs336_basics.runs.hold_out import hold_out
+from cs336_basics.runs.hold_out_tokens import hold_out_tokens
 from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.runs.sources import (
+    Source,
+    TokenFiles,
+    file_hashes,
+    find_sources,
+    fingerprint,
+    separator_of,
+)
 from cs336_basics.runs.stages import Stages
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encode_files import encode_file
-from cs336_basics.tokenizer.token_files import load_metadata, load_token_file, metadata_path_of
+from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.joined_tokens import JoinedTokens, load_token_files
+from cs336_basics.tokenizer.token_files import load_metadata, metadata_path_of
 from cs336_basics.tokenizer.vocab_files import save_tokenizer
+
+Tokens = TokenArray | JoinedTokens
 
 
 @dataclass
@@ -39,8 +47,8 @@ class PreparedData:
     """A tokenizer and the token files made with it."""
 
     tokenizer: Tokenizer
-    train_tokens: npt.NDArray[np.integer[Any]]
-    valid_tokens: npt.NDArray[np.integer[Any]]
+    train_tokens: Tokens
+    valid_tokens: Tokens
 
 
 def prepare_data(
@@ -62,66 +70,115 @@ def prepare_data(
         FileNotFoundError: a text is missing; for a downloadable corpus, with the command for it.
         ValueError: text, tokenizer, token files and configuration do not fit together.
     """
-    check_sources(preparation)
+    sources = check_sources(preparation)
     stages = Stages(run.data / "stages.json", report)
-    train, valid = _find_texts(preparation, run, stages)
-    tokenizer = _find_tokenizer(preparation, run, stages, train, progress)
-    files = []
-    for name, text in (("train", train), ("valid", valid)):
-        if text.suffix == ".npy":
-            stages.check(f"{name} tokens", {"file": sha256_file(text)})
-            files.append(text)
-            continue
-        run.data.mkdir(parents=True, exist_ok=True)
-        file = run.data / f"{name}.npy"
-        stages.run(
-            f"{name} tokens",
-            {"source": sha256_file(text), "tokenizer": tokenizer.hash()},
-            file,
-            partial(
-                encode_file,
-                tokenizer,
-                text,
-                file,
-                num_workers=preparation.num_workers,
-                progress=progress,
-                overwrite=True,
-            ),
-            [file.with_suffix(".json")],
-        )
-        files.append(file)
-    # Both are checked against the tokenizer, even if an earlier session made them.
-    tokens = [
-        load_token_file(file, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.hash())
-        for file in files
-    ]
-    metadata = load_metadata(metadata_path_of(files[1]))
+    sha256_of = file_hashes()
+    train, valid = _find_texts(preparation, sources, run, stages, sha256_of)
+    tokenizer = _find_tokenizer(preparation, run, stages, train, sha256_of, progress)
+    encoding = _Encoding(preparation, run, stages, tokenizer, sha256_of, progress)
+    if isinstance(train, TokenFiles) and valid is None:
+        train_tokens, valid_tokens, bytes_per_token = encoding.hold_out(train)
+    else:
+        assert valid is not None
+        train_tokens, _ = encoding.tokens("train", train)
+        valid_tokens, bytes_per_token = encoding.tokens("valid", valid)
     report(
-        f"{tokenizer.vocab_size:,} tokens in the vocabulary, {len(tokens[0]):,} to train on, "
-        f"{len(tokens[1]):,} to validate on, {_rounded(metadata['bytes_per_token'])} bytes each"
+        f"{tokenizer.vocab_size:,} tokens in the vocabulary, {len(train_tokens):,} to train on, "
+        f"{len(valid_tokens):,} to validate on, {bytes_per_token} bytes each"
     )
-    return PreparedData(tokenizer, tokens[0], tokens[1])
+    return PreparedData(tokenizer, train_tokens, valid_tokens)
 
 
-def _rounded(value: Any) -> str:
-    return f"{value:.2f}" if isinstance(value, (int, float)) else short_repr(value)
+@dataclass(frozen=True)
+class _Encoding:
+    """How the text of a run becomes token files."""
+
+    preparation: Preparation
+    run: RunDirectory
+    stages: Stages
+    tokenizer: Tokenizer
+    sha256_of: Callable[[str], str]
+    progress: bool
+
+    def tokens(self, name: str, source: _Text | TokenFiles) -> tuple[Tokens, str]:
+        """Return the ids of a source, encoded where it is text, and how many bytes each has.
+
+        Args:
+            name: `"train"` or `"valid"`.
+            source: text or token files.
+        """
+        if isinstance(source, TokenFiles):
+            inputs = fingerprint(source, self.sha256_of)
+            self.stages.check(f"{name} tokens", inputs)
+            files: Sequence[str] = source.files
+        else:
+            files = [str(self._encoded(name, source))]
+        return self._load(files), _bytes_per_token(files)
+
+    def hold_out(self, source: TokenFiles) -> tuple[Tokens, Tokens, str]:
+        """Return the ids to train on, those to validate on, and how many bytes each has."""
+        tokens = self._load(source.files)
+        fraction = self.preparation.data.valid_fraction
+        end_of_text = self.tokenizer.special_token_id(END_OF_TEXT)
+        train, valid = hold_out_tokens(source.files, tokens, fraction, end_of_text)
+        inputs = fingerprint(source, self.sha256_of)
+        self.stages.check("train tokens", {**inputs, "cut": len(train)})
+        return train, valid, _bytes_per_token(source.files)
+
+    def _encoded(self, name: str, text: _Text) -> Path:
+        """Encode a text in the run directory, unless that is done; return the token file."""
+        self.run.data.mkdir(parents=True, exist_ok=True)
+        file = self.run.data / f"{name}.npy"
+        inputs = fingerprint(text.corpus, self.sha256_of)
+        inputs["tokenizer"] = self.tokenizer.hash()
+        if text.separator is not None:
+            inputs["end_of_document"] = text.separator
+        make = partial(
+            encode_file,
+            self.tokenizer,
+            text.corpus,
+            file,
+            num_workers=self.preparation.num_workers,
+            progress=self.progress,
+            overwrite=True,
+            end_of_document=text.separator,
+        )
+        self.stages.run(f"{name} tokens", inputs, file, make, [file.with_suffix(".json")])
+        return file
+
+    def _load(self, files: Sequence[str]) -> Tokens:
+        """Open token files, which are checked even if an earlier session made them."""
+        return load_token_files(
+            files, vocab_size=self.tokenizer.vocab_size, tokenizer_hash=self.tokenizer.hash()
+        )
 
 
-def check_sources(preparation: Preparation) -> None:
+def _bytes_per_token(files: Sequence[str]) -> str:
+    """Return how many bytes of text a token of some token files has, for the report."""
+    metadata = [load_metadata(metadata_path_of(Path(file))) for file in files]
+    if len(files) == 1:
+        value = metadata[0]["bytes_per_token"]
+        return f"{value:.2f}" if isinstance(value, (int, float)) else short_repr(value)
+    sizes = [(found["num_bytes"], found["num_tokens"]) for found in metadata]
+    if not all(isinstance(value, (int, float)) for pair in sizes for value in pair):
+        return "an unknown number of"
+    num_bytes, num_tokens = map(sum, zip(*sizes, strict=True))
+    return f"{num_bytes / max(num_tokens, 1):.2f}"
+
+
+def check_sources(preparation: Preparation) -> tuple[Source | None, Source | None]:
     """Check what a run starts from before anything is made of it.
+
+    Returns:
+        what `data.train_path` and `data.valid_path` name, None for what is not set.
 
     Raises:
         FileNotFoundError: a text is missing; for a downloadable corpus, with the command for it.
         ValueError: a text, the tokenizer or a value of the configuration cannot be used.
+        ImportError: a library for the format of a file is missing.
     """
     data = preparation.data
-    for key in ("train_path", "valid_path"):
-        if getattr(data, key) is not None:
-            _check_file(f"data.{key}", getattr(data, key), data.tokenizer)
-    if str(data.train_path).endswith(".npy") and data.valid_path is None:
-        raise ValueError(
-            f"data.train_path is the token file {data.train_path}: give data.valid_path too"
-        )
+    sources = find_sources(data)
     smallest = NUM_BYTES + 1
     if data.tokenizer is None and preparation.vocab_size < smallest:
         raise ValueError(
@@ -132,28 +189,21 @@ def check_sources(preparation: Preparation) -> None:
         for split in ("train", "valid"):
             dataset_path(data.dataset, split, data.data_dir)
     if data.tokenizer is not None:
-        _check_tokenizer(Tokenizer.from_directory(data.tokenizer), data.tokenizer)
+        tokenizer = Tokenizer.from_directory(data.tokenizer)
+        _check_tokenizer(tokenizer, data.tokenizer)
+        for source in sources:
+            if isinstance(source, TokenFiles):
+                load_token_files(
+                    source.files,
+                    vocab_size=tokenizer.vocab_size,
+                    tokenizer_hash=tokenizer.hash(),
+                )
     if data.trainer not in ("auto", *TRAINERS):
         raise ValueError(
             f"data.trainer is {data.trainer!r}: it must be auto or one of {', '.join(TRAINERS)}"
         )
     resolve_pattern(data.pattern)
-
-
-def _check_file(key: str, path: str, tokenizer: str | None) -> None:
-    if Path(path).is_dir():
-        raise ValueError(f"{key} is {path!r}: that is a directory; name a file")
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{key} is {path!r}: there is no such file")
-    if Path(path).stat().st_size == 0:
-        raise ValueError(f"{key} is {path!r}: the file is empty")
-    if Path(path).suffix == ".npy":
-        if tokenizer is None:
-            raise ValueError(f"{key} is the token file {path}: name its tokenizer, data.tokenizer")
-    elif not is_plain_text(path):
-        raise ValueError(
-            f"{key} is {path!r}: training reads plain text and .npy token files; unpack it first"
-        )
+    return sources
 
 
 def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:
@@ -168,20 +218,45 @@ def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:
             raise ValueError(f"the tokenizer in {directory} has no token with id {token_id}")
 
 
-def _find_texts(preparation: Preparation, run: RunDirectory, stages: Stages) -> tuple[Path, Path]:
-    """Return the files of training and validation: texts, or token files ending in .npy."""
+@dataclass(frozen=True)
+class _Text:
+    """Text to encode."""
+
+    corpus: Corpus
+    separator: str | None
+    """What ends each document, None for text that is encoded as it is."""
+
+
+def _find_texts(
+    preparation: Preparation,
+    sources: tuple[Source | None, Source | None],
+    run: RunDirectory,
+    stages: Stages,
+    sha256_of: Callable[[str], str],
+) -> tuple[_Text | TokenFiles, _Text | TokenFiles | None]:
+    """Return what is trained on and what is validated on; None: the end of the token files."""
     data = preparation.data
-    if data.train_path is not None:
-        train = Path(data.train_path)
-        if data.valid_path is not None:
-            return train, Path(data.valid_path)
-        return hold_out(train, data.valid_fraction, run.data, stages)
+    train, valid = sources
+    if train is not None and valid is not None:
+        return _as_text(train), _as_text(valid)
+    if isinstance(train, TokenFiles):
+        return train, None
+    if train is not None:
+        parts = hold_out(train, data.valid_fraction, run.data, stages, sha256_of)
+        # Of a single text, also its parts are encoded as they are.
+        return _Text(parts[0], separator_of(train)), _Text(parts[1], separator_of(train))
     if data.dataset == "sample":
-        return _make_sample(data.sample_bytes, preparation.seed, run, stages)
-    train, valid = (
-        dataset_path(data.dataset, split, data.data_dir) for split in ("train", "valid")
-    )
-    return train, valid
+        paths = _make_sample(data.sample_bytes, preparation.seed, run, stages)
+    else:
+        paths = (
+            dataset_path(data.dataset, "train", data.data_dir),
+            dataset_path(data.dataset, "valid", data.data_dir),
+        )
+    return _Text(Corpus(paths[0]), None), _Text(Corpus(paths[1]), None)
+
+
+def _as_text(source: Source) -> _Text | TokenFiles:
+    return source if isinstance(source, TokenFiles) else _Text(source, separator_of(source))
 
 
 def _make_sample(num_bytes: int, seed: int, run: RunDirectory, stages: Stages) -> tuple[Path, Path]:
@@ -200,7 +275,12 @@ def _make_sample(num_bytes: int, seed: int, run: RunDirectory, stages: Stages) -
 
 
 def _find_tokenizer(
-    preparation: Preparation, run: RunDirectory, stages: Stages, train: Path, progress: bool
+    preparation: Preparation,
+    run: RunDirectory,
+    stages: Stages,
+    train: _Text | TokenFiles,
+    sha256_of: Callable[[str], str],
+    progress: bool,
 ) -> Tokenizer:
     """Return the tokenizer that the configuration names, or a new one; the run keeps a copy."""
     metadata = run.tokenizer / "metadata.json"
@@ -210,19 +290,24 @@ def _find_tokenizer(
         inputs = {"hash": tokenizer.hash()}
         stages.run("tokenizer", inputs, metadata, lambda: tokenizer.save(run.tokenizer), others)
         return tokenizer
-    source = sha256_file(train)
-    make = partial(_train, preparation, run, train, source, progress)
-    stages.run("tokenizer", {"source": source}, metadata, make, others)
+    assert isinstance(train, _Text)  # token files come with their tokenizer
+    make = partial(_train, preparation, run, train.corpus, sha256_of, progress)
+    inputs = fingerprint(train.corpus, sha256_of)
+    stages.run("tokenizer", inputs, metadata, make, others)
     return Tokenizer.from_directory(run.tokenizer)
 
 
 def _train(
-    preparation: Preparation, run: RunDirectory, text: Path, sha256: str, progress: bool
+    preparation: Preparation,
+    run: RunDirectory,
+    corpus: Corpus,
+    sha256_of: Callable[[str], str],
+    progress: bool,
 ) -> None:
-    """Train a tokenizer on a text with this hash and save it in the run directory."""
+    """Train a tokenizer and save it in the run directory."""
     data = preparation.data
     vocab, merges = train_bpe(
-        text,
+        corpus,
         preparation.vocab_size,
         [END_OF_TEXT],
         trainer=DEFAULT_TRAINER if data.trainer == "auto" else data.trainer,
@@ -230,12 +315,13 @@ def _train(
         pattern=data.pattern,
         progress=progress,
     )
+    hashes = [sha256_of(file) for file in corpus.files]
     save_tokenizer(
         run.tokenizer,
         vocab,
         merges,
         [END_OF_TEXT],
         data.pattern,
-        corpus_bytes=text.stat().st_size,
-        corpus_sha256=sha256,
+        corpus_bytes=corpus.num_bytes,
+        corpus_sha256=hashes[0] if len(hashes) == 1 else hashes,
     )

@@ -126,6 +126,16 @@ def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
     return starts
 
 
+def has_document_starts(path: str | os.PathLike[str]) -> bool:
+    """Return whether a token file was encoded with document starts.
+
+    Raises:
+        OSError: FILE.json cannot be read.
+        ValueError: it is malformed.
+    """
+    return "num_documents" in load_metadata(metadata_path_of(Path(path)))
+
+
 def load_metadata(path: Path) -> dict[str, Any]:
     """Read FILE.json of a token file.
 

@@ -12,11 +12,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-TokenArray = npt.NDArray[np.integer[Any]]
+from cs336_basics.tokenizer.joined_tokens import JoinedTokens
+
+TokenArray = npt.NDArray[np.integer[Any]] | JoinedTokens
+"""Token ids, one-dimensional: an array, a memory map, or several of them as one sequence."""
 
 
 def get_batch(
-    dataset: npt.NDArray[Any],
+    dataset: npt.NDArray[Any] | JoinedTokens,
     batch_size: int,
     context_length: int,
     device: torch.device | str,
@@ -25,8 +28,8 @@ def get_batch(
     """Return random windows of the dataset, and the same windows one token later.
 
     `dataset` is a 1-D array of any integer dtype, or a memory map, of which only these windows are
-    read. Each of its `len(dataset) - context_length` windows is equally likely, drawn
-    with replacement by `generator` (None: unpredictably).
+    read, or several of them as JoinedTokens. Each of its `len(dataset) - context_length` windows is
+    equally likely, drawn with replacement by `generator` (None: unpredictably).
 
     Returns (inputs, targets), int64 tensors of shape (batch_size, context_length) on `device`:
     targets[i, j] is the token after inputs[i, j]. The copy to a CUDA device is asynchronous.
@@ -47,7 +50,7 @@ def get_batch(
 
 
 def draw_starts(
-    dataset: npt.NDArray[Any],
+    dataset: npt.NDArray[Any] | JoinedTokens,
     batch_size: int,
     context_length: int,
     generator: np.random.Generator,
@@ -72,7 +75,9 @@ def draw_starts(
     return generator.integers(num_starts, size=batch_size)
 
 
-def read_windows(dataset: npt.NDArray[Any], starts: npt.NDArray[Any], length: int) -> Tensor:
+def read_windows(
+    dataset: npt.NDArray[Any] | JoinedTokens, starts: npt.NDArray[Any], length: int
+) -> Tensor:
     """Return the windows of that length that begin at `starts`: int64, (len(starts), length)."""
     windows = np.empty((len(starts), length), dtype=np.int64)
     for row, start in enumerate(starts):
@@ -83,12 +88,16 @@ def read_windows(dataset: npt.NDArray[Any], starts: npt.NDArray[Any], length: in
     return torch.from_numpy(windows)
 
 
-def release_pages(dataset: npt.NDArray[Any]) -> None:
+def release_pages(dataset: npt.NDArray[Any] | JoinedTokens) -> None:
     """Release the pages of a read-only memory map that have been read.
 
     The pages stay in the system's page cache and the map stays valid. Otherwise they count as
     memory of the process, which after enough batches is as large as the file.
     """
+    if isinstance(dataset, JoinedTokens):
+        for part in dataset.parts:
+            release_pages(part)
+        return
     mapped = getattr(dataset, "_mmap", None)  # NumPy has no public attribute for it
     # In a copy-on-write map ("c") this would lose what was written.
     if isinstance(mapped, mmap.mmap) and getattr(dataset, "mode", None) == "r":
@@ -152,7 +161,7 @@ class BatchLoader:
 
     def __init__(
         self,
-        dataset: npt.NDArray[Any],
+        dataset: npt.NDArray[Any] | JoinedTokens,
         batch_size: int,
         context_length: int,
         device: torch.device,

@@ -339,9 +339,9 @@ def build_optimizer(
 ) -> Optimizer:
     """Return the optimizer of a configuration for a TransformerLM's parameters.
 
-    "adamw" and "sgd" (MomentumSGD) have one group with all parameters. "muon" has four, without those that
-    are empty: the matrices of the blocks, by Muon; the embedding and the head, by AdamW with
-    their own learning rates; and the gains, by AdamW. The weight decay is for Muon's matrices
+    "adamw" and "sgd" (MomentumSGD) have one group with all parameters. "muon" has four, without
+    those that are empty: the matrices of the blocks, by Muon; the embedding and the head, by AdamW
+    with their own learning rates; and the gains, by AdamW. The weight decay is for Muon's matrices
     and the head only: it would pull gains, which should be about 1, to 0, and the vectors of rare
     tokens as well.
 

@@ -15,11 +15,13 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cs336_basics._files import atomic_writer
 from cs336_basics.runs.loggers import check_loggers, open_loggers
 from cs336_basics.runs.prepare import check_sources, prepare_data
 from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.runs.sources import absolute_path
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_dict, config_to_yaml
 from cs336_basics.training.devices import check_precision, choose_device
@@ -76,8 +78,10 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
 def save_config(config: TrainConfig, run: RunDirectory) -> None:
     """Write the configuration, with absolute paths, so that a run can be resumed from anywhere."""
 
-    def absolute(path: str | None) -> str | None:
-        return None if path is None else os.path.abspath(path)
+    def absolute(path: str | tuple[str, ...] | None) -> Any:
+        if isinstance(path, tuple):
+            return tuple(map(absolute_path, path))
+        return None if path is None else absolute_path(path)
 
     data = dataclasses.replace(
         config.data,

@@ -161,22 +161,28 @@ class BPE_Trainer:
 
     def train_from_iterator(
         self,
-        texts: Iterable[str | bytes],
+        texts: Any,
         vocab_size: int,
         special_tokens: Iterable[str],
         *,
         errors: str = "replace",
+        field: str | None = None,
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Train on texts in memory, such as the rows of a dataset; see `train`.
 
         Args:
-            texts: strings or UTF-8 bytes, each a separate document; read one by one.
+            texts: strings or UTF-8 bytes, each a separate document; read one by one. With `field`,
+                rows: dicts, a dataset of Hugging Face's library, an Arrow table or stream.
             errors: what to do about bytes that are not UTF-8; see `Corpus`.
+            field: the field or column of the rows that has the text.
+
+        Raises:
+            TypeError, ValueError: as `train` and `count_texts`.
         """
         tokens = self.check_request(vocab_size, special_tokens)
         self._reset_timings()
         start = time.perf_counter()
-        word_counts = count_texts(texts, Splitter(self.pattern, tokens), errors=errors)
+        word_counts = count_texts(texts, Splitter(self.pattern, tokens), errors=errors, field=field)
         self.timings["reading and counting"] = time.perf_counter() - start
         result = self._train_on(word_counts, vocab_size, tokens)
         self.timings["total"] = time.perf_counter() - start

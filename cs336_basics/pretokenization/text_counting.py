@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.chunking import read_bytes, read_text
 from cs336_basics.pretokenization.corpus import Chunk, check_errors
 from cs336_basics.pretokenization.encodings import check_beginning
 from cs336_basics.pretokenization.readers import texts_of_chunk
+from cs336_basics.pretokenization.rows import texts_of_rows
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str
 from cs336_basics.pretokenization.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
@@ -20,7 +21,11 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def count_texts(
-    texts: Iterable[str | bytes], splitter: Splitter | None = None, *, errors: str = "replace"
+    texts: Any,
+    splitter: Splitter | None = None,
+    *,
+    errors: str = "replace",
+    field: str | None = None,
 ) -> Mapping[bytes, int]:
     """Count the pre-tokens of texts in memory, such as the rows of a dataset.
 
@@ -28,24 +33,23 @@ def count_texts(
     `texts` can be a generator over more than memory holds.
 
     Args:
-        texts: strings, or UTF-8 bytes.
+        texts: strings, or UTF-8 bytes; or, with `field`, rows: dicts, a dataset of Hugging Face's
+            library, an Arrow table or stream; see `texts_of_rows`.
         splitter: how they are split; None: `Splitter()`.
         errors: how bytes that are not UTF-8 are treated; see `Corpus`.
+        field: the field or column of the rows that has the text.
 
     Raises:
         TypeError: a single str or bytes instead of several, or an item that is neither.
-        ValueError: (`"strict"`) text that is not UTF-8, with its index.
+        ValueError: (`"strict"`) text that is not UTF-8, with its index; rows lack the field.
     """
-    if isinstance(texts, (str, bytes)):
-        raise TypeError("texts is a single text: pass a list of texts, [text]")
-    if not isinstance(texts, Iterable):
-        raise TypeError(f"texts is {short_repr(texts)}: pass a list of texts")
+    found = texts_of_rows(texts, field)
     check_errors(errors)
     splitter = Splitter.of(splitter)
     counter = text_counter(splitter, errors)
     changes = TextChanges()
     num_bytes = 0
-    for index, text in enumerate(texts):
+    for index, text in enumerate(found):
         try:
             data = to_utf8(text, errors)
             num_bytes += len(data)
@@ -53,8 +57,9 @@ def count_texts(
             if num_replaced or len(data) != len(text):  # not ASCII
                 _record(changes, text, data, num_replaced, "", 0, index)
         except TypeError:
+            hint = ": pass field=, such as field='text'" if isinstance(text, Mapping) else ""
             raise TypeError(
-                f"text {index:,} is a {type(text).__name__}, not str or bytes"
+                f"text {index:,} is a {type(text).__name__}, not str or bytes{hint}"
             ) from None
         except ValueError as error:
             raise ValueError(f"text {index:,}: {error}") from None

@@ -1,6 +1,7 @@
 """Merges to ids: the tokenizer, its files, and token files."""
 
 from cs336_basics.tokenizer.encode_files import encode_file
+from cs336_basics.tokenizer.encode_rows import encode_rows
 from cs336_basics.tokenizer.extended_vocabulary import extend, token_parts
 from cs336_basics.tokenizer.incremental_encoder import IncrementalEncoder
 from cs336_basics.tokenizer.pruned_vocabulary import Pruned, prune
@@ -18,6 +19,7 @@ __all__ = [
     "count_token_file",
     "count_tokens",
     "encode_file",
+    "encode_rows",
     "extend",
     "load_document_starts",
     "load_token_file",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from cs336_basics._journal import complete_change
 from cs336_basics._messages import short_repr
 from cs336_basics._progress import byte_bar
 from cs336_basics._temporary_files import replaced_file
-from cs336_basics._text import END_OF_TEXT
 from cs336_basics.pretokenization.chunking import check_chunk_size
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.parallel import resolve_num_workers
@@ -26,7 +25,7 @@ from cs336_basics.pretokenization.text_changes import TextChanges
 from cs336_basics.tokenizer.encoded_blocks import DEFAULT_CHUNK_SIZE, EncodingTask, encoded_blocks
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.token_files import metadata_path_of, starts_path_of
-from cs336_basics.tokenizer.token_writer import open_token_writer
+from cs336_basics.tokenizer.token_writer import EncodedBlock, open_token_writer
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 
@@ -95,41 +94,67 @@ def encode_file(
     # Errors should be raised before the work begins: this raises those of Parquet files.
     corpus.by_plainness()[1].chunks()
     num_workers = resolve_num_workers(num_workers)
-    separator = end_of_document
-    if separator is None and END_OF_TEXT in tokenizer.special_tokens:
-        separator = END_OF_TEXT
-    task = EncodingTask(
-        corpus.errors,
-        tokenizer.splitter,
-        chunk_size,
-        _special_id(tokenizer, end_of_document),
-        _special_id(tokenizer, separator if document_starts else None),
-    )
-    dtype = token_dtype(tokenizer.vocab_size)
-
-    num_bytes = 0
+    task = EncodingTask.of(
+        tokenizer, corpus.errors, chunk_size, document_starts=document_starts,
+        end_of_document=end_of_document,
+    )  # fmt: skip
+    names = [printable_path(file) for file in corpus.files]
     changes = TextChanges()
+    with byte_bar(progress, corpus.num_bytes, f"encoding {_title(corpus.files)}") as bar:
+        return write_token_file(
+            tokenizer,
+            encoded_blocks(tokenizer, corpus, task, num_workers, changes),
+            destination,
+            task,
+            source=names[0] if len(names) == 1 else names,
+            changes=changes,
+            advance=lambda bytes_read: bar.update(bytes_read - bar.n),
+        )
+
+
+def write_token_file(
+    tokenizer: Tokenizer,
+    blocks: Generator[EncodedBlock, None, None],
+    destination: Path,
+    task: EncodingTask,
+    *,
+    source: Any,
+    changes: TextChanges,
+    advance: Callable[[int], object] = lambda bytes_read: None,
+) -> dict[str, Any]:
+    """Write ids to a token file, all of its files or none; return its metadata.
+
+    Args:
+        tokenizer: the one that made the ids.
+        blocks: the ids; closed at the end.
+        destination: FILE.npy.
+        task: how they were encoded.
+        source: what they were made from, for FILE.json.
+        changes: what reading changed, added to until the last block; a warning says it.
+        advance: is called with `bytes_read` of each block.
+
+    Raises:
+        ValueError: there are no ids.
+        OSError: the destination cannot be written.
+    """
+    dtype = token_dtype(tokenizer.vocab_size)
+    num_bytes = 0
     with open_token_writer(
-        destination, dtype, document_starts=document_starts, end_id=task.end_id
+        destination, dtype, document_starts=task.document_starts, end_id=task.end_id
     ) as writer:
-        with (
-            byte_bar(progress, corpus.num_bytes, f"encoding {_title(corpus.files)}") as bar,
-            contextlib.closing(
-                encoded_blocks(tokenizer, corpus, task, num_workers, changes)
-            ) as blocks,
-        ):
+        with contextlib.closing(blocks):
             for block in blocks:
                 writer.write(block)
                 num_bytes += block.num_bytes
                 if block.changes is not None:
                     changes.add(block.changes)
-                bar.update(block.bytes_read - bar.n)
+                advance(block.bytes_read)
         num_tokens, num_documents = writer.finish()
         if num_tokens == 0:
+            name = source if isinstance(source, str) else f"{len(source):,} files"
             raise ValueError(
-                f"{_title(corpus.files)} gave no tokens: the split pattern matches nothing in it"
+                f"{os.path.basename(name)} gave no tokens: the split pattern matches nothing in it"
             )
-        names = [printable_path(file) for file in corpus.files]
         metadata = {
             "tokenizer_hash": tokenizer.hash(),
             "vocab_size": tokenizer.vocab_size,
@@ -137,17 +162,17 @@ def encode_file(
             "num_tokens": num_tokens,
             "num_bytes": num_bytes,
             "bytes_per_token": num_bytes / num_tokens,
-            "source": names[0] if len(names) == 1 else names,
+            "source": source,
             "library_version": cs336_basics.__version__,
         }
-        if document_starts:
+        if task.document_starts:
             metadata["num_documents"] = num_documents
-            metadata["document_separator"] = separator
-        if end_of_document is not None:
-            metadata["end_of_document"] = end_of_document
+            metadata["document_separator"] = task.separator
+        if task.end_of_document is not None:
+            metadata["end_of_document"] = task.end_of_document
         writer.write_metadata(metadata)
     changes.num_bytes = num_bytes
-    changes.warn(tokenizer.pattern, "encoded")
+    changes.warn(tokenizer.pattern, "encoded", stacklevel=4)
     return metadata
 
 
@@ -180,10 +205,6 @@ def _identity(path: str | Path) -> tuple[int, int]:
     """Return what identifies a file, whatever its names."""
     status = os.stat(path)
     return status.st_dev, status.st_ino
-
-
-def _special_id(tokenizer: Tokenizer, token: str | None) -> int | None:
-    return None if token is None else tokenizer.special_token_id(token)
 
 
 def _title(files: tuple[str, ...]) -> str:

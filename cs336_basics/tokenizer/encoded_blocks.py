@@ -20,6 +20,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics._text import END_OF_TEXT
 from cs336_basics.pretokenization.corpus import Corpus, is_plain_text
 from cs336_basics.pretokenization.parallel import map_ordered
 from cs336_basics.pretokenization.readers import TextBlock, read_texts
@@ -45,13 +46,45 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class EncodingTask:
-    """How `encode_file` encodes. A special id is None where there is no such special token."""
+    """How text is encoded to a token file. A special id is None where there is no such token."""
 
     errors: str
     splitter: Splitter
     chunk_size: int
     end_id: int | None
     separator_id: int | None
+    document_starts: bool = False
+    end_of_document: str | None = None
+    separator: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: Tokenizer,
+        errors: str,
+        chunk_size: int,
+        *,
+        document_starts: bool,
+        end_of_document: str | None,
+    ) -> EncodingTask:
+        """Return the task that `encode_file` describes.
+
+        Raises:
+            ValueError: `end_of_document` is not a special token.
+        """
+        separator = end_of_document
+        if separator is None and END_OF_TEXT in tokenizer.special_tokens:
+            separator = END_OF_TEXT
+        return cls(
+            errors,
+            tokenizer.splitter,
+            chunk_size,
+            _special_id(tokenizer, end_of_document),
+            _special_id(tokenizer, separator if document_starts else None),
+            document_starts,
+            end_of_document,
+            separator,
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +118,9 @@ def encoded_blocks(
     """
     encoder = tokenizer.encoder
     if not isinstance(encoder, FileEncoder):
-        yield from _encode_in_processes(tokenizer, corpus, task, num_workers)
+        # No more workers than there are chunks.
+        num_workers = min(num_workers, -(-corpus.num_bytes // task.chunk_size))
+        yield from encode_batches(tokenizer, read_batches(corpus, task, 0), task, num_workers)
         return
     bytes_read = 0
     for is_plain, group in itertools.groupby(corpus.files, key=is_plain_text):
@@ -93,12 +128,8 @@ def encoded_blocks(
         if is_plain and task.errors != EXACT:
             yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers, changes)
         else:
-            yield from map_in_threads(
-                lambda batch: encode_text_batch(encoder, batch, task),
-                read_batches(files, task, bytes_read),
-                num_workers,
-                run_here=lambda batch: batch.num_bytes > LARGE_BATCH,
-            )
+            batches = read_batches(files, task, bytes_read)
+            yield from encode_batches(tokenizer, batches, task, num_workers)
         bytes_read += files.num_bytes
 
 
@@ -133,15 +164,26 @@ def _encode_plain_text(
             raise _absent_byte_in_file(corpus.files[error.item], error) from None
 
 
-def _encode_in_processes(
-    tokenizer: Tokenizer, corpus: Corpus, task: EncodingTask, num_workers: int
-) -> Iterator[EncodedBlock]:
-    """Yield the ids of a corpus, encoded by worker processes, or by this one if one is enough."""
-    batches = read_batches(corpus, task, 0)
-    num_workers = min(num_workers, -(-corpus.num_bytes // task.chunk_size))
+def encode_batches(
+    tokenizer: Tokenizer, batches: Iterable[TextBatch], task: EncodingTask, num_workers: int
+) -> Generator[EncodedBlock, None, None]:
+    """Yield the ids of batches of text, in order.
+
+    They are encoded by threads, or, where the encoder does not release the GIL, by worker
+    processes, or by this one if one is enough.
+    """
+    encoder = tokenizer.encoder
+    if isinstance(encoder, FileEncoder):
+        yield from map_in_threads(
+            lambda batch: encode_text_batch(encoder, batch, task),
+            batches,
+            num_workers,
+            run_here=lambda batch: batch.num_bytes > LARGE_BATCH,
+        )
+        return
     if num_workers == 1:
         for batch in batches:
-            yield encode_text_batch(tokenizer.encoder, batch, task)
+            yield encode_text_batch(encoder, batch, task)
         return
     # A tokenizer is too large to be sent with every batch: each worker reads it once.
     with tempfile.TemporaryDirectory() as directory:
@@ -337,3 +379,7 @@ def _absent_byte_error(
         f"{where}: the vocabulary has no token for the byte {byte:#04x}{found}: add it to the "
         "vocabulary, or remove the character"
     )
+
+
+def _special_id(tokenizer: Tokenizer, token: str | None) -> int | None:
+    return None if token is None else tokenizer.special_token_id(token)

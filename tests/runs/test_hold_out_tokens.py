@@ -35,9 +35,7 @@ def divide(files, fraction=0.1):
 
 @pytest.mark.parametrize("document_starts", [False, True])
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_the_cut_is_at_the_nearest_document_boundary(
-    tmp_path, monkeypatch, document_starts, block
-):
+def test_the_cut_is_at_the_nearest_document_boundary(tmp_path, monkeypatch, document_starts, block):
     monkeypatch.setattr(module, "_BLOCK", block)
     for lengths in ([84, 12, 4], [80, 16, 4], [84, 10, 6], [95, 5], [10] * 10, [1] * 100):
         text = "".join("x" * (length - 1) + END for length in lengths)

@@ -1,0 +1,202 @@
+"""`python -m cs336_basics.train` on every kind of file that a tokenizer can be trained on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from cs336_basics.commands.train import main
+from cs336_basics.datasets import write_sample
+from cs336_basics.tokenizer import Tokenizer, encode_file
+from cs336_basics.tokenizer.token_files import load_metadata
+from tests.runs.test_hold_out import write_rows
+
+END = "<|endoftext|>"
+FAST = ["--max-steps", "2", "--eval-every", "2", "--eval-batches", "1", "--sample-tokens", "0"]
+
+
+@pytest.fixture
+def rows(tiny):
+    """The documents of a text."""
+    write_sample("text.txt", 60_000, seed=5)
+    text = Path("text.txt").read_text(encoding="utf-8")
+    return [row for row in text.split(END) if row]
+
+
+def train(tiny, *words, run="run"):
+    return main(["--config", tiny, *FAST, "--run-dir", run, *words])
+
+
+def ids_of(rows, tokenizer):
+    end = tokenizer.special_token_id(END)
+    return [token for row in rows for token in (*tokenizer.encode(row), end)]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.arrow"])
+def test_rows_are_documents_and_the_last_ones_are_held_out(tiny, rows, name):
+    ((option, value),) = write_rows(Path("."), name, rows).items()
+    assert train(tiny, "--data.train-path", name, f"--data.{option}", value) == 0
+    tokenizer = Tokenizer.from_directory("run/tokenizer")
+    tokens = [np.load(f"run/data/{split}.npy") for split in ("train", "valid")]
+    assert np.concatenate(tokens).tolist() == ids_of(rows, tokenizer)
+    assert tokens[0][-1] == tokenizer.special_token_id(END)
+    assert 0.02 < len(tokens[1]) / sum(map(len, tokens)) < 0.12
+    assert main(["--resume", "run", "--max-steps", "3"]) == 0
+
+
+def test_a_compressed_text_gives_the_tokens_of_the_plain_one(tiny, rows):
+    Path("text.txt.gz").write_bytes(gzip.compress(Path("text.txt").read_bytes()))
+    for run, name in (("plain", "text.txt"), ("packed", "text.txt.gz")):
+        assert train(tiny, "--data.train-path", name, run=run) == 0
+    for split in ("train", "valid"):
+        files = [Path(run, "data", f"{split}.npy").read_bytes() for run in ("plain", "packed")]
+        assert files[0] == files[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--data.train-path", "web/*.jsonl.gz"],
+        ["--data.train-path", "web/0.jsonl.gz", "web/1.jsonl.gz", "web/2.jsonl.gz"],
+        ["--data.train-path", "web/0.jsonl.gz", "--data.train-path", "web/[12].jsonl.gz"],
+    ],
+)
+def test_several_files_are_one_text(tiny, rows, words):
+    Path("web").mkdir()
+    for number in range(3):
+        write_rows(Path("web"), f"{number}.jsonl.gz", rows[number::3])
+    assert train(tiny, *words, "--data.field", "text") == 0
+    tokenizer = Tokenizer.from_directory("run/tokenizer")
+    tokens = [np.load(f"run/data/{split}.npy") for split in ("train", "valid")]
+    expected = [row for number in range(3) for row in rows[number::3]]
+    assert np.concatenate(tokens).tolist() == ids_of(expected, tokenizer)
+    # A run can be resumed from anywhere.
+    paths = yaml.safe_load(Path("run/config.yaml").read_text())["data"]["train_path"]
+    assert all(Path(path).is_absolute() for path in ([paths] if type(paths) is str else paths))
+
+
+def test_the_files_of_a_list_in_yaml_are_read(tiny, rows):
+    for name, part in (("a.txt", rows[::2]), ("b.txt", rows[1::2])):
+        Path(name).write_text(END.join(part), encoding="utf-8")
+    with open(tiny, "a") as file:
+        file.write("data.train_path: [a.txt, b.txt]\ndata.valid_path: [text.txt]\n")
+    assert train(tiny) == 0
+    tokenizer = Tokenizer.from_directory("run/tokenizer")
+    assert np.load("run/data/train.npy").tolist() == ids_of([*rows[::2], *rows[1::2]], tokenizer)
+
+
+def test_text_and_rows_go_together(tiny, rows):
+    write_rows(Path("."), "a.jsonl", rows)
+    words = ["--data.train-path", "a.jsonl", "--data.field", "text", "--data.valid-path"]
+    assert train(tiny, *words, "text.txt") == 0
+    assert (
+        load_metadata(Path("run/data/valid.json"))["num_bytes"] == Path("text.txt").stat().st_size
+    )
+
+
+@pytest.fixture
+def token_files(tiny, rows):
+    """Two token files, the first with document starts; the option that names their tokenizer."""
+    vocab = {byte: bytes([byte]) for byte in range(256)}
+    tokenizer = Tokenizer({**vocab, 256: END.encode()}, [], [END])
+    tokenizer.save("tok")
+    for name, part in (("a", rows[:40]), ("b", rows[40:])):
+        Path(f"{name}.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in part))
+        from cs336_basics.pretokenization import Corpus
+
+        corpus = Corpus(f"{name}.jsonl", field="t")
+        options = {"document_starts": name == "a", "end_of_document": END, "num_workers": 1}
+        encode_file(tokenizer, corpus, f"{name}.npy", **options)
+    return ["--data.tokenizer", "tok"]
+
+
+@pytest.mark.parametrize("paths", [["a.npy"], ["b.npy"], ["a.npy", "b.npy"], ["[ab].npy"]])
+def test_token_files_hold_out_their_own_end(tiny, token_files, paths, capsys):
+    assert train(tiny, "--data.train-path", *paths, *token_files) == 0
+    out = capsys.readouterr().out
+    names = ["a.npy", "b.npy"] if paths == ["[ab].npy"] else paths
+    tokens = np.concatenate([np.load(name) for name in names])
+    (line,) = (line for line in out.splitlines() if "to train on" in line)
+    counts = [int(word.replace(",", "")) for word in line.split() if word[0].isdigit()][1:3]
+    assert sum(counts) == len(tokens)
+    assert tokens[counts[0] - 1] == 256
+    assert 0.025 <= counts[1] / sum(counts) <= 0.1
+    assert not list(Path("run/data").glob("*.npy"))  # nothing was copied
+    assert main(["--resume", "run", "--max-steps", "3"]) == 0
+
+
+def test_a_changed_token_file_is_noticed(tiny, token_files, capsys):
+    assert train(tiny, "--data.train-path", "a.npy", "b.npy", *token_files) == 0
+    with open("b.npy", "r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\0")
+        file.seek(-2, 2)
+        file.write(b"\7")
+    assert main(["--resume", "run", "--max-steps", "3"]) == 2
+    assert "start a new run" in capsys.readouterr().err
+
+
+def test_a_new_file_of_a_glob_is_noticed(tiny, rows, capsys):
+    write_rows(Path("."), "a.jsonl", rows)
+    assert train(tiny, "--data.train-path", "*.jsonl", "--data.field", "text") == 0
+    write_rows(Path("."), "b.jsonl", rows[:100])
+    assert main(["--resume", "run", "--max-steps", "3"]) == 2
+    assert "start a new run" in capsys.readouterr().err
+
+
+def test_a_run_interrupted_while_it_encodes_goes_on(tiny, rows, monkeypatch, capsys):
+    write_rows(Path("."), "a.jsonl.gz", rows)
+    words = ["--data.train-path", "a.jsonl.gz", "--data.field", "text"]
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as early:
+        early.setattr("cs336_basics.runs.prepare.encode_file", stop)
+        assert train(tiny, *words) == 130
+    assert main(["--resume", "run"]) == 0
+    out = capsys.readouterr().out
+    assert "train text: unchanged" in out
+    assert "tokenizer: unchanged" in out
+    assert "train tokens: done" in out
+    assert train(tiny, *words, run="whole") == 0
+    for name in ("tokenizer/merges.txt", "data/train.npy", "metrics.jsonl"):
+        assert Path("run", name).read_bytes() == Path("whole", name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no/*.gz"], "--data.train-path is 'no/*.gz': no file matches this glob"),
+        (["text.txt", "gone"], "--data.train-path is 'gone': there is no such file"),
+        (["a.jsonl"], "nothing says which field has the text: set data.field"),
+        (["a.jsonl", "--data.field", "txt"], "no field 'txt'; there are ['id', 'text']"),
+        (["a.parquet", "--data.column", "txt"], "columns id, text, but not 'txt': set data.column"),
+        (["a.parquet", "--data.column", "id"], "the column 'id' holds int64, not strings"),
+        (["text.txt", "--data.field", "text"], "--data.field is 'text', but no file is JSON lines"),
+        (["text.txt", "--data.column", "c"], "--data.column is 'c', but no file is Parquet"),
+        (["text.txt", "tokens.npy"], "names the token file tokens.npy and the text text.txt"),
+        (["bad.jsonl", "--data.field", "text"], "bad.jsonl, the line at byte 0: not JSON"),
+        (["text.txt", "--data.errors", "ignore"], "data.errors is 'ignore'"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_at_once(tiny, rows, capsys, words, message):
+    write_rows(Path("."), "a.jsonl", rows)
+    write_rows(Path("."), "a.parquet", rows)
+    Path("tokens.npy").write_bytes(b"numbers")
+    Path("bad.jsonl").write_text("{]\n")
+    assert train(tiny, "--data.train-path", *words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
+    assert not Path("run").exists()
+
+
+def test_options_of_text_need_a_text(tiny, capsys):
+    assert train(tiny, "--data.field", "text") == 2
+    assert "data.field is set without data.train_path" in capsys.readouterr().err

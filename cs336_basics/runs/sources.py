@@ -24,6 +24,7 @@ from cs336_basics.pretokenization.readers import read_texts
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.storage import is_url, size_of
 from cs336_basics.runs.data_config import DataConfig
+from cs336_basics.tokenizer.joined_tokens import expand_token_paths
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> So
         )
     if data.tokenizer is None:
         raise ValueError(f"{key} is the token file {tokens[0]}: name its tokenizer, data.tokenizer")
-    return TokenFiles(files)
+    return TokenFiles(expand_token_paths(files))
 
 
 def _expanded(key: str, name: str) -> tuple[str, ...]:

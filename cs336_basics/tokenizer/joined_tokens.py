@@ -13,8 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._arguments import checked_integer
+from cs336_basics.pretokenization.corpus import PathsLike, expand_paths
 from cs336_basics.tokenizer.ids import TokenArray
-from cs336_basics.tokenizer.token_files import load_metadata, load_token_file, metadata_path_of
+from cs336_basics.tokenizer.token_files import (
+    load_metadata,
+    load_token_file,
+    metadata_path_of,
+    starts_path_of,
+)
 
 
 class JoinedTokens:
@@ -79,6 +85,17 @@ class JoinedTokens:
             if len(self.parts[first]):
                 found.append(self.parts[first][: stop - begin])
         return found
+
+
+def expand_token_paths(paths: PathsLike) -> tuple[str, ...]:
+    """Return the token files of paths and globs; a glob may match their document starts as well.
+
+    Raises:
+        FileNotFoundError, ValueError, TypeError: see `expand_paths`.
+    """
+    files = expand_paths(paths)
+    beside = {str(starts_path_of(Path(file))) for file in files}
+    return tuple(file for file in files if file not in beside)
 
 
 def load_token_files(

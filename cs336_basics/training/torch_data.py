@@ -27,8 +27,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from cs336_basics._arguments import MAX_INT64, checked_integer
-from cs336_basics.pretokenization.corpus import PathsLike, expand_paths
-from cs336_basics.tokenizer.joined_tokens import load_token_files
+from cs336_basics.pretokenization.corpus import PathsLike
+from cs336_basics.tokenizer.joined_tokens import expand_token_paths, load_token_files
 from cs336_basics.tokenizer.token_files import load_document_starts
 from cs336_basics.training.data import (
     TokenArray,
@@ -48,7 +48,7 @@ class _TokenFiles:
     def __init__(
         self, paths: PathsLike, vocab_size: int | None, tokenizer_hash: str | None
     ) -> None:
-        self.files = expand_paths(paths)
+        self.files = expand_token_paths(paths)
         self._checks = {"vocab_size": vocab_size, "tokenizer_hash": tokenizer_hash}
         self._opened: tuple[int, TokenArray] | None = None
         self.length = len(self.tokens())

@@ -73,6 +73,23 @@ def test_compile_is_a_switch(words, expected):
     assert parse_command_line(words).config.compile is expected
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--data.train-path", "a"], "a"),
+        (["--data.train-path", "a", "b*", "--max-steps", "3"], ("a", "b*")),
+        (["--data.train-path", "a", "b", "--data.train_path=c"], ("a", "b", "c")),
+        (["--data.train-path", "[a]", "{b}"], ("[a]", "{b}")),
+        (["--data.train-path", "null"], None),
+    ],
+)
+def test_several_paths_may_be_given_together_or_one_by_one(tmp_path, words, expected):
+    config = parse_command_line(words).config
+    assert config.data.train_path == expected
+    saved = write(tmp_path / "config.yaml", config_to_yaml(config))
+    assert parse_command_line(["--config", saved]).config == config
+
+
 def test_no_argument_means_the_sample_configuration():
     assert parse_command_line([]).config == load_config(find_config("sample"))
 

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from cs336_basics.tokenizer import Tokenizer, encode_file
-from cs336_basics.tokenizer.joined_tokens import JoinedTokens, load_token_files
+from cs336_basics.tokenizer.joined_tokens import (
+    JoinedTokens,
+    expand_token_paths,
+    load_token_files,
+)
 
 PARTS = [np.arange(5, dtype=np.uint16), np.arange(0, dtype=np.uint16),
          np.arange(100, 101, dtype=np.uint16), np.arange(200, 207, dtype=np.uint16)]  # fmt: skip
@@ -75,6 +79,13 @@ def files(tmp_path):
 def test_files_are_joined_in_the_order_given(files):
     assert bytes(load_token_files([files[1], files[0]])[:].tolist()) == b"dog!cat"
     assert isinstance(load_token_files(files[:1]), np.memmap)
+
+
+def test_a_glob_names_no_document_starts(files):
+    starts = files[0].parent / "a.starts.npy"
+    starts.write_bytes(b"of a.npy")
+    assert expand_token_paths(files[0].parent / "*.npy") == tuple(map(str, files))
+    assert expand_token_paths(starts) == (str(starts),)  # a name is taken at its word
 
 
 def test_files_of_different_tokenizers_are_refused(files):

@@ -48,6 +48,10 @@ def load(tmp_path):
         ("schedule.max_learning_rate: 0.01", "schedule.max_learning_rate", 0.01),
         ("optimizer:\n  betas: [0.8, 0]", "optimizer.betas", (0.8, 0.0)),
         ("model: {}\nseed: 3", "seed", 3),
+        ("data:\n  train_path: a.txt", "data.train_path", "a.txt"),
+        ("data:\n  train_path: [a.txt]", "data.train_path", "a.txt"),
+        ("data:\n  train_path: [a.txt, 1e5]", "data.train_path", ("a.txt", "1e5")),
+        ("data:\n  train_path: null", "data.train_path", None),
     ],
 )
 def test_values_have_the_types_of_their_keys(load, text, key, value):
@@ -70,6 +74,9 @@ def test_values_have_the_types_of_their_keys(load, text, key, value):
         ("name: 5", "name is 5: it must be a string"),
         ("precision: float64", "precision is 'float64': it must be one of float32, bfloat16"),
         ("optimizer:\n  betas: [1]", "optimizer.betas is [1]: it must be a list of 2 numbers"),
+        ("data: {train_path: []}", "data.train_path is []: it must be a string, or a list"),
+        ("data: {train_path: [a, 5]}", "data.train_path is ['a', 5]: it must be a string, or"),
+        ("data: {train_path: 5}", "data.train_path is 5: it must be a string, or a list"),
         ("optimizer:\n  eps: wide", "optimizer.eps is 'wide': it must be a number"),
         ("model: 5", "model is 5: it is a section"),
         ("model:", "model is None: it is a section"),

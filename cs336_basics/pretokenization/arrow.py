@@ -6,10 +6,15 @@ stream format, in which Hugging Face's datasets are cached. pyarrow is imported 
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from typing import IO, Any
 
+from cs336_basics._messages import short_reason
+
 _ROWS_IN_A_BATCH = 1024
+_FILE_MAGIC = b"ARROW1"
 
 
 def import_pyarrow(what: str) -> Any:
@@ -35,13 +40,13 @@ def open_parquet(file: IO[bytes], path: str) -> Any:
         ValueError: the file is damaged or is not a Parquet file.
         ImportError: pyarrow is not installed.
     """
-    pyarrow = import_pyarrow(path)
+    import_pyarrow(path)
     import pyarrow.parquet as parquet
 
-    try:
-        return parquet.ParquetFile(file)
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"{path} is not a whole Parquet file: {error}") from error
+    with explained(f"{path} is not a whole Parquet file"):
+        reader = parquet.ParquetFile(_BoundedFile(file))
+        reader.schema_arrow.names  # noqa: B018 -- names are decoded when they are read
+    return reader
 
 
 def open_arrow(file: IO[bytes], path: str) -> Any:
@@ -54,16 +59,47 @@ def open_arrow(file: IO[bytes], path: str) -> Any:
         ImportError: pyarrow is not installed.
     """
     pyarrow = import_pyarrow(path)
-    try:
-        return pyarrow.ipc.open_file(file)
-    except pyarrow.ArrowException:
+    is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
+    file.seek(0)
+    with explained(f"{path} is not a whole Arrow file (the IPC file or stream format)"):
+        open_reader = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
+        reader = open_reader(_BoundedFile(file))
+        reader.schema.names  # noqa: B018 -- names are decoded when they are read
+    return reader
+
+
+class _BoundedFile:
+    """A file that reads no more than it holds: a damaged one may ask for any amount of memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._size = file.seek(0, os.SEEK_END)
         file.seek(0)
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._file.tell())
+        return self._file.read(left if size < 0 else min(size, left))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@contextlib.contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Raise ValueError where pyarrow finds data damaged, for which it has several exceptions.
+
+    An OSError with a number is of the system, and stays what it is.
+
+    Args:
+        what: the message, without the reason.
+    """
+    pyarrow = import_pyarrow(what)
     try:
-        return pyarrow.ipc.open_stream(file)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path} is not a whole Arrow file (the IPC file or stream format): {error}"
-        ) from error
+        yield
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ValueError(f"{what}: {short_reason(error)}") from error
 
 
 def holds_text(kind: Any) -> bool:
@@ -84,7 +120,7 @@ def array_texts(array: Any) -> list[bytes | None]:
     Bytes that are not UTF-8 are returned as they are: whoever reads the text treats them.
 
     Raises:
-        pyarrow.ArrowInvalid: its offsets lead out of its memory, as in a damaged file.
+        pyarrow.ArrowException: its offsets lead out of its memory, as in a damaged file.
     """
     pyarrow = import_pyarrow("Arrow data")
     if pyarrow.types.is_dictionary(array.type):
@@ -129,19 +165,19 @@ def batches_of(reader: Any, path: str, column: str, groups: range | None) -> Ite
     Raises:
         ValueError: the file is damaged.
     """
-    pyarrow = import_pyarrow(path)
     row = 0
-    try:
-        if hasattr(reader, "iter_batches"):
-            only = None if groups is None else list(groups)
-            batches = reader.iter_batches(_ROWS_IN_A_BATCH, row_groups=only, columns=[column])
-        elif hasattr(reader, "get_batch"):
-            batches = (reader.get_batch(index).select([column]) for index in groups or ())
-        else:
-            batches = (batch.select([column]) for batch in reader)
-        for batch in batches:
-            yield batch
-            row += batch.num_rows
-    except (pyarrow.ArrowException, OSError) as error:
-        where = f"row {row:,}" if groups is None else f"row {row:,} of row group {groups.start}"
-        raise ValueError(f"{path}, {where}: damaged ({error})") from error
+    if hasattr(reader, "iter_batches"):
+        only = None if groups is None else list(groups)
+        batches = reader.iter_batches(_ROWS_IN_A_BATCH, row_groups=only, columns=[column])
+    elif hasattr(reader, "get_batch"):
+        batches = (reader.get_batch(index).select([column]) for index in groups or ())
+    else:
+        batches = (batch.select([column]) for batch in reader)
+    of_group = "" if groups is None else f" of row group {groups.start}"
+    while True:
+        with explained(f"{path} is damaged at row {row:,}{of_group}"):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+        row += batch.num_rows

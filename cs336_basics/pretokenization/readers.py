@@ -6,9 +6,15 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
-from cs336_basics.pretokenization.arrow import array_texts, batches_of, open_arrow, open_parquet
+from cs336_basics.pretokenization.arrow import (
+    array_texts,
+    batches_of,
+    explained,
+    open_arrow,
+    open_parquet,
+)
 from cs336_basics.pretokenization.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.corpus import WHOLE_FILE, Chunk, Corpus
 from cs336_basics.pretokenization.encodings import check_beginning
@@ -257,17 +263,10 @@ def _table_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
         row = 0
         for batch in batches_of(reader, chunk.path, chunk.field, groups):
             total = num_rows or (batch.num_rows if groups is not None else 0)
-            for text in _texts_of_batch(batch, chunk.path, f"row {row:,}{of_group}"):
+            with explained(f"{chunk.path} is damaged from row {row:,}{of_group} on"):
+                texts = array_texts(batch.column(0))
+            for text in texts:
                 row += 1
                 if text is not None:
                     num_read = chunk.num_bytes * row // total if total else file.tell()
                     yield f"row {row - 1:,}{of_group}", text, min(num_read, chunk.num_bytes)
-
-
-def _texts_of_batch(batch: Any, path: str, first: str) -> list[bytes | None]:
-    import pyarrow
-
-    try:
-        return array_texts(batch.column(0))
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"{path}, from {first} on: damaged ({error})") from error

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cs336_basics._messages import short_reason, short_repr
-from cs336_basics.pretokenization.arrow import array_texts, holds_text, import_pyarrow
+from cs336_basics.pretokenization.arrow import array_texts, explained, holds_text, import_pyarrow
 
 _ROWS_IN_A_BATCH = 1000
 
@@ -116,12 +116,14 @@ def _table_texts(rows: Any, field: str | None) -> Iterator[bytes]:
     if not holds_text(kind):
         raise ValueError(f"the column {field!r} holds {kind}, not strings")
     done = 0
-    try:
-        for batch in reader:
-            yield from (text or b"" for text in array_texts(batch.column(field)))
-            done += batch.num_rows
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"the rows from {done:,} on are damaged: {error}") from error
+    while True:
+        with explained(f"the rows from {done:,} on are damaged"):
+            batch = next(reader, None)
+            texts = [] if batch is None else array_texts(batch.column(field))
+        if batch is None:
+            return
+        yield from (text or b"" for text in texts)
+        done += batch.num_rows
 
 
 def _array_texts(rows: Any, field: str | None) -> Iterator[bytes]:

@@ -64,6 +64,18 @@ def test_estimate_names_what_cannot_be_used(capsys, words):
     assert capsys.readouterr().err.startswith("cs336 estimate: error: ")
 
 
+def test_estimate_takes_the_options_of_data_and_sgd(capsys):
+    words = ["--data.train-path", "web/*.jsonl.gz", "more.jsonl", "--data.field", "text"]
+    optimizers = {}
+    for kind in ("adamw", "sgd"):
+        more = ["--optimizer.kind", kind, "--device", "cpu", "--no-measure"]
+        assert estimate.main([*words, *more]) == 0
+        (row,) = (line for line in capsys.readouterr().out.splitlines() if "optimizer " in line)
+        optimizers[kind] = int(row.split()[1])
+    # One tensor beside each weight instead of two.
+    assert optimizers["sgd"] == pytest.approx(optimizers["adamw"] / 2, abs=1)
+
+
 def test_estimate_ends_at_ctrl_c(capsys, monkeypatch):
     def interrupted(_config):
         raise KeyboardInterrupt

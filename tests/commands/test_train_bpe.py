@@ -138,6 +138,15 @@ def test_several_files_and_json_lines(text_file, tmp_path):
     assert [Path(part["path"]).name for part in metadata["corpus"]] == ["text.txt", "rows.jsonl"]
 
 
+def test_a_repeated_input_names_further_files(text_file, tmp_path):
+    (tmp_path / "other.txt").write_text("lower lowest " * 90)
+    words = ["--input", str(tmp_path / "other.txt"), "--input", str(text_file)]
+    assert main([*arguments(text_file, tmp_path / "out"), *words]) == 0
+    found = Tokenizer.from_directory(tmp_path / "out")
+    files = [text_file, tmp_path / "other.txt", text_file]
+    assert (found.vocab, found.merges) == train_bpe(files, 280, [EOT])
+
+
 def test_counts_are_saved_and_added_up(text_file, tmp_path):
     counts = str(tmp_path / "counts.npz")
     assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", counts]) == 0

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from cs336_basics._files import sha256_file
 from cs336_basics.commands.train import main
 from cs336_basics.datasets import write_sample
 from cs336_basics.tokenizer import Tokenizer, encode_file
@@ -201,3 +202,21 @@ def test_what_cannot_be_read_is_refused_at_once(tiny, rows, capsys, words, messa
 def test_options_of_text_need_a_text(tiny, capsys):
     assert train(tiny, "--data.field", "text") == 2
     assert "data.field is set without data.train_path" in capsys.readouterr().err
+
+
+def test_one_plain_text_is_recorded_as_ever(tiny, rows):
+    # Runs that were begun by earlier versions can be resumed.
+    assert train(tiny, "--data.train-path", "text.txt") == 0
+    records = json.loads(Path("run/data/stages.json").read_text())
+    whole, held_in, held_out = map(
+        sha256_file, ("text.txt", "run/data/train.txt", "run/data/valid.txt")
+    )
+    cut = Path("run/data/train.txt").stat().st_size
+    tokenizer = Tokenizer.from_directory("run/tokenizer").hash()
+    assert {name: record["inputs"] for name, record in records.items()} == {
+        "train text": {"source": whole, "cut": cut},
+        "valid text": {"source": whole, "cut": cut},
+        "tokenizer": {"source": held_in},
+        "train tokens": {"source": held_in, "tokenizer": tokenizer},
+        "valid tokens": {"source": held_out, "tokenizer": tokenizer},
+    }

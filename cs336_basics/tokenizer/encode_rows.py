@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._messages import short_repr
-from cs336_basics.pretokenization.corpus import check_errors
+from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.readers import TextBlock
 from cs336_basics.pretokenization.rows import texts_of_rows
@@ -48,7 +48,7 @@ def encode_rows(
         destination: FILE.npy; FILE.json is written next to it.
         field: the field or column of the rows that has the text.
         errors: `"replace"` reads bytes that are not UTF-8, and lone surrogates, as U+FFFD;
-            `"strict"` refuses them.
+            `"strict"` refuses them; `"bytes"` keeps bytes exactly.
         num_workers, overwrite, document_starts, end_of_document: as for `encode_file`.
 
     Returns:
@@ -66,7 +66,7 @@ def encode_rows(
     """
     if not isinstance(tokenizer, Tokenizer):
         raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
-    check_errors(errors)
+    check_errors(errors, ENCODING_ERRORS)
     destination = Path(destination)
     check_destination(destination, (), overwrite, document_starts)
     texts = texts_of_rows(rows, field)

@@ -76,6 +76,12 @@ def test_workers_give_the_same_ids(tmp_path, backend):
     assert np.array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
 
 
+def test_bytes_are_kept_on_request(tmp_path):
+    rows = [b"a\xff", "b"]
+    encode_rows(TOKENIZER, rows, tmp_path / "a.npy", errors="bytes", end_of_document=END)
+    assert np.load(tmp_path / "a.npy").tolist() == [97, 255, 256, 98, 256]
+
+
 def test_documents_are_rows_with_text(tmp_path):
     encode_rows(TOKENIZER, ["ab", "", "c"], tmp_path / "a.npy", document_starts=True)
     assert load_document_starts(tmp_path / "a.npy").tolist() == [0, 2]

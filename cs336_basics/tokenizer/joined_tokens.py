@@ -22,6 +22,9 @@ from cs336_basics.tokenizer.token_files import (
     starts_path_of,
 )
 
+TokenPaths = PathsLike
+"""A token file, a glob, or several of both."""
+
 
 class JoinedTokens:
     """The ids of several arrays, one after the other.
@@ -87,7 +90,7 @@ class JoinedTokens:
         return found
 
 
-def expand_token_paths(paths: PathsLike) -> tuple[str, ...]:
+def expand_token_paths(paths: TokenPaths) -> tuple[str, ...]:
     """Return the token files of paths and globs; a glob may match their document starts as well.
 
     Raises:

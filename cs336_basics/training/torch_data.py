@@ -27,8 +27,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from cs336_basics._arguments import MAX_INT64, checked_integer
-from cs336_basics.pretokenization.corpus import PathsLike
-from cs336_basics.tokenizer.joined_tokens import expand_token_paths, load_token_files
+from cs336_basics.tokenizer.joined_tokens import TokenPaths, expand_token_paths, load_token_files
 from cs336_basics.tokenizer.token_files import load_document_starts
 from cs336_basics.training.data import (
     TokenArray,
@@ -46,7 +45,7 @@ class _TokenFiles:
     """
 
     def __init__(
-        self, paths: PathsLike, vocab_size: int | None, tokenizer_hash: str | None
+        self, paths: TokenPaths, vocab_size: int | None, tokenizer_hash: str | None
     ) -> None:
         self.files = expand_token_paths(paths)
         self._checks = {"vocab_size": vocab_size, "tokenizer_hash": tokenizer_hash}
@@ -95,7 +94,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
 
     def __init__(
         self,
-        paths: PathsLike,
+        paths: TokenPaths,
         context_length: int,
         *,
         stride: int | None = None,
@@ -145,7 +144,7 @@ class TokenDocuments(Dataset[Tensor]):
 
     def __init__(
         self,
-        paths: PathsLike,
+        paths: TokenPaths,
         *,
         max_length: int | None = None,
         vocab_size: int | None = None,

@@ -2,10 +2,14 @@
 
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "encoder.hpp"
@@ -21,13 +25,7 @@ struct TextSpan {
     size_t size;
 };
 
-// The ids of one text.
-struct EncodedText {
-    std::unique_ptr<uint8_t[]> ids;
-    size_t num_ids = 0;
-};
-
-// Bytes. A larger buffer for the ids of one text is freed after that text.
+// Bytes. A larger buffer for ids is freed after its use.
 constexpr size_t MAX_KEPT_OUTPUT = size_t{1} << 24;
 
 // A byte that the vocabulary lacks, by its offset in the text.
@@ -57,19 +55,6 @@ inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, 
     return {};
 }
 
-// Encode a text (valid UTF-8) into memory of its own.
-inline Failure encode_text(EncodingWorker& worker, size_t id_size, TextSpan text,
-                           const SpecialIds& special, EncodedText& result) {
-    worker.output.reserve((text.size + OUTPUT_SLACK) * id_size, 0);
-    const Failure failure =
-        encode_to(worker, text, special, worker.output.data(), ABSENT_ID, nullptr, result.num_ids);
-    if (failure.kind) return failure;
-    result.ids.reset(new uint8_t[result.num_ids * id_size + 1]);
-    std::memcpy(result.ids.get(), worker.output.data(), result.num_ids * id_size);
-    worker.output.trim(MAX_KEPT_OUTPUT);
-    return {};
-}
-
 // Cut a text in memory into spans of about `span_size` bytes that can be encoded one by one.
 inline std::vector<TextSpan> cut_text(TextSpan text, size_t span_size, const SpecialIds& special,
                                       const Scanner& scanner) {
@@ -87,25 +72,53 @@ inline std::vector<TextSpan> cut_text(TextSpan text, size_t span_size, const Spe
     return spans;
 }
 
-// Encodes texts with threads: `start`, `wait` until it returns true, `join`, then take the results.
+// Encodes texts with threads, in groups of consecutive texts: `start`; then either `wait_group`,
+// `ids` and `free` for one group after the other, or `wait` until it returns true, `join` and
+// `gather`.
 class BatchEncoder {
   public:
     // All arguments must outlive this object. There is one thread for each worker.
     BatchEncoder(const std::vector<EncodingWorker*>& workers, size_t id_size,
                  const std::vector<TextSpan>& texts, const SpecialIds& special)
-        : workers_(workers), id_size_(id_size), texts_(texts), special_(special) {
-        results_.resize(texts.size());
+        : workers_(workers),
+          id_size_(id_size),
+          texts_(texts),
+          special_(special),
+          num_ids_(texts.size()) {
+        size_t num_bytes = 0;
+        for (size_t i = 0; i < texts.size(); ++i) {
+            if (i == 0 || num_bytes >= GROUP_BYTES) {
+                starts_.push_back(i);
+                num_bytes = 0;
+            }
+            num_bytes += texts[i].size;
+        }
+        groups_.reset(new Group[starts_.size()]);
+        starts_.push_back(texts.size());
     }
 
+    size_t num_groups() const { return starts_.size() - 1; }
+    // The texts of a group are [group_start(group), group_start(group + 1)).
+    size_t group_start(size_t group) const { return starts_[group]; }
+
     void start() {
-        pool_.start(int(workers_.size()), texts_.size(), [this](int thread, size_t i) {
-            Failure failure =
-                encode_text(*workers_[thread], id_size_, texts_[i], special_, results_[i]);
-            failure.file = i;
+        pool_.start(int(workers_.size()), num_groups(), [this](int thread, size_t group) {
+            const Failure failure = encode_group(*workers_[thread], group);
+            if (failure.kind == Failure::NONE) {
+                std::lock_guard<std::mutex> lock(mutex_);
+                groups_[group].done = true;
+                group_done_.notify_one();
+            }
             return failure;
         });
     }
     bool wait(int milliseconds) { return pool_.wait(milliseconds); }
+    // Wait until a group is encoded, but at most `milliseconds`; returns whether it is.
+    bool wait_group(size_t group, int milliseconds) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        return group_done_.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                                    [&] { return groups_[group].done; });
+    }
     void join() { pool_.join(); }
     void cancel() {
         pool_.cancelled = true;
@@ -115,34 +128,70 @@ class BatchEncoder {
     }
     // `file` is the index of the text.
     const Failure& failure() const { return pool_.failure(); }
-    size_t num_ids(size_t i) const { return results_[i].num_ids; }
-    const void* ids(size_t i) const { return results_[i].ids.get(); }
+    size_t num_ids(size_t text) const { return num_ids_[text]; }
+    // The ids of a group, one text after the other; valid until they are freed.
+    const uint8_t* ids(size_t group) const { return groups_[group].ids.get(); }
+    void free(size_t group) { groups_[group].ids.reset(); }
 
     // Copy all ids, one text after the other, and free them. Threads do that, too: the memory they
     // copy to is touched for the first time.
     void gather(uint8_t* out) {
-        std::vector<uint8_t*> starts;
-        for (const EncodedText& result : results_) {
-            starts.push_back(out);
-            out += result.num_ids * id_size_;
+        std::vector<uint8_t*> outs;
+        for (size_t group = 0; group < num_groups(); ++group) {
+            outs.push_back(out);
+            out += groups_[group].num_ids * id_size_;
         }
-        const auto copy = [&](int, size_t i) {
-            std::memcpy(starts[i], results_[i].ids.get(), results_[i].num_ids * id_size_);
-            results_[i].ids.reset();
+        const auto copy = [&](int, size_t group) {
+            std::memcpy(outs[group], ids(group), groups_[group].num_ids * id_size_);
+            free(group);
             return Failure();
         };
-        if (!pool_.start(int(workers_.size()), results_.size(), copy)) {
-            for (size_t i = 0; i < results_.size(); ++i) copy(0, i);
+        if (!pool_.start(int(workers_.size()), num_groups(), copy)) {
+            for (size_t group = 0; group < num_groups(); ++group) copy(0, group);
         }
         pool_.join();
     }
 
   private:
+    // Bytes of text that a thread encodes at a time, if there are several texts.
+    static constexpr size_t GROUP_BYTES = size_t{1} << 16;
+
+    struct Group {
+        std::unique_ptr<uint8_t[]> ids;
+        size_t num_ids = 0;
+        bool done = false;
+    };
+
+    Failure encode_group(EncodingWorker& worker, size_t group) {
+        size_t total = 0, num_bytes = 0;
+        for (size_t i = starts_[group]; i < starts_[group + 1]; ++i) num_bytes += texts_[i].size;
+        worker.output.reserve((num_bytes + OUTPUT_SLACK) * id_size_, 0);
+        for (size_t i = starts_[group]; i < starts_[group + 1]; ++i) {
+            Failure failure =
+                encode_to(worker, texts_[i], special_, worker.output.data() + total * id_size_,
+                          ABSENT_ID, nullptr, num_ids_[i]);
+            if (failure.kind) {
+                failure.file = i;
+                return failure;
+            }
+            total += num_ids_[i];
+        }
+        groups_[group].num_ids = total;
+        groups_[group].ids.reset(new uint8_t[total * id_size_ + 1]);
+        std::memcpy(groups_[group].ids.get(), worker.output.data(), total * id_size_);
+        worker.output.trim(MAX_KEPT_OUTPUT);
+        return {};
+    }
+
     const std::vector<EncodingWorker*>& workers_;
     const size_t id_size_;
     const std::vector<TextSpan>& texts_;
     const SpecialIds& special_;
-    std::vector<EncodedText> results_;
+    std::vector<size_t> num_ids_;  // of every text
+    std::vector<size_t> starts_;   // of the groups: their first texts, and the number of texts
+    std::unique_ptr<Group[]> groups_;
+    std::mutex mutex_;  // of `done` of the groups
+    std::condition_variable group_done_;
     ThreadPool pool_;  // the last member: destroyed first, which ends its threads
 };
 

@@ -62,8 +62,12 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
         void join()
         void cancel()
         const Failure& failure()
-        size_t num_ids(size_t i)
-        const void* ids(size_t i)
+        size_t num_groups()
+        size_t group_start(size_t group)
+        cbool wait_group(size_t group, int milliseconds)
+        const uint8_t* ids(size_t group)
+        void free(size_t group)
+        size_t num_ids(size_t text)
         void gather(uint8_t* out) except +
 
     cdef cppclass BlockReader:

@@ -251,7 +251,9 @@ cdef class Encoder:
         cdef vector[TextSpan] spans
         cdef unique_ptr[BatchEncoder] job
         cdef vector[EncodingWorker*] pointers
-        cdef size_t i
+        cdef const uint8_t* data
+        cdef size_t group, i
+        cdef cbool done, failed
         if num_workers == 1:
             try:
                 for text in texts:
@@ -263,13 +265,32 @@ cdef class Encoder:
         kept = view_texts(texts, spans)
         workers = self.acquire_all(num_threads(num_workers, spans.size()), pointers)
         try:
-            self.run(job, spans, special, pointers)
-            return [
-                self.to_list(job.get().ids(i), job.get().num_ids(i), True)
-                for i in range(spans.size())
-            ]
+            job.reset(new BatchEncoder(pointers, self.id_size, spans, special.special))
+            job.get().start()
+            # This thread makes the lists of a group while the others encode the next ones.
+            for group in range(job.get().num_groups()):
+                done = False
+                while not done:
+                    with nogil:
+                        done = job.get().wait_group(group, STEP_MILLISECONDS)
+                        failed = not done and job.get().wait(0)
+                    PyErr_CheckSignals()
+                    if failed:
+                        with nogil:
+                            job.get().join()
+                        check(job.get().failure())
+                data = job.get().ids(group)
+                for i in range(job.get().group_start(group), job.get().group_start(group + 1)):
+                    lists.append(self.to_list(data, job.get().num_ids(i), True))
+                    data += job.get().num_ids(i) * self.id_size
+                job.get().free(group)
+            return lists
         finally:
-            # (The results are freed before others use the workers.)
+            # (After an error, threads may still run. The results are freed before others use the
+            # workers.)
+            if job:
+                with nogil:
+                    job.get().cancel()
             with nogil:
                 job.reset()
             for worker in workers:

@@ -153,6 +153,21 @@ class Encoder(ABC):
                 self.warn_of_dropped(len(text.encode()), ids)
         return lists
 
+    def encode_batch_array(
+        self, texts: list[str], special: frozenset[str], num_workers: int
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """Return the ids of several texts, one after the other, and where each begins.
+
+        Returns:
+            ids of shape (num_tokens,) and `token_dtype`; offsets of shape (num_texts + 1,).
+
+        Raises:
+            AbsentByteError: its `item` is the index of the text.
+        """
+        lists = self.encode_batch(texts, special, num_workers)
+        ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
+        return ids, offsets_of(np.array([len(ids_of_text) for ids_of_text in lists], np.int64))
+
     def _encode_each(self, texts: Iterable[str], special: frozenset[str]) -> list[list[int]]:
         lists: list[list[int]] = []
         try:
@@ -212,6 +227,13 @@ class Encoder(ABC):
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """Return the text of ids; bytes that are not UTF-8 become U+FFFD."""
         return self.decode_bytes(ids).decode("utf-8", errors="replace")
+
+
+def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return where items of these lengths begin, one after the other, and where the last ends."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
 class FileEncoder(Encoder):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cs336_basics.pretokenization import pretokenize, split_special_tokens
 from cs336_basics.tokenizer import _encoder
 from cs336_basics.tokenizer._decoder import Decoder
-from cs336_basics.tokenizer.encoders import Encoder, FileEncoder
+from cs336_basics.tokenizer.encoders import Encoder, FileEncoder, offsets_of
 from cs336_basics.tokenizer.ids import TokenArray
 from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
 
@@ -74,7 +74,7 @@ class NativeWordEncoder(Encoder):
 class NativeEncoder(NativeWordEncoder, FileEncoder):
     """Compiled from end to end: splitting too, without the GIL, by several threads.
 
-    For the named split patterns, which have a scanner.
+    For split patterns that have a scanner.
     """
 
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
@@ -96,6 +96,15 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
     ) -> list[list[int]]:
         """As `Encoder`."""
         return self._compiled.encode_batch(texts, self._special_sets[special], num_workers)
+
+    def encode_batch_array(
+        self, texts: list[str], special: frozenset[str], num_workers: int
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """As `Encoder`."""
+        ids, lengths = self._compiled.encode_documents(
+            texts, self._special_sets[special], num_workers
+        )
+        return ids, offsets_of(lengths)
 
     def encode_documents(self, texts: Sequence[bytes]) -> tuple[TokenArray, npt.NDArray[np.int64]]:
         """As `Encoder`."""
@@ -119,7 +128,7 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         )
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
-        """As `Encoder`. The named patterns match every character, so that lengths add up."""
+        """As `Encoder`. The pattern matches every character, so that lengths add up."""
         start = 0
         for segment, is_special in split_special_tokens(text, special):
             for word in [segment] if is_special else pretokenize(segment, self.pattern):

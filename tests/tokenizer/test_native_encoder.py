@@ -232,6 +232,24 @@ def test_a_large_batch_is_encoded_by_several_threads():
     expected = [tokenizer.encode(text) for text in texts]
     assert tokenizer.encode_batch(texts, num_workers=3) == expected
     assert tokenizer.encode_batch(iter(texts), num_workers=1) == expected
+    for num_workers in (1, 3):
+        ids, offsets = tokenizer.encode_batch_array(texts, num_workers=num_workers)
+        assert [part.tolist() for part in np.split(ids, offsets[1:-1])] == expected
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 5])
+@pytest.mark.parametrize("where", [0, 700, 1999])
+def test_the_first_text_with_an_error_is_named_by_any_number_of_threads(num_workers, where):
+    tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
+    texts = ["a " * 500] * 2000
+    texts[where] = "a b"
+    texts[-1] = "a b"
+    for encode in (tokenizer.encode_batch, tokenizer.encode_batch_array):
+        with pytest.raises(ValueError, match=rf"text {where:,}: .*0x62 of 'b' at character 2"):
+            encode(texts, num_workers=num_workers)
+    ids, offsets = tokenizer.encode_batch_array([], num_workers=num_workers)
+    assert (len(ids), offsets.tolist()) == (0, [0])
+    assert tokenizer.encode_batch(["", "", "a"], num_workers=num_workers) == [[], [], [0]]
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")

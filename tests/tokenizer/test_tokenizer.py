@@ -321,6 +321,9 @@ def test_arrays_batches_and_documents_hold_the_ids_of_encode(make_small, pattern
     ids, lengths = tokenizer.encoder.encode_documents([text.encode() for text in texts])
     assert ids.tolist() == [token_id for ids_of_text in batch for token_id in ids_of_text]
     assert (ids.dtype, lengths.tolist()) == (np.uint16, [len(of_text) for of_text in batch])
+    ids, offsets = tokenizer.encode_batch_array(texts)
+    assert (ids.dtype, offsets.dtype, len(offsets)) == (np.uint16, np.int64, len(texts) + 1)
+    assert [ids[offsets[i] : offsets[i + 1]].tolist() for i in range(len(texts))] == batch
 
 
 def test_every_call_names_the_position_of_an_absent_byte(make):
@@ -330,6 +333,8 @@ def test_every_call_names_the_position_of_an_absent_byte(make):
             call("a<|>aé b")
     with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
         tokenizer.encode_batch(["a", "a<|> b", "c"])
+    with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
+        tokenizer.encode_batch_array(["a", "a<|> b", "c"])
     with pytest.raises(AbsentByteError) as caught:
         tokenizer.encoder.encode_documents([b"a", b"a <|> b"])
     assert (caught.value.item, caught.value.offset, caught.value.byte) == (1, 6, 0x62)

@@ -1,0 +1,76 @@
+"""Batch: several texts that are encoded together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
+
+from cs336_basics.pretokenization.parallel import resolve_num_workers
+from cs336_basics.pretokenization.splitter import check_is_str
+from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
+from cs336_basics.tokenizer.text_input import check_is_iterable, explained
+
+_Encoded = TypeVar("_Encoded")
+
+# For fewer bytes, starting a thread takes longer than it saves.
+_BYTES_PER_WORKER = 1 << 18
+
+
+class Batch:
+    """Texts, checked, and the special tokens that become ids in them.
+
+    Args:
+        texts: str.
+        choose_special: see `SpecialChoice.choose`.
+        allowed_special, disallowed_special: see `Tokenizer.encode`.
+
+    Raises:
+        TypeError, ValueError: as `Tokenizer.encode`; the message begins with the index of the text.
+    """
+
+    def __init__(
+        self,
+        texts: Iterable[str],
+        choose_special: Callable[..., frozenset[str]],
+        allowed_special: str | Collection[str],
+        disallowed_special: str | Collection[str],
+    ) -> None:
+        check_is_iterable("texts", texts, "texts")
+        self._texts = list(texts)
+        for index, text in enumerate(self._texts):
+            if isinstance(text, str) and not disallowed_special:
+                continue
+            try:
+                check_is_str(text)
+                choose_special(text, allowed_special, disallowed_special)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"text {index:,}: {error}") from None
+        self._special = choose_special("", allowed_special, disallowed_special)
+
+    def encode(
+        self,
+        encoder: Encoder,
+        method: Callable[[list[str], frozenset[str], int], _Encoded],
+        num_workers: int | None,
+    ) -> _Encoded:
+        """Call a method of the encoder, such as `encode_batch`, and explain its errors.
+
+        Raises:
+            ValueError: a text that cannot be encoded; names the first one.
+        """
+        workers = useful_workers(num_workers, sum(map(len, self._texts)))
+        try:
+            return method(self._texts, self._special, workers)
+        except (UnicodeEncodeError, AbsentByteError):
+            # Threads encode in any order.
+            for index, text in enumerate(self._texts):
+                try:
+                    encoder.encode(text, self._special)
+                except (UnicodeEncodeError, AbsentByteError) as error:
+                    raise ValueError(f"text {index:,}: {explained(error, text)}") from None
+            raise
+
+
+def useful_workers(num_workers: int | None, num_bytes: int) -> int:
+    """Return how many threads to start for a text of this size."""
+    return max(1, min(resolve_num_workers(num_workers), num_bytes // _BYTES_PER_WORKER))

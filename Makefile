@@ -31,9 +31,9 @@ portability: $(VENV)/built
 llama-cpp: $(VENV)/llama-cpp
 	$(BIN)/pytest tests/interop/test_llama_cpp_runtime.py -m slow
 
-# llama-cpp-python is published as source: pip compiles llama.cpp with CMake.
+# llama-cpp-python is published as source: pip compiles llama.cpp with CMake, here without images.
 $(VENV)/llama-cpp: $(VENV)/built
-	$(BIN)/python -m pip install --constraint constraints.txt --no-binary llama-cpp-python llama-cpp-python
+	CMAKE_ARGS=-DLLAVA_BUILD=OFF $(BIN)/python -m pip install --constraint constraints.txt --no-binary llama-cpp-python llama-cpp-python
 	touch $@
 
 # The course's own tests, unchanged, with tests/adapters.py.

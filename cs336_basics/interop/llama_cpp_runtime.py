@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import ctypes
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,16 +34,18 @@ class LlamaCpp:
         import llama_cpp
 
         self.version: str = llama_cpp.__version__
+        self._library: Any = llama_cpp
         try:
-            self._llama: Any = llama_cpp.Llama(
-                str(path),
-                n_ctx=context_length,
-                n_batch=min(context_length, _BATCH),
-                logits_all=True,
-                type_k=llama_cpp.GGML_TYPE_F32,
-                type_v=llama_cpp.GGML_TYPE_F32,
-                verbose=False,
-            )
+            with _silent(llama_cpp):
+                self._llama: Any = llama_cpp.Llama(
+                    str(path),
+                    n_ctx=context_length,
+                    n_batch=min(context_length, _BATCH),
+                    logits_all=True,
+                    type_k=llama_cpp.GGML_TYPE_F32,
+                    type_v=llama_cpp.GGML_TYPE_F32,
+                    verbose=False,
+                )
         except ValueError as error:
             raise RuntimeError(f"llama.cpp does not load {path}: {error}") from error
 
@@ -51,9 +55,22 @@ class LlamaCpp:
         return ids
 
     def decode(self, ids: Sequence[int]) -> bytes:
-        """Return the bytes of ids, special tokens included."""
-        pieces: bytes = self._llama.detokenize(list(ids), special=True)
-        return pieces
+        """Return the bytes of ids, special tokens included.
+
+        By llama.cpp's own function: llama-cpp-python's drops tokens of more than 32 bytes.
+        """
+        return b"".join(self._piece(token_id) for token_id in ids)
+
+    def _piece(self, token_id: int) -> bytes:
+        """Return the bytes of an id."""
+        vocab = self._library.llama_model_get_vocab(self._llama.model)
+        size = 32
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            found = self._library.llama_token_to_piece(vocab, token_id, buffer, size, 0, True)
+            if found >= 0:
+                return buffer.raw[:found]
+            size = -found
 
     def logits(self, ids: Tensor) -> Tensor:
         """Return the logits (1, sequence, vocab_size), float32, of ids (1, sequence)."""
@@ -71,3 +88,16 @@ class LlamaCpp:
         traceback: TracebackType | None,
     ) -> None:
         self._llama.close()
+
+
+@contextlib.contextmanager
+def _silent(library: Any) -> Iterator[None]:
+    """Keep llama.cpp from logging: `verbose=False` leaves warnings, as of a padded context."""
+    before, data = library.llama_log_callback(), ctypes.c_void_p()
+    library.llama_log_get(ctypes.byref(before), ctypes.byref(data))
+    ignore = library.llama_log_callback(lambda level, text, user_data: None)
+    library.llama_log_set(ignore, None)
+    try:
+        yield
+    finally:
+        library.llama_log_set(before, data)

@@ -23,8 +23,8 @@ NORMAL, CONTROL, UNUSED = 1, 3, 5
 """Types of tokens, as the format numbers them."""
 
 _PRE_TOKENIZERS = {"gpt2": "gpt-2", "cl100k": "dbrx", "llama3": "dbrx", "qwen2": "qwen2"}
-"""Name of a split pattern -> llama.cpp's name for it. Its "llama-bpe" splits as "dbrx", too, but would
-take a word that is a token as a whole, whatever the merges say."""
+"""Name of a split pattern -> llama.cpp's name for it. Its "llama-bpe" splits as "dbrx", too, but
+would take a word that is a token as a whole, whatever the merges say."""
 
 
 class GgufVocab(NamedTuple):

@@ -22,6 +22,8 @@ COMMANDS = {
     "download": "fetch a dataset, or generate the sample corpus",
     "train-bpe": "train a BPE tokenizer on text",
     "compare": "compare tokenizers: bytes per token, speed, longest tokens",
+    "tokens": "count how often each token occurs in text",
+    "prune": "make a tokenizer smaller, by what occurs in text",
     "encode": "encode text into a token file",
     "train": "train a language model, from text or from token files",
     "estimate": "estimate the memory and time of a training run",

@@ -42,7 +42,7 @@ class Pruned(NamedTuple):
 
 def prune(
     tokenizer: Tokenizer,
-    num_tokens: int,
+    vocab_size: int,
     counts: TokenCounts | Mapping[bytes, int] | Corpus,
     *,
     num_workers: int | None = None,
@@ -54,7 +54,7 @@ def prune(
 
     Args:
         tokenizer: it is not changed.
-        num_tokens: how many tokens remain, bytes and special tokens included.
+        vocab_size: how many tokens remain, bytes and special tokens included.
         counts: what decides which tokens are frequent. `WordCounts` (a dict of word -> count), or a
             Corpus, whose words are counted: the counts of tokens are exact at every step. It takes
             memory for all distinct words. Or counts of tokens, as `count_tokens` returns them: a
@@ -66,17 +66,17 @@ def prune(
         `model.select_embeddings`; for token files there is `translate_token_file`.
 
     Raises:
-        TypeError: `tokenizer` or `counts` is something else, `num_tokens` is not an integer.
-        ValueError: `num_tokens` is more than the tokenizer has, or fewer than the bytes, the
+        TypeError: `tokenizer` or `counts` is something else, `vocab_size` is not an integer.
+        ValueError: `vocab_size` is more than the tokenizer has, or fewer than the bytes, the
             special tokens and the tokens of which those are made; `counts` does not have the shape
             (vocab_size,) or has a negative item; what `count_words` raises.
     """
     if not isinstance(tokenizer, Tokenizer):
         raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
-    num_tokens = checked_integer("num_tokens", num_tokens, 1)
-    if num_tokens > len(tokenizer):
+    vocab_size = checked_integer("vocab_size", vocab_size, 1)
+    if vocab_size > len(tokenizer):
         raise ValueError(
-            f"num_tokens is {num_tokens:,}, but the tokenizer has {len(tokenizer):,} tokens"
+            f"vocab_size is {vocab_size:,}, but the tokenizer has {len(tokenizer):,} tokens"
         )
     tree = MergeTree(tokenizer)
     if isinstance(counts, Corpus):
@@ -86,7 +86,7 @@ def prune(
         usage = _ExactUsage(tokenizer, tree, counts)
     else:
         usage = _EstimatedUsage(tree, _checked_counts(tokenizer, counts))
-    _remove_rarest(tree, usage, len(tokenizer) - num_tokens)
+    _remove_rarest(tree, usage, len(tokenizer) - vocab_size)
     return _renumbered(tokenizer, tree)
 
 
@@ -269,7 +269,7 @@ def _remove_rarest(tree: MergeTree, usage: _Usage, number: int) -> None:
             heapq.heappop(heap)
         if not heap:
             raise ValueError(
-                f"num_tokens is {len(tree.tokens) - number + done:,}: it must be at least "
+                f"vocab_size is {len(tree.tokens) - number + done:,}: it must be at least "
                 f"{len(tree.tokens):,}, the number of single bytes, special tokens, and tokens of "
                 "which special tokens are made"
             )

@@ -67,6 +67,8 @@ def test_without_arguments_the_commands_are_listed_in_the_order_of_use(words, ca
         "download",
         "train-bpe",
         "compare",
+        "tokens",
+        "prune",
         "encode",
         "train",
         "estimate",
@@ -207,6 +209,8 @@ REQUIRED = {
     "download": "DATASET is required",
     "train-bpe": "--output DIR and --vocab-size N are required",
     "encode": "--tokenizer DIR, --input FILE ... and --output FILE.npy are required",
+    "tokens": "--tokenizer DIR and --input FILE ... are required",
+    "prune": "--tokenizer DIR, --input FILE ..., --vocab-size N and --output DIR are required",
     "plot": "RUN ... is required",
     "generate": "--run DIR is required",
     "export": "--to FORMAT and --output PATH are required",
@@ -436,6 +440,14 @@ WORK = {
     "plot": (["run", "--output", "{new}.png"], "{new}.png"),
     "generate": (["--run", "run", "--max-new-tokens", "3"], None),
     "compare": (["--tokenizer", "tok", "--input", "text.txt"], None),
+    "tokens": (
+        ["--tokenizer", "tok", "--input", "text.txt", "--output", "{new}.npy"],
+        "{new}.npy",
+    ),
+    "prune": (
+        ["--tokenizer", "tok", "--input", "text.txt", "--vocab-size", "258", "--output", "{new}"],
+        "{new}",
+    ),
     "export": (["--tokenizer", "tok", "--to", "gpt2", "--output", "{new}"], "{new}"),
     "experiments": (["--scale", "test", "--out", "{new}"], "{new}"),
 }

@@ -135,21 +135,21 @@ def test_tokens_that_no_merge_makes_are_removed_and_the_parts_of_special_tokens_
     pruned, id_map = prune(tokenizer, 4, np.zeros(10, np.int64))
     assert list(pruned.vocab.values()) == [b"a", b"b", b"ab", b"aba"]
     assert id_map.tolist() == [0, 1, -1, -1, -1, 2, -1, 3, -1, -1]
-    with pytest.raises(ValueError, match="num_tokens is 3: it must be at least 4, the number of"):
+    with pytest.raises(ValueError, match="vocab_size is 3: it must be at least 4, the number of"):
         prune(tokenizer, 3, np.zeros(10, np.int64))
 
 
 @pytest.mark.parametrize(
     ("size", "counts", "error", "message"),
     [
-        (421, np.zeros(420, np.int64), ValueError, "num_tokens is 421, but the tokenizer has 420"),
-        (256, np.zeros(420, np.int64), ValueError, "num_tokens is 256: it must be at least 257"),
+        (421, np.zeros(420, np.int64), ValueError, "vocab_size is 421, but the tokenizer has 420"),
+        (256, np.zeros(420, np.int64), ValueError, "vocab_size is 256: it must be at least 257"),
         (300, np.zeros(419, np.int64), ValueError, r"counts has the shape \(419,\)"),
         (300, np.zeros(420), TypeError, "counts is array"),
         (300, np.full(420, -1), ValueError, "counts: id 0 has the count -1"),
         (300, {b"a": -1}, ValueError, "the count of word b'a' is -1"),
         (300, {"a": 1}, TypeError, "word 'a' is a str, not bytes"),
-        (2.5, np.zeros(420, np.int64), TypeError, "num_tokens is 2.5"),
+        (2.5, np.zeros(420, np.int64), TypeError, "vocab_size is 2.5"),
     ],
 )
 def test_bad_requests_are_refused(tokenizer, size, counts, error, message):

@@ -1,0 +1,80 @@
+"""`python -m cs336_basics prune`: a tokenizer with the most frequent tokens of another."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from cs336_basics._files import atomic_writer
+from cs336_basics.commands._cli import run_command, say
+from cs336_basics.commands._parser import Parser, add_num_workers, add_overwrite, add_text_options
+from cs336_basics.interop.outputs import check_is_free
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.tokenizer import Tokenizer, prune
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    return run_command(build_parser(), _prune, arguments)
+
+
+def build_parser() -> Parser:
+    """Return the options of the command."""
+    parser = Parser(
+        "prune",
+        "Write a smaller tokenizer: the tokens that occur most often in a text, and the tokens of "
+        "which they are made. Bytes and special tokens stay.",
+        examples=[
+            "prune --tokenizer tokenizers/my --input my.txt --vocab-size 8000 "
+            "--output tokenizers/small",
+        ],
+        interrupted="no tokenizer was written",
+    )
+    parser.add("--tokenizer", "directory that train-bpe wrote", required=True, metavar="DIR")
+    parser.add(
+        "--input",
+        "text or JSON lines (.jsonl), also .gz and .zst, or .parquet; a glob such as "
+        "'data/*.txt' names several",
+        nargs="+",
+        required=True,
+        metavar="FILE",
+    )
+    parser.add("--vocab-size", "tokens that remain", required=True, type=int, metavar="N")
+    parser.add("--output", "directory to write", required=True, metavar="DIR", output=True)
+    parser.add(
+        "--id-map",
+        "also write an int64 array, old id -> new id or -1, to change a model with "
+        "(model.select_embeddings)",
+        metavar="FILE.npy",
+        output=True,
+    )
+    add_text_options(parser)
+    add_num_workers(parser)
+    add_overwrite(parser, "outputs that exist")
+    return parser
+
+
+def _prune(options: argparse.Namespace) -> None:
+    """Prune, write the tokenizer, and print what was removed."""
+    for output in filter(None, (options.output, options.id_map)):
+        check_is_free(output, options.overwrite)
+    tokenizer = Tokenizer.from_directory(options.tokenizer)
+    corpus = Corpus(
+        options.input, field=options.field, column=options.column, errors=options.errors
+    )
+    pruned, id_map = prune(tokenizer, options.vocab_size, corpus, num_workers=options.num_workers)
+    if options.id_map is not None:
+        with atomic_writer(options.id_map) as file:
+            np.save(file, id_map)
+        say(f"id map     {options.id_map}")
+    pruned.save(options.output)
+    say(f"tokens     {len(pruned):,} of {len(tokenizer):,}")
+    say(f"merges     {len(pruned.merges):,} of {len(tokenizer.merges):,}")
+    say(f"written to {options.output}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

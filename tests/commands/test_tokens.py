@@ -1,0 +1,63 @@
+"""`tokens` and `prune`: what they print and write."""
+
+import numpy as np
+import pytest
+
+from cs336_basics import Tokenizer, train_bpe
+from cs336_basics.commands import prune, tokens
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.tokenizer import count_tokens
+from cs336_basics.tokenizer import prune as prune_vocabulary
+
+EOT = "<|endoftext|>"
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A directory with text.txt, other.txt and a tokenizer trained on text.txt."""
+    (tmp_path / "text.txt").write_text(f"the cat sat on the mat{EOT}the hat " * 30)
+    (tmp_path / "other.txt").write_text(f"the cat {EOT}")
+    vocab, merges = train_bpe(tmp_path / "text.txt", 270, [EOT])
+    Tokenizer(vocab, merges, [EOT]).save(tmp_path / "tok")
+    return tmp_path
+
+
+def arguments(saved, *more):
+    return ["--tokenizer", str(saved / "tok"), "--input", str(saved / "other.txt"), *more]
+
+
+def test_tokens_are_counted_and_the_unused_are_listed(saved, capsys):
+    counts_file = saved / "counts.npy"
+    assert tokens.main(arguments(saved, "--output", str(counts_file), "--show", "3")) == 0
+    tokenizer = Tokenizer.from_directory(saved / "tok")
+    counts = np.load(counts_file)
+    np.testing.assert_array_equal(counts, count_tokens(tokenizer, saved / "other.txt"))
+    printed = capsys.readouterr().out
+    assert f"tokens           {counts.sum()}" in printed
+    assert f"used             {np.count_nonzero(counts)} of 270" in printed
+    assert "the 3 most frequent:" in printed
+    assert "never used: " in printed
+    assert " more\n" in printed
+    assert tokens.main(arguments(saved, "--output", str(counts_file))) == 2
+    assert "--overwrite" in capsys.readouterr().err
+
+
+def test_a_tokenizer_is_pruned(saved, capsys):
+    small, id_map = saved / "small", saved / "id-map.npy"
+    more = ["--vocab-size", "260", "--output", str(small), "--id-map", str(id_map)]
+    assert prune.main(arguments(saved, *more)) == 0
+    tokenizer = Tokenizer.from_directory(saved / "tok")
+    expected = prune_vocabulary(tokenizer, 260, Corpus(saved / "other.txt"))
+    assert Tokenizer.from_directory(small).hash() == expected.tokenizer.hash()
+    np.testing.assert_array_equal(np.load(id_map), expected.id_map)
+    assert "tokens     260 of 270" in capsys.readouterr().out
+    assert prune.main(arguments(saved, *more)) == 2
+    assert "choose another name" in capsys.readouterr().err
+    assert prune.main(arguments(saved, *more, "--overwrite")) == 0
+
+
+def test_a_size_that_is_too_small_writes_nothing(saved, capsys):
+    more = ["--vocab-size", "100", "--output", str(saved / "small")]
+    assert prune.main(arguments(saved, *more)) == 2
+    assert "it must be at least 257" in capsys.readouterr().err
+    assert not (saved / "small").exists()

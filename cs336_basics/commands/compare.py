@@ -161,12 +161,10 @@ def _table(results: Sequence[Result], gigabytes: float) -> list[str]:
                 f"{result.tokenizer} does not give back {result.changed_documents:,} of the "
                 f"{result.num_documents:,} documents of {result.corpus}"
             )
-    small = min(results, key=lambda result: result.timed_bytes)
-    lines.append(
-        f"speed: one thread, empty caches, the first {small.timed_bytes:,} bytes of {small.corpus}"
-        if len({result.corpus for result in results}) == 1
-        else "speed: one thread, empty caches, the first megabyte of each corpus"
-    )
+    timed = "megabyte of each corpus"
+    if len({result.corpus for result in results}) == 1:
+        timed = f"{results[0].timed_bytes:,} bytes of {results[0].corpus}"
+    lines.append(f"speed: CPU time of one thread, empty caches, the first {timed}")
     return lines
 
 

@@ -2,7 +2,8 @@
 
 Bytes per token come from documents at equal distances in the corpus. Speed is measured on its first
 documents, a megabyte of them: each tokenizer encodes them one by one, in one thread, with empty
-caches, in several rounds and in alternating order; the median counts. Before anything is timed,
+caches, in several rounds and in alternating order. The median of the CPU time counts, which other
+programs hardly change. Before anything is timed,
 every document is encoded and decoded, and compared.
 """
 
@@ -40,7 +41,7 @@ class Result:
         bytes_per_token: num_bytes / num_tokens.
         changed_documents: how many of the documents decoding does not give back.
         timed_bytes: size of the text on which the speed was measured.
-        megabytes_per_second: 10^6 bytes per second, of one thread.
+        megabytes_per_second: 10^6 bytes per second of CPU time, of one thread.
         hours: for the size that was asked for, at this speed.
     """
 
@@ -151,16 +152,16 @@ def _encoded(coder: Coder, tokenizer: ComparedTokenizer, corpus: str, text: str)
 
 
 def _time(tokenizers: Sequence[ComparedTokenizer], texts: Sequence[str]) -> list[float]:
-    """Return the median seconds that each tokenizer takes for the texts."""
+    """Return the median CPU time, in seconds, that each tokenizer takes for the texts."""
     seconds: list[list[float]] = [[] for _ in tokenizers]
     for number in range(ROUNDS):
         order = list(zip(tokenizers, seconds, strict=True))
         for tokenizer, found in order if number % 2 == 0 else reversed(order):
             encode = tokenizer.make().encode
-            start = time.perf_counter()
+            start = time.process_time()
             for text in texts:
                 encode(text)
-            found.append(time.perf_counter() - start)
+            found.append(time.process_time() - start)
     return [statistics.median(found) for found in seconds]
 
 

@@ -36,7 +36,9 @@ def test_a_table_of_all_tokenizers_on_all_corpora(work, capsys):
         num_bytes, num_tokens, ratio = (float(cell.replace(",", "")) for cell in row[5:8])
         assert ratio == pytest.approx(num_bytes / num_tokens, abs=0.0005)
     assert len({len(line) for line in lines[:5]}) == 1
-    assert lines[5] == "speed: one thread, empty caches, the first megabyte of each corpus"
+    assert lines[5] == (
+        "speed: CPU time of one thread, empty caches, the first megabyte of each corpus"
+    )
     assert lines[-2].startswith("a (cs336_basics ")
     assert f"{len(small_tokenizer()):,} tokens): '猫は鼠を食べた' " in lines[-2]
     assert " b'" in lines[-2]  # a token that ends within a character

@@ -138,10 +138,9 @@ def _array_texts(rows: Any, field: str | None) -> Iterator[bytes]:
 
 def _checked_field(field: str | None, names: Any) -> str:
     """Return the field, if it is one of `names` (None: not known)."""
-    shown = "" if names is None else f" {', '.join(map(str, list(names)[:20]))}"
+    shown = "fields" if names is None else f"the fields {', '.join(map(str, list(names)[:20]))}"
     if field is None:
-        raise ValueError(f"the rows have the fields{shown or ' of a dataset'}: say which one has "
-                         "the text, such as field='text'")  # fmt: skip
+        raise ValueError(f"the rows have {shown}: say which one has the text, such as field='text'")
     if names is not None and field not in names:
-        raise ValueError(f"the rows have the fields{shown}, but not {field!r}")
+        raise ValueError(f"the rows have {shown}, but not {field!r}")
     return field

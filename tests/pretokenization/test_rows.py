@@ -173,3 +173,23 @@ def test_bytes_that_are_not_utf8_are_replaced_or_refused():
         assert count_texts(rows, field="text")[b"c"] == 1
     with pytest.raises(ValueError, match=r"text 1: .*0xff"):
         count_texts(rows, field="text", errors="strict")
+
+
+@pytest.mark.parametrize("kind", ["whole", "shuffled", "streamed", "generated", "arrow", "numpy"])
+def test_real_datasets_are_read(kind, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets")
+    rows = [{"id": index, "text": text} for index, text in enumerate(TEXTS)]
+    whole = datasets.Dataset.from_list(rows)
+    found = {
+        "whole": lambda: whole,
+        "shuffled": lambda: whole.select(range(len(rows) - 1, -1, -1)),
+        "streamed": lambda: whole.to_iterable_dataset(num_shards=3),
+        "generated": lambda: datasets.IterableDataset.from_generator(lambda: iter(rows)),
+        "arrow": lambda: whole.with_format("arrow"),
+        "numpy": lambda: whole.with_format("numpy"),
+    }[kind]()
+    expected = TEXTS[::-1] if kind == "shuffled" else TEXTS
+    assert decoded(texts_of_rows(found, "text")) == expected
+    with pytest.raises(ValueError, match="'txt'"):
+        list(texts_of_rows(found, "txt"))

@@ -21,8 +21,8 @@ from measurements import Measurement, attach
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.pretokenization import PATTERNS, pretokenize, split_special_tokens
+from cs336_basics.tokenizer.byte_strings import token_to_string
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
-from cs336_basics.tokenizer.vocab_files import token_to_string
 
 VOCAB_SIZES = (10_000, 32_000)
 VOCAB_SIZE = 10_000  # where one is enough

@@ -55,7 +55,7 @@ def gigatoken(path, vocab_size, threads):
 def gigabpe(path, vocab_size, threads):
     import gigabpe
 
-    from cs336_basics.tokenizer.vocab_files import string_to_token
+    from cs336_basics.tokenizer.byte_strings import string_to_token
 
     _, merges = gigabpe.train_bpe(
         [str(path)], vocab_size, special_tokens=[EOT], pretokenizer="bytelevel", threads=threads
@@ -101,7 +101,7 @@ def tokenizers(path, vocab_size, threads):
         show_progress=False,
     )
     tokenizer.train_from_iterator(documents(path), trainer)
-    from cs336_basics.tokenizer.vocab_files import string_to_token
+    from cs336_basics.tokenizer.byte_strings import string_to_token
 
     vocab = tokenizer.get_vocab()
     mapped = sorted(vocab, key=vocab.get)

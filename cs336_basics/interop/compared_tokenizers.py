@@ -24,9 +24,10 @@ import cs336_basics
 from cs336_basics._messages import short_reason, short_repr
 from cs336_basics._reading import read_json_object
 from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.byte_strings import character_to_byte, string_to_token
 from cs336_basics.tokenizer.huggingface_files import TOKENIZER_FILE
 from cs336_basics.tokenizer.tiktoken_files import ENCODING_FILE, RANKS_FILE, load_ranks
-from cs336_basics.tokenizer.vocab_files import METADATA_FILE, character_to_byte, string_to_token
+from cs336_basics.tokenizer.vocab_files import METADATA_FILE
 
 _MAX_SETTINGS = 1 << 24  # bytes
 

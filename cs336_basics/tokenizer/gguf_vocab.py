@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.patterns import pattern_name
-from cs336_basics.tokenizer.vocab_files import Pair, byte_to_character, token_to_string
+from cs336_basics.tokenizer.byte_strings import byte_to_character, token_to_string
+from cs336_basics.tokenizer.vocab_files import Pair
 
 NORMAL, CONTROL, UNUSED = 1, 3, 5
 """Types of tokens, as the format numbers them."""

@@ -17,13 +17,9 @@ from cs336_basics._journal import opened
 from cs336_basics._messages import short_repr
 from cs336_basics._reading import parse_json, unique_keys
 from cs336_basics.pretokenization.patterns import GPT2, pattern_name, resolve_pattern
+from cs336_basics.tokenizer.byte_strings import character_to_byte, string_to_token, token_to_string
 from cs336_basics.tokenizer.foreign_patterns import from_oniguruma, to_oniguruma
-from cs336_basics.tokenizer.vocab_files import (
-    Pair,
-    character_to_byte,
-    string_to_token,
-    token_to_string,
-)
+from cs336_basics.tokenizer.vocab_files import Pair
 from cs336_basics.tokenizer.vocabulary import MAX_ID, TokenizerParts, explain_bad_id
 
 TOKENIZER_FILE = "tokenizer.json"

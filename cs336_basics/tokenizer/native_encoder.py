@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import SupportsIndex
 
 import numpy as np
@@ -157,7 +158,8 @@ def compile_vocabulary(
     """Return the compiled encoder of a vocabulary; `options` are passed on to it."""
     merges = np.empty((len(vocabulary.merged_ids), 3), np.uint32)
     if len(merges):
-        merges[:, :2] = list(vocabulary.pair_ranks)  # in the order of their ranks
+        pairs = np.fromiter(chain.from_iterable(vocabulary.pair_ranks), np.uint32, 2 * len(merges))
+        merges[:, :2] = pairs.reshape(-1, 2)  # in the order of their ranks
         merges[:, 2] = vocabulary.merged_ids
     return _encoder.Encoder(
         [None if byte_id == ABSENT else byte_id for byte_id in vocabulary.byte_ids],
@@ -174,7 +176,7 @@ def compile_decoder(vocabulary: Vocabulary) -> Decoder:
     size = vocabulary.size
     if size > 8 * len(vocabulary.tokens) + _MAX_GAPS:
         size = 0
-    tokens = [vocabulary.tokens.get(token_id, b"") for token_id in range(size)]
-    offsets = np.zeros(len(tokens) + 1, np.int64)
-    np.cumsum([len(token) for token in tokens], out=offsets[1:])
-    return Decoder(np.frombuffer(b"".join(tokens), np.uint8), offsets)
+    known = vocabulary.tokens
+    tokens: Sequence[bytes] = [known.get(token_id, b"") for token_id in range(size)]
+    lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
+    return Decoder(np.frombuffer(b"".join(tokens), np.uint8), offsets_of(lengths))

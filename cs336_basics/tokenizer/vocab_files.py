@@ -2,7 +2,7 @@
 
 `vocab.json` maps tokens to ids, and `merges.txt` holds one merge per line, in the order in which
 they were learned. Tokens are bytes, but JSON holds text, so each byte is written as one printable
-character (Radford et al. 2019, the `encoder.py` of GPT-2's code): see `byte_to_character`.
+character: see `byte_strings.py`.
 
 A tokenizer directory holds both, and a `metadata.json` with what the pair lacks: the split pattern
 and the special tokens. The three change together, see `_journal.py`.
@@ -10,7 +10,6 @@ and the special tokens. The three change together, see `_journal.py`.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
@@ -27,6 +26,11 @@ from cs336_basics._journal import changing_together, opened, opened_together
 from cs336_basics._messages import short_repr
 from cs336_basics._reading import decoded, parse_json, unique_keys
 from cs336_basics.pretokenization.patterns import PATTERNS, pattern_name, resolve_pattern
+from cs336_basics.tokenizer.byte_strings import (
+    string_to_token,
+    strings_to_tokens,
+    token_to_string,
+)
 from cs336_basics.tokenizer.plain_pickles import load_pickled_merges, load_pickled_vocab
 from cs336_basics.tokenizer.vocabulary import MAX_ID, explain_bad_id
 
@@ -44,46 +48,6 @@ METADATA_FILE = "metadata.json"
 VERSION_LINE = "#version: 0.2"
 
 _PICKLE_SUFFIXES = (".pkl", ".pickle")
-
-
-# --------------------------------------------------------------------- bytes as printable text
-
-
-@functools.cache
-def byte_to_character() -> dict[int, str]:
-    """Return GPT-2's map from byte to printable character.
-
-    The printable characters of Latin-1 (33-126, 161-172, 174-255) represent themselves; the other
-    68 bytes, in ascending order, become U+0100, U+0101, ... So a space is U+0120, `Ġ`.
-    """
-    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = [byte for byte in range(256) if byte not in printable]
-    return {
-        byte: chr(byte) if byte in printable else chr(0x100 + others.index(byte))
-        for byte in range(256)
-    }
-
-
-@functools.cache
-def character_to_byte() -> dict[str, int]:
-    """Return the inverse of `byte_to_character`."""
-    return {character: byte for byte, character in byte_to_character().items()}
-
-
-def token_to_string(token: bytes) -> str:
-    """Return the printable string that represents a token in vocab.json and merges.txt."""
-    characters = byte_to_character()
-    return "".join([characters[byte] for byte in token])
-
-
-def string_to_token(string: str) -> bytes:
-    """Return the token that a string represents, the inverse of `token_to_string`.
-
-    Raises:
-        KeyError: a character that represents no byte.
-    """
-    to_byte = character_to_byte()
-    return bytes([to_byte[character] for character in string])
 
 
 # --------------------------------------------------------------------- vocab.json
@@ -140,17 +104,22 @@ def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
     content = parse_json(data, path, unique_keys)
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds a {type(content).__name__}, not an object of token -> id")
-    vocab: dict[int, bytes] = {}
-    for string, token_id in content.items():
+    tokens = strings_to_tokens(list(content))
+    ids = content.values()
+    # All at once; one by one where a token is text, or for a message.
+    if None not in tokens and set(map(type, ids)) == {int}:
+        vocab = dict(zip(ids, tokens, strict=True))
+        if len(vocab) == len(tokens) and min(vocab) >= 0 and max(vocab) <= MAX_ID:
+            return vocab
+    vocab = {}
+    for (string, token_id), token in zip(content.items(), tokens, strict=True):
         if type(token_id) is not int:
             raise ValueError(
                 f"{path}: the id of {short_repr(string)} is {short_repr(token_id)}, not an integer"
             )
         if not 0 <= token_id <= MAX_ID:
             raise ValueError(f"{path}: {explain_bad_id(token_id, string)}")
-        try:
-            token = string_to_token(string)
-        except KeyError:
+        if token is None:
             try:
                 token = string.encode("utf-8")
             except UnicodeEncodeError as error:
@@ -218,18 +187,22 @@ def _parse_merges(data: bytes, path: Path) -> list[Pair]:
     lines = [line.removesuffix("\r") for line in decoded(data, path).split("\n")]
     while lines and not lines[-1]:
         lines.pop()
+    first = 1 if lines and lines[0].startswith("#version:") else 0
+    halves = [line.partition(" ") for line in lines[first:]]
+    strings = list(dict.fromkeys(string for half in halves for string in half[::2]))
+    tokens = dict(zip(strings, strings_to_tokens(strings), strict=True))
+    if all(tokens.values()):  # an empty token or a second space is false, or None
+        return [(tokens[left], tokens[right]) for left, _, right in halves]  # type: ignore[misc]
     merges: list[Pair] = []
-    for number, line in enumerate(lines, start=1):
-        if number == 1 and line.startswith("#version:"):
-            continue
-        tokens = line.split(" ")
-        if len(tokens) != 2 or not all(tokens):
+    for number, line in enumerate(lines[first:], start=first + 1):
+        pair = line.split(" ")
+        if len(pair) != 2 or not all(pair):
             raise ValueError(
                 f"{path}, line {number}: {short_repr(line)} is not a merge, two tokens with one "
                 "space between"
             )
         try:
-            merges.append((string_to_token(tokens[0]), string_to_token(tokens[1])))
+            merges.append((string_to_token(pair[0]), string_to_token(pair[1])))
         except KeyError as error:
             raise ValueError(
                 f"{path}, line {number}: {short_repr(line)} holds the character "

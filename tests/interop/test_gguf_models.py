@@ -13,7 +13,7 @@ import torch
 from cs336_basics.interop import ModelCard, check_model, export_model
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.vocab_files import string_to_token
+from cs336_basics.tokenizer.byte_strings import string_to_token
 from tests.interop.exported import byte_tokenizer, trained
 from tests.tokenizer.examples import END
 

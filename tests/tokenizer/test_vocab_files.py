@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import cs336_basics
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer, vocab_files
+from cs336_basics.tokenizer.byte_strings import byte_to_character, string_to_token, token_to_string
 from cs336_basics.tokenizer.vocab_files import (
-    byte_to_character,
     hash_lines,
     load_merges,
     load_tokenizer,
@@ -24,8 +24,6 @@ from cs336_basics.tokenizer.vocab_files import (
     save_merges,
     save_tokenizer,
     save_vocab,
-    string_to_token,
-    token_to_string,
     tokenizer_hash,
 )
 from tests.faults import killed_at

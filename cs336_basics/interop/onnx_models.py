@@ -201,10 +201,16 @@ def _graph(model: TransformerLM, without_cache: bool) -> Any:
         raise RuntimeError(f"torch could not export the model: {short_reason(error)}") from error
     assert program is not None
     proto = program.model_proto
+    graph = proto.graph
+    # Where each node comes from: tracebacks with the paths of this machine.
+    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    for part in (graph, *graph.node, *values):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
     expected = [["batch", "sequence"], *(["batch", "", "past", ""] for _ in names)]
     found = [
         [dimension.dim_param for dimension in each.type.tensor_type.shape.dim]
-        for each in proto.graph.input
+        for each in graph.input
     ]
     if found != expected:
         raise RuntimeError(f"torch exported other dynamic dimensions: {found[0]}, {found[-1]}")

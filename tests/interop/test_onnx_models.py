@@ -190,6 +190,14 @@ def test_the_directory_holds_the_tokenizer(default):
     assert theirs.encode(text).ids == TOKENIZER.encode(text)
 
 
+def test_the_file_does_not_contain_paths_of_this_machine(exported):
+    content = (exported.directory / "model.onnx").read_bytes()
+    assert b"site-packages" not in content
+    assert b"transformer.py" not in content
+    weights = 4 * exported.model.config.num_parameters()
+    assert len(content) < weights + 100_000  # and has each weight once
+
+
 def test_positions_beyond_the_context_are_an_error(default):
     with pytest.raises(Exception, match=r"(?i)invalid index|out of.*bounds"):
         default.run(random_ids(1, LENGTH + 1), default.empty(1))

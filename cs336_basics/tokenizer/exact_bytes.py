@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
@@ -21,6 +22,12 @@ from cs336_basics.tokenizer.vocabulary import ABSENT
 
 EXACT = "bytes"
 """The value of `errors` that asks for it."""
+
+BATCH_SIZE = 4096
+"""Texts that are encoded by one call: data that is not text holds one in every few bytes."""
+
+LARGE = 1 << 18
+"""Bytes of a text that is encoded by itself, with threads."""
 
 _INVALID = re.compile("[\udc80-\udcff]+")
 
@@ -51,26 +58,71 @@ def encode_exactly(
     Raises:
         AbsentByteError: the vocabulary lacks a byte; `offset` is that in `data`.
     """
-    byte_ids = encoder.vocabulary.byte_ids
-    dtype = token_dtype(encoder.vocabulary.size)
-    arrays = [np.zeros(0, dtype)]
-    start = 0
+    arrays = [np.zeros(0, token_dtype(encoder.vocabulary.size))]
+    batch: list[tuple[bytes, bytes]] = []
+    offset = start = 0  # of the next text, of the batch
     for text, invalid in text_and_bytes(data):
-        if text:
+        if len(text) >= LARGE or len(batch) == BATCH_SIZE:
+            arrays.append(_encode_batch(encoder, batch, special, start))
+            batch, start = [], offset
+        if len(text) >= LARGE:
             try:
                 arrays.append(encoder.encode_array(text, special, num_workers))
             except AbsentByteError as error:
-                error.offset += start
+                error.offset += offset
                 raise
-        start += len(text)
-        ids = [byte_ids[byte] for byte in invalid]
-        if ABSENT in ids:
-            index = ids.index(ABSENT)
-            raise AbsentByteError(invalid[index], offset=start + index)
-        if ids:
-            arrays.append(np.array(ids, dtype))
-        start += len(invalid)
+            start += len(text)
+            batch.append((b"", invalid))
+        else:
+            batch.append((text, invalid))
+        offset += len(text) + len(invalid)
+    arrays.append(_encode_batch(encoder, batch, special, start))
     return np.concatenate(arrays)
+
+
+def _encode_batch(
+    encoder: Encoder, batch: list[tuple[bytes, bytes]], special: frozenset[str], start: int
+) -> TokenArray:
+    """Return the ids of some texts, each followed by its invalid bytes; see `encode_exactly`.
+
+    `start` is the offset of the first text, for errors.
+    """
+    dtype = token_dtype(encoder.vocabulary.size)
+    lengths = [len(text) + len(invalid) for text, invalid in batch]
+    texts = [text for text, _ in batch]
+    try:
+        ids, num_ids = _encode_texts(encoder, texts, special)
+    except AbsentByteError as error:
+        error.offset += start + sum(lengths[: error.item])
+        error.item = 0
+        raise
+    invalid = np.frombuffer(b"".join(invalid for _, invalid in batch), np.uint8)
+    byte_ids = np.array(encoder.vocabulary.byte_ids, np.int64)[invalid]
+    ends_of_texts = np.cumsum(num_ids, dtype=np.int64)
+    counts = [len(invalid) for _, invalid in batch]
+    if len(absent := np.flatnonzero(byte_ids == ABSENT)):
+        first = int(absent[0])
+        item = int(np.searchsorted(np.cumsum(counts), first, side="right"))
+        before = first - sum(counts[:item])
+        offset = start + sum(lengths[:item]) + len(texts[item]) + before
+        raise AbsentByteError(int(invalid[first]), offset=offset)
+    return np.insert(ids, np.repeat(ends_of_texts, counts), byte_ids.astype(dtype))
+
+
+def _encode_texts(
+    encoder: Encoder, texts: list[bytes], special: frozenset[str]
+) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+    """Return the ids of texts, one after the other, and the number of each."""
+    if special == encoder.all_special:
+        return encoder.encode_documents(texts)
+    arrays = [np.zeros(0, token_dtype(encoder.vocabulary.size))]
+    for item, text in enumerate(texts):
+        try:
+            arrays.append(encoder.encode_array(text, special, 1))
+        except AbsentByteError as error:
+            error.item = item
+            raise
+    return np.concatenate(arrays), np.array([len(ids) for ids in arrays[1:]], np.int64)
 
 
 def absent_byte_error(error: AbsentByteError, start: int = 0) -> ValueError:

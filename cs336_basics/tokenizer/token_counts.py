@@ -67,7 +67,10 @@ def count_tokens(
     token_dtype(tokenizer.vocab_size)  # raises for ids of more than 32 bits
     corpus = Corpus.of(source)
     corpus.by_plainness()[1].chunks()  # raises errors of Parquet files before the work begins
-    task = EncodingTask(corpus.errors, tokenizer.splitter, check_chunk_size(chunk_size), None, None)
+    chunk_size = check_chunk_size(chunk_size)
+    task = EncodingTask.of(
+        tokenizer, corpus.errors, chunk_size, document_starts=False, end_of_document=None
+    )
     num_workers = resolve_num_workers(num_workers)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     changes = TextChanges()

@@ -380,9 +380,11 @@ class Tokenizer(Detokenizer):
                 special = self._choose_special(characters, allowed_special, disallowed_special)
                 num_workers = useful_workers(num_workers, len(text))
                 try:
-                    return encode_exactly(self.encoder, text, special, num_workers)
+                    ids = encode_exactly(self.encoder, text, special, num_workers)
                 except AbsentByteError as error:
                     raise absent_byte_error(error) from None
+                self.encoder.warn_of_dropped(len(text), ids)
+                return ids
             text = replaced_utf8(text, "strict" if errors == EXACT else errors)
         else:
             check_is_str(text)

@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import time
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from cs336_basics.tokenizer import (
     IncrementalEncoder,
     count_tokens,
     encode_file,
+    exact_bytes,
     load_document_starts,
     load_token_file,
 )
@@ -73,6 +75,42 @@ def test_every_byte_string_comes_back_with_the_ids_of_the_rule(data):
         assert ids.dtype == np.uint16
         assert tokenizer.decode_bytes(ids) == data
         assert ids.tolist() == expected_ids(tokenizer, data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(hostile_bytes, st.integers(1, 5), st.integers(1, 12), st.booleans())
+def test_batches_and_large_texts_do_not_change_the_ids(data, batch_size, large, all_special):
+    tokenizer = small_tokenizer()
+    special = tokenizer.encoder.all_special if all_special else frozenset()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact_bytes, "BATCH_SIZE", batch_size)
+        patch.setattr(exact_bytes, "LARGE", large)
+        ids = exact_bytes.encode_exactly(tokenizer.encoder, data, special, 2)
+    expected = tokenizer.encode_array(
+        data, errors="bytes", allowed_special="all" if all_special else []
+    )
+    assert ids.tolist() == expected.tolist()
+
+
+def test_megabytes_that_are_not_text_take_seconds():
+    tokenizer = small_tokenizer()
+    data = b"a\xff" * (1 << 20) + bytes(range(256)) * 4096
+    start = time.perf_counter()
+    ids = tokenizer.encode_array(data, errors="bytes")
+    assert time.perf_counter() - start < 60  # a second alone on a machine
+    assert tokenizer.decode_bytes(ids) == data
+
+
+@pytest.mark.parametrize("special", ["all", []])
+def test_the_offset_of_an_absent_byte_is_that_in_the_data(special, monkeypatch):
+    monkeypatch.setattr(exact_bytes, "BATCH_SIZE", 2)
+    tokenizer = Tokenizer({0: b"a", 1: b"\xff", 2: b"\xfe"}, [])
+    for absent in (b"b", b"\x80", "é".encode()):
+        for before in (b"", b"a", b"\xff", b"aa\xff\xfea\xfe" * 3, b"\xffaaa"):
+            with pytest.raises(ValueError, match=f"byte {absent[0]:#04x} at offset {len(before)}:"):
+                tokenizer.encode_array(
+                    before + absent + b"\xff", errors="bytes", allowed_special=special
+                )
 
 
 @given(hostile_bytes)

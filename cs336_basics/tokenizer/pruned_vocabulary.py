@@ -16,7 +16,6 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,8 +24,10 @@ import numpy.typing as npt
 from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization import Corpus, count_words
+from cs336_basics.tokenizer.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.token_counts import TokenCounts
 from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.vocabulary import Vocabulary
 
 IdPair = tuple[int, int]
 
@@ -96,20 +97,20 @@ class MergeTree:
     Attributes:
         tokens: the ids that remain.
         merges: id -> the pairs of ids that make it, the first in rank first.
-        ranks: (left id, right id) -> (rank, merged id), of the merges that remain.
+        ranks: (left id, right id) -> rank, of the merges that remain.
         num_uses: id -> the number of remaining merges that join it.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        ids = {token: token_id for token_id, token in tokenizer.vocab.items()}
+        vocabulary = Vocabulary(tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
+        # The encoder looks up the ranks, from which those of removed tokens are deleted.
+        self._encoder = PythonEncoder(vocabulary, tokenizer.pattern, 0)
+        self.ranks = vocabulary.pair_ranks
         self.tokens = set(tokenizer.vocab)
         self.merges: defaultdict[int, list[IdPair]] = defaultdict(list)
-        self.ranks: dict[IdPair, tuple[int, int]] = {}
         self.num_uses = dict.fromkeys(tokenizer.vocab, 0)
-        for rank, (left, right) in enumerate(tokenizer.merges):
-            pair, merged = (ids[left], ids[right]), ids[left + right]
+        for pair, merged in zip(self.ranks, vocabulary.merged_ids, strict=True):
             self.merges[merged].append(pair)
-            self.ranks[pair] = rank, merged
             for part in pair:
                 self.num_uses[part] += 1
         special = {token.encode() for token in tokenizer.special_tokens}
@@ -128,7 +129,7 @@ class MergeTree:
     def age(self, token_id: int) -> int:
         """Return the rank of the first merge that makes a token; great for one that none makes."""
         pairs = self.merges.get(token_id)
-        return self.ranks[pairs[0]][0] if pairs else 1 << 62
+        return self.ranks[pairs[0]] if pairs else 1 << 62
 
     def remove(self, token_id: int) -> list[IdPair]:
         """Remove a leaf; return the pairs that made it."""
@@ -141,21 +142,8 @@ class MergeTree:
         return pairs
 
     def encode(self, symbols: list[int]) -> list[int]:
-        """Merge ids by rank, as `reference.merge_tokens` merges tokens."""
-        ranks = self.ranks
-        while known := [(ranks[pair], pair) for pair in pairwise(symbols) if pair in ranks]:
-            (_, merged), best = min(known)
-            joined: list[int] = []
-            i = 0
-            while i < len(symbols):
-                if tuple(symbols[i : i + 2]) == best:
-                    joined.append(merged)
-                    i += 2
-                else:
-                    joined.append(symbols[i])
-                    i += 1
-            symbols = joined
-        return symbols
+        """Return the ids of a word by the merges that remain; `symbols` are those of its bytes."""
+        return self._encoder.merge(symbols)
 
 
 class _Usage(Protocol):

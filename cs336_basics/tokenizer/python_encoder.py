@@ -50,6 +50,10 @@ class PythonEncoder(Encoder):
         if ABSENT in symbols:
             offset = symbols.index(ABSENT)
             raise AbsentByteError(data[offset], offset=offset)
+        return self.merge(symbols)
+
+    def merge(self, symbols: list[int]) -> list[int]:
+        """Return the ids of a word, of which `symbols` are the ids of its bytes; changes them."""
         if len(symbols) < _LONG_WORD:
             return self._merge(symbols)
         return list(self._merge_long(symbols))

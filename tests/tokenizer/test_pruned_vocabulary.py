@@ -1,6 +1,7 @@
 """prune: the remaining tokens can be reached, text is encoded as the remaining merges say."""
 
 import random
+import time
 import warnings
 from collections import Counter
 
@@ -167,3 +168,13 @@ def test_words_that_are_not_utf8_are_counted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(prune(tokenizer, 2, {b"\xff\xff": 3}).tokenizer) == 2
+
+
+def test_a_long_word_is_encoded_again_in_seconds():
+    tokens = [b"a" * 2**power for power in range(12)]
+    tokenizer = Tokenizer(dict(enumerate(tokens)), [(token, token) for token in tokens[:-1]])
+    words = {b"a" * 100_000: 1, b"aa": 5}
+    start = time.perf_counter()
+    pruned, _ = prune(tokenizer, 5, words)
+    assert time.perf_counter() - start < 60  # a second alone on a machine
+    assert list(pruned.vocab.values()) == tokens[:5]

@@ -44,7 +44,7 @@ class Exported:
     """A model, its directory, and a session of onnxruntime, used as a user would."""
 
     def __init__(self, directory, switches, without_cache):
-        self.model = random_model(**SMALL, **switches)
+        self.model = random_model(**{**SMALL, **switches})
         self.before = {name: value.clone() for name, value in self.model.state_dict().items()}
         self.directory = directory
         self.options = {"without_cache": True} if without_cache else {}

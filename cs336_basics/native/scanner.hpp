@@ -73,17 +73,12 @@ class Scanner {
         size_t position = 0;
         while (position < size) {
             const size_t origin = position;
-            size_t count = 0, end = position;
-            while (position < size && count < BATCH_CAPACITY) {
-                end = program_->next(text, size, position, state);
-                if (end - origin > UINT32_MAX) break;
-                ends[count++] = uint32_t(end - origin);
-                position = end;
-            }
-            if (count) batch(text + origin, ends, count);
-            if (end > position) {
-                huge(text + position, end - position);
-                position = end;
+            const size_t count = program_->fill(text, size, position, ends, BATCH_CAPACITY, state);
+            if (count) {
+                batch(text + origin, ends, count);
+            } else {
+                position = program_->next(text, size, origin, state);
+                huge(text + origin, position - origin);
             }
         }
     }

@@ -99,6 +99,13 @@ class SplitProgram {
                             letters_kept(tables, state));
         }
         if (tables.threes) threes_.assign(tables.threes, tables.threes + tables.num_columns);
+        // Where a pre-token ends before a character, `fill` takes this character from the first
+        // state at once.
+        chained_ = rows_;
+        for (size_t i = num_columns_; i < chained_.size(); ++i) {
+            const uint32_t first = rows_[num_columns_ + i % num_columns_];
+            if (rows_[i] == MATCH) chained_[i] = ENDED | first;
+        }
     }
 
     size_t num_states() const { return num_states_; }
@@ -116,6 +123,24 @@ class SplitProgram {
         state.number_begin = skip(text, first, digits % 3 ? digits % 3 : 3);
         state.number_end = end;
         return state.number_begin;
+    }
+
+    // `fill` of scalar.hpp, for a pattern that matches every character: the same as `next` again
+    // and again, but without a branch where a pre-token ends. (That branch is hard to predict.)
+    size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends, size_t capacity,
+                ScanState& state) const {
+        const size_t origin = position;
+        size_t count = 0;
+        if (threes_.empty() && size - origin <= UINT32_MAX) {
+            position = fill_chained(text, size, origin, ends, capacity, count, state.dead_ends);
+        }
+        while (position < size && count < capacity) {
+            const size_t end = next(text, size, position, state);
+            if (end - origin > UINT32_MAX) break;
+            ends[count++] = uint32_t(end - origin);
+            position = end;
+        }
+        return count;
     }
 
     // Whether a text can be cut before the ASCII character at `offset`, 0 < `offset` < `size`. The
@@ -146,7 +171,10 @@ class SplitProgram {
     static constexpr uint32_t MATCH = uint32_t{1} << 31;
     static constexpr uint32_t LETTERS = uint32_t{1} << 30;
     static constexpr uint32_t LOWER = uint32_t{1} << 29;
-    static constexpr uint32_t ROW = LOWER - 1;
+    // Of `chained_`: a pre-token ends before this character, and the next state is that of the next
+    // one.
+    static constexpr uint32_t ENDED = uint32_t{1} << 28;
+    static constexpr uint32_t ROW = ENDED - 1;
 
     // LETTERS, LOWER or 0 for a state.
     uint32_t letters_kept(const SplitTables& tables, uint32_t state) const {
@@ -170,6 +198,50 @@ class SplitProgram {
         if (!any_case) letters &= word << 2;  // the bit of lower case
         const uint64_t others = ~letters & 0x8080808080808080ull;
         return others ? lowest_bit(others) / 8 : 8;
+    }
+
+    // Most of `fill`: returns where the last pre-token starts whose end is not in `ends`.
+    size_t fill_chained(const uint8_t* text, size_t size, size_t origin, uint32_t* ends,
+                        size_t capacity, size_t& count, DeadEnds& dead_ends) const {
+        const size_t body = size - (text[size - 1] == '\n');
+        const uint32_t* const rows = chained_.data();
+        uint32_t row = num_columns_;
+        size_t i = origin, start = origin, end = origin;
+        const auto restart = [&] {  // the pre-token ends at `end`, before what was read
+            dead_ends.finish(end);
+            ends[count++] = uint32_t(end - origin);
+            start = i = end;
+            row = num_columns_;
+        };
+        while (i < body && count + 1 < capacity) {
+            const size_t stop = std::min(body, (i / DeadEnds::STRIDE + 1) * DeadEnds::STRIDE);
+            while (i < stop && count + 1 < capacity) {
+                const uint32_t byte = text[i];
+                size_t length = 1;
+                const uint32_t transition =
+                    rows[row + (byte < 0x80 ? ascii_[byte] : wide_column(text + i, length))];
+                ends[count] = uint32_t(i - origin);
+                count += (transition & ENDED) != 0;
+                start = transition & ENDED ? i : start;
+                end = transition & (MATCH | ENDED) ? i : end;
+                row = transition & ROW;
+                if (row == 0) {
+                    restart();
+                    continue;
+                }
+                i += length;
+                if (transition & (LETTERS | LOWER) && size - i >= 8) {
+                    const size_t letters = letters_at(text + i, transition & LETTERS);
+                    if (letters) end = i + letters - 1;
+                    i += letters;
+                }
+            }
+            if (i > end + DeadEnds::STRIDE && i < body && count + 1 < capacity &&
+                !dead_ends.visit(i, row / num_columns_)) {
+                restart();
+            }
+        }
+        return start;
     }
 
     // The end of the match that starts at `i` < `size`; `i` if there is none.
@@ -252,7 +324,8 @@ class SplitProgram {
 
     const uint32_t num_columns_;
     const size_t num_states_;
-    std::vector<uint32_t> rows_;  // the next row, plus MATCH
+    std::vector<uint32_t> rows_;     // the next row, plus flags
+    std::vector<uint32_t> chained_;  // the same for `fill`
     const std::vector<uint16_t> block_of_;
     const std::vector<uint8_t> blocks_;
     const std::vector<uint8_t> safe_cuts_;

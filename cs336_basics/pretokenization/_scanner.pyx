@@ -124,7 +124,7 @@ cdef class PreTokens:
     cdef bytes data
     cdef bint as_text
     cdef Fill fill
-    cdef bint gpt2
+    cdef bint gpt2, complete  # complete: a program that matches every character
     cdef shared_ptr[const SplitProgram] program  # or none: a scanner was written for the pattern
     cdef unique_ptr[ScanState] state
     cdef size_t size, position, start
@@ -137,6 +137,7 @@ cdef class PreTokens:
         program = program_of(pattern)
         if program is not None:
             self.program = make_program(program)
+            self.complete = program.complete
             self.state.reset(new ScanState(self.program.get().num_states()))
         self.gpt2 = program is None and scanned_pattern(pattern) == "gpt2"
         self.fill = fill_function[Gpt2](chosen) if self.gpt2 else fill_function[Cl100k](chosen)
@@ -239,6 +240,15 @@ def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
     check_utf8(data)
     with nogil:
         while position < size:
+            if settings.complete:
+                count = settings.program.get().fill(
+                    text, size, position, ends, BATCH_CAPACITY, settings.state.get()[0])
+                if count == 0:
+                    count = 1
+                    position = settings.program.get().next(
+                        text, size, position, settings.state.get()[0])
+                found += count
+                continue
             if settings.state:
                 start = position
                 position = settings.program.get().next(

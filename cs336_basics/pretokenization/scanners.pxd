@@ -28,6 +28,8 @@ cdef extern from "scanner.hpp" namespace "cs336" nogil:
         SplitProgram(const SplitTables& tables) except +
         size_t num_states()
         size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) except +
+        size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
+                    size_t capacity, ScanState& state) except +
 
     cdef cppclass Scanner:
         Scanner()

@@ -128,7 +128,7 @@ def test_the_longest_tokens_leave_out_the_special_tokens(text_file, tmp_path, ca
 def test_several_files_and_json_lines(text_file, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps({"body": TEXT}) + "\n")
-    more = [str(text_file), str(rows), "--field", "body"]
+    more = [str(rows), "--field", "body"]  # in addition to those of `arguments`
     assert main([*arguments(text_file, tmp_path / "both"), "--input", *more]) == 0
     doubled = tmp_path / "doubled.txt"
     doubled.write_text(TEXT + EOT + TEXT, encoding="utf-8", newline="")

@@ -1,10 +1,11 @@
-"""The scanner alone, one thread, bytes in memory: every SIMD level of this CPU, several scripts."""
+"""The scanner alone, one thread, bytes in memory: SIMD levels and compiled patterns, by script."""
 
 import pytest
 from corpora import data_directory
 
 from cs336_basics.datasets import write_sample
-from cs336_basics.pretokenization import _scanner, reference
+from cs336_basics.pretokenization import PATTERNS, _scanner, reference
+from cs336_basics.pretokenization.split_program import compile_program
 
 MAX_BYTES = 20_000_000
 
@@ -56,4 +57,21 @@ def test_scanner(benchmark, name, pattern, simd_level, tmp_path):
         bytes=len(data),
         pretokens=found,
         megabytes_per_second=len(data) / 1e6 / benchmark.stats.stats.min,
+    )
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("name", ["sample", "english"])
+def test_compiled_pattern(benchmark, name, pattern, tmp_path):
+    data = text_of(name, tmp_path)
+    program = compile_program(PATTERNS[pattern])
+    start = data[:200_000].decode("utf-8", "ignore")
+    assert list(_scanner.pretokenize_bytes(start.encode(), program)) == [
+        word.encode() for word in reference.pretokenize(start, pattern)
+    ]
+
+    benchmark.group = f"compiled pattern, {name}"
+    benchmark.pedantic(_scanner.num_pretokens, (data, program), rounds=3, warmup_rounds=1)
+    benchmark.extra_info.update(
+        bytes=len(data), megabytes_per_second=len(data) / 1e6 / benchmark.stats.stats.min
     )

@@ -26,16 +26,16 @@ class DataConfig:
     train_path: str | tuple[str, ...] | None = option(
         None,
         "your own text (documents separated by <|endoftext|>), JSON lines, Parquet or Arrow, also "
-        ".gz and .zst; or .npy token files; a glob such as 'web/*.jsonl.gz' names several",
+        ".gz and .zst; or .npy token files; globs name several",
     )
     valid_path: str | tuple[str, ...] | None = option(
-        None, "files to validate on, of the same kinds; unset: the end of train_path is held out"
+        None, "files to validate on; unset: the end of train_path is held out"
     )
     valid_fraction: float = option(
         0.05, "share of train_path held out, whole documents at its end, if valid_path is not set"
     )
     field: str | None = option(None, "field of JSON lines that holds the text")
-    column: str | None = option(None, "column of Parquet and Arrow files that holds the text")
+    column: str | None = option(None, "column of Parquet and Arrow files")
     errors: Literal["replace", "strict"] = option(
         "replace", "replace bytes that are not UTF-8 with U+FFFD, or refuse them"
     )

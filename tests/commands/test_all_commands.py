@@ -168,7 +168,7 @@ def a_value(option):
     """A value that an option takes."""
     if option.name == "--split":
         return "valid"
-    words = "3 huggingface replace heap lexicographic step cpu sample json"
+    words = "3 huggingface replace heap lexicographic step cpu sample json f32"
     for value in words.split():
         try:
             option.action.type(value) if option.action.type else None

@@ -29,7 +29,7 @@ class DataConfig:
         ".gz and .zst; or .npy token files; globs name several",
     )
     valid_path: str | tuple[str, ...] | None = option(
-        None, "files to validate on; unset: the end of train_path is held out"
+        None, "files to validate on; unset: the end of train_path"
     )
     valid_fraction: float = option(
         0.05, "share of train_path held out, whole documents at its end, if valid_path is not set"

@@ -296,7 +296,9 @@ def test_the_tests_of_the_sdist_pass_with_the_compiled_wheel(compiled_wheel, unp
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="distutils finds MSVC without these variables")
 def test_pip_shows_why_the_extensions_cannot_be_compiled(unpacked, tmp_path):
-    source = shutil.copytree(unpacked, tmp_path / "source")
+    # Without what another test has compiled there.
+    ignored = shutil.ignore_patterns("build", "*.so", "*.pyd")
+    source = shutil.copytree(unpacked, tmp_path / "source", ignore=ignored)
     pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]
     missing = str(tmp_path / "no-compiler")
     done = run([*pip, "-w", tmp_path / "out", source], tmp_path, CC=missing, CXX=missing)

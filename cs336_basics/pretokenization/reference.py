@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from cs336_basics.pretokenization.patterns import compile_pattern, resolve_pattern
 
 
-def pretokenize(text: str, pattern: str = "gpt2", *, timeout: float | None = None) -> Iterator[str]:
+def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Yield the pre-tokens of a text that holds no special token, in order.
 
     Characters that the pattern does not match are left out, as with `finditer`. The named patterns
@@ -19,13 +19,11 @@ def pretokenize(text: str, pattern: str = "gpt2", *, timeout: float | None = Non
     Args:
         text: the text; cut special tokens out first with `split_special_tokens`.
         pattern: a name in PATTERNS or a regular expression.
-        timeout: seconds for each search; None: no limit.
 
     Raises:
         ValueError: see `resolve_pattern`.
-        TimeoutError: a search took too long.
     """
-    for match in compile_pattern(resolve_pattern(pattern)).finditer(text, timeout=timeout):
+    for match in compile_pattern(resolve_pattern(pattern)).finditer(text):
         yield match.group()
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cs336_basics._messages import short_reason, short_repr
-from cs336_basics.pretokenization import reference
-from cs336_basics.pretokenization.patterns import resolve_pattern
+from cs336_basics.pretokenization.patterns import compile_pattern, resolve_pattern
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.split_program import complete_program, find_program
 from cs336_basics.pretokenization.token_finder import token_finder
@@ -30,8 +29,11 @@ __all__ = [
 MAX_SPECIAL_TOKEN_LENGTH = 1024
 """Bytes of the longest special token: the time to find (or miss) one grows with its length."""
 
-MATCH_TIMEOUT = 10
-"""Seconds of one search by `regex`, with a pattern that cannot be compiled."""
+SEARCH_TIMEOUT = 10
+"""Seconds, plus one for every 100,000 characters of the text, that `regex` may take to find the next
+pre-tokens with a pattern that cannot be compiled."""
+
+_MATCHES_AT_A_TIME = 1024
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -144,18 +146,33 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         and (text.isascii() or not _LONE_SURROGATE.search(text))
     ):
         return _scanner.pretokenize_text(text, pattern)
-    return _within_time(reference.pretokenize(text, pattern, timeout=MATCH_TIMEOUT), pattern)
+    return _search(text, pattern)
 
 
-def _within_time(pretokens: Iterator[str], pattern: str) -> Iterator[str]:
-    """Yield pre-tokens; explain the TimeoutError of `regex`."""
-    try:
-        yield from pretokens
-    except TimeoutError:
-        raise ValueError(
-            f"pattern {short_repr(pattern)} took more than {MATCH_TIMEOUT} seconds for one match: "
-            "rewrite it without repetitions inside of repetitions"
-        ) from None
+def _search(text: str, pattern: str) -> Iterator[str]:
+    """Yield the pre-tokens that `regex` finds; end a search that takes too long."""
+    find = compile_pattern(resolve_pattern(pattern)).finditer
+    limit = SEARCH_TIMEOUT + len(text) / 100_000
+    start: int | None = 0
+    while start is not None:
+        # `regex` counts all of the time until the iterator ends, that of the caller between two
+        # matches included. So each iterator is read at once, and a new one begins where it ended.
+        matches = find(text, start, timeout=limit)
+        start = None
+        found = []
+        try:
+            for match in matches:
+                found.append(match.group())
+                # (After an empty match, a new iterator would find the same one again.)
+                if len(found) >= _MATCHES_AT_A_TIME and found[-1]:
+                    start = match.end()
+                    break
+        except TimeoutError:
+            raise ValueError(
+                f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to find the "
+                "next pre-tokens: rewrite it without repetitions inside of repetitions"
+            ) from None
+        yield from found
 
 
 def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:

@@ -16,6 +16,7 @@ from cs336_basics.pretokenization import (
     char_sets,
     make_unicode_tables,
     pretokenize,
+    reference,
     split_program,
     splitter,
 )
@@ -199,9 +200,35 @@ def test_what_is_not_compiled_is_split_by_regex():
 
 
 def test_a_search_by_regex_ends(monkeypatch):
-    monkeypatch.setattr(splitter, "MATCH_TIMEOUT", 0.1)
-    with pytest.raises(ValueError, match=r"took more than 0\.1 seconds for one match: rewrite it"):
+    monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
+    with pytest.raises(ValueError, match=r"took more than 0\.1 seconds to find .*: rewrite it"):
         list(pretokenize("a" * 40, r"(?<!x)(?:a|aa)+[bc]|."))
+
+
+def test_the_time_of_the_caller_is_not_that_of_a_search(monkeypatch):
+    monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
+    monkeypatch.setattr(splitter, "_MATCHES_AT_A_TIME", 2)
+    found = []
+    for word in pretokenize("one two three four five", r"\b\w+\b"):
+        found.append(word)
+        end = time.process_time() + 0.15
+        while time.process_time() < end:
+            pass
+    assert found == ["one", "two", "three", "four", "five"]
+
+
+@pytest.mark.parametrize("matches_at_a_time", [1, 2, 3])
+@pytest.mark.parametrize(
+    "expression",
+    [r"\b\w+|\W", r"(?<=a)b|a+|.", r"(?=a)|b+", r"(?<!a)\b|a|.", r"(a)\1|\w", r"\Ga|b", r"^a|b$|."],
+)
+def test_searching_in_steps_finds_what_one_search_finds(monkeypatch, expression, matches_at_a_time):
+    assert find_program(expression) is None
+    monkeypatch.setattr(splitter, "_MATCHES_AT_A_TIME", matches_at_a_time)
+    rng = random.Random(6)
+    for _ in range(300):
+        text = "".join(rng.choices("aab é\n", k=rng.randrange(12)))
+        assert list(pretokenize(text, expression)) == list(reference.pretokenize(text, expression))
 
 
 def test_a_pattern_that_leaves_out_text_is_not_complete():

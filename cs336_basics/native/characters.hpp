@@ -23,13 +23,24 @@ CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t index) {
     return CLASS_BLOCKS[BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
 }
 
+// The code point of a character, in two parts: see `class_in_block`.
+struct WideCode {
+    uint32_t block, index;
+    uint32_t length;  // in bytes
+};
+
 // The character of two or more bytes that begins at `p`.
-CS336_INLINE Character wide_character(const uint8_t* p) {
+CS336_INLINE WideCode wide_code(const uint8_t* p) {
     const uint32_t first = p[0];
-    if (first < 0xE0) return {class_in_block(first & 0x1F, p[1] & 0x3F), 2};
+    if (first < 0xE0) return {first & 0x1F, p[1] & 0x3Fu, 2};
     const uint32_t second = p[1] & 0x3F, third = p[2] & 0x3F;
-    if (first < 0xF0) return {class_in_block((first & 0x0F) << 6 | second, third), 3};
-    return {class_in_block((first & 0x07) << 12 | second << 6 | third, p[3] & 0x3F), 4};
+    if (first < 0xF0) return {(first & 0x0F) << 6 | second, third, 3};
+    return {(first & 0x07) << 12 | second << 6 | third, p[3] & 0x3Fu, 4};
+}
+
+CS336_INLINE Character wide_character(const uint8_t* p) {
+    const WideCode code = wide_code(p);
+    return {class_in_block(code.block, code.index), code.length};
 }
 
 CS336_INLINE Character character(const uint8_t* p) {

@@ -51,6 +51,21 @@ class Scanner {
         }
     }
 
+    // For the ScanState of each text.
+    size_t num_states() const { return program_ ? program_->num_states() : 0; }
+
+    // One batch, as `fill` of scalar.hpp finds it; 0 for a pre-token that is longer than 4 GiB.
+    size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
+                ScanState& state) const {
+        return program_ ? program_->fill(text, size, position, ends, BATCH_CAPACITY, state)
+                        : fill_(text, size, position, ends);
+    }
+
+    // The end of the pre-token that starts at `i` < `size`.
+    size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) const {
+        return program_ ? program_->next(text, size, i, state) : next_(text, size, i);
+    }
+
     // Whether a pre-token always ends before the ASCII character at `offset` > 0, and the text
     // before it is split the same without the text after it. (chunking.py explains the rule of the
     // named patterns.) The text need not be valid UTF-8.
@@ -69,15 +84,15 @@ class Scanner {
     CS336_NOINLINE void scan_program(const uint8_t* text, size_t size, Batch& batch,
                                      Huge& huge) const {
         uint32_t ends[BATCH_CAPACITY];
-        ScanState state(program_->num_states());
+        ScanState state(num_states());
         size_t position = 0;
         while (position < size) {
             const size_t origin = position;
-            const size_t count = program_->fill(text, size, position, ends, BATCH_CAPACITY, state);
+            const size_t count = fill(text, size, position, ends, state);
             if (count) {
                 batch(text + origin, ends, count);
             } else {
-                position = program_->next(text, size, origin, state);
+                position = next(text, size, origin, state);
                 huge(text + origin, position - origin);
             }
         }

@@ -306,20 +306,11 @@ class SplitProgram {
         return blocks_[size_t(block_of_[block]) * 64 + index];
     }
 
-    // The column of the character of `length` bytes, two or more, that begins at `p`.
-    uint32_t wide_column(const uint8_t* p, size_t& length) const {
-        const uint32_t first = p[0];
-        if (first < 0xE0) {
-            length = 2;
-            return column_of(first & 0x1F, p[1] & 0x3F);
-        }
-        const uint32_t second = p[1] & 0x3F, third = p[2] & 0x3F;
-        if (first < 0xF0) {
-            length = 3;
-            return column_of((first & 0x0F) << 6 | second, third);
-        }
-        length = 4;
-        return column_of((first & 0x07) << 12 | second << 6 | third, p[3] & 0x3F);
+    // The column of the character of two or more bytes that begins at `p`, and its length.
+    CS336_INLINE uint32_t wide_column(const uint8_t* p, size_t& length) const {
+        const WideCode code = wide_code(p);
+        length = code.length;
+        return column_of(code.block, code.index);
     }
 
     const uint32_t num_columns_;

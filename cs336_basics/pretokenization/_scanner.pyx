@@ -9,8 +9,8 @@ from libc.stdint cimport uint8_t, uint32_t
 from libcpp.memory cimport shared_ptr, unique_ptr
 
 from cs336_basics.pretokenization.scanners cimport (
-    ScanState, NUM_SIMD_LEVELS, SIMD_LEVEL_NAMES, SimdLevel, SplitProgram, make_program,
-    simd_level_of,
+    NUM_SIMD_LEVELS, SIMD_LEVEL_NAMES, ScanState, Scanner, SimdLevel, SplitProgram, make_program,
+    make_scanner, simd_level_of,
 )
 
 from cs336_basics.pretokenization.patterns import PATTERNS
@@ -19,16 +19,6 @@ from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 
 
 cdef extern from "scanner.hpp" namespace "cs336" nogil:
-    cdef cppclass Gpt2:
-        @staticmethod
-        size_t next(const uint8_t* text, size_t size, size_t i)
-
-    cdef cppclass Cl100k:
-        @staticmethod
-        size_t next(const uint8_t* text, size_t size, size_t i)
-
-    ctypedef size_t (*Fill)(const uint8_t*, size_t, size_t&, uint32_t*) noexcept
-
     cdef struct Character:
         uint32_t char_class
         uint32_t length
@@ -37,7 +27,6 @@ cdef extern from "scanner.hpp" namespace "cs336" nogil:
     size_t BATCH_CAPACITY
     bint has_simd_level(SimdLevel simd_level)
     SimdLevel best_simd_level()
-    Fill fill_function[Pattern](SimdLevel simd_level)
     const char* c_UNICODE_VERSION "cs336::UNICODE_VERSION"
     const char* c_REGEX_VERSION "cs336::REGEX_VERSION"
 
@@ -123,9 +112,8 @@ cdef class PreTokens:
 
     cdef bytes data
     cdef bint as_text
-    cdef Fill fill
-    cdef bint gpt2, complete  # complete: a program that matches every character
-    cdef shared_ptr[const SplitProgram] program  # or none: a scanner was written for the pattern
+    cdef Scanner scanner
+    cdef shared_ptr[const SplitProgram] incomplete  # instead, for a pattern that leaves out text
     cdef unique_ptr[ScanState] state
     cdef size_t size, position, start
     cdef size_t count, index
@@ -135,12 +123,12 @@ cdef class PreTokens:
     def __cinit__(self, bytes data not None, pattern, simd_level, bint as_text):
         cdef SimdLevel chosen = simd_level_named(simd_level)
         program = program_of(pattern)
-        if program is not None:
-            self.program = make_program(program)
-            self.complete = program.complete
-            self.state.reset(new ScanState(self.program.get().num_states()))
-        self.gpt2 = program is None and scanned_pattern(pattern) == "gpt2"
-        self.fill = fill_function[Gpt2](chosen) if self.gpt2 else fill_function[Cl100k](chosen)
+        if program is not None and not program.complete:
+            self.incomplete = make_program(program)
+            self.state.reset(new ScanState(self.incomplete.get().num_states()))
+        else:
+            self.scanner = make_scanner(pattern, chosen)
+            self.state.reset(new ScanState(self.scanner.num_states()))
         self.data = data
         self.as_text = as_text
         self.size = PyBytes_GET_SIZE(data)
@@ -153,33 +141,32 @@ cdef class PreTokens:
         cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(self.data)
         cdef const uint8_t* word
         cdef size_t length
-        if self.state:
-            return self.next_of_program(text)
+        if self.incomplete:
+            return self.next_match(text)
         if self.index == self.count:
             if self.position == self.size:
                 raise StopIteration
             self.origin = text + self.position
             self.start = 0
             self.index = 0
-            self.count = self.fill(text, self.size, self.position, self.ends)
+            self.count = self.scanner.fill(
+                text, self.size, self.position, self.ends, self.state.get()[0])
             if self.count == 0:  # a pre-token of more than 4 GiB
-                length = self.position
-                if self.gpt2:
-                    self.position = Gpt2.next(text, self.size, self.position)
-                else:
-                    self.position = Cl100k.next(text, self.size, self.position)
-                return self.make(text + length, self.position - length)
+                self.position = self.scanner.next(
+                    text, self.size, self.position, self.state.get()[0])
+                return self.make(self.origin, text + self.position - self.origin)
         word = self.origin + self.start
         length = self.ends[self.index] - self.start
         self.start = self.ends[self.index]
         self.index += 1
         return self.make(word, length)
 
-    cdef object next_of_program(self, const uint8_t* text):
+    cdef object next_match(self, const uint8_t* text):
         cdef size_t start
         while self.position < self.size:
             start = self.position
-            self.position = self.program.get().next(text, self.size, start, self.state.get()[0])
+            self.position = self.incomplete.get().next(
+                text, self.size, start, self.state.get()[0])
             if self.position > start:
                 return self.make(text + start, self.position - start)
             # What the pattern does not match is left out.
@@ -215,8 +202,8 @@ def pretokenize_bytes(data, pattern="gpt2", simd_level=None):
         simd_level: a name in `simd_levels()`; None = `default_simd_level()`.
 
     Raises:
-        ValueError: the pattern cannot be compiled; the SIMD level is unknown or not available; the bytes
-            are not valid UTF-8.
+        ValueError: the pattern cannot be compiled; the SIMD level is unknown or not available; the
+            bytes are not valid UTF-8.
     """
     checked = bytes(data)
     check_utf8(checked)
@@ -231,40 +218,24 @@ cdef int check_utf8(bytes data) except -1:
 
 
 def num_pretokens(bytes data not None, pattern="gpt2", simd_level=None):
-    """Return the number of pre-tokens of UTF-8 bytes; see `pretokenize_bytes`. Releases the GIL."""
+    """Return the number of pre-tokens of UTF-8 bytes; see `pretokenize_bytes`.
+
+    Releases the GIL, unless the pattern leaves out text.
+    """
     cdef const uint8_t* text = <const uint8_t*>PyBytes_AS_STRING(data)
     cdef size_t size = PyBytes_GET_SIZE(data)
-    cdef size_t position = 0, found = 0, count = 0, start
+    cdef size_t position = 0, found = 0, count = 0
     cdef uint32_t ends[1024]  # BATCH_CAPACITY
     cdef PreTokens settings = PreTokens(data, pattern, simd_level, False)
     check_utf8(data)
+    if settings.incomplete:
+        return sum(1 for _ in settings)
     with nogil:
         while position < size:
-            if settings.complete:
-                count = settings.program.get().fill(
-                    text, size, position, ends, BATCH_CAPACITY, settings.state.get()[0])
-                if count == 0:
-                    count = 1
-                    position = settings.program.get().next(
-                        text, size, position, settings.state.get()[0])
-                found += count
-                continue
-            if settings.state:
-                start = position
-                position = settings.program.get().next(
-                    text, size, start, settings.state.get()[0])
-                if position > start:
-                    found += 1
-                else:
-                    position += character(text + start).length
-                continue
-            count = settings.fill(text, size, position, ends)
+            count = settings.scanner.fill(text, size, position, ends, settings.state.get()[0])
             if count == 0:  # a pre-token of more than 4 GiB
                 count = 1
-                if settings.gpt2:
-                    position = Gpt2.next(text, size, position)
-                else:
-                    position = Cl100k.next(text, size, position)
+                position = settings.scanner.next(text, size, position, settings.state.get()[0])
             found += count
     return found
 

@@ -77,12 +77,12 @@ class Next:
 Node = Chars | Sequence | Choice | Repeat | Next
 
 _NOTHING = CharSet()
-_EMPTY = Sequence(())
 _LITERAL_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
 _HEX_LENGTH = {"x": 2, "u": 4, "U": 8}
 _QUANTIFIER = re.compile(r"([?*+]|\{(\d*)(,?)(\d*)\})([?+]?)")
 _GROUP = re.compile(r"\(\?(?:P?<(?![=!])[^>]*>|([is]*)(?:-([is]+))?:|([=!]))")
 _LEADING_FLAGS = re.compile(r"\(\?([is]+)\)")
+_SET_OPERATION = re.compile(r"\[:|&&|\|\||~~|--")
 _PROPERTY = re.compile(r"([pP])(?:\{(\^?)([^}]*)\}|([A-Z]))")
 # What simple case folding adds to an ASCII letter beyond its two cases, as `regex` has it.
 _FOLDED = {"i": "\u0130", "I": "\u0131", "k": "\u212a", "K": "\u212a", "s": "\u017f", "S": "\u017f"}
@@ -287,7 +287,7 @@ class _Parser:
         members: list[CharSet] = []
         first = self.index
         while self.peek() != "]" or self.index == first:
-            if re.compile(r"\[:|&&|\|\||~~|--").match(self.expression, self.index):
+            if _SET_OPERATION.match(self.expression, self.index):
                 raise self.unsupported(self.expression[self.index :][:2])
             members.append(self.class_member(flags))
         self.index += 1

@@ -28,13 +28,15 @@ cdef extern from "scanner.hpp" namespace "cs336" nogil:
         SplitProgram(const SplitTables& tables) except +
         size_t num_states()
         size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) except +
-        size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
-                    size_t capacity, ScanState& state) except +
 
     cdef cppclass Scanner:
         Scanner()
         Scanner(cbool cl100k, SimdLevel simd_level)
         Scanner(shared_ptr[const SplitProgram] program)
+        size_t num_states()
+        size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
+                    ScanState& state) except +
+        size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) except +
 
 
 cdef inline shared_ptr[const SplitProgram] make_program(program) except *:
@@ -72,18 +74,19 @@ cdef inline SimdLevel simd_level_of(name) except *:
 
 
 cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
-    """Return the scanner of a pattern, by name or expression, for which there is one.
+    """Return the scanner of a pattern that has one.
+
+    Args:
+        pattern: a name in PATTERNS, a regular expression, or a SplitProgram.
 
     Raises:
         ValueError: the pattern has no scanner.
     """
-    from cs336_basics.pretokenization._scanner import scanned_pattern
-    from cs336_basics.pretokenization.split_program import complete_program
+    from cs336_basics.pretokenization._scanner import program_of, scanned_pattern
 
-    name = scanned_pattern(pattern)
-    if name is not None:
-        return Scanner(<cbool>(name == "cl100k"), simd_level)
-    program = complete_program(pattern)
+    program = program_of(pattern)
     if program is None:
+        return Scanner(<cbool>(scanned_pattern(pattern) == "cl100k"), simd_level)
+    if not program.complete:
         raise ValueError(f"pattern is {pattern!r}, which has no scanner: choose another backend")
     return Scanner(make_program(program))

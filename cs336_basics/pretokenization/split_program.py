@@ -155,10 +155,10 @@ def compile_program(expression: str) -> SplitProgram:
         return replace(program, expression=expression, threes=threes)
     instructions = _Assembler().assemble(parse(expression))
     sets = list(dict.fromkeys(i.members for i in instructions if isinstance(i, (_Char, _Look))))
-    bounds, codes_of = _partition(sets)
-    builder = _TableBuilder(instructions, sets, codes_of)
+    starts = _interval_starts(sets)
+    builder = _TableBuilder(instructions, sets, starts)
     transitions = builder.build()
-    block_of, blocks = _column_blocks(bounds, builder.column_of_interval)
+    block_of, blocks = _column_blocks(starts, builder.column_of_interval)
     return SplitProgram(
         expression,
         transitions,
@@ -301,32 +301,27 @@ def _may_be_empty(node: Node) -> bool:
 # ---------------------------------------------------------------- instructions -> table
 
 
-def _partition(sets: list[CharSet]) -> tuple[list[int], list[int]]:
-    """Cut the code points where a set begins or ends.
-
-    Returns:
-        The starts of the intervals, and a code point of each.
-    """
+def _interval_starts(sets: list[CharSet]) -> list[int]:
+    """Return the first code points of the intervals that no set divides."""
     bounds = {0, ord("\n"), ord("\n") + 1}
     bounds.update(bound for members in sets for bound in members.bounds)
-    starts = sorted(bounds - {NUM_CODE_POINTS})
-    return starts, starts
+    return sorted(bounds - {NUM_CODE_POINTS})
 
 
 class _TableBuilder:
     """Makes the states that can be reached, one after the other."""
 
     def __init__(
-        self, instructions: list[_Instruction], sets: list[CharSet], codes: list[int]
+        self, instructions: list[_Instruction], sets: list[CharSet], starts: list[int]
     ) -> None:
         self.instructions = instructions
         # Intervals whose code points belong to the same sets share a column.
         columns: dict[tuple[bool, ...], int] = {}
         self.column_of_interval = [
-            columns.setdefault(tuple(code in members for members in sets), len(columns))
-            for code in codes
+            columns.setdefault(tuple(start in members for members in sets), len(columns))
+            for start in starts
         ]
-        self.line_feed = self.column_of_interval[codes.index(ord("\n"))]
+        self.line_feed = self.column_of_interval[starts.index(ord("\n"))]
         self.end = len(columns)
         if self.end > MAX_COLUMNS:
             raise UnsupportedPatternError(

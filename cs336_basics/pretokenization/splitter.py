@@ -30,8 +30,8 @@ MAX_SPECIAL_TOKEN_LENGTH = 1024
 """Bytes of the longest special token: the time to find (or miss) one grows with its length."""
 
 SEARCH_TIMEOUT = 10
-"""Seconds, plus one for every 100,000 characters of the text, that `regex` may take to find the next
-pre-tokens with a pattern that cannot be compiled."""
+"""Seconds that `regex` may take to find the next pre-tokens with a pattern that cannot be compiled,
+plus one second for every 100,000 characters of the text."""
 
 _MATCHES_AT_A_TIME = 1024
 

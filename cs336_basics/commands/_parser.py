@@ -15,7 +15,10 @@ import shlex
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cs336_basics.pretokenization import Corpus
 
 PROGRAM = "cs336"
 """The console script; error messages begin with it."""
@@ -271,6 +274,31 @@ class Parser:
         if default is None or default is False or default in ("", []):
             return text
         return f"{text} (default: {default})"
+
+
+def add_tokenizer(parser: Parser) -> None:
+    """Add --tokenizer, a directory."""
+    parser.add("--tokenizer", "directory that train-bpe wrote", required=True, metavar="DIR")
+
+
+def add_input(parser: Parser, **settings: Any) -> None:
+    """Add --input, files of text; repeated, it names further ones."""
+    parser.add(
+        "--input",
+        "text or JSON lines (.jsonl), also .gz and .zst, or .parquet; a glob such as "
+        "'data/*.txt' names several",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        **settings,
+    )
+
+
+def corpus_of(options: argparse.Namespace) -> Corpus:
+    """Return the corpus that --input and the options of `add_text_options` name."""
+    from cs336_basics.pretokenization import Corpus  # help pages do not need it
+
+    return Corpus(options.input, field=options.field, column=options.column, errors=options.errors)
 
 
 def add_text_options(

@@ -45,6 +45,7 @@ def build_parser() -> Parser:
         "a directory that train-bpe wrote, the name of a tiktoken encoding, or a tokenizer.json "
         "or directory of Hugging Face",
         nargs="+",
+        action="extend",
         required=True,
         metavar="NAME",
     )
@@ -53,6 +54,7 @@ def build_parser() -> Parser:
         "corpora, each a file or a glob: text or JSON lines (.jsonl), also .gz and .zst, or "
         ".parquet",
         nargs="+",
+        action="extend",
         required=True,
         metavar="FILE",
     )

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import (
     Parser,
+    add_input,
     add_num_workers,
     add_overwrite,
     add_text_options,
+    add_tokenizer,
+    corpus_of,
 )
-from cs336_basics.pretokenization import Corpus
 from cs336_basics.pretokenization.corpus import ENCODING_ERRORS
 from cs336_basics.tokenizer import Tokenizer, encode_file
 
@@ -37,16 +39,8 @@ def build_parser() -> Parser:
         ],
         interrupted="nothing was written",
     )
-    parser.add("--tokenizer", "directory that train-bpe wrote", required=True, metavar="DIR")
-    parser.add(
-        "--input",
-        "text or JSON lines (.jsonl), also .gz and .zst, or .parquet; a glob such as "
-        "'data/*.txt' names several",
-        nargs="+",
-        action="extend",
-        required=True,
-        metavar="FILE",
-    )
+    add_tokenizer(parser)
+    add_input(parser, required=True)
     parser.add("--output", "file to write", required=True, output=True, metavar="FILE.npy")
     parser.add(
         "--end-of-document",
@@ -67,9 +61,7 @@ def build_parser() -> Parser:
 def _encode(options: argparse.Namespace) -> None:
     """Encode the files and print what was written."""
     tokenizer = Tokenizer.from_directory(options.tokenizer)
-    corpus = Corpus(
-        options.input, field=options.field, column=options.column, errors=options.errors
-    )
+    corpus = corpus_of(options)
     start = time.perf_counter()
     metadata = encode_file(
         tokenizer,

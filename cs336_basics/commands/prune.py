@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 
@@ -10,9 +11,16 @@ import numpy as np
 
 from cs336_basics._files import atomic_writer
 from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import Parser, add_num_workers, add_overwrite, add_text_options
+from cs336_basics.commands._parser import (
+    Parser,
+    add_input,
+    add_num_workers,
+    add_overwrite,
+    add_text_options,
+    add_tokenizer,
+    corpus_of,
+)
 from cs336_basics.interop.outputs import check_is_free
-from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, prune
 
 
@@ -33,21 +41,13 @@ def build_parser() -> Parser:
         ],
         interrupted="no tokenizer was written",
     )
-    parser.add("--tokenizer", "directory that train-bpe wrote", required=True, metavar="DIR")
-    parser.add(
-        "--input",
-        "text or JSON lines (.jsonl), also .gz and .zst, or .parquet; a glob such as "
-        "'data/*.txt' names several",
-        nargs="+",
-        required=True,
-        metavar="FILE",
-    )
+    add_tokenizer(parser)
+    add_input(parser, required=True)
     parser.add("--vocab-size", "tokens that remain", required=True, type=int, metavar="N")
     parser.add("--output", "directory to write", required=True, metavar="DIR", output=True)
     parser.add(
         "--id-map",
-        "also write an int64 array, old id -> new id or -1, to change a model with "
-        "(model.select_embeddings)",
+        "also write an int64 array, old id -> new id or -1, for model.select_embeddings",
         metavar="FILE.npy",
         output=True,
     )
@@ -62,15 +62,15 @@ def _prune(options: argparse.Namespace) -> None:
     for output in filter(None, (options.output, options.id_map)):
         check_is_free(output, options.overwrite)
     tokenizer = Tokenizer.from_directory(options.tokenizer)
-    corpus = Corpus(
-        options.input, field=options.field, column=options.column, errors=options.errors
-    )
+    corpus = corpus_of(options)
     pruned, id_map = prune(tokenizer, options.vocab_size, corpus, num_workers=options.num_workers)
+    with contextlib.ExitStack() as files:
+        # The map replaces an old one only after the tokenizer was saved.
+        if options.id_map is not None:
+            np.save(files.enter_context(atomic_writer(options.id_map)), id_map)
+        pruned.save(options.output)
     if options.id_map is not None:
-        with atomic_writer(options.id_map) as file:
-            np.save(file, id_map)
         say(f"id map     {options.id_map}")
-    pruned.save(options.output)
     say(f"tokens     {len(pruned):,} of {len(tokenizer):,}")
     say(f"merges     {len(pruned.merges):,} of {len(tokenizer.merges):,}")
     say(f"written to {options.output}")

@@ -13,13 +13,15 @@ from cs336_basics._files import atomic_writer
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import (
     Parser,
+    add_input,
     add_num_workers,
     add_overwrite,
     add_text_options,
+    add_tokenizer,
+    corpus_of,
     integer,
 )
 from cs336_basics.interop.outputs import check_is_free
-from cs336_basics.pretokenization import Corpus
 from cs336_basics.pretokenization.corpus import ENCODING_ERRORS
 from cs336_basics.tokenizer import Tokenizer, count_tokens, never_used
 
@@ -42,15 +44,8 @@ def build_parser() -> Parser:
         ],
         interrupted="nothing was written",
     )
-    parser.add("--tokenizer", "directory that train-bpe wrote", required=True, metavar="DIR")
-    parser.add(
-        "--input",
-        "text or JSON lines (.jsonl), also .gz and .zst, or .parquet; a glob such as "
-        "'data/*.txt' names several",
-        nargs="+",
-        required=True,
-        metavar="FILE",
-    )
+    add_tokenizer(parser)
+    add_input(parser, required=True)
     parser.add("--output", "also write the counts, an int64 array with one for each id",
                output=True, metavar="FILE.npy")  # fmt: skip
     parser.add("--show", "tokens to list of each kind", type=integer(at_least=0), default=20,
@@ -66,9 +61,7 @@ def _count(options: argparse.Namespace) -> None:
     if options.output is not None:
         check_is_free(options.output, options.overwrite)
     tokenizer = Tokenizer.from_directory(options.tokenizer)
-    corpus = Corpus(
-        options.input, field=options.field, column=options.column, errors=options.errors
-    )
+    corpus = corpus_of(options)
     start = time.perf_counter()
     counts = count_tokens(tokenizer, corpus, num_workers=options.num_workers, progress=True)
     seconds = time.perf_counter() - start
@@ -80,8 +73,9 @@ def _count(options: argparse.Namespace) -> None:
     say(f"tokens           {counts.sum():,}, in {seconds:.2f} s")
     say(f"used             {np.count_nonzero(counts):,} of {len(tokenizer):,}")
     say(f"never used       {len(unused):,}, without single bytes and special tokens")
-    say("")
-    say(f"the {options.show} most frequent:")
+    if options.show:
+        say("")
+        say(f"the {options.show} most frequent:")
     order = np.argsort(-counts, kind="stable")[: options.show]
     for token_id in order[counts[order] > 0].tolist():
         share = counts[token_id] / total

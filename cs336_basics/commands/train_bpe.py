@@ -19,9 +19,11 @@ from cs336_basics.bpe.trace import trace_file
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import (
     Parser,
+    add_input,
     add_num_workers,
     add_overwrite,
     add_text_options,
+    corpus_of,
 )
 from cs336_basics.pretokenization import PATTERNS, Corpus
 from cs336_basics.tokenizer.train_tokenizer import train_tokenizer
@@ -61,15 +63,7 @@ def build_parser() -> Parser:
     add = parser.add
     add("--output", "directory to write", required=True, metavar="DIR", output=True)
     add("--vocab-size", "256 bytes + special tokens + merges", required=True, type=int, metavar="N")
-    add(
-        "--input",
-        "text or JSON lines (.jsonl), also .gz and .zst, or .parquet; a glob such as "
-        "'data/*.txt' names several",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-    )
+    add_input(parser, default=[])
     add(
         "--special-token",
         "text that becomes one token, such as '<|endoftext|>'; repeatable",
@@ -121,7 +115,7 @@ def build_parser() -> Parser:
         metavar="FILE", output=True, group=merges, common=False)  # fmt: skip
     counting = "word counts"
     add("--counts", "word counts that --save-counts wrote, added to those of --input", nargs="+",
-        default=[], metavar="FILE", group=counting, common=False)  # fmt: skip
+        action="extend", default=[], metavar="FILE", group=counting, common=False)  # fmt: skip
     add("--save-counts", "write the word counts to this file", metavar="FILE", output=True,
         group=counting, common=False)  # fmt: skip
     add(
@@ -138,9 +132,7 @@ def _train(options: argparse.Namespace) -> None:
     """Train, write the tokenizer, and print what it took."""
     corpus = None
     if options.input:
-        corpus = Corpus(
-            options.input, field=options.field, column=options.column, errors=options.errors
-        )
+        corpus = corpus_of(options)
     pattern, special_tokens, continue_from = _start(options)
     with contextlib.ExitStack() as files:
         trace = None

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import yaml
 
+from cs336_basics.commands import compare, encode, prune, tokens, train_bpe
 from cs336_basics.commands._options import MODEL_HELP, TrainParser, parse_command_line
 from cs336_basics.commands._parser import UsageError
 from cs336_basics.model import ModelConfig
@@ -268,3 +269,12 @@ def test_help_explains_every_option_and_shows_the_values_of_the_file():
 
 def test_every_field_of_the_model_has_a_help_line():
     assert set(MODEL_HELP) == {field.name for field in dataclasses.fields(ModelConfig)}
+
+
+@pytest.mark.parametrize("command", [compare, encode, prune, tokens, train_bpe])
+def test_a_repeated_option_for_files_names_further_ones(command):
+    parser = command.build_parser()
+    several = [o for o in parser.options.values() if o.action.nargs == "+"]
+    assert "--input" in [option.name for option in several]
+    for option in several:
+        assert type(option.action).__name__ == "_ExtendAction", option.name

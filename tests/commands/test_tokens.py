@@ -61,3 +61,31 @@ def test_a_size_that_is_too_small_writes_nothing(saved, capsys):
     assert prune.main(arguments(saved, *more)) == 2
     assert "it must be at least 257" in capsys.readouterr().err
     assert not (saved / "small").exists()
+
+
+def test_nothing_is_listed_where_none_is_asked_for(saved, capsys):
+    assert tokens.main(arguments(saved, "--show", "0")) == 0
+    printed = capsys.readouterr().out
+    assert "most frequent" not in printed
+    assert not printed.endswith("\n\n")
+
+
+def test_a_repeated_input_names_further_files(saved, capsys):
+    def num_tokens(*more):
+        assert tokens.main(arguments(saved, *more, "--show", "0")) == 0
+        return int(capsys.readouterr().out.split()[1].replace(",", ""))
+
+    assert num_tokens("--input", str(saved / "other.txt")) == 2 * num_tokens()
+
+
+def test_a_map_is_not_replaced_where_the_tokenizer_cannot_be_saved(saved, monkeypatch, capsys):
+    id_map = saved / "id-map.npy"
+    id_map.write_bytes(b"old")
+
+    def fail(self, directory):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Tokenizer, "save", fail)
+    more = ["--vocab-size", "260", "--output", str(saved / "small"), "--id-map", str(id_map)]
+    assert prune.main(arguments(saved, *more, "--overwrite")) != 0
+    assert id_map.read_bytes() == b"old"

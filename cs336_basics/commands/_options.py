@@ -161,7 +161,11 @@ class TrainParser(Parser):
             return super().help_of(option)
         if key.default in (None, ""):
             return option.action.help or ""
-        shown = str(key.default).lower() if isinstance(key.default, bool) else key.default
+        shown = key.default
+        if isinstance(shown, bool):
+            shown = str(shown).lower()
+        elif takes_several(key.kind) and isinstance(shown, tuple):
+            shown = " ".join(shown)
         return f"{option.action.help} (default: {shown})"
 
 

@@ -62,6 +62,9 @@ def build_parser() -> Parser:
         dest="data.valid_path",
         metavar="FILE",
     )
+    add("--field", "field of JSON lines that holds the text", dest="data.field", metavar="NAME")
+    add("--column", "column of Parquet and Arrow files that holds the text", dest="data.column",
+        metavar="NAME")  # fmt: skip
     add_device(parser)
     add_num_workers(parser, "threads")
     return parser
@@ -77,6 +80,8 @@ def _experiment(options: argparse.Namespace) -> int:
         "data.dataset": options.dataset,
         "data.train_path": given["data.train_path"],
         "data.valid_path": given["data.valid_path"],
+        "data.field": given["data.field"],
+        "data.column": given["data.column"],
         "num_workers": options.num_workers,
     }
     values = {key: value for key, value in values.items() if value is not None}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from cs336_basics._disk import naming
 from cs336_basics._files import atomic_writer, sha256_file, write_json
 from cs336_basics._journal import open_regular
 from cs336_basics._messages import short_reason, short_repr
@@ -197,7 +198,7 @@ def _download(url: str, file: DataFile, path: Path, record: dict[str, Any], prog
         label=path.name,
     )
     part = part_of(path.with_name(url.rsplit("/", 1)[1]))
-    _check_room(file, path.parent, part)
+    _check_room(url, file, path.parent, part)
     with downloaded(source, part, progress=progress) as announced:
         found = sha256_file(part)
         if announced is not None and announced != found:
@@ -247,7 +248,8 @@ def _write_text(arrived: Path, file: DataFile, path: Path, failure: str, progres
                     raise WrongContentError(
                         f"{failure}it has more than the {file.num_bytes:,} bytes of {file.name}"
                     )
-                text.write(block)
+                with naming(path):
+                    text.write(block)
                 digest.update(block)
                 bar.update(len(block))
             if num_bytes != file.num_bytes:
@@ -275,13 +277,13 @@ def _is_gzip(path: Path) -> bool:
         return file.read(2) == b"\x1f\x8b"
 
 
-def _check_room(file: DataFile, directory: Path, part: Path) -> None:
+def _check_room(url: str, file: DataFile, directory: Path, part: Path) -> None:
     # The text and, for a while, the download: of the same size, or compressed to less than half.
-    packed = file.url is not None and file.url.endswith(".gz")
+    packed = url.endswith(".gz")
     needed = file.num_bytes * 3 // 2 if packed else file.num_bytes * 2
     free = shutil.disk_usage(directory).free + (part.stat().st_size if part.exists() else 0)
     if free < needed:
         raise DownloadError(
-            f"cannot fetch {file.name} from {file.url}: it needs about {needed / 1e9:.1f} GB, and "
+            f"cannot fetch {file.name} from {url}: it needs about {needed / 1e9:.1f} GB, and "
             f"{directory} has only {free / 1e9:.1f} GB free; choose another data directory"
         )

@@ -45,16 +45,20 @@ def run_experiments(
     """
     common = {**scale.values, **(values or {})}
     for key in ("data.train_path", "data.valid_path"):
-        if str(common.get(key)).endswith(".npy"):
-            raise ValueError(
-                f"{key} is the token file {common[key]}: the experiments train their own "
-                "tokenizer, so name the text that it was made from"
-            )
+        paths = common.get(key) or ()
+        for path in [paths] if isinstance(paths, str) else paths:
+            if path.endswith(".npy"):
+                raise ValueError(
+                    f"{key} is the token file {path}: the experiments train their own tokenizer, "
+                    "so name the text that it was made from"
+                )
     config = load_config(find_config(scale.config), common)
     check_start(config)
     kept = {key: value for key, value in common.items() if key not in _OF_THE_MACHINE}
     _check_same_request(out, [scale.config, *as_options(kept)])
     common |= prepare_shared_data(config, out / "data", report)
+    for key in ("data.field", "data.column"):  # of the text, which the runs do not read
+        common.pop(key, None)
 
     groups = plan(scale, config)
     experiments = {run.name: run for group in groups for run in group.experiments}

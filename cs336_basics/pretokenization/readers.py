@@ -120,7 +120,7 @@ def _text_blocks(chunk: Chunk, cuts: SafeCuts, block_size: int) -> Iterator[tupl
         else:
             start = next_cut(file, chunk.start, cuts) if chunk.start else 0
             end = next_cut(file, chunk.end, cuts)
-            blocks = _blocks_between(file, chunk.path, start, end, block_size)
+            blocks = blocks_between(file, chunk.path, start, end, block_size)
         offset = start
         for block in safe_blocks(blocks, cuts):
             if offset == 0 and chunk.errors != "bytes":
@@ -130,9 +130,14 @@ def _text_blocks(chunk: Chunk, cuts: SafeCuts, block_size: int) -> Iterator[tupl
             offset += len(block)
 
 
-def _blocks_between(
+def blocks_between(
     file: IO[bytes], path: str, start: int, end: int, block_size: int
 ) -> Iterator[bytes]:
+    """Yield the bytes [start, end) of a file.
+
+    Raises:
+        ValueError: the file ends before `end`.
+    """
     file.seek(start)
     while start < end:
         block = file.read(min(block_size, end - start))
@@ -151,7 +156,7 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
         if chunk.end == WHOLE_FILE:
             lines = _lines(decompressed_blocks(file, chunk.path, DEFAULT_BLOCK_SIZE), 0)
         else:
-            start = _next_line(file, chunk.start, chunk.end)
+            start = next_line(file, chunk.start, chunk.end)
             if start == chunk.end:
                 return
             lines = _lines(iter(lambda: file.read(DEFAULT_BLOCK_SIZE), b""), start)
@@ -172,7 +177,7 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
             raise became_shorter(chunk.path, size, chunk.end)
 
 
-def _next_line(file: IO[bytes], start: int, end: int) -> int:
+def next_line(file: IO[bytes], start: int, end: int) -> int:
     """Return where the first line at or after `start` begins, or `end`, or where the file ends.
 
     A line that lies across `start` belongs to the chunk before, however long it is.

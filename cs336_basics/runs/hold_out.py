@@ -20,6 +20,7 @@ from cs336_basics._text import END_OF_TEXT
 from cs336_basics.pretokenization.arrow import batches_of_file
 from cs336_basics.pretokenization.chunking import next_cut
 from cs336_basics.pretokenization.corpus import Corpus, kind_of
+from cs336_basics.pretokenization.readers import blocks_between, next_line
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.storage import decompressed_blocks, is_compressed, open_path
 from cs336_basics.runs.stages import Stages
@@ -231,16 +232,9 @@ def _lines_near(file: IO[bytes], target: int, end: int) -> list[int]:
 
     A line that begins at `end` or later is left out.
     """
-    found = []
     offset = min(max(target, 1), end)
-    file.seek(offset - 1)
-    while offset <= end and (block := file.read(min(_BLOCK, end - offset + 1))):
-        index = block.find(b"\n")
-        if index >= 0:
-            found.append(offset + index)
-            break
-        offset += len(block)
-    offset = min(max(target, 1), end) - 1
+    found = [next_line(file, offset, end)]
+    offset -= 1
     while offset > 0:
         start = max(0, offset - _BLOCK)
         file.seek(start)
@@ -269,11 +263,8 @@ def _end_of_text(file: IO[bytes], size: int) -> int:
 
 def _copy_range(source: str, start: int, end: int, destination: Path) -> None:
     with open_path(source) as reader, atomic_writer(destination) as writer:
-        reader.seek(start)
-        left = end - start
-        while left > 0 and (block := reader.read(min(left, _BLOCK))):
+        for block in blocks_between(reader, source, start, end, _BLOCK):
             writer.write(block)
-            left -= len(block)
 
 
 def _write_rows(read: Callable[[], Iterator[Any]], start: int, end: int, destination: Path) -> None:

@@ -252,7 +252,8 @@ def _find_texts(
             dataset_path(data.dataset, "train", data.data_dir),
             dataset_path(data.dataset, "valid", data.data_dir),
         )
-    return _Text(Corpus(paths[0]), None), _Text(Corpus(paths[1]), None)
+    train_text, valid_text = (Corpus(path, errors=data.errors) for path in paths)
+    return _Text(train_text, None), _Text(valid_text, None)
 
 
 def _as_text(source: Source) -> _Text | TokenFiles:

@@ -15,7 +15,8 @@ import pytest
 
 from cs336_basics.commands.experiments import main
 from cs336_basics.experiments.plan import SCALES, plan
-from cs336_basics.experiments.run import run_one
+from cs336_basics.experiments.report import as_options
+from cs336_basics.experiments.run import run_experiments, run_one
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config_files import find_config, load_config
 from cs336_basics.training.session import TrainingInterrupted
@@ -169,6 +170,33 @@ def test_a_missing_text_is_named(tmp_path, capsys):
 def test_a_token_file_is_refused(tmp_path, capsys):
     assert again(tmp_path / "out", "--train-path", "tokens.npy") == 2
     assert "--train-path is the token file tokens.npy" in capsys.readouterr().err
+
+
+def test_texts_are_named_as_in_train():
+    values = {"data.train_path": ("a.txt", "b.txt"), "batch_size": 3, "betas": (0.9, 0.95)}
+    words = ["--data.train-path", "a.txt", "b.txt", "--batch-size", "3", "--betas"]
+    assert as_options(values) == [*words, "(0.9, 0.95)"]
+
+
+def test_a_token_file_among_several_texts_is_refused(tmp_path):
+    values = {"data.train_path": ("a.txt", "tokens.npy")}
+    with pytest.raises(ValueError, match=r"data\.train_path is the token file tokens\.npy"):
+        run_experiments(SCALES["test"], tmp_path / "out", values)
+
+
+def test_json_lines_are_read_once_for_all_runs(tmp_path, monkeypatch):
+    rows = [json.dumps({"body": f"Once there was a fox with the number {i}."}) for i in range(400)]
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    started = []
+
+    def record(directory, config):
+        started.append(config.data.field)
+        raise TrainingInterrupted(signal.SIGINT, 0)
+
+    monkeypatch.setattr("cs336_basics.experiments.run.run_one", record)
+    words = ["--train-path", str(tmp_path / "a.jsonl"), "--field", "body"]
+    assert again(tmp_path / "out", *words) == 130
+    assert started == [None]
 
 
 def test_a_run_that_cannot_start_is_named(finished, tmp_path, monkeypatch, capsys):

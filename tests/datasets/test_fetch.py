@@ -157,6 +157,8 @@ def test_a_full_disk_is_noticed_before_the_download(monkeypatch, tmp_path):
     monkeypatch.setattr(fetch.shutil, "disk_usage", lambda path: usage._replace(free=10**9))
     with pytest.raises(DownloadError, match=r"about 17.9 GB, and .* has only 1.0 GB free"):
         fetch_split("owt", "train", tmp_path)
+    with pytest.raises(DownloadError, match=r"from http://mirror\.example/x/owt_train.txt.gz: it"):
+        fetch_split("owt", "train", tmp_path, source="http://mirror.example/x")
 
 
 @pytest.mark.parametrize("source", ["mirror.example/x", "ftp://mirror.example/x", "", "http://"])

@@ -11,6 +11,7 @@ import pytest
 from cs336_basics._files import sha256_file
 from cs336_basics.pretokenization import Corpus, Splitter
 from cs336_basics.pretokenization.readers import read_texts
+from cs336_basics.runs import hold_out as hold_out_module
 from cs336_basics.runs.hold_out import Window, hold_out
 from cs336_basics.runs.stages import Stages
 from tests.tokenizer.corpus_files import zstandard
@@ -90,6 +91,20 @@ def test_a_single_row_cannot_be_divided(tmp_path, name):
     corpus = Corpus(tmp_path / name, **write_rows(tmp_path, name, ["all in one row"]))
     with pytest.raises(ValueError, match=rf"{name} .* cannot be cut .* give data.valid_path"):
         divide(corpus, tmp_path)
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \n\n \n"])
+def test_a_file_of_blank_lines_cannot_be_divided(tmp_path, blank):
+    (tmp_path / "a.jsonl").write_bytes(blank)
+    with pytest.raises(ValueError, match=r"a\.jsonl .* cannot be cut .* give data.valid_path"):
+        divide(Corpus(tmp_path / "a.jsonl", field="text"), tmp_path)
+
+
+def test_a_file_that_became_shorter_is_not_copied_short(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"x" * 100)
+    with pytest.raises(ValueError, match="became shorter while it was read"):
+        hold_out_module._copy_range(str(tmp_path / "a.txt"), 10, 101, tmp_path / "copy.txt")
+    assert not (tmp_path / "copy.txt").exists()
 
 
 def test_blank_lines_are_no_rows(tmp_path):

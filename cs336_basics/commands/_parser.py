@@ -285,7 +285,7 @@ def add_input(parser: Parser, **settings: Any) -> None:
     """Add --input, files of text; repeated, it names further ones."""
     parser.add(
         "--input",
-        "text or JSON lines (.jsonl), also .gz and .zst, or .parquet; a glob such as "
+        "text or JSON lines (.jsonl), also .gz and .zst, or .parquet, .arrow; a glob such as "
         "'data/*.txt' names several",
         nargs="+",
         action="extend",
@@ -311,7 +311,10 @@ def add_text_options(
     exactly = ", or keep them as the tokens of these bytes" if "bytes" in errors else ""
     parser.add("--field", "field of JSON lines that holds the text", group=group, metavar="NAME")
     parser.add(
-        "--column", "column of Parquet files that holds the text", group=group, metavar="NAME"
+        "--column",
+        "column of Parquet and Arrow files that holds the text",
+        group=group,
+        metavar="NAME",
     )
     parser.add(
         "--errors",
@@ -338,6 +341,13 @@ def add_num_workers(parser: Parser, what: str = "threads or processes", **settin
 def add_overwrite(parser: Parser, what: str, **settings: Any) -> None:
     """Add --overwrite."""
     parser.add("--overwrite", f"replace {what}", action="store_true", **settings)
+
+
+def add_format(parser: Parser) -> None:
+    """Add --format, of what a command prints."""
+    parser.add(
+        "--format", "table or json", choices=("table", "json"), default="table", metavar="NAME"
+    )
 
 
 def add_device(parser: Parser, **settings: Any) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import Parser, add_text_options, integer
+from cs336_basics.commands._parser import Parser, add_format, add_text_options, integer
 from cs336_basics.interop.compared_tokenizers import ComparedTokenizer, open_tokenizer
 from cs336_basics.interop.comparison import (
     NUM_LONGEST,
@@ -19,7 +19,7 @@ from cs336_basics.interop.comparison import (
     compare,
     longest_tokens,
 )
-from cs336_basics.pretokenization import Corpus, MissingFieldError
+from cs336_basics.pretokenization.corpus import Corpus, check_options_are_used
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +52,7 @@ def build_parser() -> Parser:
     parser.add(
         "--input",
         "corpora, each a file or a glob: text or JSON lines (.jsonl), also .gz and .zst, or "
-        ".parquet",
+        ".parquet, .arrow",
         nargs="+",
         action="extend",
         required=True,
@@ -78,9 +78,7 @@ def build_parser() -> Parser:
         default=END_OF_TEXT,
         metavar="TEXT",
     )
-    parser.add(
-        "--format", "table or json", choices=("table", "json"), default="table", metavar="NAME"
-    )
+    add_format(parser)
     add_text_options(parser)
     return parser
 
@@ -108,28 +106,11 @@ def _compare(options: argparse.Namespace) -> None:
 
 
 def _open_corpora(options: argparse.Namespace) -> list[tuple[str, Corpus]]:
-    """Return the corpora by name. The field and the column are given to those that need them."""
+    """Return the corpora by name."""
     given = {"field": options.field, "column": options.column}
-    used = set()
-    corpora = []
-    for name in options.input:
-        settings: dict[str, str] = {}
-        while True:
-            try:
-                corpus = Corpus(name, errors=options.errors, **settings)
-            except MissingFieldError as error:
-                if error.option in settings or given[error.option] is None:
-                    raise
-                settings[error.option] = given[error.option]
-            else:
-                break
-        used |= set(settings)
-        corpora.append((name, corpus))
-    for option, value in given.items():
-        if value is not None and option not in used:
-            kind = "JSON lines" if option == "field" else "Parquet files"
-            raise ValueError(f"--{option} is {value!r}, but no input has {kind}: omit it")
-    return corpora
+    corpora = [Corpus.fitting(name, errors=options.errors, **given) for name in options.input]
+    check_options_are_used(corpora, **given)
+    return list(zip(options.input, corpora, strict=True))
 
 
 def _table(results: Sequence[Result], gigabytes: float) -> list[str]:

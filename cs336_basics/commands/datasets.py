@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import Parser, choice
+from cs336_basics.commands._parser import Parser, add_format, choice
 from cs336_basics.datasets.listing import FileStatus, list_files
 from cs336_basics.datasets.registry import DATASETS, data_directory
 
@@ -40,9 +40,7 @@ def build_parser() -> Parser:
         metavar="DIR",
     )
     parser.add("--verify", "compare the SHA-256 of the files that are there", action="store_true")
-    parser.add(
-        "--format", "table or json", choices=("table", "json"), default="table", metavar="NAME"
-    )
+    add_format(parser)
     return parser
 
 

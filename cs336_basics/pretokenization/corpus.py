@@ -54,6 +54,14 @@ WHOLE_FILE = -1
 _JSON_LINES = (".jsonl", ".ndjson")
 _ARROW = (".arrow", ".feather")
 
+_KINDS_WITH = {"field": ("jsonl",), "column": ("parquet", "arrow")}
+"""An option of Corpus -> the kinds of files that need it."""
+
+_FILES_WITH = {
+    "field": "JSON lines (.jsonl, .ndjson)",
+    "column": "Parquet or Arrow (.parquet, .arrow, .feather)",
+}
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -164,10 +172,8 @@ class Corpus:
             raise ValueError("paths is empty: name at least one file")
         for file in files:
             self._check_field(file)
-        self._check_use_of("field", ("jsonl",), "JSON lines (.jsonl, .ndjson)")
-        self._check_use_of(
-            "column", ("parquet", "arrow"), "Parquet or Arrow (.parquet, .arrow, .feather)"
-        )
+        for option in _KINDS_WITH:
+            self._check_use_of(option)
         if not any(is_url(file) or os.path.getsize(file) for file in files):
             shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
             raise ValueError(f"{shown} is empty: name a file that contains text")
@@ -178,6 +184,29 @@ class Corpus:
     def of(cls, corpus: Corpus | PathsLike) -> Corpus:
         """Return `corpus` itself if it is a Corpus, else the Corpus of these paths."""
         return corpus if isinstance(corpus, Corpus) else cls(corpus)
+
+    @classmethod
+    def fitting(
+        cls,
+        paths: PathsLike,
+        *,
+        field: str | None = None,
+        column: str | None = None,
+        errors: str = "replace",
+    ) -> Corpus:
+        """Return the Corpus of these paths with the field and column only if a file needs them.
+
+        For several corpora of different kinds with the same options; `check_options_are_used`
+        checks that one of them needs each.
+        """
+        paths = _names_of(paths)
+        kinds = {kind_of(file) for file in expand_paths(paths)}
+        return cls(
+            paths,
+            field=field if kinds.intersection(_KINDS_WITH["field"]) else None,
+            column=column if kinds.intersection(_KINDS_WITH["column"]) else None,
+            errors=errors,
+        )
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -273,18 +302,18 @@ class Corpus:
         if not holds_text(kind):
             raise ValueError(f"{file}: the column {self.column!r} holds {kind}, not strings")
 
-    def _check_use_of(self, option: str, kinds: Sequence[str], name: str) -> None:
+    def _check_use_of(self, option: str) -> None:
         """Check the name of a field or column, and that there is a file that has such."""
         given = getattr(self, option)
         if given is None:
             return
         if not isinstance(given, str):
             raise TypeError(f"{option} is {short_repr(given)}: it must be a str or None")
-        if not any(kind in kinds for kind in self.kinds):
+        if not any(kind in _KINDS_WITH[option] for kind in self.kinds):
             raise ValueError(
                 f"{option} is {short_repr(given)}, but {short_repr(self.files[0])}"
-                f"{' and the other files are' if len(self.files) > 1 else ' is'} not {name}: leave "
-                "it out, or rename the file"
+                f"{' and the other files are' if len(self.files) > 1 else ' is'} not "
+                f"{_FILES_WITH[option]}: leave it out, or rename the file"
             )
 
     def _check_field(self, file: str) -> None:
@@ -298,6 +327,28 @@ class Corpus:
                 else:
                     schema = open_arrow(opened, file).schema
             raise MissingFieldError(file, "column", None, schema.names)
+
+
+def check_options_are_used(
+    corpora: Iterable[Corpus], *, prefix: str = "", field: str | None, column: str | None
+) -> None:
+    """Check that one of several corpora has a use for each of these options of `Corpus.fitting`.
+
+    Args:
+        corpora: all that were made with the options.
+        prefix: what the message has before the name of the option.
+        field, column: as they were given.
+
+    Raises:
+        ValueError: no file has a field or column.
+    """
+    kinds = {kind for corpus in corpora for kind in corpus.kinds}
+    for option, given in (("field", field), ("column", column)):
+        if given is not None and kinds.isdisjoint(_KINDS_WITH[option]):
+            raise ValueError(
+                f"{prefix}{option} is {short_repr(given)}, but no file is {_FILES_WITH[option]}: "
+                "omit it"
+            )
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:

@@ -16,6 +16,7 @@ from cs336_basics._text import END_OF_TEXT
 from cs336_basics.pretokenization.corpus import (
     Corpus,
     MissingFieldError,
+    check_options_are_used,
     expand_paths,
     is_plain_text,
     kind_of,
@@ -49,14 +50,8 @@ def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:
         ImportError: a library for the format is missing.
     """
     sources = [_find(key, getattr(data, key), data) for key in ("train_path", "valid_path")]
-    kinds = {kind for source in sources if isinstance(source, Corpus) for kind in source.kinds}
-    for option, used, what in (
-        ("field", kinds & {"jsonl"}, "JSON lines (.jsonl, .ndjson)"),
-        ("column", kinds & {"parquet", "arrow"}, "Parquet or Arrow (.parquet, .arrow, .feather)"),
-    ):
-        given = getattr(data, option)
-        if given is not None and not used:
-            raise ValueError(f"data.{option} is {given!r}, but no file is {what}: omit it")
+    corpora = [source for source in sources if isinstance(source, Corpus)]
+    check_options_are_used(corpora, prefix="data.", field=data.field, column=data.column)
     return sources[0], sources[1]
 
 
@@ -99,14 +94,8 @@ def _expanded(key: str, name: str) -> tuple[str, ...]:
 
 
 def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
-    kinds = {kind_of(file) for file in files}
     try:
-        corpus = Corpus(
-            files,
-            field=data.field if "jsonl" in kinds else None,
-            column=data.column if kinds & {"parquet", "arrow"} else None,
-            errors=data.errors,
-        )
+        corpus = Corpus.fitting(files, field=data.field, column=data.column, errors=data.errors)
         for file in files:
             _read_beginning(corpus, file)
     except MissingFieldError as error:

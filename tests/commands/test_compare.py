@@ -69,7 +69,11 @@ def test_every_kind_of_input_has_its_option(work, capsys):
     assert compare.main([*words, "--field", "text"]) == 2
     assert "give --column text" in capsys.readouterr().err
     assert compare.main(["--tokenizer", "a", "--input", "text.txt", "--field", "text"]) == 2
-    assert "--field is 'text', but no input has JSON lines: omit it" in capsys.readouterr().err
+    message = "--field is 'text', but no file is JSON lines (.jsonl, .ndjson): omit it"
+    assert message in capsys.readouterr().err
+    assert compare.main(["--tokenizer", "a", "--input", "text.txt", "--column", "text"]) == 2
+    message = "--column is 'text', but no file is Parquet or Arrow (.parquet, .arrow, .feather)"
+    assert message in capsys.readouterr().err
 
 
 def test_a_tokenizer_that_drops_text_is_named(work, capsys):

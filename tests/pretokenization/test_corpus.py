@@ -3,12 +3,18 @@
 import dataclasses
 import os
 import pickle
+import re
 from pathlib import Path
 
 import pytest
 
 from cs336_basics.pretokenization import Corpus, MissingFieldError
-from cs336_basics.pretokenization.corpus import Chunk, is_plain_text, kind_of
+from cs336_basics.pretokenization.corpus import (
+    Chunk,
+    check_options_are_used,
+    is_plain_text,
+    kind_of,
+)
 
 
 @pytest.fixture
@@ -79,6 +85,36 @@ def test_of_returns_a_corpus_unchanged(folder):
     assert Corpus.of(corpus) is corpus
     assert Corpus.of(folder / "a.txt") == Corpus(folder / "a.txt")
     assert Corpus.of([folder / "a.txt"]) != corpus
+
+
+def test_fitting_passes_the_field_and_the_column_only_where_a_file_needs_them(folder):
+    given = {"field": "body", "column": "text"}
+    text = Corpus.fitting(iter([folder / "a.txt"]), errors="strict", **given)
+    assert text == Corpus([folder / "a.txt"], errors="strict")
+    several = Corpus.fitting([folder / "*.txt", folder / "c.jsonl"], **given)
+    assert several == Corpus([folder / "*.txt", folder / "c.jsonl"], field="body")
+    with pytest.raises(MissingFieldError):
+        Corpus.fitting(folder / "c.jsonl", column="text")
+    check_options_are_used([text, several], field="body", column=None)
+    check_options_are_used([], field=None, column=None)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("field", "data.field is 'x', but no file is JSON lines (.jsonl, .ndjson): omit it"),
+        (
+            "column",
+            "data.column is 'x', but no file is Parquet or Arrow (.parquet, .arrow, .feather): "
+            "omit it",
+        ),
+    ],
+)
+def test_an_option_that_no_corpus_uses_is_refused(folder, option, message):
+    given = {"field": None, "column": None, option: "x"}
+    corpora = [Corpus.fitting(folder / name, **given) for name in ("a.txt", "b.txt")]
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check_options_are_used(corpora, prefix="data.", **given)
 
 
 def test_it_is_immutable_and_can_be_pickled(folder):

@@ -22,15 +22,15 @@ def build_parser() -> Parser:
     """Return the options of the command."""
     parser = Parser(
         "download",
-        "Fetch a dataset into the data directory, as plain text files. A download that was broken "
-        "off is continued, and the text is checked by its SHA-256.",
+        "Fetch a dataset into the data directory, as plain text files. An interrupted download is "
+        "continued, and the text is checked by its SHA-256.",
         examples=[
             "download tinystories",
             "download owt --split valid --data-dir /data",
             "download tinystories --from /mnt/usb",
             "download sample",
         ],
-        interrupted="what arrived is kept, and the same command goes on from there",
+        interrupted="run the same command again; a download continues where it stopped",
     )
     sizes = "; ".join(f"{name} ({_size(name)})" for name in DATASETS)
     parser.add("dataset", sizes, required=True, type=choice(DATASETS), metavar="DATASET")

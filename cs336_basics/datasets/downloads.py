@@ -1,9 +1,9 @@
-"""Downloads over HTTP that go on where they were broken off, within limits.
+"""Downloads over HTTP, within limits, that continue where they were interrupted.
 
 The bytes go into a file that the caller names, FILE.part, and FILE.part.json has their URL and the
-validator (ETag or Last-Modified) of the server's answer. A later call asks for the rest with
+validator (ETag or Last-Modified) of the server's answer. A later call requests the rest with
 `Range` and `If-Range`: a server whose file has changed, or that cannot send ranges, sends all of it
-(RFC 9110, sections 13.1.5 and 14.2). Without a validator every call begins anew.
+(RFC 9110, sections 13.1.5 and 14.2). Without a validator every call starts from the beginning.
 
 What a server announces is never trusted: the caller gives a limit, and verifies the content.
 """
@@ -82,8 +82,9 @@ class Source:
 def downloaded(source: Source, part: Path, *, progress: bool = False) -> Iterator[str | None]:
     """Download into `part`, or what is missing there, for the block; then remove it.
 
-    A broken connection is taken up again, as long as there is progress. After an exception `part`
-    has what arrived, for the next call, unless it is a WrongContentError; the block may raise one.
+    After a lost connection the request is repeated for the rest, as long as there is progress.
+    After an exception `part` has the bytes received so far, for the next call, unless it is a
+    WrongContentError, which the block may raise, too.
 
     Yields:
         The SHA-256 that the Hugging Face hub announced for the file, None if it did not.
@@ -128,13 +129,13 @@ def _complete(source: Source, part: Path, file: IO[bytes], progress: bool) -> st
                 of_all = f" of {source.num_bytes:,}" if source.num_bytes else ""
                 raise DownloadError(
                     f"{source.failure}the connection broke after {now:,}{of_all} bytes ({reason}); "
-                    "the same command goes on from there"
+                    "repeat the command to continue"
                 )
             time.sleep(PAUSE_SECONDS * 2 ** max(0, failures - 1))
 
 
 def record_of(part: Path) -> Path:
-    """Return the file that records what the partial download is."""
+    """Return FILE.json, which describes FILE: a text, or a partial download with its URL."""
     return part.with_name(part.name + ".json")
 
 

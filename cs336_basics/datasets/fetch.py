@@ -1,8 +1,8 @@
 """Fetch a dataset into the data directory: download or copy and unpack it, or generate it.
 
 A file gets its name only when it is complete and has the SHA-256 of the registry. Until then a
-download is in FILE.part, from which a later call goes on. FILE.txt.json, next to a text, records
-its source and its SHA-256.
+download is in FILE.part, which a later call continues. FILE.txt.json, next to a text, records its
+source and its SHA-256.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def fetch_split(
 ) -> tuple[Path, bool]:
     """Fetch one split ("train", "valid") of a dataset, unless its file exists.
 
-    A download that was broken off is continued. The text is compared with the SHA-256 of the
+    An interrupted download is continued. The text is compared with the SHA-256 of the
     registry, wherever it comes from.
 
     Args:
@@ -151,7 +151,7 @@ def _download_url(file: DataFile, source: str | None) -> str:
     """Return the URL of a file: at `source`, or at the hub or the address that replaces it."""
     assert file.url is not None
     if source is not None:
-        return f"{source.rstrip('/')}/{file.url.rsplit('/', 1)[1]}"
+        return f"{source.rstrip('/')}/{file.download_name}"
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise DownloadError(
             f"cannot fetch {file.name}: HF_HUB_OFFLINE is set, which forbids the network; unset "
@@ -197,7 +197,7 @@ def _download(url: str, file: DataFile, path: Path, record: dict[str, Any], prog
         failure=failure,
         label=path.name,
     )
-    part = part_of(path.with_name(url.rsplit("/", 1)[1]))
+    part = part_of(path.with_name(file.download_name))
     _check_room(url, file, path.parent, part)
     with downloaded(source, part, progress=progress) as announced:
         found = sha256_file(part)

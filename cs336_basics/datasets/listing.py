@@ -58,8 +58,7 @@ def list_files(
 
 
 def _status(dataset: str, split: str, file: DataFile, directory: Path, verify: bool) -> FileStatus:
-    names = (file.name, *file.other_names)
-    path = next((directory / name for name in names if (directory / name).is_file()), None)
+    path = file.found_in(directory)
     found, verified = 0, None
     if path is not None:
         found = path.stat().st_size
@@ -102,10 +101,10 @@ def _note_without(file: DataFile, directory: Path) -> tuple[int, str]:
     packed = directory / f"{file.name}.gz"
     if packed.is_file():
         return packed.stat().st_size, f"only {packed.name} is there"
-    download = packed if (file.url or "").endswith(".gz") else directory / file.name
-    part = part_of(download)
+    part = part_of(directory / file.download_name)
     if part.is_file():
         found = part.stat().st_size
-        of_all = f" of {file.num_bytes:,}" if download.name == file.name else " of the .gz file"
-        return found, f"the download was broken off after {found:,} bytes{of_all}"
+        is_text = file.download_name == file.name
+        of_all = f" of {file.num_bytes:,}" if is_text else " of the .gz file"
+        return found, f"the download was interrupted after {found:,} bytes{of_all}"
     return 0, "not there"

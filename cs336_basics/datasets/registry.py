@@ -30,6 +30,16 @@ class DataFile:
     other_names: tuple[str, ...] = ()
     """Other file names of the text, or of an extract from it."""
 
+    @property
+    def download_name(self) -> str:
+        """The file name of the download, or of the text where it is generated."""
+        return self.name if self.url is None else self.url.rsplit("/", 1)[1]
+
+    def found_in(self, directory: Path) -> Path | None:
+        """Return the file in a directory that has the text, or an extract; None: there is none."""
+        paths = (directory / name for name in (self.name, *self.other_names))
+        return next((path for path in paths if path.is_file()), None)
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -130,9 +140,8 @@ def dataset_path(name: str, split: str, data_dir: str | os.PathLike[str] | None 
     """
     file = find_split(name, split)
     directory = data_directory(data_dir)
-    for candidate in (file.name, *file.other_names):
-        if (directory / candidate).is_file():
-            return directory / candidate
+    if path := file.found_in(directory):
+        return path
     command = f"python -m cs336_basics download {name}"
     if data_dir is not None:
         command += f" --data-dir {shlex.quote(str(data_dir))}"

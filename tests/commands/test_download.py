@@ -32,6 +32,18 @@ def test_the_command_fetches_one_split(server, tmp_path):
     assert names_in(tmp_path) == ["owt_valid.txt", "owt_valid.txt.json"]
 
 
+def test_ctrl_c_promises_only_what_holds_for_every_dataset(tmp_path, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(download, "fetch_split", interrupted)
+    assert download.main(["sample", "--data-dir", str(tmp_path)]) == 130  # nothing is downloaded
+    assert capsys.readouterr().err == (
+        "cs336 download: interrupted: run the same command again; a download continues where it "
+        "stopped\n"
+    )
+
+
 def test_without_a_network_it_ends_with_1_and_one_line(tmp_path):
     with socket.socket() as free:  # bound, but nobody listens
         free.bind(("127.0.0.1", 0))

@@ -69,9 +69,9 @@ def test_extracts_and_compressed_files_and_unfinished_downloads_are_named(server
         ("tinystories", "train"): (10, "tinystories_train.txt is there, 10 bytes"),
         ("tinystories", "valid"): (
             4,
-            f"the download was broken off after 4 bytes of {len(TEXT):,}",
+            f"the download was interrupted after 4 bytes of {len(TEXT):,}",
         ),
         ("owt", "train"): (5, "only owt_train.txt.gz is there"),
-        ("owt", "valid"): (6, "the download was broken off after 6 bytes of the .gz file"),
+        ("owt", "valid"): (6, "the download was interrupted after 6 bytes of the .gz file"),
     }
     assert {file.verified for file in found.values()} == {None}

@@ -5,21 +5,11 @@ The public names load on first use, so that `import cs336_basics` is quick and n
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cs336_basics._lazy import lazy_names
 
 __version__ = "0.1.0"
-
-# public name -> the module that holds it
-_PUBLIC = {
-    "BPE_Trainer": "cs336_basics.bpe",
-    "TRAINERS": "cs336_basics.bpe",
-    "train_bpe": "cs336_basics.bpe",
-    "Tokenizer": "cs336_basics.tokenizer",
-    "TransformerLM": "cs336_basics.model",
-    "ModelConfig": "cs336_basics.model",
-    "load_run": "cs336_basics.training.load_run",
-}
 
 __all__ = [
     "TRAINERS",
@@ -36,15 +26,13 @@ if TYPE_CHECKING:
     from cs336_basics.model import ModelConfig, TransformerLM
     from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.training.load_run import load_run
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "cs336_basics.bpe": "BPE_Trainer TRAINERS train_bpe",
+            "cs336_basics.model": "ModelConfig TransformerLM",
+            "cs336_basics.tokenizer": "Tokenizer",
+            "cs336_basics.training.load_run": "load_run",
+        },
+    )

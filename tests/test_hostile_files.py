@@ -94,7 +94,7 @@ class Files:
 
         def run_stage():
             inputs = {"x": 1}
-            Stages(stages, str).run("a", inputs, directory / "text.txt", lambda: None)
+            Stages(directory, str).run("a", inputs, directory / "text.txt", lambda: None)
 
         self.loaders = {
             **{

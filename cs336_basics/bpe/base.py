@@ -222,7 +222,24 @@ class BPE_Trainer:
         Raises:
             ValueError, TypeError: see `train`.
         """
-        return _checked_request(vocab_size, special_tokens, self.start)
+        tokens = check_special_tokens(special_tokens)
+        for token in tokens:
+            if len(token.encode()) == 1:
+                raise ValueError(
+                    f"special token {token!r} is a single byte, which every vocabulary has "
+                    "already: two ids would have the same bytes; choose a longer one"
+                )
+        vocab_size = checked_integer("vocab_size", vocab_size, -MAX_INT64, MAX_INT64)
+        num_new = self.start.num_new_ids(tokens)
+        smallest = self.start.num_ids + num_new
+        if vocab_size < smallest:
+            continued = f"the {self.start.num_ids:,} ids of the vocabulary that is continued"
+            raise ValueError(
+                f"vocab_size is {vocab_size}: it must be at least {smallest} "
+                f"({continued if self.start.merges else f'{NUM_BYTES} bytes'} and "
+                f"{num_new} special token{'' if num_new == 1 else 's'})"
+            )
+        return tokens
 
     # --- the hooks of a version ------------------------------------------------------------------
 
@@ -401,29 +418,6 @@ def huggingface_byte_ranks() -> list[int]:
 def _short_pairs(limit: int, symbols: tuple[bytes, ...]) -> Iterator[Pair]:
     """Return the adjacent pairs of a word that make a token of at most `limit` bytes."""
     return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
-
-
-def _checked_request(
-    vocab_size: int, special_tokens: Iterable[str], start: StartingVocabulary
-) -> list[str]:
-    tokens = check_special_tokens(special_tokens)
-    for token in tokens:
-        if len(token.encode()) == 1:
-            raise ValueError(
-                f"special token {token!r} is a single byte, which every vocabulary has already: "
-                "two ids would have the same bytes; choose a longer one"
-            )
-    vocab_size = checked_integer("vocab_size", vocab_size, -MAX_INT64, MAX_INT64)
-    num_new = start.num_new_ids(tokens)
-    smallest = start.num_ids + num_new
-    if vocab_size < smallest:
-        continued = f"the {start.num_ids:,} ids of the vocabulary that is continued"
-        raise ValueError(
-            f"vocab_size is {vocab_size}: it must be at least {smallest} "
-            f"({continued if start.merges else f'{NUM_BYTES} bytes'} and "
-            f"{num_new} special token{'' if num_new == 1 else 's'})"
-        )
-    return tokens
 
 
 def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[int]]:

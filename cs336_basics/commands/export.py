@@ -18,16 +18,13 @@ from cs336_basics.interop import (
     export_model,
     export_tokenizer,
 )
-from cs336_basics.interop.formats import Format
+from cs336_basics.interop.formats import WEIGHT_TYPES, Format
 from cs336_basics.tokenizer import Tokenizer
 
 FORMATS = tuple(dict.fromkeys([*TOKENIZER_FORMATS, *MODEL_FORMATS]))
 
 MODEL_OPTIONS: tuple[str, ...] = ("checkpoint", "type", "without_cache")
 """Options of models alone, by their names in Python; a format names those that only it has."""
-
-WEIGHT_TYPES = ("f32", "f16", "q8_0")
-"""Those of `interop/gguf_models.py`, which imports torch."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,6 +30,10 @@ from cs336_basics.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from cs336_basics.model import TransformerLM
 
+WEIGHT_TYPES = ("f32", "f16", "q8_0")
+"""Types of the matrices in GGUF: float32, float16, and int8 with a float16 scale for every 32
+numbers. The gains of the norms are float32 in all of them."""
+
 
 @dataclass(frozen=True)
 class Format:

@@ -22,6 +22,7 @@ from cs336_basics._files import atomic_path
 from cs336_basics._messages import short_repr
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.interop.agreement import Agreement, compare_ids, probe_texts
+from cs336_basics.interop.formats import WEIGHT_TYPES
 from cs336_basics.interop.logit_agreement import LogitsOf, compare_logits
 from cs336_basics.interop.model_card import ModelCard
 from cs336_basics.model import ModelConfig, TransformerLM
@@ -31,10 +32,6 @@ from cs336_basics.tokenizer.gguf_vocab import gguf_vocab
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-WEIGHT_TYPES = ("f32", "f16", "q8_0")
-"""Types of the matrices: float32, float16, and int8 with a float16 scale for every 32 numbers. The
-gains of the norms are float32 in all of them."""
 
 LOGITS_LIMIT = 1e-3
 """Largest difference of a float32 logit that counts as agreement."""

@@ -51,8 +51,7 @@ def card_of_run(
 def _data_of(run: RunDirectory) -> dict[str, str]:
     """Return the texts of training and validation, and the hashes of their bytes."""
     data = load_config(run.config).data
-    path = run.data / "stages.json"
-    records = read_records(path) if path.exists() else {}
+    records = read_records(run.data)
     found: dict[str, str] = {}
     for split, role in (("train", "training"), ("valid", "validation")):
         paths = getattr(data, f"{split}_path")

@@ -71,7 +71,7 @@ def prepare_data(
         ValueError: text, tokenizer, token files and configuration do not fit together.
     """
     sources = check_sources(preparation)
-    stages = Stages(run.data / "stages.json", report)
+    stages = Stages(run.data, report)
     sha256_of = file_hashes()
     train, valid = _find_texts(preparation, sources, run, stages, sha256_of)
     tokenizer = _find_tokenizer(preparation, run, stages, train, sha256_of, progress)
@@ -80,8 +80,10 @@ def prepare_data(
         train_tokens, valid_tokens, bytes_per_token = encoding.hold_out(train)
     else:
         assert valid is not None
-        train_tokens, _ = encoding.tokens("train", train)
-        valid_tokens, bytes_per_token = encoding.tokens("valid", valid)
+        train_tokens = encoding.load(encoding.files("train", train))
+        valid_files = encoding.files("valid", valid)
+        valid_tokens = encoding.load(valid_files)
+        bytes_per_token = _bytes_per_token(valid_files)
     report(
         f"{tokenizer.vocab_size:,} tokens in the vocabulary, {len(train_tokens):,} to train on, "
         f"{len(valid_tokens):,} to validate on, {bytes_per_token} bytes each"
@@ -100,8 +102,8 @@ class _Encoding:
     sha256_of: Callable[[str], str]
     progress: bool
 
-    def tokens(self, name: str, source: _Text | TokenFiles) -> tuple[Tokens, str]:
-        """Return the ids of a source, encoded where it is text, and how many bytes each has.
+    def files(self, name: str, source: _Text | TokenFiles) -> Sequence[str]:
+        """Return the token files of a source, after encoding it where it is text.
 
         Args:
             name: `"train"` or `"valid"`.
@@ -110,14 +112,18 @@ class _Encoding:
         if isinstance(source, TokenFiles):
             inputs = fingerprint(source, self.sha256_of)
             self.stages.check(f"{name} tokens", inputs)
-            files: Sequence[str] = source.files
-        else:
-            files = [str(self._encoded(name, source))]
-        return self._load(files), _bytes_per_token(files)
+            return source.files
+        return [str(self._encoded(name, source))]
+
+    def load(self, files: Sequence[str]) -> Tokens:
+        """Open token files, which are checked even if an earlier session made them."""
+        return load_token_files(
+            files, vocab_size=self.tokenizer.vocab_size, tokenizer_hash=self.tokenizer.hash()
+        )
 
     def hold_out(self, source: TokenFiles) -> tuple[Tokens, Tokens, str]:
         """Return the ids to train on, those to validate on, and how many bytes each has."""
-        tokens = self._load(source.files)
+        tokens = self.load(source.files)
         fraction = self.preparation.data.valid_fraction
         end_of_text = self.tokenizer.special_token_id(END_OF_TEXT)
         train, valid = hold_out_tokens(source.files, tokens, fraction, end_of_text)
@@ -145,12 +151,6 @@ class _Encoding:
         )
         self.stages.run(f"{name} tokens", inputs, file, make, [file.with_suffix(".json")])
         return file
-
-    def _load(self, files: Sequence[str]) -> Tokens:
-        """Open token files, which are checked even if an earlier session made them."""
-        return load_token_files(
-            files, vocab_size=self.tokenizer.vocab_size, tokenizer_hash=self.tokenizer.hash()
-        )
 
 
 def _bytes_per_token(files: Sequence[str]) -> str:

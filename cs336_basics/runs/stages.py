@@ -11,26 +11,25 @@ from cs336_basics._files import sha256_file, write_json
 from cs336_basics._messages import short_repr
 from cs336_basics._reading import read_json_object
 
+_FILE = "stages.json"
 _MAX_BYTES = 1 << 20
 
 
 class Stages:
-    """Records in a JSON file what each stage was made from, and the hash of what it made.
+    """Records in stages.json what each stage was made from, and the hash of what it made.
 
     Args:
-        path: the JSON file.
+        directory: the directory of that file, which need not exist.
         report: is called with a line for each stage.
 
     Raises:
         ValueError: the file is damaged.
     """
 
-    def __init__(self, path: Path, report: Callable[[str], None]) -> None:
-        self._path = path
+    def __init__(self, directory: Path, report: Callable[[str], None]) -> None:
+        self._path = directory / _FILE
         self._report = report
-        self._records: dict[str, Any] = {}
-        if path.exists():
-            self._records = read_records(path)
+        self._records = read_records(directory)
 
     def run(
         self,
@@ -86,13 +85,17 @@ class Stages:
             )
 
 
-def read_records(path: Path) -> dict[str, Any]:
-    """Return the records of a file: name of the stage -> its inputs, and the hash of its output.
+def read_records(directory: Path) -> dict[str, Any]:
+    """Return the records of a directory: name of the stage -> its inputs, hash of its output.
+
+    Where nothing was recorded, there are none.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is damaged.
+        ValueError: the file of the records is damaged.
     """
+    path = directory / _FILE
+    if not path.exists():
+        return {}
     try:
         records = read_json_object(path, _MAX_BYTES)
         if not all(map(_is_record, records.values())):

@@ -15,6 +15,7 @@ reads from it, when it does; a pickled dataset holds the names of its files.
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import os
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,9 @@ class _TokenFiles:
         self, paths: TokenPaths, vocab_size: int | None, tokenizer_hash: str | None
     ) -> None:
         self.files = expand_token_paths(paths)
-        self._checks = {"vocab_size": vocab_size, "tokenizer_hash": tokenizer_hash}
+        self._load = functools.partial(
+            load_token_files, self.files, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash
+        )
         self._opened: tuple[int, TokenArray] | None = None
         self.length = len(self.tokens())
 
@@ -59,7 +62,7 @@ class _TokenFiles:
             ValueError: the files have changed since this object was made.
         """
         if self._opened is None or self._opened[0] != os.getpid():
-            tokens = load_token_files(self.files, **self._checks)  # type: ignore[arg-type]
+            tokens = self._load()
             if len(tokens) != getattr(self, "length", len(tokens)):
                 raise ValueError(
                     f"{self.files[0]} and the files after it have {len(tokens):,} tokens, and had "

@@ -39,7 +39,7 @@ def make_run(directory, model_config=MODEL):
         save_checkpoint(model, AdamW(model.parameters()), step, run.checkpoint(step))
         run.append_metrics({"step": step, "tokens": 96 * step, "train_loss": 7.5 - step}, {})
         run.append_metrics({"step": step, "tokens": 96 * step, "val_loss": 7.75 - step}, {})
-    stages = Stages(run.data / "stages.json", lambda line: None)
+    stages = Stages(run.data, lambda line: None)
     for split, digit in (("train", "a"), ("valid", "b")):
         stages.check(f"{split} tokens", {"source": digit * 64, "tokenizer": "c" * 64})
     return run

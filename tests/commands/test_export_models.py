@@ -8,8 +8,6 @@ from importlib.util import find_spec
 
 import pytest
 
-from cs336_basics.commands.export import WEIGHT_TYPES
-from cs336_basics.interop import gguf_models
 from tests.commands.test_export import MODEL, error_of, lines_of, make_run
 
 
@@ -91,7 +89,3 @@ def test_a_missing_library_is_one_line_with_what_installs_it(tmp_path, run, caps
     monkeypatch.setitem(sys.modules, "gguf", None)
     message = error_of(capsys, "--run", run, "--to", "gguf", "--output", tmp_path / "o.gguf")
     assert message.endswith("pip install 'cs336-basics[gguf]'")
-
-
-def test_the_types_of_the_command_are_those_of_the_format():
-    assert WEIGHT_TYPES == gguf_models.WEIGHT_TYPES

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from cs336_basics.interop import ModelCard, check_model, export_model
+from cs336_basics.interop.formats import WEIGHT_TYPES
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.byte_strings import string_to_token
@@ -186,7 +187,7 @@ def test_qk_norm_is_qwen3_and_cl100k_is_dbrx(tmp_path):
     assert not any(key.startswith("llama.") for key in found)
 
 
-@pytest.mark.parametrize("type", ["f32", "f16", "q8_0"])
+@pytest.mark.parametrize("type", WEIGHT_TYPES)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_check_finds_no_difference_in_what_was_written(tmp_path, name, type):
     config = CONFIGS[name]
@@ -195,7 +196,7 @@ def test_check_finds_no_difference_in_what_was_written(tmp_path, name, type):
     assert f" and {len(reader.tensors)} weights (" in agreement.lines[0]
 
 
-@pytest.mark.parametrize("type", ["f32", "f16", "q8_0"])
+@pytest.mark.parametrize("type", WEIGHT_TYPES)
 def test_check_finds_a_changed_weight(tmp_path, type):
     model, path, reader = exported(tmp_path, type=type)
     offset = int(tensors(reader)["blk.1.ffn_up.weight"].data_offset)

@@ -22,7 +22,7 @@ ROWS = ["né\n x" * (i * 37 % 80) + f" row {i}" for i in range(200)]
 
 
 def divide(corpus, directory, fraction=0.1, report=lambda line: None):
-    stages = Stages(directory / "stages.json", report)
+    stages = Stages(directory, report)
     return hold_out(corpus, fraction, directory / "data", stages, sha256_file)
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.runs.stages import Stages
+from cs336_basics.runs.stages import Stages, read_records
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows has no such locks")
 
@@ -201,14 +201,20 @@ def test_a_loss_that_is_not_a_number_is_an_error(tmp_path):
 def test_an_odd_stages_json_is_an_error_of_one_line(tmp_path, content):
     (tmp_path / "stages.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"stages\.json is damaged: remove it, and") as caught:
-        Stages(tmp_path / "stages.json", print)
+        Stages(tmp_path, print)
     assert "\n" not in str(caught.value)
+
+
+def test_a_directory_without_stages_json_has_no_records(tmp_path):
+    assert read_records(tmp_path) == read_records(tmp_path / "missing") == {}
+    Stages(tmp_path, print).check("a", {"x": 1})
+    assert read_records(tmp_path) == {"a": {"inputs": {"x": 1}}}
 
 
 def test_a_record_without_a_hash_is_made_again(tmp_path):
     (tmp_path / "stages.json").write_text('{"a": {"inputs": {}}}')
     (tmp_path / "out").write_text("old")
-    Stages(tmp_path / "stages.json", print).run(
+    Stages(tmp_path, print).run(
         "a", {}, tmp_path / "out", lambda: (tmp_path / "out").write_text("new")
     )
     assert (tmp_path / "out").read_text() == "new"

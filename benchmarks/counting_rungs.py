@@ -47,10 +47,10 @@ def by_backend(backend, num_workers, path):
 def at_simd_level(level, path):
     """Count natively in one thread, at one SIMD level."""
     size = path.stat().st_size
-    arrays = count_files(
+    buffers = count_files(
         [path], [size], [EOT], "gpt2", 1, "replace", DEFAULT_BLOCK_SIZE, simd_level=level
     )
-    return WordCounts(*arrays, "gpt2", [EOT])
+    return WordCounts.of_buffers(buffers, "gpt2", [EOT])
 
 
 def chunk_size_for(path, num_workers):

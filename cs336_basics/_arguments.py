@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import numpy as np
-
 from cs336_basics._messages import short_repr
 
 MAX_INT64 = 2**63 - 1
@@ -27,7 +25,8 @@ def checked_integer(
         TypeError: it is a bool, a float or something else.
         ValueError: it is out of the limits.
     """
-    if isinstance(value, (bool, np.bool_)):
+    # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
+    if type(value).__name__ in ("bool", "bool_"):
         raise TypeError(f"{name} is {value!r}: it must be an int{note}")
     try:
         number = operator.index(value)

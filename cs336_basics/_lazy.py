@@ -1,7 +1,8 @@
-"""Packages whose public names load on first use.
+"""Names and modules that load on first use.
 
 A configuration can then be read, and a help page printed, without importing torch, which takes
-seconds and need not be installed.
+seconds and need not be installed; and a vocabulary is trained natively without importing NumPy,
+which can take longer than the training.
 """
 
 from __future__ import annotations
@@ -9,6 +10,21 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
+
+
+class LazyModule:
+    """Stands for a module that is imported when one of its names is first used.
+
+    Type checkers need the ordinary import, under `if TYPE_CHECKING`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._module_name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self._module_name), name)
+        setattr(self, name, value)  # found there from now on, as fast as in a module
+        return value
 
 
 def lazy_names(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 
 class HiddenBar:
@@ -29,7 +30,11 @@ class HiddenBar:
 
 def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
     """Return a `tqdm` bar with these options, shown on a terminal only; hidden unless `show`."""
-    return tqdm(**options, disable=None) if show else HiddenBar()
+    if not show:
+        return HiddenBar()
+    from tqdm import tqdm
+
+    return tqdm(**options, disable=None)
 
 
 def byte_bar(show: bool, total: int, desc: str) -> tqdm[Any] | HiddenBar:

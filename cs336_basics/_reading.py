@@ -6,13 +6,17 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cs336_basics._journal import open_regular
+from cs336_basics._lazy import LazyModule
 from cs336_basics._messages import short_reason, short_repr
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
 
 
 def decoded(content: bytes, path: str | os.PathLike[str]) -> str:

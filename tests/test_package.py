@@ -114,6 +114,19 @@ def test_text_does_not_need_torch(statement):
     assert run.stdout.strip() == "[]", run.stdout + run.stderr
 
 
+def test_native_training_imports_no_large_library(tmp_path):
+    """They would take longer to import than a text of a few megabytes takes to train on."""
+    (tmp_path / "text.txt").write_text("low low lower newest newest widest " * 9)
+    heavy = ("numpy", "tqdm", "regex", "torch", "zipfile", "multiprocessing")
+    run = run_python(
+        "import sys\n"
+        "from cs336_basics import train_bpe\n"
+        f"vocab, merges = train_bpe({str(tmp_path / 'text.txt')!r}, 270, ['<|endoftext|>'])\n"
+        f"print(len(merges), [name for name in {heavy!r} if name in sys.modules])"
+    )
+    assert run.stdout.strip() == "13 []", run.stdout + run.stderr
+
+
 def test_every_folder_with_code_has_its_import_rule():
     folders = {path.parent.name for path in PACKAGE.glob("*/*.py")}
     assert folders == set(MAY_IMPORT), "add the new folder to MAY_IMPORT"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import collections
-import itertools
 
 import pytest
 
 from cs336_basics.bpe import train_bpe
-from cs336_basics.pretokenization import reference
+from cs336_basics.pretokenization import WordCounts, reference
 from cs336_basics.tokenizer.reference import encode_text
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.texts import END_OF_TEXT, long_text
@@ -36,14 +35,13 @@ def test_the_counter_counts_the_pretokens_of_the_regex(simd_level, pattern, seed
     text = long_text(seed, 20_000)
     counter = _counting.TextCounter([END_OF_TEXT], pattern, simd_level=simd_level)
     counter.count(text.encode())
-    data, offsets, counts = counter.result()
-    words = [data[start:end].tobytes() for start, end in itertools.pairwise(offsets)]
+    counts = WordCounts.of_buffers(counter.result())
     expected = collections.Counter(
         pretoken.encode()
         for document in text.split(END_OF_TEXT)
         for pretoken in reference.pretokenize(document, pattern)
     )
-    assert dict(zip(words, counts.tolist(), strict=True)) == expected
+    assert counts == expected
 
 
 def test_the_encoder_gives_the_ids_of_the_readable_one(simd_level, seed, tmp_path):

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Binding of native/word_merger.hpp: words to the symbols that the merges of a vocabulary make.
+"""Binding of native/starting_merges.hpp: words to the symbols that the merges of a vocabulary make.
 
 The compiled twin of `StartingVocabulary.split`, for many words at once.
 """
@@ -7,7 +7,9 @@ The compiled twin of `StartingVocabulary.split`, for many words at once.
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libcpp.memory cimport unique_ptr
 
-import numpy as np
+from cs336_basics._lazy import LazyModule
+
+np = LazyModule("numpy")
 
 cdef extern from "starting_merges.hpp" namespace "cs336" nogil:
     cdef cppclass StartingMerges:

@@ -19,12 +19,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar
-
-import numpy as np
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cs336_basics._arguments import MAX_INT64, checked_integer
+from cs336_basics._lazy import LazyModule
 from cs336_basics._messages import short_repr
 from cs336_basics._progress import HiddenBar, progress_bar
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
@@ -36,6 +34,12 @@ from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
 from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
 from cs336_basics.pretokenization.text_counting import count_texts
 from cs336_basics.pretokenization.word_counts import WordCounts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from tqdm import tqdm
+else:
+    np = LazyModule("numpy")
 
 TIE_BREAKS = ("lexicographic", "huggingface")
 

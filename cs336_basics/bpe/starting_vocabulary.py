@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from cs336_basics._lazy import LazyModule
 from cs336_basics._messages import short_repr
 from cs336_basics.bpe.symbols import NUM_BYTES, Pair, merge_by_rank, split_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = LazyModule("numpy")
 
 
 class StartingVocabulary:

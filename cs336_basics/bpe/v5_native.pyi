@@ -1,8 +1,6 @@
-import numpy as np
-from numpy.typing import NDArray
-
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.symbols import Pair
+from cs336_basics.pretokenization.word_counts import Buffer
 
 class NativeTrainer(BPE_Trainer):
     omit: tuple[str, ...]
@@ -11,9 +9,9 @@ class NativeTrainer(BPE_Trainer):
     ) -> list[Pair]: ...
     def _learn_merges_flat(
         self,
-        data: NDArray[np.uint8],
-        offsets: NDArray[np.int64],
-        counts: NDArray[np.int64],
+        data: Buffer,
+        offsets: Buffer,
+        counts: Buffer,
         num_merges: int,
     ) -> list[Pair]: ...
 

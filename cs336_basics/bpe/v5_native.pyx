@@ -16,9 +16,8 @@ from libcpp.pair cimport pair
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from operator import mul
-
-import numpy as np
+from array import array
+from itertools import accumulate
 
 from cs336_basics.bpe.base import BPE_Trainer, check_total, huggingface_byte_ranks
 from cs336_basics.bpe.symbols import NUM_BYTES
@@ -108,19 +107,15 @@ class NativeTrainer(BPE_Trainer):
     def _learn_merges_from(self, word_counts, num_merges):
         if not isinstance(word_counts, WordCounts):
             return super()._learn_merges_from(word_counts, num_merges)
-        data, offsets, counts = word_counts.data, word_counts.offsets, word_counts.counts
-        # An upper bound first: the exact sum takes time, and matters for absurd counts only.
-        if len(counts) and int(counts.max()) * len(data) > INT64_MAX:
-            check_total(sum(map(mul, counts.tolist(), np.diff(offsets).tolist())))
+        data, offsets, counts = word_counts.buffers
+        check_total_flat(len(data), offsets, counts)
         return self._learn_merges_flat(data, offsets, counts, num_merges)
 
     def _learn_merges(self, words, counts, num_merges):
         start = seconds_now()
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        data = np.frombuffer(b"".join(words), np.uint8)
+        data, offsets = b"".join(words), offsets_of(words)
         self.timings["counting pairs"] += seconds_now() - start
-        return self._learn_merges_flat(data, offsets, np.array(counts, np.int64), num_merges)
+        return self._learn_merges_flat(data, offsets, array("q", counts), num_merges)
 
     def _learn_merges_flat(
         self,
@@ -135,7 +130,7 @@ class NativeTrainer(BPE_Trainer):
         if not num_merges:
             return []
         cdef MergeOptions options
-        cdef const uint8_t[::1] byte_ranks = np.array(huggingface_byte_ranks(), np.uint8)
+        cdef const uint8_t[::1] byte_ranks = bytes(huggingface_byte_ranks())
         cdef int64_t num_words = counts.shape[0]
         cdef unique_ptr[CMergeLoop] loop
         cdef cbool more = True
@@ -151,11 +146,12 @@ class NativeTrainer(BPE_Trainer):
         options.sorted_words = "sorted words" not in self.omit
         options.prefetch = "prefetch" not in self.omit
         tokens = list(self.start.symbols)
-        cdef const uint32_t[:, ::1] start_merges = self.start.merge_ids()
+        cdef const uint32_t[:, ::1] start_merges
         cdef const uint8_t[::1] start_bytes
         cdef const int64_t[::1] start_offsets
-        start_bytes, start_offsets = self.start.symbol_bytes()
         if len(tokens) > NUM_BYTES:
+            start_merges = self.start.merge_ids()
+            start_bytes, start_offsets = self.start.symbol_bytes()
             options.num_start_merges = start_merges.shape[0]
             options.start_merges = &start_merges[0, 0] if start_merges.shape[0] else NULL
             options.num_start_tokens = len(tokens) - NUM_BYTES
@@ -182,6 +178,27 @@ class NativeTrainer(BPE_Trainer):
         return merges
 
 
+cdef object offsets_of(words):
+    """Return where words that are joined begin, with the end of the last: int64."""
+    return array("q", accumulate(map(len, words), initial=0))
+
+
+cdef int check_total_flat(size_t num_bytes, const int64_t[::1] offsets,
+                          const int64_t[::1] counts) except -1:
+    """Refuse absurd counts; see `check_total`."""
+    cdef Py_ssize_t i
+    cdef int64_t largest = 0
+    for i in range(counts.shape[0]):
+        largest = max(largest, counts[i])
+    # An upper bound first: the exact sum takes time.
+    if <object>largest * num_bytes > INT64_MAX:
+        total = 0
+        for i in range(counts.shape[0]):
+            total += <object>counts[i] * (offsets[i + 1] - offsets[i])
+        check_total(total)
+    return 0
+
+
 cdef object merge_trace(Py_ssize_t index, tuple merge, CMergeTrace trace):
     work = Work(trace.occurrences, 0, trace.positions, 0, trace.pairs_updated, trace.heap_entries)
     return MergeTrace(index, *merge, trace.count, trace.seconds_counting, trace.seconds_finding,
@@ -196,9 +213,9 @@ def merge_state(words, counts, num_merges):
         cells: token ids, -1 between words.
         pairs: (left id, right id, count, postings) of the pairs that are kept and not merged.
     """
-    cdef const uint8_t[::1] data = np.frombuffer(b"".join(words), np.uint8)
-    cdef const int64_t[::1] offsets = np.cumsum([0, *map(len, words)], dtype=np.int64)
-    cdef const int64_t[::1] word_counts = np.array(counts, np.int64)
+    cdef const uint8_t[::1] data = b"".join(words)
+    cdef const int64_t[::1] offsets = offsets_of(words)
+    cdef const int64_t[::1] word_counts = array("q", counts)
     cdef MergeOptions options
     options.num_merges = num_merges
     options.keep_going = keep_going

@@ -1,10 +1,9 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-import numpy.typing as npt
+from cs336_basics.pretokenization.word_counts import Buffer
 
-Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Buffers = tuple[Buffer, Buffer, Buffer]
 
 def count_files(
     paths: Sequence[str | os.PathLike[str]],
@@ -18,8 +17,8 @@ def count_files(
     simd_level: str | None = None,
     most_own_words: int = ...,
     replaced: list[tuple[int, int, int, int]] | None = None,
-) -> Arrays: ...
-def first_repeated(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> int: ...
+) -> Buffers: ...
+def first_repeated(data: Buffer, offsets: Buffer) -> int: ...
 
 class TextCounter:
     def __init__(
@@ -30,10 +29,5 @@ class TextCounter:
         simd_level: str | None = None,
     ) -> None: ...
     def count(self, text: bytes) -> int: ...
-    def add_words(
-        self,
-        data: npt.NDArray[np.uint8],
-        offsets: npt.NDArray[np.int64],
-        counts: npt.NDArray[np.int64],
-    ) -> None: ...
-    def result(self) -> Arrays: ...
+    def add_words(self, data: Buffer, offsets: Buffer, counts: Buffer) -> None: ...
+    def result(self) -> Buffers: ...

@@ -3,9 +3,7 @@
 
 import os
 
-import numpy as np
-
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
@@ -114,7 +112,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
             first one is.
 
     Returns:
-        `(data, offsets, counts)`, the arrays of a WordCounts.
+        `(data, offsets, counts)`, the buffers of a WordCounts.
 
     Raises:
         ValueError: the pattern has no scanner; `errors`, `block_size` or a special token is not
@@ -126,8 +124,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     cdef vector[uint64_t] c_sizes
     cdef SplitOptions options = make_options(special_tokens, pattern, errors, simd_level)
     cdef unique_ptr[FileCounter] job
-    cdef uint8_t[::1] data
-    cdef int64_t[::1] offsets, counts
+    cdef _Buffers buffers
     if block_size < 1:
         raise ValueError(f"block_size is {block_size}: it must be at least one byte")
     names = [os.fspath(path) for path in paths]
@@ -152,15 +149,14 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         finish_phase(job.get(), names, None)
         with nogil:
             job.get().finish_sorting()
-        arrays = empty_arrays(job.get().num_words(), job.get().num_bytes())
-        data, offsets, counts = arrays
-        job.get().start_writing(&data[0], &offsets[0], &counts[0])
+        buffers = _Buffers(job.get().num_words(), job.get().num_bytes())
+        job.get().start_writing(buffers.data, buffers.offsets, buffers.counts)
         finish_phase(job.get(), names, None)
     finally:
         # After Ctrl-C or another exception, the threads must end before `job` is freed.
         with nogil:
             job.get().cancel()
-    return trimmed(arrays)
+    return buffers.result()
 
 
 cdef int finish_phase(FileCounter* job, list names, progress_callback) except -1:
@@ -190,18 +186,26 @@ cdef int raise_failure(const Failure& failure, list names) except -1:
     raise RuntimeError(failure.message.decode("utf-8", "replace"))
 
 
-cdef tuple empty_arrays(size_t num_words, size_t num_bytes):
-    # With one more element, an empty array has an address, too.
-    return (
-        np.empty(num_bytes + 1, np.uint8),
-        np.zeros(num_words + 1, np.int64),
-        np.empty(num_words + 1, np.int64),
-    )
+cdef class _Buffers:
+    """Memory for the result, written by C++ before anything else can read it."""
 
+    cdef bytes data_bytes, offset_bytes, count_bytes
+    cdef uint8_t* data
+    cdef int64_t* offsets
+    cdef int64_t* counts
 
-cdef tuple trimmed(tuple arrays):
-    data, offsets, counts = arrays
-    return data[: len(data) - 1], offsets, counts[: len(counts) - 1]
+    def __cinit__(self, size_t num_words, size_t num_bytes):
+        self.data_bytes = PyBytes_FromStringAndSize(NULL, num_bytes)
+        self.offset_bytes = PyBytes_FromStringAndSize(NULL, (num_words + 1) * sizeof(int64_t))
+        self.count_bytes = PyBytes_FromStringAndSize(NULL, num_words * sizeof(int64_t))
+        self.data = <uint8_t*>PyBytes_AS_STRING(self.data_bytes)
+        self.offsets = <int64_t*>PyBytes_AS_STRING(self.offset_bytes)
+        self.counts = <int64_t*>PyBytes_AS_STRING(self.count_bytes)
+        self.offsets[0] = 0
+
+    cdef tuple result(self):
+        offsets, counts = memoryview(self.offset_bytes), memoryview(self.count_bytes)
+        return self.data_bytes, offsets.cast("q"), counts.cast("q")
 
 
 def first_repeated(const uint8_t[::1] data, const int64_t[::1] offsets):
@@ -270,13 +274,11 @@ cdef class TextCounter:
                 &data[0] if num_bytes else NULL, num_bytes, &offsets[0], &counts[0], num_words)
 
     def result(self):
-        """Return `(data, offsets, counts)`, the arrays of a WordCounts, for all words so far."""
-        cdef uint8_t[::1] data
-        cdef int64_t[::1] offsets, counts
+        """Return `(data, offsets, counts)`, the buffers of a WordCounts, for all words so far."""
+        cdef _Buffers buffers
         with nogil:
             self.counter.get().finish()
-        arrays = empty_arrays(self.counter.get().num_words(), self.counter.get().num_bytes())
-        data, offsets, counts = arrays
+        buffers = _Buffers(self.counter.get().num_words(), self.counter.get().num_bytes())
         with nogil:
-            self.counter.get().write(&data[0], &offsets[0], &counts[0])
-        return trimmed(arrays)
+            self.counter.get().write(buffers.data, buffers.offsets, buffers.counts)
+        return buffers.result()

@@ -13,9 +13,11 @@ from cs336_basics.pretokenization.scanners cimport (
     make_scanner, simd_level_of,
 )
 
+from cs336_basics._lazy import LazyModule
 from cs336_basics.pretokenization.patterns import PATTERNS
-from cs336_basics.pretokenization.split_program import find_program
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
+
+split_program = LazyModule("cs336_basics.pretokenization.split_program")
 
 
 cdef extern from "scanner.hpp" namespace "cs336" nogil:
@@ -71,7 +73,7 @@ def program_of(pattern):
         return pattern
     if scanned_pattern(pattern) is not None:
         return None
-    program = find_program(pattern)
+    program = split_program.find_program(pattern)
     if program is None:
         raise ValueError(
             f"pattern is {pattern!r}, which cannot be compiled: use "

@@ -11,9 +11,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any
 
 from cs336_basics._messages import short_repr
 from cs336_basics._progress import HiddenBar, byte_bar
@@ -32,6 +30,9 @@ from cs336_basics.pretokenization.text_counting import (
     count_plain_chunk,
 )
 from cs336_basics.pretokenization.word_counts import WordCounts
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 BACKENDS = ("serial", "processes", "native", "ray")
 """The counting backends, from the simplest to the one for the most text."""
@@ -188,7 +189,7 @@ def _count_files(
         ) from error
     replaced: list[tuple[int, int, int, int]] = []
     sizes = corpus.sizes
-    arrays = count_files(
+    buffers = count_files(
         corpus.files,
         sizes,
         splitter.special_tokens,
@@ -201,7 +202,7 @@ def _count_files(
     )
     changes.num_bytes += sum(sizes)
     changes.add_files((corpus.files[file], found) for file, *found in replaced)
-    return WordCounts.adopt(*arrays, splitter.pattern, splitter.special_tokens)
+    return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens)
 
 
 def add_counts(addends: list[Mapping[bytes, int]]) -> Mapping[bytes, int]:

@@ -6,13 +6,19 @@ trainer is a common and silent bug.
 
 from __future__ import annotations
 
-import difflib
 import functools
+from typing import TYPE_CHECKING
 
-import regex
-
+from cs336_basics._lazy import LazyModule
 from cs336_basics._messages import short_reason, short_repr
 from cs336_basics.pretokenization.pattern_limits import check_limits
+
+if TYPE_CHECKING:
+    import difflib
+
+    import regex
+else:
+    difflib, regex = LazyModule("difflib"), LazyModule("regex")
 
 # Radford et al. 2019, "Language Models are Unsupervised Multitask Learners" (GPT-2). The
 # look-ahead leaves the last space of a run to the word after it.

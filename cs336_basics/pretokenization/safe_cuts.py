@@ -17,10 +17,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from cs336_basics._lazy import LazyModule
 from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
-from cs336_basics.pretokenization.split_program import SplitProgram, find_program
 from cs336_basics.pretokenization.token_finder import token_finder
+
+if TYPE_CHECKING:
+    from cs336_basics.pretokenization import split_program
+else:  # named patterns do without
+    split_program = LazyModule("cs336_basics.pretokenization.split_program")
 
 # What may follow a character that is not white space at a safe cut. cl100k lets a pre-token run
 # from punctuation into line ends (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is safe there.
@@ -52,7 +58,7 @@ class SafeCuts:
         self._never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
         name = pattern_name(resolve_pattern(pattern))
         followers = _SAFE_FOLLOWERS.get(name) if name else None
-        self._program = None if followers else find_program(pattern)
+        self._program = None if followers else split_program.find_program(pattern)
         self._inside: re.Pattern[bytes] | None = None
         if followers:
             self._inside = re.compile(rb"[!-~\x80-\xff](?=[" + followers + rb"])")
@@ -134,7 +140,7 @@ class SafeCuts:
         return self._special is not None and self._special.is_crossed(data, cut)
 
 
-def _candidates(program: SplitProgram) -> re.Pattern[bytes] | None:
+def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None:
     """Return what finds the byte before a cut that may be safe: ASCII follows it."""
     columns = [program.column_of(chr(code)) for code in range(128)]
     # What may be before the cut (ASCII, and None for any other character) -> what follows.

@@ -6,12 +6,18 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from cs336_basics._lazy import LazyModule
 from cs336_basics._messages import short_reason, short_repr
 from cs336_basics.pretokenization.patterns import compile_pattern, resolve_pattern
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
-from cs336_basics.pretokenization.split_program import complete_program, find_program
 from cs336_basics.pretokenization.token_finder import token_finder
+
+if TYPE_CHECKING:
+    from cs336_basics.pretokenization import split_program
+else:  # named patterns do without
+    split_program = LazyModule("cs336_basics.pretokenization.split_program")
 
 try:
     from cs336_basics.pretokenization import _scanner
@@ -119,7 +125,8 @@ def has_scanner(pattern: str) -> bool:
     It can if the extensions are built, and the pattern can be compiled and leaves out no text.
     """
     return _scanner is not None and (
-        _scanner.scanned_pattern(pattern) is not None or complete_program(pattern) is not None
+        _scanner.scanned_pattern(pattern) is not None
+        or split_program.complete_program(pattern) is not None
     )
 
 
@@ -142,7 +149,10 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     # UTF-8, and so the scanner, has no lone surrogates.
     if (
         _scanner is not None
-        and (_scanner.scanned_pattern(pattern) is not None or find_program(pattern) is not None)
+        and (
+            _scanner.scanned_pattern(pattern) is not None
+            or split_program.find_program(pattern) is not None
+        )
         and (text.isascii() or not _LONE_SURROGATE.search(text))
     ):
         return _scanner.pretokenize_text(text, pattern)

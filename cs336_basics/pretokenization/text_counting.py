@@ -214,7 +214,8 @@ class _NativeCounter:
 
     def counts(self) -> WordCounts:
         splitter = self._splitter
-        return WordCounts.adopt(*self._counter.result(), splitter.pattern, splitter.special_tokens)
+        buffers = self._counter.result()
+        return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens)
 
 
 class _PythonCounter:

@@ -3,42 +3,28 @@
 BPE training needs only the word counts of a text, which are far smaller than the text. With saved
 counts, a larger vocabulary, another mixture of corpora or the sum over several machines needs no
 second pass over the text.
-
-The file that `WordCounts.save` writes is a NumPy `.npz` archive (a ZIP file of `.npy` arrays,
-without pickled objects):
-
-| array | type | content |
-|---|---|---|
-| `header` | uint8 | UTF-8 JSON: `format`, `version` (1), `pattern`, `special_tokens` |
-| `data` | uint8 | the bytes of all words, one after the other |
-| `offsets` | int64 little-endian, n + 1 | word i is `data[offsets[i]:offsets[i + 1]]` |
-| `counts` | int64 little-endian, n | occurrences of word i, greater than zero |
 """
 
 from __future__ import annotations
 
-import io
 import itertools
-import json
 import os
-import zipfile
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, Union
 
-import numpy as np
-import numpy.typing as npt
-
-from cs336_basics._files import atomic_writer
-from cs336_basics._journal import open_regular
-from cs336_basics._messages import short_reason, short_repr
-from cs336_basics._reading import parse_json, read_array_header
+from cs336_basics._lazy import LazyModule
+from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.patterns import pattern_name
 
-FORMAT = "cs336_basics word counts"
-FORMAT_VERSION = 1
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:  # counting and native training do without
+    np = LazyModule("numpy")
 
-_ARRAYS = {"header": "uint8", "data": "uint8", "offsets": "int64", "counts": "int64"}
+Buffer = Union["npt.NDArray[Any]", bytes, memoryview]
+"""One-dimensional: uint8 or int64."""
 
 _INT64_MAX = 2**63 - 1
 
@@ -65,9 +51,8 @@ class WordCounts(Mapping[bytes, int]):
         TypeError: an array does not hold integers.
     """
 
-    _data: npt.NDArray[np.uint8]
-    _offsets: npt.NDArray[np.int64]
-    _counts: npt.NDArray[np.int64]
+    buffers: tuple[Buffer, Buffer, Buffer]
+    """`data`, `offsets` and `counts` for compiled code, as buffers; read-only."""
 
     def __init__(
         self,
@@ -78,7 +63,8 @@ class WordCounts(Mapping[bytes, int]):
         special_tokens: Iterable[str] | None = None,
     ) -> None:
         # (Copied first, then checked: others may write to the originals meanwhile.)
-        self._set(np.array(data), np.array(offsets), np.array(counts), pattern, special_tokens)
+        arrays = np.array(data), np.array(offsets), np.array(counts)
+        self._set(_checked(*arrays), pattern, special_tokens)
         self._check_distinct()
 
     @classmethod
@@ -97,65 +83,58 @@ class WordCounts(Mapping[bytes, int]):
         Raises:
             ValueError, TypeError: as the constructor.
         """
-        adopted = cls.__new__(cls)
-        adopted._set(data, offsets, counts, pattern, special_tokens)
-        return adopted
+        return cls.of_buffers(_checked(data, offsets, counts), pattern, special_tokens)
+
+    @classmethod
+    def of_buffers(
+        cls,
+        buffers: tuple[Buffer, Buffer, Buffer],
+        pattern: str | None = None,
+        special_tokens: Iterable[str] | None = None,
+    ) -> WordCounts:
+        """Return word counts of what compiled code has counted, without checks and without NumPy.
+
+        Args:
+            buffers: `data`, `offsets` and `counts`, of the types of the arrays, read-only.
+            pattern, special_tokens: as for the constructor.
+        """
+        made = cls.__new__(cls)
+        made._set(buffers, pattern, special_tokens)
+        return made
 
     def _set(
         self,
-        data: npt.NDArray[np.uint8],
-        offsets: npt.NDArray[np.int64],
-        counts: npt.NDArray[np.int64],
+        buffers: tuple[Buffer, Buffer, Buffer],
         pattern: str | None,
         special_tokens: Iterable[str] | None,
     ) -> None:
-        self._data = _read_only("data", data, np.uint8)
-        self._offsets = _read_only("offsets", offsets, np.int64)
-        self._counts = _read_only("counts", counts, np.int64)
+        self.buffers = buffers
         self.pattern = pattern
         self.special_tokens = None if special_tokens is None else frozenset(special_tokens)
         self._dict: dict[bytes, int] | None = None
-        if len(self.offsets) != len(self.counts) + 1:
-            raise ValueError(
-                f"{len(self.counts):,} counts need {len(self.counts) + 1:,} offsets, but there are "
-                f"{len(self.offsets):,}"
-            )
-        if self.offsets[0] != 0 or self.offsets[-1] != len(self.data):
-            raise ValueError(
-                f"the offsets run from {self.offsets[0]:,} to {self.offsets[-1]:,}: they must run "
-                f"from 0 to the number of bytes, {len(self.data):,}"
-            )
-        if np.any(self.offsets[1:] < self.offsets[:-1]):
-            raise ValueError("the offsets must not fall")
-        if np.any(self.counts <= 0):
-            bad = int(np.flatnonzero(self.counts <= 0)[0])
-            raise ValueError(
-                f"the count of word {short_repr(self._word(bad))} is {self.counts[bad]}: it "
-                "must be positive"
-            )
 
     def _check_distinct(self) -> None:
         index = _first_repeated(self)
         if index < len(self):
             raise ValueError(
-                f"the word {short_repr(self._word(index))} is repeated (word {index:,}): add up "
-                "the counts of equal words"
+                f"the word {short_repr(_word(self.data, self.offsets, index))} is repeated (word "
+                f"{index:,}): add up the counts of equal words"
             )
 
     @property
     def data(self) -> npt.NDArray[np.uint8]:
         """The bytes of all words, read-only."""
-        return self._data
+        return np.frombuffer(self.buffers[0], np.uint8)
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
         """Where the words begin in `data`, and its length; read-only."""
-        return self._offsets
+        return np.frombuffer(self.buffers[1], np.int64)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """How often each word occurs, read-only."""
-        return self._counts
+        return np.frombuffer(self.buffers[2], np.int64)
 
     @classmethod
     def from_mapping(
@@ -226,8 +205,8 @@ class WordCounts(Mapping[bytes, int]):
             return cls.from_mapping(total, pattern, special_tokens)
         adder = TextCounter()
         for counts in addends:
-            adder.add_words(counts.data, counts.offsets, counts.counts)
-        return cls.adopt(*adder.result(), pattern, special_tokens)
+            adder.add_words(*counts.buffers)
+        return cls.of_buffers(adder.result(), pattern, special_tokens)
 
     def scaled(self, weight: float) -> WordCounts:
         """Return the counts times `weight`, to change the share of a corpus in a mixture.
@@ -257,22 +236,11 @@ class WordCounts(Mapping[bytes, int]):
         return self.adopt(data, offsets, counts[kept], self.pattern, self.special_tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file; the docstring of this module describes the format."""
+        """Write the counts to a file; `word_count_files.py` describes the format."""
+        from cs336_basics.pretokenization.word_count_files import write_content
+
         cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
-        header = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "pattern": self.pattern,
-            "special_tokens": cut_out,
-        }
-        with atomic_writer(path) as file:
-            np.savez(
-                file,
-                header=np.frombuffer(json.dumps(header).encode(), np.uint8),
-                data=self.data,
-                offsets=self.offsets.astype("<i8", copy=False),
-                counts=self.counts.astype("<i8", copy=False),
-            )
+        write_content(path, ([self.data, self.offsets, self.counts], self.pattern, cut_out))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
@@ -282,44 +250,12 @@ class WordCounts(Mapping[bytes, int]):
             FileNotFoundError: there is no such file.
             ValueError: the file is damaged, of another format, or of a newer version.
         """
-        with open_regular(path) as file:
-            try:
-                return cls._read(file)
-            except MemoryError:
-                raise
-            except Exception as error:
-                # zipfile, zlib, NumPy and JSON each report a damaged archive in their own way.
-                raise ValueError(
-                    f"{os.fspath(path)} is not a file of word counts, or is damaged: "
-                    f"{short_reason(error)}"
-                ) from error
+        from cs336_basics.pretokenization.word_count_files import reading_content
 
-    @classmethod
-    def _read(cls, file: BinaryIO) -> WordCounts:
-        with zipfile.ZipFile(file) as archive:
-            header = parse_json(_read_array(archive, "header", file).tobytes(), "header.npy")
-            if not isinstance(header, dict) or header.get("format") != FORMAT:
-                found = header.get("format") if isinstance(header, dict) else header
-                raise ValueError(f"its format is {short_repr(found)}")
-            arrays = [_read_array(archive, key, file) for key in ("data", "offsets", "counts")]
-        if header.get("version") != FORMAT_VERSION:
-            raise ValueError(
-                f"its version is {short_repr(header.get('version'))}, this library reads "
-                f"{FORMAT_VERSION}"
-            )
-        pattern, special_tokens = header.get("pattern"), header.get("special_tokens")
-        if pattern is not None and not isinstance(pattern, str):
-            raise ValueError(f"its pattern is {short_repr(pattern)}, not a string")
-        if special_tokens is not None and not (
-            isinstance(special_tokens, list) and all(isinstance(t, str) for t in special_tokens)
-        ):
-            raise ValueError(
-                f"its special_tokens are {short_repr(special_tokens)}, not a list of strings"
-            )
-        data, offsets, counts = arrays
-        read = cls.adopt(data, offsets, counts, pattern, special_tokens)
-        read._check_distinct()
-        return read
+        with reading_content(path) as (arrays, pattern, special_tokens):
+            counts = cls.adopt(*arrays, pattern, special_tokens)
+            counts._check_distinct()
+        return counts
 
     @property
     def total(self) -> int:
@@ -352,7 +288,7 @@ class WordCounts(Mapping[bytes, int]):
         return iter(self.words())
 
     def __len__(self) -> int:
-        return len(self.counts)
+        return len(self.buffers[2])
 
     def items(self) -> ItemsView[bytes, int]:
         """Return the pairs of word and count, in the order of the arrays."""
@@ -403,26 +339,9 @@ class WordCounts(Mapping[bytes, int]):
                 f"out, not {short_repr(sorted(tokens))}: pass the same, or count again"
             )
 
-    def _word(self, index: int) -> bytes:
-        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
-
 
 def _comparable(pattern: str | None) -> str | None:
     return None if pattern is None else pattern_name(pattern) or pattern
-
-
-def _read_array(archive: zipfile.ZipFile, key: str, file: BinaryIO) -> npt.NDArray[Any]:
-    """Return an array of the archive, which is not larger than the file."""
-    name = f"{key}.npy"
-    member = archive.getinfo(name)
-    if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-        raise ValueError(f"{name} is compressed: save the counts again, with WordCounts.save")
-    if member.file_size > os.fstat(file.fileno()).st_size:
-        raise ValueError(f"{name} is longer than the file")
-    content = archive.read(member)  # checks the checksum
-    stream = io.BytesIO(content)
-    dtype, _ = read_array_header(stream, name, len(content), (_ARRAYS[key],))
-    return np.frombuffer(content, dtype, offset=stream.tell())
 
 
 def _first_repeated(counts: WordCounts) -> int:
@@ -436,7 +355,39 @@ def _first_repeated(counts: WordCounts) -> int:
             if len(found) == index:
                 return index
         return len(counts)
-    return first_repeated(counts.data, counts.offsets)
+    return first_repeated(*counts.buffers[:2])
+
+
+def _checked(
+    data: npt.NDArray[Any], offsets: npt.NDArray[Any], counts: npt.NDArray[Any]
+) -> tuple[Buffer, Buffer, Buffer]:
+    """Return the arrays with their types, read-only; see `WordCounts` for what is raised."""
+    data = _read_only("data", data, np.uint8)
+    offsets = _read_only("offsets", offsets, np.int64)
+    counts = _read_only("counts", counts, np.int64)
+    if len(offsets) != len(counts) + 1:
+        raise ValueError(
+            f"{len(counts):,} counts need {len(counts) + 1:,} offsets, but there are "
+            f"{len(offsets):,}"
+        )
+    if offsets[0] != 0 or offsets[-1] != len(data):
+        raise ValueError(
+            f"the offsets run from {offsets[0]:,} to {offsets[-1]:,}: they must run from 0 to the "
+            f"number of bytes, {len(data):,}"
+        )
+    if np.any(offsets[1:] < offsets[:-1]):
+        raise ValueError("the offsets must not fall")
+    if np.any(counts <= 0):
+        bad = int(np.flatnonzero(counts <= 0)[0])
+        raise ValueError(
+            f"the count of word {short_repr(_word(data, offsets, bad))} is {counts[bad]}: it must "
+            "be positive"
+        )
+    return data, offsets, counts
+
+
+def _word(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], index: int) -> bytes:
+    return data[offsets[index] : offsets[index + 1]].tobytes()
 
 
 def _read_only(name: str, array: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:

@@ -199,7 +199,7 @@ def test_missing_and_shortened_files_raise(tmp_path):
         _counting.count_files([tmp_path], [10], [], "gpt2", 1, "replace", 700)
     # Bytes beyond the given size are not counted.
     counts = _counting.count_files([path], [10], [], "gpt2", 1, "replace", 700)
-    assert WordCounts(*counts) == {b"word": 1, b" word": 1, b" ": 1}
+    assert WordCounts.of_buffers(counts) == {b"word": 1, b" word": 1, b" ": 1}
 
 
 def test_bad_arguments_are_refused(hostile_file, tmp_path):
@@ -223,7 +223,8 @@ def test_bad_arguments_are_refused(hostile_file, tmp_path):
 def test_empty_files_count_nothing(tmp_path):
     path = tmp_path / "empty.txt"
     path.touch()
-    counts = WordCounts(*_counting.count_files([path], [0], [], "gpt2", 2, "replace", 700))
+    buffers = _counting.count_files([path], [0], [], "gpt2", 2, "replace", 700)
+    counts = WordCounts.of_buffers(buffers)
     assert counts == {}
     assert len(counts) == counts.total == 0
 
@@ -242,11 +243,8 @@ def test_shared_table_gives_the_same_counts(tmp_path, num_workers, most_own_word
         paths.append(path)
     sizes = [path.stat().st_size for path in paths]
     request = (paths, sizes, [], "gpt2", num_workers, "replace", 256)
-    data, offsets, counts = _counting.count_files(*request, most_own_words=most_own_words)
-    found = {
-        data[start:end].tobytes(): count
-        for start, end, count in zip(offsets, offsets[1:], counts.tolist(), strict=False)
-    }
+    buffers = _counting.count_files(*request, most_own_words=most_own_words)
+    found = WordCounts.of_buffers(buffers)
     assert found == dict(count_words_native(paths, num_workers=1))
     assert found[b" wordac"] == 9
     assert found[b" " + b"long" * 9 + b"zen"] == 3
@@ -390,7 +388,7 @@ def test_texts_in_memory_are_counted():
     for text in texts:
         counter.count(text.encode())
     expected = sum((expected_counts(text.encode()) for text in texts), Counter())
-    assert WordCounts(*counter.result()) == expected
+    assert WordCounts.of_buffers(counter.result()) == expected
     strict = _counting.TextCounter(errors="strict")
     with pytest.raises(ValueError, match="byte 0xff at offset 2 "):
         strict.count(b"ab\xff")

@@ -11,9 +11,9 @@ import threading
 
 import numpy as np
 import pytest
+import tqdm
 
 import cs336_basics
-from cs336_basics import _progress
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import (
     Tokenizer,
@@ -290,7 +290,7 @@ def test_without_a_separator_every_file_is_a_document(source, out):
 def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, monkeypatch, backend):
     bars = []
 
-    class Bar(_progress.tqdm):
+    class Bar(tqdm.tqdm):
         def __init__(self, **options):
             super().__init__(**{**options, "file": io.StringIO(), "disable": False})
             self.options, self.steps = options, []
@@ -300,7 +300,7 @@ def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, mo
             self.steps.append(n)
             return super().update(n)
 
-    monkeypatch.setattr(_progress, "tqdm", Bar)
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
     for path, texts in write_inputs(tmp_path):
         if not texts:
             continue

@@ -8,13 +8,9 @@ is 0: `naive` has no heap, `native` does not know which word a position belongs 
 from __future__ import annotations
 
 import contextlib
-import csv
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
-
-from cs336_basics._files import atomic_writer, making_directory
 
 
 class Work(NamedTuple):
@@ -83,6 +79,12 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
         FileExistsError: the file exists, and `overwrite` is False.
         OSError: it cannot be written.
     """
+    # (Most trainings are not traced, and do without these imports.)
+    import csv
+    from pathlib import Path
+
+    from cs336_basics._files import atomic_writer, making_directory
+
     if Path(path).exists() and not overwrite:
         raise FileExistsError(
             f"{os.fspath(path)} exists: name another file for the trace, or pass overwrite=True"

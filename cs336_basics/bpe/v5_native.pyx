@@ -145,7 +145,10 @@ class NativeTrainer(BPE_Trainer):
         options.threshold = "threshold" not in self.omit
         options.sorted_words = "sorted words" not in self.omit
         options.prefetch = "prefetch" not in self.omit
-        tokens = list(self.start.symbols)
+        cdef list tokens = list(self.start.symbols), merges = []
+        cdef bytes left, right
+        cdef pair[uint32_t, uint32_t] ids
+        cdef size_t index
         cdef const uint32_t[:, ::1] start_merges
         cdef const uint8_t[::1] start_bytes
         cdef const int64_t[::1] start_offsets
@@ -160,15 +163,15 @@ class NativeTrainer(BPE_Trainer):
         with nogil:
             loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0], num_words, options))
         first_rank = len(self.start.merges)
-        merges = []
         while more:
             with nogil:
                 more = loop.get().run(SLICE)
             self._advance(loop.get().merges.size() - len(merges))
-            for index in range(len(merges), <Py_ssize_t>loop.get().merges.size()):
+            for index in range(<size_t>len(merges), loop.get().merges.size()):
                 ids = loop.get().merges[index]
-                merges.append((tokens[ids.first], tokens[ids.second]))
-                tokens.append(tokens[ids.first] + tokens[ids.second])
+                left, right = tokens[ids.first], tokens[ids.second]
+                merges.append((left, right))
+                tokens.append(left + right)
                 if options.traced:
                     trace = merge_trace(first_rank + index, merges[index], loop.get().trace[index])
                     self.trace(trace)

@@ -61,7 +61,8 @@ struct ShortMasks {
 
 inline constexpr ShortMasks SHORT_MASKS;
 
-inline WordKey make_long_key(const HashSeed& seed, const uint8_t* word, size_t length) {
+CS336_NOINLINE inline WordKey make_long_key(const HashSeed& seed, const uint8_t* word,
+                                            size_t length) {
     return {reinterpret_cast<uintptr_t>(word), uint64_t{0xFF} << 56 | length,
             hash_long(seed, word, length)};
 }
@@ -77,8 +78,8 @@ inline WordKey make_short_key(const HashSeed& seed, const uint8_t* word, size_t 
 
 // The key of the word [word, word + length); WORD_PADDING bytes behind it must be readable.
 inline WordKey make_key(const HashSeed& seed, const uint8_t* word, size_t length) {
-    return length > MAX_SHORT_WORD ? make_long_key(seed, word, length)
-                                   : make_short_key(seed, word, length);
+    if (CS336_SELDOM(length > MAX_SHORT_WORD)) return make_long_key(seed, word, length);
+    return make_short_key(seed, word, length);
 }
 
 class WordTable {
@@ -132,7 +133,7 @@ class WordTable {
                 if (entry.low == keys[i].low && entry.high == keys[i].high) {
                     ++entry.count;
                 } else {
-                    add(keys[i], 1);
+                    add_displaced(keys[i]);
                 }
             }
         }
@@ -169,6 +170,20 @@ class WordTable {
 
   private:
     static constexpr int FIRST_BITS = 14;
+
+    // Count a word that is not in its first slot once. There it takes the place of a word that
+    // occurs less often: the most frequent words come to be where `add_batch` finds them without a
+    // search. (A search ends at an empty entry, and exchanging two words makes none.)
+    CS336_NOINLINE void add_displaced(const WordKey& key) {
+        WordEntry& entry = find(key);
+        if (entry.count == 0) {
+            insert(entry, key, 1);
+            return;
+        }
+        ++entry.count;
+        WordEntry& first = entries_[key.hash >> shift_];
+        if (first.count < entry.count) std::swap(first, entry);
+    }
 
     // The entry of a key, or the empty entry where it is to be inserted.
     WordEntry& find(const WordKey& key) {

@@ -5,10 +5,12 @@ from __future__ import annotations
 import collections
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cs336_basics._arguments import checked_integer
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Result = TypeVar("Result")
 

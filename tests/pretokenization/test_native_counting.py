@@ -153,6 +153,23 @@ def test_long_words_and_many_words_are_counted(tmp_path):
     assert count_words_native(path, num_workers=3, block_size=5000) == expected
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_words_that_change_places_in_the_table_are_counted(tmp_path, seed):
+    """Words that become frequent late take the first slots of words that were frequent before."""
+    rng = random.Random(seed)
+    names = [
+        " " + "".join(letters) for letters in itertools.product("abcdefghijklmnopqrstu", repeat=3)
+    ]
+    names += [" longlonglonglong" + name.strip() for name in names[:1_000]]
+    words = []
+    for _ in range(3):
+        rng.shuffle(names)
+        words += rng.choices(names, [1 / (rank + 1) for rank in range(len(names))], k=60_000)
+    path = tmp_path / "words.txt"
+    path.write_text("".join(words))
+    assert count_words_native(path, num_workers=2) == Counter(word.encode() for word in words)
+
+
 def test_a_text_without_a_safe_cut_is_counted(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"a" * 100_000)

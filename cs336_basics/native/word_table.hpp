@@ -171,9 +171,9 @@ class WordTable {
   private:
     static constexpr int FIRST_BITS = 14;
 
-    // Count a word that is not in its first slot once. There it takes the place of a word that
-    // occurs less often: the most frequent words come to be where `add_batch` finds them without a
-    // search. (A search ends at an empty entry, and exchanging two words makes none.)
+    // Count a word that is not in its first slot once, and exchange it with a word in that slot
+    // that occurs less often: `add_batch` then finds the most frequent words without a search. (A
+    // search ends at an empty entry, and exchanging two words makes none.)
     CS336_NOINLINE void add_displaced(const WordKey& key) {
         WordEntry& entry = find(key);
         if (entry.count == 0) {

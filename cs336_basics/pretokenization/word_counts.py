@@ -252,8 +252,8 @@ class WordCounts(Mapping[bytes, int]):
         """
         from cs336_basics.pretokenization.word_count_files import reading_content
 
-        with reading_content(path) as (arrays, pattern, special_tokens):
-            counts = cls.adopt(*arrays, pattern, special_tokens)
+        with reading_content(path) as ((data, offsets, numbers), pattern, special_tokens):
+            counts = cls.adopt(data, offsets, numbers, pattern, special_tokens)
             counts._check_distinct()
         return counts
 

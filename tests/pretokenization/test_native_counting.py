@@ -154,7 +154,7 @@ def test_long_words_and_many_words_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_words_that_change_places_in_the_table_are_counted(tmp_path, seed):
+def test_words_that_are_exchanged_in_the_table_are_counted(tmp_path, seed):
     """Words that become frequent late take the first slots of words that were frequent before."""
     rng = random.Random(seed)
     names = [

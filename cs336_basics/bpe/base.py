@@ -16,7 +16,6 @@ from __future__ import annotations
 import copy
 import functools
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,6 +24,7 @@ from cs336_basics._arguments import MAX_INT64, checked_integer
 from cs336_basics._lazy import LazyModule
 from cs336_basics._messages import short_repr
 from cs336_basics._progress import HiddenBar, progress_bar
+from cs336_basics._warnings import warn
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.bpe.symbols import NUM_BYTES, Pair
 from cs336_basics.bpe.trace import MergeTrace, Trace, Work
@@ -343,10 +343,9 @@ class BPE_Trainer:
         start = self.start
         num_merges = vocab_size - start.num_ids - start.num_new_ids(special_tokens)
         if not len(word_counts) and num_merges:
-            warnings.warn(
+            warn(
                 f"no pair was left after 0 of {num_merges:,} merges: the pattern {self.pattern!r} "
-                f"found no word in the text (the named patterns are {', '.join(PATTERNS)})",
-                stacklevel=3,
+                f"found no word in the text (the named patterns are {', '.join(PATTERNS)})"
             )
             return start.extended(special_tokens, [])
         with progress_bar(
@@ -357,13 +356,12 @@ class BPE_Trainer:
         self._bar = HiddenBar()
         extended = start.extended(special_tokens, merges)
         if len(merges) < num_merges:
-            warnings.warn(
+            warn(
                 f"no pair was left after {len(merges):,} of {num_merges:,} merges (min_frequency="
                 f"{short_repr(self.min_frequency)}, max_token_length="
                 f"{short_repr(self.max_token_length)}): the vocabulary "
                 f"has {vocab_size - num_merges + len(merges):,} tokens instead of {vocab_size:,}; "
-                "a larger text would fill it",
-                stacklevel=3,
+                "a larger text would fill it"
             )
         return extended
 

@@ -9,12 +9,12 @@ chosen by the counts alone, and the counts are those that the first training had
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cs336_basics._lazy import LazyModule
 from cs336_basics._messages import short_repr
+from cs336_basics._warnings import warn
 from cs336_basics.bpe.symbols import NUM_BYTES, Pair, merge_by_rank, split_bytes
 
 if TYPE_CHECKING:
@@ -147,11 +147,10 @@ class StartingVocabulary:
             tokens[next_id] = token
             next_id += 1
         if made_again:
-            warnings.warn(
+            warn(
                 f"{len(made_again):,} of the new merges make tokens that the vocabulary had "
                 f"already, such as {short_repr(made_again[0])}; they keep their ids, and the "
-                "vocabulary has as many tokens less",
-                stacklevel=4,
+                "vocabulary has that many fewer tokens"
             )
         return tokens, [*self.merges, *merges]
 

@@ -18,13 +18,13 @@ import dataclasses
 import glob
 import os
 import stat
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Union
 
 from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
+from cs336_basics._warnings import warn
 from cs336_basics.pretokenization.arrow import holds_text, open_arrow, open_parquet
 from cs336_basics.pretokenization.encodings import BEGINNING, check_beginning, wide_encoding
 from cs336_basics.pretokenization.storage import (
@@ -399,10 +399,9 @@ def _check_beginning_of(file: str) -> None:
     check_beginning(data, file)
     wide = wide_encoding(data)
     if wide is not None:
-        warnings.warn(
+        warn(
             f"{file} looks like {wide}, but is read as UTF-8: every NUL byte is a character; "
-            f"convert it with `iconv -f {wide} -t UTF-8`",
-            stacklevel=4,
+            f"convert it with `iconv -f {wide} -t UTF-8`"
         )
 
 

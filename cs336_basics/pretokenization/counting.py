@@ -8,13 +8,13 @@ chooses between them. All give the same counts, for every number of workers and 
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._messages import short_repr
 from cs336_basics._progress import HiddenBar, byte_bar
+from cs336_basics._warnings import warn
 from cs336_basics.pretokenization.chunking import (
     DEFAULT_CHUNK_SIZE,
     check_chunk_size,
@@ -247,10 +247,9 @@ def _choose_backend(backend: str | None, splitter: Splitter) -> str:
     pattern = splitter.pattern
     if has_scanner("gpt2") and pattern not in _patterns_warned_of:
         _patterns_warned_of.add(pattern)
-        warnings.warn(
+        warn(
             f"pattern {short_repr(pattern)} cannot be compiled, or leaves out text: its words are "
-            "counted in worker processes, which is many times slower",
-            stacklevel=3,
+            "counted in worker processes, which is many times slower"
         )
     return "processes"
 

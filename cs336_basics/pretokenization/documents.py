@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cs336_basics._arguments import checked_integer
 from cs336_basics._text import END_OF_TEXT
+from cs336_basics._warnings import warn
 from cs336_basics.pretokenization.corpus import Corpus
 from cs336_basics.pretokenization.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.splitter import Splitter
@@ -70,10 +70,9 @@ def sample_documents(
     )
     beginning, also_changed = _texts(first, corpus.errors)
     if changed + also_changed:
-        warnings.warn(
+        warn(
             f"{corpus.files[0]}: {changed + also_changed:,} of the documents that were taken are "
-            "not all UTF-8; other bytes are read as U+FFFD",
-            stacklevel=2,
+            "not all UTF-8; other bytes are read as U+FFFD"
         )
     return DocumentSample(spaced, beginning, total)
 

@@ -127,7 +127,7 @@ def _count(
         while len(rest) > 1:
             rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
         total: WordCounts = _get(ray, rest[0])
-    changes.warn(splitter.pattern, "counted", stacklevel=4)
+    changes.warn(splitter.pattern, "counted")
     return total
 
 

@@ -7,11 +7,11 @@ changed and warn once, at their end.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cs336_basics._messages import short_repr
+from cs336_basics._warnings import warn
 from cs336_basics.pretokenization.encodings import guess_encoding
 from cs336_basics.pretokenization.storage import is_url, open_path
 
@@ -79,21 +79,17 @@ class TextChanges:
         for name, (sequences, num_bytes, first) in files:
             self.add_replaced(name, Replaced(sequences, num_bytes, first))
 
-    def warn(self, pattern: str, done: str, *, stacklevel: int = 3) -> None:
+    def warn(self, pattern: str, done: str) -> None:
         """Warn of what was changed; do nothing if nothing was.
 
         Args:
             pattern: the split pattern.
             done: what was not done with dropped text, such as "counted".
-            stacklevel: as for `warnings.warn`, as if the caller of this function called it.
         """
         if self.replaced:
-            warnings.warn(self._replaced_message(), stacklevel=stacklevel)
+            warn(self._replaced_message())
         if self.num_dropped:
-            warnings.warn(
-                dropped_message(pattern, self.num_dropped, self.num_bytes, done),
-                stacklevel=stacklevel,
-            )
+            warn(dropped_message(pattern, self.num_dropped, self.num_bytes, done))
 
     def _replaced_message(self) -> str:
         name, most = max(self.replaced.items(), key=lambda item: item[1].num_bytes)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import os
 import uuid
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from cs336_basics._files import atomic_writer
+from cs336_basics._warnings import warn
 from cs336_basics.runs.run_dir import RunDirectory
 
 Settings = dict[str, Any]
@@ -149,9 +149,7 @@ class GuardedLogger:
             action()
         except Exception as error:
             if not self._failed:
-                warnings.warn(
-                    f"{self._name} gets no more metrics: {_describe(error)}", stacklevel=3
-                )
+                warn(f"{self._name} gets no more metrics: {_describe(error)}")
             self._failed = True
 
 

@@ -172,7 +172,7 @@ def write_token_file(
             metadata["end_of_document"] = task.end_of_document
         writer.write_metadata(metadata)
     changes.num_bytes = num_bytes
-    changes.warn(tokenizer.pattern, "encoded", stacklevel=4)
+    changes.warn(tokenizer.pattern, "encoded")
     return metadata
 
 

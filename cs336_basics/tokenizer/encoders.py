@@ -13,7 +13,6 @@ what it does faster.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._messages import short_repr
+from cs336_basics._warnings import warn
 from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
 from cs336_basics.pretokenization.patterns import compile_pattern, pattern_name
 from cs336_basics.pretokenization.split_program import complete_program
@@ -108,8 +108,7 @@ class Encoder(ABC):
         """Warn if ids do not have all bytes of their text, the first time that it happens."""
         if not self._has_warned and (num_dropped := self.num_dropped(num_bytes, ids)):
             self._has_warned = True
-            message = dropped_message(self.pattern, num_dropped, num_bytes, "encoded")
-            warnings.warn(message, stacklevel=4)
+            warn(dropped_message(self.pattern, num_dropped, num_bytes, "encoded"))
 
     def _encode(self, text: str, special: frozenset[str]) -> list[int]:
         if not text.isascii():

@@ -65,12 +65,12 @@ def checked_utf8(data: bytes, errors: str, *, where: str | None = None, start: i
 
 
 def replaced_utf8(data: bytes, errors: str) -> bytes:
-    """Return an argument as valid UTF-8, as `checked_utf8`; warn the caller's caller of changes."""
+    """Return an argument as valid UTF-8, as `checked_utf8`; warn of changes."""
     valid = checked_utf8(data, errors)
     if valid is not data:
         changes = TextChanges(len(data))
         changes.add_replaced("", replaced_in(data))
-        changes.warn("", "encoded", stacklevel=4)
+        changes.warn("", "encoded")
     return valid
 
 

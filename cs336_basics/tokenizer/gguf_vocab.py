@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.patterns import pattern_name
-from cs336_basics.tokenizer.byte_strings import byte_to_character, token_to_string
+from cs336_basics.tokenizer.byte_strings import token_to_string
+from cs336_basics.tokenizer.huggingface_files import check_has_all_bytes
 from cs336_basics.tokenizer.vocab_files import Pair
 
 NORMAL, CONTROL, UNUSED = 1, 3, 5
@@ -81,12 +82,8 @@ def gguf_vocab(
             )
         ids[string] = token_id
         types.append(kind)
-    for byte, character in byte_to_character().items():
-        if character not in ids:
-            raise ValueError(
-                f"the vocabulary has no token for byte {byte:#04x}, and llama.cpp would drop it: "
-                "only vocabularies with all 256 bytes can be exported to GGUF"
-            )
+    # A special token is no byte for llama.cpp unless both are written alike.
+    check_has_all_bytes({i: t for i, t in vocab.items() if ids.get(token_to_string(t)) == i})
     if not merges:
         raise ValueError("the vocabulary has no merges: llama.cpp does not load a file without any")
     written = [f"{token_to_string(left)} {token_to_string(right)}" for left, right in merges]

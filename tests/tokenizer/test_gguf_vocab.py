@@ -77,6 +77,9 @@ def test_llama_3_and_qwen_2_split_as_in_llama_cpp(name, theirs):
         ({"pattern": DBRX}, "no pre-tokenizer that splits alike; only gpt2, cl100k, llama3, qwen2"),
         ({"merges": []}, "no merges"),
         ({"vocab": {i: t for i, t in BYTES.items() if i != 10}, "size": 256}, "byte 0x0a"),
+        # "Ġ" is written like the byte 0x20, and "\n" is not written like the byte 0x0a.
+        ({"vocab": {**BYTES, 32: "Ġ".encode()}, "special_tokens": ["Ġ"]}, "byte 0x20"),
+        ({"vocab": BYTES, "special_tokens": ["\n"]}, "byte 0x0a"),
         ({"special_tokens": ["<a\0b>"]}, r"'<a\\x00b>' contains U\+0000"),
         ({"special_tokens": ["Ġt"]}, "ids 256 and 259 are both written as 'Ġt'"),
         ({"special_tokens": ["[PAD260]"], "size": 261}, "ids 259 and 260 are both written"),

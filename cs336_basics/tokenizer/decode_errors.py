@@ -58,9 +58,14 @@ def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> str:
         raise not_utf8(error) from None
 
 
-def not_utf8(error: UnicodeDecodeError) -> ValueError:
-    """Return the error about bytes of ids that are not UTF-8, with their offset."""
+def not_utf8(error: UnicodeDecodeError, start: int = 0) -> ValueError:
+    """Return the error about bytes of ids that are not UTF-8, with their offset.
+
+    Args:
+        error: what the decoder raised.
+        start: offset of the bytes that it decoded in those of all ids.
+    """
     return ValueError(
         f"the bytes of the ids are not UTF-8: {error.object[error.start]:#04x} at offset "
-        f"{error.start:,} ({error.reason}); use errors='replace', or decode_bytes"
+        f"{start + error.start:,} ({error.reason}); use errors='replace', or decode_bytes"
     )

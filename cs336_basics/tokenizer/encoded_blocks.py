@@ -262,8 +262,9 @@ def _encode_exactly(
         try:
             arrays.append(encode_exactly(encoder, text, encoder.all_special))
         except AbsentByteError as error:
-            where = f"{block.origin}: "
-            raise ValueError(f"{where}{absent_byte_error(error, block.offset or 0)}") from None
+            where = f"at offset {error.offset + (block.offset or 0):,}"
+            reason = absent_byte_error(error.byte, where)
+            raise ValueError(f"{block.origin}: {reason}") from None
     return np.concatenate(arrays), np.array([len(ids) for ids in arrays], np.int64)
 
 

@@ -125,14 +125,9 @@ def _encode_texts(
     return np.concatenate(arrays), np.array([len(ids) for ids in arrays[1:]], np.int64)
 
 
-def absent_byte_error(error: AbsentByteError, start: int = 0) -> ValueError:
-    """Return the error for a byte that the vocabulary lacks, with its offset.
-
-    Args:
-        error: what `encode_exactly` raised.
-        start: offset of its data in the whole text.
-    """
+def absent_byte_error(byte: int, where: str) -> ValueError:
+    """Return the error for a byte that the vocabulary lacks; `where` is such as "at offset 5"."""
     return ValueError(
-        f"the vocabulary has no token for the byte {error.byte:#04x} at offset "
-        f"{start + error.offset:,}: add it to the vocabulary, or remove the byte"
+        f"the vocabulary has no token for the byte {byte:#04x} {where}: add it to the vocabulary, "
+        "or remove the byte"
     )

@@ -70,9 +70,9 @@ class IncrementalEncoder:
             UserWarning: bytes were read as U+FFFD (`"replace"`).
         """
         ids = self._encode(self._buffer.rest())
-        self._changes.num_bytes = self._offset
-        self._changes.warn("", "encoded")
-        self._reset()
+        changes, changes.num_bytes = self._changes, self._offset
+        self._reset()  # before the warning, which may be an error
+        changes.warn("", "encoded")
         return ids
 
     def _reset(self) -> None:
@@ -83,20 +83,26 @@ class IncrementalEncoder:
     def _encode(self, data: bytes) -> list[int]:
         if not data:
             return []
-        encoder, start = self._encoder, self._offset
         try:
-            if self._errors == EXACT:
-                ids: list[int] = encode_exactly(encoder, data, encoder.all_special).tolist()
-            else:
-                valid = checked_utf8(data, self._errors, start=start)
-                if valid is not data:
-                    self._changes.add_replaced("", replaced_in(data, start))
-                ids = encoder.encode(valid.decode(), encoder.all_special)
-        except AbsentByteError as error:
-            self._reset()
-            raise absent_byte_error(error, start) from None
-        except ValueError:
+            ids = self._ids(data)
+        except BaseException:  # the ids of this text are lost
             self._reset()
             raise
         self._offset += len(data)
         return ids
+
+    def _ids(self, data: bytes) -> list[int]:
+        encoder, start, valid = self._encoder, self._offset, data
+        try:
+            if self._errors == EXACT:
+                ids: list[int] = encode_exactly(encoder, data, encoder.all_special).tolist()
+                return ids
+            valid = checked_utf8(data, self._errors, start=start)
+            if valid is not data:
+                self._changes.add_replaced("", replaced_in(data, start))
+            return encoder.encode(valid.decode(), encoder.all_special)
+        except AbsentByteError as error:
+            where = f"at offset {start + error.offset:,}"
+            if valid is not data:  # U+FFFD has another length than the bytes that it replaces
+                where = f"in the text from offset {start:,} on"
+            raise absent_byte_error(error.byte, where) from None

@@ -29,6 +29,7 @@ class StreamingDecoder:
         check_decode_errors(errors)
         self._tokenizer = tokenizer
         self._errors = errors
+        self._num_bytes = 0  # of the ids that were pushed
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors=errors or "replace")
 
     def push(self, token_id: SupportsIndex) -> str:
@@ -39,9 +40,11 @@ class StreamingDecoder:
         """
         data = self._tokenizer.decode_bytes([token_id], errors=self._errors)
         try:
-            return self._decoder.decode(data)
+            text = self._decoder.decode(data)
         except UnicodeDecodeError as error:
-            raise not_utf8(error) from None
+            raise self._explained(error) from None
+        self._num_bytes += len(data)
+        return text
 
     def finish(self) -> str:
         """Return the rest; the decoder can be used again.
@@ -53,6 +56,11 @@ class StreamingDecoder:
         try:
             return self._decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
-            raise not_utf8(error) from None
+            raise self._explained(error) from None
         finally:
             self._decoder.reset()
+            self._num_bytes = 0
+
+    def _explained(self, error: UnicodeDecodeError) -> ValueError:
+        waiting, _ = self._decoder.getstate()  # bytes of an incomplete character
+        return not_utf8(error, self._num_bytes - len(waiting))

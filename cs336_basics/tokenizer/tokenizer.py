@@ -382,7 +382,7 @@ class Tokenizer(Detokenizer):
                 try:
                     ids = encode_exactly(self.encoder, text, special, num_workers)
                 except AbsentByteError as error:
-                    raise absent_byte_error(error) from None
+                    raise absent_byte_error(error.byte, f"at offset {error.offset:,}") from None
                 self.encoder.warn_of_dropped(len(text), ids)
                 return ids
             text = replaced_utf8(text, "strict" if errors == EXACT else errors)

@@ -217,6 +217,29 @@ def test_another_name_of_errors_is_refused():
         StreamingDecoder(tokenizer, errors="backslash")
 
 
+@given(st.binary(max_size=20))
+def test_a_strict_stream_names_the_offset_in_the_whole(data):
+    decoder = StreamingDecoder(Tokenizer(BYTES, []), errors="strict")
+
+    def decode(data):
+        for byte in data:
+            decoder.push(byte)
+        decoder.finish()
+
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        with pytest.raises(ValueError, match=f"{data[error.start]:#04x} at offset {error.start} "):
+            decode(data)
+    decoder = StreamingDecoder(Tokenizer(BYTES, []), errors="strict")
+    decode("é".encode())
+    with pytest.raises(ValueError, match="0xe4 at offset 3 "):
+        decode("aé".encode() + b"\xe4\xb8")
+    with pytest.raises(ValueError, match="0xff at offset 1 "):
+        decode(b"a\xff")
+
+
+
 @given(
     st.lists(st.integers(-2, 300), max_size=12), st.sampled_from(["replace", "ignore", "strict"])
 )

@@ -102,6 +102,33 @@ def test_an_absent_byte_is_named_with_its_offset():
     assert fed(encoder, ["a", "a"]) == [0, 0]
 
 
+def test_an_absent_byte_after_replaced_bytes_is_named_without_a_wrong_offset():
+    # U+FFFD has three bytes, and stands for fewer here: offsets in the two texts differ.
+    vocab = dict(enumerate([b"a", b" ", *(bytes([byte]) for byte in "\ufffd".encode())]))
+    encoder = IncrementalEncoder(Tokenizer(vocab, []))
+    encoder.feed("a " * 100)
+    with pytest.raises(ValueError) as raised:
+        fed(encoder, [b"a \xff \xff ab"])
+    assert str(raised.value) == (
+        "the vocabulary has no token for the byte 0x62 in the text from offset 203 on: add it to "
+        "the vocabulary, or remove the byte"
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_encoder_can_be_used_again_after_a_warning_that_is_an_error():
+    encoder = IncrementalEncoder(small_tokenizer())
+    with pytest.raises(UserWarning, match="the text is not all UTF-8: 1 sequence"):
+        fed(encoder, [b"the \xff cat"])
+    assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
+    # This pattern drops characters, and warns where the text is encoded.
+    letters = Tokenizer({97: b"a", 10: b"\n"}, [], ["\n"], pattern=r"(?=a)a+")
+    encoder = IncrementalEncoder(letters)
+    with pytest.raises(UserWarning, match="does not match 1 of"):
+        fed(encoder, ["a-a\na"])
+    assert fed(encoder, ["a\na"]) == [97, 10, 97]
+
+
 def test_bad_arguments_are_refused():
     with pytest.raises(TypeError, match="tokenizer is 5: pass a Tokenizer"):
         IncrementalEncoder(5)

@@ -89,6 +89,11 @@ class Change:
         self._new[name] = NewFile(self._directory / name, mode, TOGETHER)
         return self._new[name].file
 
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a new file of this name; see `open`. An error of the system names the file."""
+        with naming(self._directory / name):
+            self.open(name, "w" if isinstance(content, str) else "wb").write(content)
+
     def remove(self, name: str) -> None:
         """Remove the file of this name, if there is one."""
         self._removed.append(name)

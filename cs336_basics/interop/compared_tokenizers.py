@@ -26,7 +26,12 @@ from cs336_basics._reading import read_json_object
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.byte_strings import character_to_byte, string_to_token
 from cs336_basics.tokenizer.huggingface_files import TOKENIZER_FILE
-from cs336_basics.tokenizer.tiktoken_files import ENCODING_FILE, RANKS_FILE, load_ranks
+from cs336_basics.tokenizer.tiktoken_files import (
+    ENCODING_FILE,
+    RANKS_FILE,
+    load_ranks,
+    registered_encoding,
+)
 from cs336_basics.tokenizer.vocab_files import METADATA_FILE
 
 _MAX_SETTINGS = 1 << 24  # bytes
@@ -84,7 +89,7 @@ def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
         return _huggingface(os.fspath(name), path)
     if not os.fspath(name).isidentifier():
         raise FileNotFoundError(f"{path} does not exist")
-    return _tiktoken(os.fspath(name), lambda library: _named_encoding(library, os.fspath(name)))
+    return _tiktoken(os.fspath(name), lambda _: registered_encoding(os.fspath(name)))
 
 
 def _ours(path: Path) -> ComparedTokenizer:
@@ -125,21 +130,6 @@ def _tiktoken(name: str, load: Callable[[Any], Any]) -> ComparedTokenizer:
         num_tokens=len(tokens) + len(encoding.special_tokens_set),
         make=lambda: Coder(encoding.encode_ordinary, encoding.decode),  # it has no cache
     )
-
-
-def _named_encoding(tiktoken: Any, name: str) -> Any:
-    known = sorted(tiktoken.list_encoding_names())
-    if name not in known:
-        raise FileNotFoundError(
-            f"{name} is neither a file or directory nor an encoding of tiktoken, which has "
-            f"{', '.join(known)}"
-        )
-    try:
-        return tiktoken.get_encoding(name)
-    except Exception as error:  # of its downloads: those of requests, and its own
-        raise OSError(
-            f"tiktoken cannot load the encoding {name}, which it downloads: {short_reason(error)}"
-        ) from error
 
 
 def _exported_encoding(tiktoken: Any, path: Path) -> Any:

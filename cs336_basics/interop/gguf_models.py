@@ -23,7 +23,7 @@ from cs336_basics._messages import short_repr
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.interop.agreement import Agreement, compare_ids, probe_texts
 from cs336_basics.interop.formats import WEIGHT_TYPES
-from cs336_basics.interop.logit_agreement import LogitsOf, compare_logits
+from cs336_basics.interop.logit_agreement import LogitsOf, compare_logits, random_ids
 from cs336_basics.interop.model_card import ModelCard
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.llama import llama_state
@@ -135,9 +135,7 @@ def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) ->
     Raises:
         RuntimeError: they differ by more than `limit`, as a share of the largest logit.
     """
-    config = model.config
-    draw = torch.Generator().manual_seed(0)
-    ids = torch.randint(config.vocab_size, (1, config.context_length), generator=draw)
+    ids = random_ids(model.config)
     with torch.inference_mode():
         expected = model(ids)
     found = logits_of(ids)
@@ -150,7 +148,7 @@ def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) ->
     equal = int((found.argmax(-1) == expected.argmax(-1)).sum())
     return (
         f"logits within {difference:.1e} of up to {largest:.1f}, the most likely token equal at "
-        f"{equal} of {config.context_length} positions"
+        f"{equal} of {ids.shape[1]} positions"
     )
 
 

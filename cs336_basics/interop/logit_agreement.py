@@ -7,13 +7,19 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from cs336_basics.model import TransformerLM
+from cs336_basics.model import ModelConfig, TransformerLM
 
 LogitsOf = Callable[[Tensor], Tensor]
 """Logits (1, sequence, vocab_size), float32, of ids (1, sequence), int64."""
 
 NUM_GREEDY = 64
 """Tokens that are compared with greedy decoding, as far as the context allows."""
+
+
+def random_ids(config: ModelConfig) -> Tensor:
+    """Return ids (1, context_length), int64: the same in every call."""
+    draw = torch.Generator().manual_seed(0)
+    return torch.randint(config.vocab_size, (1, config.context_length), generator=draw)
 
 
 def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> str:
@@ -27,9 +33,7 @@ def compare_logits(model: TransformerLM, logits_of: LogitsOf, limit: float) -> s
     Raises:
         RuntimeError: the logits differ by more, or the greedy text differs.
     """
-    config = model.config
-    draw = torch.Generator().manual_seed(0)
-    ids = torch.randint(config.vocab_size, (1, config.context_length), generator=draw)
+    config, ids = model.config, random_ids(model.config)
     with torch.inference_mode():
         difference = float((logits_of(ids) - model(ids)).abs().max())
     if not difference <= limit:  # also for NaN

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cs336_basics._disk import naming
 from cs336_basics._files import making_directory
 from cs336_basics._journal import changing_together
 
@@ -50,6 +49,4 @@ def write_directory(
         for name in stale:
             change.remove(name)
         for name, content in contents.items():
-            with naming(path / name):
-                mode = "w" if isinstance(content, str) else "wb"
-                change.open(name, mode).write(content)
+            change.write(name, content)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 from cs336_basics.interop.model_card import ModelCard
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.runs.run_dir import RunDirectory, step_of
 from cs336_basics.runs.stages import read_records
 from cs336_basics.training.config_files import load_config
 
@@ -31,11 +30,9 @@ def card_of_run(
         ValueError: metrics.jsonl, or the record of the data, is damaged.
     """
     run = RunDirectory(path)
-    name = Path(checkpoint or run.newest_checkpoint() or "").name
-    found = re.fullmatch(r"step_(\d{8,})", name)
-    if found is None:
+    steps = step_of(checkpoint or run.newest_checkpoint() or "")
+    if steps is None:
         return ModelCard(data=_data_of(run))
-    steps = int(found[1])
     last: dict[str, Any] = {}
     for row in sorted(run.read_metrics(), key=lambda row: int(row["step"])):
         if row["step"] <= steps:

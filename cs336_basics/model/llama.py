@@ -136,7 +136,6 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
             RoPE, another activation, quantized weights); names what differs.
     """
     _check_kind(content)
-    heads = content.get("num_attention_heads")
     rope = content.get("rope_parameters") or content.get("rope_scaling") or {}
     if not isinstance(rope, dict):
         raise ValueError(f"its rope_parameters are {short_repr(rope)}, not an object")
@@ -177,10 +176,10 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
             f"its head_dim is {short_repr(content['head_dim'])}: only hidden_size / "
             f"num_attention_heads, {config.d_head}, can be loaded"
         )
-    if content.get("num_key_value_heads") not in (None, heads):
+    if content.get("num_key_value_heads") not in (None, config.num_heads):
         raise ValueError(
             f"its num_key_value_heads is {short_repr(content['num_key_value_heads'])}: only as "
-            f"many as num_attention_heads, {heads}, can be loaded"
+            f"many as num_attention_heads, {config.num_heads}, can be loaded"
         )
     return config
 

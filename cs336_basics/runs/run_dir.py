@@ -120,9 +120,8 @@ class RunDirectory:
 
     def steps_saved(self) -> list[int]:
         """Return the steps of the checkpoints in the directory, in order."""
-        # At least eight digits, as in `checkpoint`: step_99 belongs to the user.
-        names = (re.fullmatch(r"step_(\d{8,})", file.name) for file in self.checkpoints.glob("*"))
-        return sorted(int(name[1]) for name in names if name)
+        steps = (step_of(file) for file in self.checkpoints.glob("*"))
+        return sorted(step for step in steps if step is not None)
 
     def newest_checkpoint(self) -> Path | None:
         """Return the checkpoint of the latest step, or None if there is none."""
@@ -285,6 +284,13 @@ class RunDirectory:
             rows = [row for row in _read_lines(file, check) if row["step"] <= step]
             with atomic_writer(file, "w") as out:
                 out.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def step_of(checkpoint: str | os.PathLike[str]) -> int | None:
+    """Return the step in the name of a checkpoint, None if it has another name."""
+    # At least eight digits, as in `RunDirectory.checkpoint`: step_99 belongs to the user.
+    name = re.fullmatch(r"step_(\d{8,})", Path(checkpoint).name)
+    return None if name is None else int(name[1])
 
 
 def figure_text(name: str) -> str:

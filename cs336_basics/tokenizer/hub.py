@@ -35,7 +35,7 @@ def find_or_download(
     if path.exists():
         return path
     name = os.fspath(source)
-    if not _HUB_NAME.fullmatch(name) or name.endswith((".json", "/")):
+    if not _HUB_NAME.fullmatch(name) or name.endswith(".json"):
         raise FileNotFoundError(
             f"{source} does not exist: name a file, a directory, or a repository of the Hugging "
             "Face hub, such as openai-community/gpt2"

@@ -205,6 +205,22 @@ def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
 
 def _registered(name: str) -> tuple[dict[bytes, int], dict[str, Any]]:
     """Return the ranks and the description of an encoding that tiktoken knows."""
+    encoding = registered_encoding(name)
+    # What `Encoding` is made of; tiktoken's documentation extends encodings by these three.
+    return dict(encoding._mergeable_ranks), {
+        "pat_str": encoding._pat_str,
+        "special_tokens": dict(encoding._special_tokens),
+    }
+
+
+def registered_encoding(name: str) -> Any:
+    """Return the `Encoding` that tiktoken has by a name, from its cache or the network.
+
+    Raises:
+        ImportError: tiktoken is not installed.
+        FileNotFoundError: it has no encoding of that name.
+        OSError: it cannot load the encoding.
+    """
     try:
         import tiktoken
     except ImportError:
@@ -212,18 +228,20 @@ def _registered(name: str) -> tuple[dict[bytes, int], dict[str, Any]]:
             f"{name} is no file here; to load the encoding of that name, install tiktoken: "
             "pip install tiktoken"
         ) from None
-    if name not in tiktoken.list_encoding_names():
-        known = ", ".join(sorted(tiktoken.list_encoding_names()))
-        raise FileNotFoundError(f"{name} is neither a file nor an encoding of tiktoken ({known})")
+    known = sorted(tiktoken.list_encoding_names())
+    if name not in known:
+        raise FileNotFoundError(
+            f"{name} is neither a file or directory nor an encoding of tiktoken, which has "
+            f"{', '.join(known)}"
+        )
     try:
-        encoding = tiktoken.get_encoding(name)
+        return tiktoken.get_encoding(name)
+    except MemoryError:
+        raise
     except Exception as error:  # of its downloads: those of requests, and its own
-        raise OSError(f"tiktoken cannot load the encoding {name}: {short_reason(error)}") from error
-    # What `Encoding` is made of; tiktoken's documentation extends encodings by these three.
-    return dict(encoding._mergeable_ranks), {
-        "pat_str": encoding._pat_str,
-        "special_tokens": dict(encoding._special_tokens),
-    }
+        raise OSError(
+            f"tiktoken cannot load the encoding {name}, which it downloads: {short_reason(error)}"
+        ) from error
 
 
 def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:

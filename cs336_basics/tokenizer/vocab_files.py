@@ -20,7 +20,6 @@ from typing import Any
 import regex
 
 import cs336_basics
-from cs336_basics._disk import naming
 from cs336_basics._files import atomic_writer
 from cs336_basics._journal import changing_together, opened, opened_together
 from cs336_basics._messages import short_repr
@@ -319,8 +318,7 @@ def save_tokenizer(
     }
     with changing_together(directory) as change:
         for name, content in contents.items():
-            with naming(Path(directory, name)):
-                change.open(name, "w").write(content)
+            change.write(name, content)
 
 
 def load_tokenizer(

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from cs336_basics.interop import export_tokenizer
+from cs336_basics.interop.compared_tokenizers import open_tokenizer
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.tiktoken_files import load_ranks, load_tiktoken, merges_of_ranks
 from tests.interop.exported import chosen_texts, random_texts, trained
@@ -83,7 +84,7 @@ def test_a_file_of_that_name_comes_first(registered, tmp_path, monkeypatch):
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(FileNotFoundError, match=r"cl101k_base is neither a file nor .*cl100k_base"):
+    with pytest.raises(FileNotFoundError, match=r"cl101k_base is neither a file or .*cl100k_base"):
         Tokenizer.from_tiktoken("cl101k_base")
 
 
@@ -92,10 +93,19 @@ def test_a_failed_download_is_one_line(monkeypatch):
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(tiktoken, "get_encoding", fail)
-    with pytest.raises(
-        OSError, match=r"^tiktoken cannot load the encoding gpt2: no route to host$"
-    ):
+    message = r"^tiktoken cannot load the encoding gpt2, which it downloads: no route to host$"
+    with pytest.raises(OSError, match=message):
         Tokenizer.from_tiktoken("gpt2")
+
+
+@pytest.mark.parametrize("load", [Tokenizer.from_tiktoken, open_tokenizer])
+def test_exhausted_memory_is_not_a_failed_download(monkeypatch, load):
+    def exhaust(name):
+        raise MemoryError
+
+    monkeypatch.setattr(tiktoken, "get_encoding", exhaust)
+    with pytest.raises(MemoryError):
+        load("gpt2")
 
 
 def test_without_tiktoken_a_name_says_what_to_install(monkeypatch, tmp_path):

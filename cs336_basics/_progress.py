@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,3 +42,8 @@ def progress_bar(show: bool, **options: Any) -> tqdm[Any] | HiddenBar:
 def byte_bar(show: bool, total: int, desc: str) -> tqdm[Any] | HiddenBar:
     """Return a progress bar in bytes; see `progress_bar`."""
     return progress_bar(show, total=total, desc=desc, unit="B", unit_scale=True)
+
+
+def title_of(files: Sequence[str]) -> str:
+    """Return what a bar shows of files: the name of one, or the number of several."""
+    return os.path.basename(files[0]) if len(files) == 1 else f"{len(files):,} files"

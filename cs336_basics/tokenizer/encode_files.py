@@ -14,8 +14,7 @@ from typing import Any
 import cs336_basics
 from cs336_basics._files import printable_path
 from cs336_basics._journal import complete_change
-from cs336_basics._messages import short_repr
-from cs336_basics._progress import byte_bar
+from cs336_basics._progress import byte_bar, title_of
 from cs336_basics._temporary_files import replaced_file
 from cs336_basics.pretokenization.chunking import check_chunk_size
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike
@@ -26,7 +25,7 @@ from cs336_basics.tokenizer.encoded_blocks import DEFAULT_CHUNK_SIZE, EncodingTa
 from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.token_files import metadata_path_of, starts_path_of
 from cs336_basics.tokenizer.token_writer import EncodedBlock, open_token_writer
-from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
 def encode_file(
@@ -85,8 +84,7 @@ def encode_file(
         UserWarning: bytes that are not UTF-8 were read as U+FFFD; or the pattern does not match all
             of the text, and decoding does not give it back. Both with the share.
     """
-    if not isinstance(tokenizer, Tokenizer):
-        raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
+    check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)
     destination = Path(destination)
     check_destination(destination, corpus.files, overwrite, document_starts)
@@ -100,7 +98,7 @@ def encode_file(
     )  # fmt: skip
     names = [printable_path(file) for file in corpus.files]
     changes = TextChanges()
-    with byte_bar(progress, corpus.num_bytes, f"encoding {_title(corpus.files)}") as bar:
+    with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
         return write_token_file(
             tokenizer,
             encoded_blocks(tokenizer, corpus, task, num_workers, changes),
@@ -152,9 +150,10 @@ def write_token_file(
         num_tokens, num_documents = writer.finish()
         if num_tokens == 0:
             name = source if isinstance(source, str) else f"{len(source):,} files"
-            raise ValueError(
-                f"{os.path.basename(name)} gave no tokens: the split pattern matches nothing in it"
+            reason = (
+                "the split pattern matches nothing in it" if num_bytes else "there is no text in it"
             )
+            raise ValueError(f"{os.path.basename(name)} gave no tokens: {reason}")
         metadata = {
             "tokenizer_hash": tokenizer.hash(),
             "vocab_size": tokenizer.vocab_size,
@@ -205,7 +204,3 @@ def _identity(path: str | Path) -> tuple[int, int]:
     """Return what identifies a file, whatever its names."""
     status = os.stat(path)
     return status.st_dev, status.st_ino
-
-
-def _title(files: tuple[str, ...]) -> str:
-    return os.path.basename(files[0]) if len(files) == 1 else f"{len(files):,} files"

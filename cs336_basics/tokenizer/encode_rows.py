@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.readers import TextBlock
@@ -20,7 +19,7 @@ from cs336_basics.tokenizer.encoded_blocks import (
     TextBatch,
     encode_batches,
 )
-from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
 def encode_rows(
@@ -64,8 +63,7 @@ def encode_rows(
     Warns:
         UserWarning: as `encode_file`.
     """
-    if not isinstance(tokenizer, Tokenizer):
-        raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
+    check_is_tokenizer(tokenizer)
     check_errors(errors, ENCODING_ERRORS)
     destination = Path(destination)
     check_destination(destination, (), overwrite, document_starts)
@@ -94,7 +92,7 @@ def _batches(texts: Iterable[Any], chunk_size: int) -> Iterator[TextBatch]:
     size = num_bytes = 0
     for index, text in enumerate(texts):
         if not isinstance(text, (str, bytes)):
-            hint = ": pass field=, such as field='text'" if isinstance(text, dict) else ""
+            hint = ": pass field=, such as field='text'" if isinstance(text, Mapping) else ""
             raise TypeError(f"row {index:,} is a {type(text).__name__}, not str or bytes{hint}")
         blocks.append(TextBlock(text, True, "", f"row {index:,}", None, 0))
         size += len(text)

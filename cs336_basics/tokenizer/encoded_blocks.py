@@ -53,9 +53,9 @@ class EncodingTask:
     chunk_size: int
     end_id: int | None
     separator_id: int | None
-    document_starts: bool = False
-    end_of_document: str | None = None
-    separator: str | None = None
+    document_starts: bool
+    end_of_document: str | None
+    separator: str | None
 
     @classmethod
     def of(
@@ -228,7 +228,7 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
         ids, lengths = _encode_exactly(encoder, batch.blocks, texts)
     else:
         try:
-            ids, lengths = encoder.encode_documents(texts)
+            ids, lengths = encoder.encode_documents(texts, encoder.all_special)
         except AbsentByteError as error:
             block, text = batch.blocks[error.item], texts[error.item]
             raise _absent_byte_in_block(block, text, error) from None

@@ -177,15 +177,15 @@ class Encoder(ABC):
             raise
         return lists
 
-    def encode_documents(self, texts: Sequence[bytes]) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+    def encode_documents(
+        self, texts: Sequence[bytes], special: frozenset[str]
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
         """Return the ids of texts of valid UTF-8, one after the other, and the number of each.
-
-        All special tokens become ids.
 
         Raises:
             AbsentByteError: its `item` is the index of the text.
         """
-        lists = self._encode_each((text.decode() for text in texts), self.all_special)
+        lists = self._encode_each((text.decode() for text in texts), special)
         ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
         return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
 

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
@@ -91,7 +90,7 @@ def _encode_batch(
     lengths = [len(text) + len(invalid) for text, invalid in batch]
     texts = [text for text, _ in batch]
     try:
-        ids, num_ids = _encode_texts(encoder, texts, special)
+        ids, num_ids = encoder.encode_documents(texts, special)
     except AbsentByteError as error:
         error.offset += start + sum(lengths[: error.item])
         error.item = 0
@@ -107,22 +106,6 @@ def _encode_batch(
         offset = start + sum(lengths[:item]) + len(texts[item]) + before
         raise AbsentByteError(int(invalid[first]), offset=offset)
     return np.insert(ids, np.repeat(ends_of_texts, counts), byte_ids.astype(dtype))
-
-
-def _encode_texts(
-    encoder: Encoder, texts: list[bytes], special: frozenset[str]
-) -> tuple[TokenArray, npt.NDArray[np.int64]]:
-    """Return the ids of texts, one after the other, and the number of each."""
-    if special == encoder.all_special:
-        return encoder.encode_documents(texts)
-    arrays = [np.zeros(0, token_dtype(encoder.vocabulary.size))]
-    for item, text in enumerate(texts):
-        try:
-            arrays.append(encoder.encode_array(text, special, 1))
-        except AbsentByteError as error:
-            error.item = item
-            raise
-    return np.concatenate(arrays), np.array([len(ids) for ids in arrays[1:]], np.int64)
 
 
 def absent_byte_error(byte: int, where: str) -> ValueError:

@@ -14,13 +14,15 @@ apply to what that gives: a text whose encoding holds none of their pairs keeps 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.splitter import split_special_tokens
-from cs336_basics.tokenizer.reference import merge_pair, merge_tokens
-from cs336_basics.tokenizer.text_input import check_is_iterable
-from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.encoders import AbsentByteError
+from cs336_basics.tokenizer.reference import merge_pair, merge_pretoken, merge_tokens
+from cs336_basics.tokenizer.text_input import absent_in_word, check_is_iterable
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import Pair
 
 MAX_WORD_LENGTH = 1024
@@ -43,22 +45,16 @@ def extend(
         special_tokens: as `Tokenizer.add_special_tokens`.
 
     Raises:
-        TypeError: an argument is not a list of str.
+        TypeError: `tokenizer` is not a Tokenizer, another argument is not a list of str.
         ValueError: a word is empty, holds a special token, is longer than MAX_WORD_LENGTH bytes, or
             is split by the pattern, so that no merge could join it; the vocabulary lacks one of its
             bytes; what `add_special_tokens` raises. Names the word.
 
     A model needs a row for each new id: see `token_parts` and `model.resize_embeddings`.
     """
+    check_is_tokenizer(tokenizer)
     check_is_iterable("words", words, "words")
-    extended = Tokenizer(
-        tokenizer.vocab,
-        tokenizer.merges,
-        tokenizer.special_tokens,
-        pattern=tokenizer.pattern,
-        cache_size=tokenizer.cache_size,
-        backend=tokenizer.backend,
-    )
+    extended = copy.copy(tokenizer)
     extended.add_special_tokens(special_tokens)
     vocab, merges = dict(extended.vocab), list(extended.merges)
     ranks = {pair: rank for rank, pair in enumerate(merges)}
@@ -93,8 +89,11 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
         new: the same, extended, or with a vocabulary that was trained further.
 
     Raises:
+        TypeError: `old` or `new` is not a Tokenizer.
         ValueError: an id of `old` is another token in `new`.
     """
+    check_is_tokenizer(old, "old")
+    check_is_tokenizer(new, "new")
     for token_id, token in old.vocab.items():
         if new.vocab.get(token_id) != token:
             raise ValueError(
@@ -102,12 +101,12 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
                 f"{short_repr(new.vocab.get(token_id))} in the new one: it does not extend the old"
             )
     ranks = {pair: rank for rank, pair in enumerate(old.merges)}
-    token_ids = {token: token_id for token_id, token in old.vocab.items()}
+    token_ids = old.encoder.vocabulary.token_ids
     special = {token.encode() for token in new.special_tokens}
     parts: dict[int, list[int]] = {}
     for token_id in sorted(set(new.vocab) - set(old.vocab)):
         token = new.vocab[token_id]
-        symbols = merge_tokens([bytes([byte]) for byte in token], ranks)
+        symbols = merge_pretoken(token, ranks)
         complete = token not in special and all(symbol in token_ids for symbol in symbols)
         parts[token_id] = [token_ids[symbol] for symbol in symbols] if complete else []
     return parts
@@ -116,7 +115,7 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
 def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
     """Return the merges that make a word one token; they are added to `ranks`."""
     added: list[Pair] = []
-    tokens = merge_tokens([bytes([byte]) for byte in word], ranks)
+    tokens = merge_pretoken(word, ranks)
     while len(tokens) > 1:
         pair = tokens[0], tokens[1]
         ranks[pair] = len(ranks)
@@ -154,9 +153,8 @@ def _checked_word(tokenizer: Tokenizer, word: str) -> bytes:
             f"word {short_repr(word)} is split into {short_repr(pretokens)} by the pattern "
             f"{short_repr(tokenizer.pattern)}, and no merge joins pre-tokens: add these one by one"
         )
-    for byte in data:
-        if tokenizer.token_to_id(bytes([byte])) is None:
-            raise ValueError(
-                f"word {short_repr(word)} needs the byte {byte:#04x}, which the vocabulary lacks"
-            )
+    try:
+        tokenizer.encoder.encode_word(word)
+    except AbsentByteError as error:
+        raise absent_in_word(error, word) from None
     return data

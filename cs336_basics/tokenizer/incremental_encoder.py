@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
 from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.text_input import SafeCutBuffer, checked_utf8, explained
-from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
 class IncrementalEncoder:
@@ -31,8 +30,7 @@ class IncrementalEncoder:
     """
 
     def __init__(self, tokenizer: Tokenizer, *, errors: str = "replace") -> None:
-        if not isinstance(tokenizer, Tokenizer):
-            raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
+        check_is_tokenizer(tokenizer)
         check_errors(errors, ENCODING_ERRORS)
         self._encoder = tokenizer.encoder
         self._cuts = tokenizer.splitter.safe_cuts

@@ -107,10 +107,11 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         )
         return ids, offsets_of(lengths)
 
-    def encode_documents(self, texts: Sequence[bytes]) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+    def encode_documents(
+        self, texts: Sequence[bytes], special: frozenset[str]
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
         """As `Encoder`."""
-        special = self._special_sets[self.all_special]
-        return self._compiled.encode_documents(list(texts), special, 1)
+        return self._compiled.encode_documents(list(texts), self._special_sets[special], 1)
 
     def encode_files(
         self,

@@ -24,9 +24,11 @@ import numpy.typing as npt
 from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization import Corpus, count_words
+from cs336_basics.tokenizer.encoders import AbsentByteError, offsets_of
 from cs336_basics.tokenizer.python_encoder import PythonEncoder
+from cs336_basics.tokenizer.text_input import absent_in_word
 from cs336_basics.tokenizer.token_counts import TokenCounts
-from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 
 IdPair = tuple[int, int]
@@ -72,8 +74,7 @@ def prune(
             special tokens and the tokens of which those are made; `counts` does not have the shape
             (vocab_size,) or has a negative item; what `count_words` raises.
     """
-    if not isinstance(tokenizer, Tokenizer):
-        raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
+    check_is_tokenizer(tokenizer)
     vocab_size = checked_integer("vocab_size", vocab_size, 1)
     if vocab_size > len(tokenizer):
         raise ValueError(
@@ -141,9 +142,13 @@ class MergeTree:
                 self.num_uses[part] -= 1
         return pairs
 
-    def encode(self, symbols: list[int]) -> list[int]:
-        """Return the ids of a word by the merges that remain; `symbols` are those of its bytes."""
-        return self._encoder.merge(symbols)
+    def encode(self, word: bytes) -> list[int]:
+        """Return the ids of a word by the merges that remain.
+
+        Raises:
+            AbsentByteError: the vocabulary lacks a byte of the word.
+        """
+        return self._encoder.encode_bytes(word)
 
 
 class _Usage(Protocol):
@@ -179,9 +184,6 @@ class _ExactUsage:
         self, tokenizer: Tokenizer, tree: MergeTree, word_counts: Mapping[bytes, int]
     ) -> None:
         self._tree = tree
-        self._byte_ids = {
-            token[0]: token_id for token_id, token in tokenizer.vocab.items() if len(token) == 1
-        }
         self._words: list[bytes] = []
         self._word_counts: list[int] = []
         for word, count in word_counts.items():
@@ -195,7 +197,7 @@ class _ExactUsage:
         encoded = [self._first_ids(tokenizer, word) for word in self._words]
         lengths = np.array([len(ids) for ids in encoded], np.int64)
         ids = np.fromiter((token_id for word in encoded for token_id in word), np.int64)
-        self._ends = np.cumsum(lengths)
+        self._offsets = offsets_of(lengths)
         self._ids = ids
         word_of = np.repeat(np.arange(len(encoded)), lengths)
         counts = np.zeros(tokenizer.vocab_size, np.int64)
@@ -215,7 +217,7 @@ class _ExactUsage:
             before = self._ids_of(word)
             if token_id not in before:
                 continue
-            after = self._tree.encode([self._byte_ids[byte] for byte in self._words[word]])
+            after = self._tree.encode(self._words[word])
             self._changed[word] = after
             count = self._word_counts[word]
             for old in before:
@@ -230,21 +232,17 @@ class _ExactUsage:
     def _ids_of(self, word: int) -> list[int]:
         if word in self._changed:
             return self._changed[word]
-        start = int(self._ends[word - 1]) if word else 0
-        ids: list[int] = self._ids[start : int(self._ends[word])].tolist()
+        ids: list[int] = self._ids[self._offsets[word] : self._offsets[word + 1]].tolist()
         return ids
 
     def _first_ids(self, tokenizer: Tokenizer, word: bytes) -> list[int]:
-        for byte in word:
-            if byte not in self._byte_ids:
-                raise ValueError(
-                    f"word {short_repr(word)} needs the byte {byte:#04x}, which the vocabulary "
-                    "lacks"
-                )
         try:
-            return tokenizer.encoder.encode_word(word.decode())  # compiled, where it is built
-        except UnicodeDecodeError:
-            return self._tree.encode([self._byte_ids[byte] for byte in word])
+            try:
+                return tokenizer.encoder.encode_word(word.decode())  # compiled, where it is built
+            except UnicodeDecodeError:
+                return self._tree.encode(word)
+        except AbsentByteError as error:
+            raise absent_in_word(error, word) from None
 
 
 def _remove_rarest(tree: MergeTree, usage: _Usage, number: int) -> None:

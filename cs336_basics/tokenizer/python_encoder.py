@@ -44,16 +44,15 @@ class PythonEncoder(Encoder):
 
     def encode_word(self, word: str) -> list[int]:
         """As `Encoder`, without the cache."""
+        return self.encode_bytes(word.encode())
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        """Return the ids of a word that need not be UTF-8."""
         byte_ids = self.vocabulary.byte_ids
-        data = word.encode()
         symbols = [byte_ids[byte] for byte in data]
         if ABSENT in symbols:
             offset = symbols.index(ABSENT)
             raise AbsentByteError(data[offset], offset=offset)
-        return self.merge(symbols)
-
-    def merge(self, symbols: list[int]) -> list[int]:
-        """Return the ids of a word, of which `symbols` are the ids of its bytes; changes them."""
         if len(symbols) < _LONG_WORD:
             return self._merge(symbols)
         return list(self._merge_long(symbols))

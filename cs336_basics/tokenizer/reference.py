@@ -109,7 +109,6 @@ class ReferenceEncoder(Encoder):
 
     def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
         super().__init__(vocabulary, pattern)
-        self._token_ids = {token: token_id for token_id, token in vocabulary.tokens.items()}
         self._ranks = {pair: rank for rank, pair in enumerate(vocabulary.merges)}
 
     def split(self, text: str) -> Iterable[str]:
@@ -118,8 +117,8 @@ class ReferenceEncoder(Encoder):
 
     def encode_word(self, word: str) -> list[int]:
         """As `Encoder`."""
-        data = word.encode()
+        token_ids, data = self.vocabulary.token_ids, word.encode()
         for offset, byte in enumerate(data):
-            if bytes([byte]) not in self._token_ids:
+            if bytes([byte]) not in token_ids:
                 raise AbsentByteError(byte, offset=offset)
-        return [self._token_ids[token] for token in merge_pretoken(data, self._ranks)]
+        return [token_ids[token] for token in merge_pretoken(data, self._ranks)]

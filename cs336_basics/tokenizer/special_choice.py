@@ -28,6 +28,8 @@ class SpecialChoice:
     ) -> frozenset[str]:
         """Return the allowed special tokens, after refusing a text that holds disallowed ones.
 
+        Bytes of the text need not be UTF-8.
+
         Raises:
             TypeError, ValueError: see `Tokenizer.encode`.
         """
@@ -40,8 +42,9 @@ class SpecialChoice:
                 f"special token {min(both)!r} is both allowed and disallowed: remove it from one"
             )
         if disallowed:
-            characters = text.decode() if isinstance(text, bytes) else text
-            _check_contains_none_of(characters, disallowed, allowed)
+            if isinstance(text, bytes):
+                text = text.decode("utf-8", "surrogateescape")
+            _check_contains_none_of(text, disallowed, allowed)
         return allowed
 
     def _named(

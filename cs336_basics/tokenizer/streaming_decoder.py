@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
 from cs336_basics.tokenizer.decode_errors import check_decode_errors, not_utf8
-
-if TYPE_CHECKING:
-    from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
 class StreamingDecoder:
@@ -22,10 +20,12 @@ class StreamingDecoder:
         errors: as `Tokenizer.decode`.
 
     Raises:
+        TypeError: `tokenizer` is not a Tokenizer.
         ValueError: another `errors`.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, errors: str | None = None) -> None:
+        check_is_tokenizer(tokenizer)
         check_decode_errors(errors)
         self._tokenizer = tokenizer
         self._errors = errors

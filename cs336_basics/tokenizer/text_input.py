@@ -99,6 +99,13 @@ def explained(
     )
 
 
+def absent_in_word(error: AbsentByteError, word: str | bytes) -> ValueError:
+    """Return the error of an encoder as one that names the word of a list of words."""
+    return ValueError(
+        f"word {short_repr(word)} needs the byte {error.byte:#04x}, which the vocabulary lacks"
+    )
+
+
 def independent_texts(chunks: Iterable[str], splitter: Splitter) -> Iterator[str]:
     """Regroup the chunks of a text so that each can be encoded by itself, with the same ids.
 

@@ -12,8 +12,7 @@ import os
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics._messages import short_repr
-from cs336_basics._progress import byte_bar
+from cs336_basics._progress import byte_bar, title_of
 from cs336_basics.pretokenization.chunking import check_chunk_size
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.parallel import resolve_num_workers
@@ -21,7 +20,7 @@ from cs336_basics.pretokenization.text_changes import TextChanges
 from cs336_basics.tokenizer.encoded_blocks import DEFAULT_CHUNK_SIZE, EncodingTask, encoded_blocks
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.token_files import load_token_file
-from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 TokenCounts = npt.NDArray[np.int64]
 """How often each id occurs, of shape (vocab_size,), dtype int64."""
@@ -62,8 +61,7 @@ def count_tokens(
     Warns:
         UserWarning: as `encode_file`.
     """
-    if not isinstance(tokenizer, Tokenizer):
-        raise TypeError(f"tokenizer is {short_repr(tokenizer)}: pass a Tokenizer")
+    check_is_tokenizer(tokenizer)
     token_dtype(tokenizer.vocab_size)  # raises for ids of more than 32 bits
     corpus = Corpus.of(source)
     corpus.by_plainness()[1].chunks()  # raises errors of Parquet files before the work begins
@@ -74,7 +72,7 @@ def count_tokens(
     num_workers = resolve_num_workers(num_workers)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     changes = TextChanges()
-    title = f"counting tokens of {os.path.basename(corpus.files[0])}"
+    title = f"counting tokens of {title_of(corpus.files)}"
     with (
         byte_bar(progress, corpus.num_bytes, title) as bar,
         contextlib.closing(encoded_blocks(tokenizer, corpus, task, num_workers, changes)) as blocks,
@@ -100,9 +98,11 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
         counts of shape (vocab_size,), int64.
 
     Raises:
+        TypeError: `tokenizer` is not a Tokenizer.
         FileNotFoundError, ValueError: as `load_token_file`; or the file holds an id that is not
             below `vocab_size`.
     """
+    check_is_tokenizer(tokenizer)
     ids = load_token_file(path, tokenizer_hash=tokenizer.hash())
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     for start in range(0, len(ids), _IDS_AT_A_TIME):
@@ -117,8 +117,10 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
     Special tokens and single bytes are left out: they are for text that is yet to come.
 
     Raises:
+        TypeError: `tokenizer` is not a Tokenizer.
         ValueError: `counts` does not have the shape (vocab_size,).
     """
+    check_is_tokenizer(tokenizer)
     if np.shape(counts) != (tokenizer.vocab_size,):
         raise ValueError(
             f"counts have the shape {np.shape(counts)}: it must be ({tokenizer.vocab_size},), as "

@@ -376,8 +376,7 @@ class Tokenizer(Detokenizer):
         check_errors(errors, ENCODING_ERRORS)
         if isinstance(text, bytes):
             if errors == EXACT and not is_valid_utf8(text):
-                characters = text.decode("utf-8", "surrogateescape")
-                special = self._choose_special(characters, allowed_special, disallowed_special)
+                special = self._choose_special(text, allowed_special, disallowed_special)
                 num_workers = useful_workers(num_workers, len(text))
                 try:
                     ids = encode_exactly(self.encoder, text, special, num_workers)
@@ -482,3 +481,9 @@ class Tokenizer(Detokenizer):
                 raise explained(error, text, start) from None
             yield from ids
             start += len(text)
+
+
+def check_is_tokenizer(tokenizer: object, name: str = "tokenizer") -> None:
+    """Raise TypeError for an argument, with this name, that is not a Tokenizer."""
+    if not isinstance(tokenizer, Tokenizer):
+        raise TypeError(f"{name} is {short_repr(tokenizer)}: pass a Tokenizer")

@@ -25,7 +25,7 @@ from cs336_basics.tokenizer.token_files import (
     metadata_path_of,
 )
 from cs336_basics.tokenizer.token_writer import EncodedBlock, open_token_writer
-from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 IDS_AT_A_TIME = 1 << 18
 
@@ -57,12 +57,15 @@ def translate_token_file(
         the content of FILE.json; see `encode_file`.
 
     Raises:
+        TypeError: `old` or `new` is not a Tokenizer.
         FileNotFoundError: the source is missing.
         FileExistsError: a destination exists, and `overwrite` is false.
         ValueError: the source is malformed or was made by another tokenizer than `old`; `new` lacks
             a byte or a special token of the file; the destination does not end in .npy.
         OSError: the destination cannot be written (the disk is full).
     """
+    check_is_tokenizer(old, "old")
+    check_is_tokenizer(new, "new")
     source, destination = Path(source), Path(destination)
     ids = load_token_file(source, tokenizer_hash=old.hash())
     metadata = load_metadata(metadata_path_of(source))
@@ -106,26 +109,20 @@ class Translation:
         self._source = source
         self._vocab_size = old.vocab_size
         self._absent: dict[int, bytes] = {}
-        new_ids = {token: token_id for token_id, token in new.vocab.items()}
+        new_ids = new.encoder.vocabulary.token_ids
         ranks = {pair: rank for rank, pair in enumerate(new.merges)}
         special = {token.encode() for token in old.special_tokens}
         flat: list[int] = []
         lengths = np.zeros(old.vocab_size, np.int64)
-        for token_id, token in old.vocab.items():
+        for token_id, token in sorted(old.vocab.items()):
             symbols = [token]
             if token not in new_ids and token not in special:
                 symbols = merge_pretoken(token, ranks)
-            if not all(symbol in new_ids for symbol in symbols):
+            if all(symbol in new_ids for symbol in symbols):
+                flat.extend(new_ids[symbol] for symbol in symbols)
+                lengths[token_id] = len(symbols)
+            else:
                 self._absent[token_id] = token
-                symbols = []
-            lengths[token_id] = len(symbols)
-        # (In the order of the ids, which `vocab` need not have.)
-        for token_id in sorted(old.vocab):
-            token = old.vocab[token_id]
-            if lengths[token_id] == 1 and token in new_ids:
-                flat.append(new_ids[token])
-            elif lengths[token_id]:
-                flat.extend(new_ids[symbol] for symbol in merge_pretoken(token, ranks))
         self._lengths = lengths
         self._offsets = np.cumsum(lengths) - lengths
         self._flat: TokenArray = np.array(flat, token_dtype(new.vocab_size))

@@ -239,7 +239,6 @@ def test_a_strict_stream_names_the_offset_in_the_whole(data):
         decode(b"a\xff")
 
 
-
 @given(
     st.lists(st.integers(-2, 300), max_size=12), st.sampled_from(["replace", "ignore", "strict"])
 )

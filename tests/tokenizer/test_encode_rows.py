@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import UserDict
 
 import numpy as np
 import pytest
@@ -99,7 +100,9 @@ def failing_rows():
         (lambda: [{"text": "a"}, {"txt": "b"}], "text", ValueError, "row 1 has no field 'text'"),
         (lambda: ["a", 5], None, TypeError, "row 1 is a int, not str or bytes"),
         (lambda: [{"text": "a"}], None, TypeError, "row 0 is a dict, .*: pass field="),
-        (list, None, ValueError, "gave no tokens"),
+        (list, None, ValueError, "gave no tokens: there is no text in it"),
+        (lambda: ["", ""], None, ValueError, "gave no tokens: there is no text in it"),
+        (lambda: [UserDict(text="a")], None, TypeError, "row 0 is a UserDict, .*: pass field="),
     ],
 )
 def test_after_an_error_there_is_no_file(tmp_path, rows, field, error, message):

@@ -107,12 +107,9 @@ def test_an_absent_byte_after_replaced_bytes_is_named_without_a_wrong_offset():
     vocab = dict(enumerate([b"a", b" ", *(bytes([byte]) for byte in "\ufffd".encode())]))
     encoder = IncrementalEncoder(Tokenizer(vocab, []))
     encoder.feed("a " * 100)
-    with pytest.raises(ValueError) as raised:
+    message = "no token for the byte 0x62 in the text from offset 203 on: add it to the vocabulary"
+    with pytest.raises(ValueError, match=message):
         fed(encoder, [b"a \xff \xff ab"])
-    assert str(raised.value) == (
-        "the vocabulary has no token for the byte 0x62 in the text from offset 203 on: add it to "
-        "the vocabulary, or remove the byte"
-    )
 
 
 @pytest.mark.filterwarnings("error")

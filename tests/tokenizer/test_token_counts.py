@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from cs336_basics import Tokenizer
+from cs336_basics import Tokenizer, _progress
 from cs336_basics.tokenizer import (
     count_token_file,
     count_tokens,
@@ -95,9 +95,30 @@ def test_a_damaged_token_file_is_refused(source, out):
         count_token_file(tokenizer, out / "text.npy")
 
 
+@pytest.mark.parametrize(("number", "title"), [(1, "a0.txt"), (2, "2 files")])
+@pytest.mark.parametrize("run", ["count", "encode"])
+def test_the_progress_bar_names_one_file_or_the_number_of_several(
+    tmp_path, out, monkeypatch, run, number, title
+):
+    titles = []
+
+    def bar(**options):
+        titles.append(options["desc"])
+        return _progress.HiddenBar()
+
+    monkeypatch.setattr("tqdm.tqdm", bar)
+    files = [tmp_path / f"a{index}.txt" for index in range(number)]
+    for file in files:
+        file.write_text("some text")
+    if run == "count":
+        count_tokens(small_tokenizer(), files, progress=True)
+        assert titles == [f"counting tokens of {title}"]
+    else:
+        encode_file(small_tokenizer(), files, out / "a.npy", progress=True)
+        assert titles == [f"encoding {title}"]
+
+
 def test_errors_are_those_of_encode_file(tmp_path):
-    with pytest.raises(TypeError, match="tokenizer is 5: pass a Tokenizer"):
-        count_tokens(5, "text.txt")
     with pytest.raises(FileNotFoundError, match="does not exist"):
         count_tokens(small_tokenizer(), tmp_path / "absent.txt")
     (tmp_path / "bad.txt.gz").write_bytes(gzip.compress(b"abc" * 999)[:20])

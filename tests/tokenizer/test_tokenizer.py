@@ -15,7 +15,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.pretokenization import PATTERNS
-from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer import (
+    IncrementalEncoder,
+    StreamingDecoder,
+    Tokenizer,
+    count_token_file,
+    count_tokens,
+    encode_file,
+    encode_rows,
+    extend,
+    never_used,
+    prune,
+    token_parts,
+    translate_token_file,
+)
 from cs336_basics.tokenizer.backends import BACKENDS
 from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.python_encoder import PythonEncoder
@@ -318,8 +331,13 @@ def test_arrays_batches_and_documents_hold_the_ids_of_encode(make_small, pattern
         assert (array.tolist(), array.dtype, array.ndim) == (tokenizer.encode(text), np.uint16, 1)
     batch = tokenizer.encode_batch(texts)
     assert batch == [tokenizer.encode(text) for text in texts]
-    ids, lengths = tokenizer.encoder.encode_documents([text.encode() for text in texts])
-    assert ids.tolist() == [token_id for ids_of_text in batch for token_id in ids_of_text]
+    encoder, data = tokenizer.encoder, [text.encode() for text in texts]
+    for special in (encoder.all_special, frozenset(SPECIALS[:1]), frozenset()):
+        ids, lengths = encoder.encode_documents(data, special)
+        expected = [encoder.encode(text, special) for text in texts]
+        assert ids.tolist() == [token_id for ids_of_text in expected for token_id in ids_of_text]
+        assert lengths.tolist() == [len(ids_of_text) for ids_of_text in expected]
+    ids, lengths = encoder.encode_documents(data, encoder.all_special)
     assert (ids.dtype, lengths.tolist()) == (np.uint16, [len(of_text) for of_text in batch])
     ids, offsets = tokenizer.encode_batch_array(texts)
     assert (ids.dtype, offsets.dtype, len(offsets)) == (np.uint16, np.int64, len(texts) + 1)
@@ -336,7 +354,7 @@ def test_every_call_names_the_position_of_an_absent_byte(make):
     with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
         tokenizer.encode_batch_array(["a", "a<|> b", "c"])
     with pytest.raises(AbsentByteError) as caught:
-        tokenizer.encoder.encode_documents([b"a", b"a <|> b"])
+        tokenizer.encoder.encode_documents([b"a", b"a <|> b"], tokenizer.encoder.all_special)
     assert (caught.value.item, caught.value.offset, caught.value.byte) == (1, 6, 0x62)
 
 
@@ -469,3 +487,26 @@ def test_the_tokenizer_does_not_import_torch():
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda none: encode_file(none, "text.txt", "ids.npy"), "tokenizer"),
+        (lambda none: encode_rows(none, ["text"], "ids.npy"), "tokenizer"),
+        (lambda none: count_tokens(none, "text.txt"), "tokenizer"),
+        (lambda none: count_token_file(none, "ids.npy"), "tokenizer"),
+        (lambda none: never_used(none, np.zeros(256, np.int64)), "tokenizer"),
+        (lambda none: extend(none, ["word"]), "tokenizer"),
+        (lambda none: token_parts(none, small_tokenizer()), "old"),
+        (lambda none: token_parts(small_tokenizer(), none), "new"),
+        (lambda none: prune(none, 256, {b"a": 1}), "tokenizer"),
+        (lambda none: translate_token_file("a.npy", "b.npy", none, small_tokenizer()), "old"),
+        (lambda none: translate_token_file("a.npy", "b.npy", small_tokenizer(), none), "new"),
+        (IncrementalEncoder, "tokenizer"),
+        (StreamingDecoder, "tokenizer"),
+    ],
+)
+def test_what_is_not_a_tokenizer_is_refused_with_the_name_of_the_argument(call, name):
+    with pytest.raises(TypeError, match=f"^{name} is None: pass a Tokenizer$"):
+        call(None)

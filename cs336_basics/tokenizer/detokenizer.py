@@ -12,6 +12,7 @@ import numpy.typing as npt
 from cs336_basics._messages import short_repr
 from cs336_basics.tokenizer import decode_errors, padding
 from cs336_basics.tokenizer.encoders import Encoder
+from cs336_basics.tokenizer.ids import EncodedBatch, sequences_of
 from cs336_basics.tokenizer.padding import PaddedBatch
 from cs336_basics.tokenizer.text_input import check_is_iterable
 from cs336_basics.tokenizer.vocabulary import Vocabulary
@@ -123,12 +124,12 @@ class Detokenizer:
         return decode_errors.decode_bytes(self.encoder, ids, errors)
 
     def decode_batch(
-        self, batch: Iterable[Iterable[SupportsIndex]], errors: str | None = None
+        self, batch: Iterable[Iterable[SupportsIndex]] | EncodedBatch, errors: str | None = None
     ) -> list[str]:
         """Return the text of each of several sequences of ids.
 
         Args:
-            batch: the sequences.
+            batch: the sequences; or what `encode_batch_array` returns.
             errors: as `decode`.
 
         Raises:
@@ -137,7 +138,7 @@ class Detokenizer:
         check_is_iterable("batch", batch, "sequences of ids")
         decode_errors.check_decode_errors(errors)
         texts = []
-        for index, ids in enumerate(batch):
+        for index, ids in enumerate(sequences_of(batch)):
             try:
                 texts.append(self.decode(ids, errors=errors))
             except (TypeError, ValueError) as error:
@@ -148,7 +149,7 @@ class Detokenizer:
 
     def truncate(
         self,
-        sequences: Iterable[Iterable[SupportsIndex]],
+        sequences: Iterable[Iterable[SupportsIndex]] | EncodedBatch,
         max_length: int,
         *,
         side: str = "right",
@@ -158,7 +159,7 @@ class Detokenizer:
 
     def pad(
         self,
-        sequences: Iterable[Iterable[SupportsIndex]],
+        sequences: Iterable[Iterable[SupportsIndex]] | EncodedBatch,
         *,
         pad_id: int | str = 0,
         side: str = "right",

@@ -1,10 +1,11 @@
-"""Token ids: the dtype of their arrays, and the sequences that `decode` accepts."""
+"""Token ids: the dtype of their arrays, batches of them, and the sequences `decode` accepts."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,22 @@ from cs336_basics._messages import short_repr
 
 TokenArray = npt.NDArray[np.unsignedinteger[Any]]
 """Token ids of shape (num_tokens,), dtype uint16 or uint32."""
+
+
+class EncodedBatch(NamedTuple):
+    """The ids of several texts in one array.
+
+    Attributes:
+        ids: shape (num_tokens,), text by text.
+        offsets: shape (num_texts + 1,), int64; text i has ids[offsets[i]:offsets[i + 1]].
+    """
+
+    ids: TokenArray
+    offsets: npt.NDArray[np.int64]
+
+    def arrays(self) -> list[TokenArray]:
+        """Return the ids of each text: views, no copies."""
+        return [self.ids[start:end] for start, end in pairwise(self.offsets.tolist())]
 
 
 def token_dtype(vocab_size: int) -> np.dtype[Any]:
@@ -28,6 +45,11 @@ def token_dtype(vocab_size: int) -> np.dtype[Any]:
     raise ValueError(
         f"the greatest id is {vocab_size - 1}: arrays hold ids of at most 32 bits; use smaller ids"
     )
+
+
+def sequences_of(batch: Iterable[Any] | EncodedBatch) -> Iterable[Any]:
+    """Return sequences of ids: those of an EncodedBatch, or the argument itself."""
+    return batch.arrays() if isinstance(batch, EncodedBatch) else batch
 
 
 def plain_ids(ids: Any) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -10,7 +11,8 @@ import numpy.typing as npt
 
 from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
-from cs336_basics.tokenizer.ids import plain_ids
+from cs336_basics.tokenizer.encoders import offsets_of
+from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, sequences_of
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
 SIDES = ("right", "left")
@@ -35,12 +37,15 @@ class PaddedBatch(NamedTuple):
 
 
 def truncate(
-    sequences: Iterable[Iterable[SupportsIndex]], max_length: int, *, side: str = "right"
+    sequences: Iterable[Iterable[SupportsIndex]] | EncodedBatch,
+    max_length: int,
+    *,
+    side: str = "right",
 ) -> list[Any]:
     """Return each sequence without the ids that exceed `max_length`.
 
     Args:
-        sequences: lists or arrays of ids.
+        sequences: lists or arrays of ids, or what `encode_batch_array` returns.
         max_length: the most ids of a sequence, at least 0.
         side: where ids are removed: `"right"` keeps the beginning, `"left"` the end.
 
@@ -63,7 +68,7 @@ def truncate(
 
 
 def pad(
-    sequences: Iterable[Iterable[SupportsIndex]],
+    sequences: Iterable[Iterable[SupportsIndex]] | EncodedBatch,
     *,
     pad_id: int = 0,
     side: str = "right",
@@ -75,7 +80,8 @@ def pad(
     """Return sequences of ids as one array, and the mask that tells ids from padding.
 
     Args:
-        sequences: lists or arrays of ids, of any lengths.
+        sequences: lists or arrays of ids, of any lengths; or, many times as fast, what
+            `encode_batch_array` returns.
         pad_id: fills the rest of the array. Any number will do, since the mask marks it: the id
             of a special token, or -100 for targets that PyTorch's cross-entropy ignores.
         side: where the padding is: `"right"`, or `"left"` for generation, where the last column
@@ -92,39 +98,80 @@ def pad(
     Raises:
         TypeError: `sequences` is not several sequences, or an id is not an integer; the message
             begins with the index of the sequence.
-        ValueError: an array with more than one dimension; an id, or `pad_id`, that `dtype` cannot
-            hold; another `side` or `dtype`; a `max_length` that is not a multiple of
-            `multiple_of`; an array of more than MAX_ELEMENTS ids.
+        ValueError: an array with more than one dimension; offsets that do not fit their ids; an id,
+            or `pad_id`, that `dtype` cannot hold; another `side` or `dtype`; a `max_length` that is
+            not a multiple of `multiple_of`; an array of more than MAX_ELEMENTS ids.
     """
     _check_side("side", side)
     _check_side("truncate_side", truncate_side)
     multiple_of = checked_integer("multiple_of", multiple_of, 1)
     limits = np.iinfo(_checked_dtype(dtype))
     pad_id = checked_integer("pad_id", pad_id, limits.min, limits.max, note=f" ({limits.dtype})")
-    if max_length is None:
-        rows = [_sliceable(sequence, index) for index, sequence in enumerate(_checked(sequences))]
-    else:
+    if max_length is not None:
         max_length = checked_integer("max_length", max_length, 1)
         if max_length % multiple_of:
             raise ValueError(
                 f"max_length is {max_length}: it must be a multiple of multiple_of, {multiple_of}"
             )
-        rows = truncate(sequences, max_length, side=truncate_side)
-    lengths = [len(row) for row in rows]
-    width = -(-max(lengths, default=0) // multiple_of) * multiple_of
-    if len(rows) * width > MAX_ELEMENTS:
+    batch: EncodedBatch | None = None
+    rows: list[Any] = []
+    if isinstance(sequences, EncodedBatch):
+        batch = _truncated_batch(_checked_batch(sequences), max_length, truncate_side)
+        lengths = np.diff(batch.offsets)
+    else:
+        rows = truncate(sequences, max_length or sys.maxsize, side=truncate_side)
+        lengths = np.array([len(row) for row in rows], np.int64)
+    mask = _mask(lengths, multiple_of, side)
+    ids = np.full(mask.shape, pad_id, limits.dtype)
+    if batch is not None:
+        ids[mask] = _checked_batch_ids(batch, limits)
+    for index, row in enumerate(rows):
+        start = 0 if side == "right" else mask.shape[1] - len(row)
+        ids[index, start : start + len(row)] = _checked_ids(row, index, limits)
+    return PaddedBatch(ids, mask)
+
+
+def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.NDArray[np.bool_]:
+    """Return the mask of sequences of these lengths; see `pad`."""
+    width = -(-int(lengths.max(initial=0)) // multiple_of) * multiple_of
+    if len(lengths) * width > MAX_ELEMENTS:
         raise ValueError(
-            f"{len(rows):,} sequences, the longest of {max(lengths):,} ids, make an array of "
-            f"{len(rows) * width:,} ids: pass a max_length, or sort the sequences by length and "
+            f"{len(lengths):,} sequences, the longest of {lengths.max():,} ids, make an array of "
+            f"{len(lengths) * width:,} ids: pass a max_length, or sort the sequences by length and "
             "pad smaller batches"
         )
-    ids = np.full((len(rows), width), pad_id, limits.dtype)
-    mask = np.zeros((len(rows), width), np.bool_)
-    for index, row in enumerate(rows):
-        columns = slice(0, len(row)) if side == "right" else slice(width - len(row), width)
-        ids[index, columns] = _checked_ids(row, index, limits)
-        mask[index, columns] = True
-    return PaddedBatch(ids, mask)
+    columns, ends = np.arange(width), lengths[:, None]
+    mask: npt.NDArray[np.bool_] = columns < ends if side == "right" else columns >= width - ends
+    return mask
+
+
+def _checked_batch(batch: EncodedBatch) -> EncodedBatch:
+    """Return a batch whose offsets fit its ids."""
+    ids, offsets = np.asarray(batch.ids), np.asarray(batch.offsets)
+    if ids.ndim != 1 or offsets.ndim != 1 or not {ids.dtype.kind, offsets.dtype.kind} <= {*"iu"}:
+        raise ValueError(
+            f"the batch has ids of shape {ids.shape} and {ids.dtype}, offsets of shape "
+            f"{offsets.shape} and {offsets.dtype}: both must be integers in one dimension"
+        )
+    offsets = offsets.astype(np.int64)
+    if not len(offsets) or offsets[0] or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
+        raise ValueError(
+            f"the batch has the offsets {short_repr(offsets.tolist())}: they must ascend from 0 to "
+            f"the number of its ids, {len(ids):,}"
+        )
+    return EncodedBatch(ids, offsets)
+
+
+def _truncated_batch(batch: EncodedBatch, max_length: int | None, side: str) -> EncodedBatch:
+    """Return a batch without the ids that exceed `max_length`; see `truncate`."""
+    lengths = np.diff(batch.offsets)
+    if max_length is None or lengths.max(initial=0) <= max_length:
+        return batch
+    kept = np.minimum(lengths, max_length)
+    starts = batch.offsets[:-1] if side == "right" else batch.offsets[1:] - kept
+    offsets = offsets_of(kept)
+    index = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], kept)
+    return EncodedBatch(batch.ids[index], offsets)
 
 
 def _check_side(name: str, side: str) -> None:
@@ -144,7 +191,7 @@ def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 def _checked(sequences: object) -> Iterable[Iterable[SupportsIndex]]:
     check_is_iterable("sequences", sequences, "sequences of ids")
-    return sequences  # type: ignore[return-value]
+    return sequences_of(sequences)  # type: ignore[arg-type]
 
 
 def _sliceable(sequence: Any, index: int) -> Any:
@@ -157,9 +204,23 @@ def _sliceable(sequence: Any, index: int) -> Any:
         raise type(error)(f"sequence {index:,}: {error}") from None
 
 
+def _checked_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> TokenArray:
+    """Return the ids of a batch, all of which fit into the dtype of `limits`."""
+    ids = batch.ids
+    outside = np.flatnonzero((ids < limits.min) | (ids > limits.max))
+    if len(outside):
+        index = int(np.searchsorted(batch.offsets, outside[0], side="right")) - 1
+        raise _outside(index, int(ids[outside[0]]), limits)
+    return ids
+
+
 def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
     """Return the ids of a sequence, all of which fit into the dtype of `limits`."""
     values: Any = row
+    # All at once; one by one for a message, or where ids are integers of another kind.
+    are_ints = isinstance(row, (list, tuple)) and set(map(type, row)) == {int}
+    if are_ints and limits.min <= min(row) and max(row) <= limits.max:
+        return row
     if isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype.kind in "iu":
         outside = values[(values < limits.min) | (values > limits.max)]
     else:
@@ -169,8 +230,12 @@ def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
             raise type(error)(f"sequence {index:,}: {error}") from None
         outside = [token_id for token_id in values if not limits.min <= token_id <= limits.max]
     if len(outside):
-        raise ValueError(
-            f"sequence {index:,} holds id {short_repr(int(outside[0]))}, which {limits.dtype} "
-            "cannot hold: use dtype='int64', or smaller ids"
-        )
+        raise _outside(index, int(outside[0]), limits)
     return values
+
+
+def _outside(index: int, token_id: int, limits: np.iinfo[Any]) -> ValueError:
+    return ValueError(
+        f"sequence {index:,} holds id {short_repr(token_id)}, which {limits.dtype} cannot hold: "
+        "use dtype='int64', or smaller ids"
+    )

@@ -14,9 +14,6 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from cs336_basics._arguments import MAX_INT64, checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
@@ -27,7 +24,7 @@ from cs336_basics.tokenizer.batches import Batch, useful_workers
 from cs336_basics.tokenizer.detokenizer import Detokenizer
 from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.exact_bytes import EXACT, absent_byte_error, encode_exactly
-from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.special_choice import SpecialChoice
 from cs336_basics.tokenizer.text_input import (
@@ -422,21 +419,27 @@ class Tokenizer(Detokenizer):
         num_workers: int | None = None,
         allowed_special: str | Collection[str] = "all",
         disallowed_special: str | Collection[str] = (),
-    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+    ) -> EncodedBatch:
         """Return the ids of several texts in one array: faster and smaller than lists.
+
+        `pad`, `truncate` and `decode_batch` take what it returns, and `arrays()` of it is a list of
+        the ids of each text.
 
         Args:
             texts, num_workers, allowed_special, disallowed_special: as `encode_batch`.
 
         Returns:
-            ids of shape (num_tokens,), dtype uint16, or uint32 where ids reach 65,536; and offsets
-            of shape (num_texts + 1,), int64: the ids of text i are ids[offsets[i]:offsets[i + 1]].
+            a pair: ids of shape (num_tokens,), dtype uint16, or uint32 where ids reach 65,536; and
+            offsets of shape (num_texts + 1,), int64: the ids of text i are
+            ids[offsets[i]:offsets[i + 1]].
 
         Raises:
             TypeError, ValueError: as `encode_batch`.
         """
         batch = Batch(texts, self._choose_special, allowed_special, disallowed_special)
-        return batch.encode(self.encoder, self.encoder.encode_batch_array, num_workers)
+        return EncodedBatch(
+            *batch.encode(self.encoder, self.encoder.encode_batch_array, num_workers)
+        )
 
     def encode_with_offsets(
         self,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs336_basics.tokenizer.ids import EncodedBatch
 from cs336_basics.tokenizer.padding import MAX_ELEMENTS, PaddedBatch, pad, truncate
 from tests.tokenizer.examples import END, small_tokenizer
 
@@ -65,6 +66,53 @@ def test_the_mask_marks_the_ids_of_each_sequence(
         assert marks[:: -1 if side == "left" else 1][: len(sequence)].all()
 
 
+def encoded(sequences, dtype=np.uint32):
+    """Sequences as `encode_batch_array` returns them."""
+    offsets = np.cumsum([0, *map(len, sequences)])
+    return EncodedBatch(np.array([i for ids in sequences for i in ids], dtype), offsets)
+
+
+@given(
+    sequences=st.lists(st.lists(st.integers(0, 2**32 - 1), max_size=12), max_size=6),
+    side=SIDES,
+    truncate_side=SIDES,
+    max_length=st.none() | st.integers(1, 14),
+)
+def test_an_encoded_batch_is_padded_and_truncated_as_its_sequences(
+    sequences, side, truncate_side, max_length
+):
+    settings = {"side": side, "truncate_side": truncate_side, "max_length": max_length}
+    expected = pad(sequences, pad_id=-7, **settings)
+    found = pad(encoded(sequences), pad_id=-7, **settings)
+    assert np.array_equal(found.ids, expected.ids)
+    assert np.array_equal(found.mask, expected.mask)
+    assert (found.ids.dtype, found.mask.dtype) == (np.int64, np.bool_)
+    if max_length:
+        kept = truncate(encoded(sequences), max_length, side=truncate_side)
+        expected = truncate(sequences, max_length, side=truncate_side)
+        assert [ids.tolist() for ids in kept] == expected
+
+
+@pytest.mark.parametrize(
+    ("ids", "offsets"),
+    [
+        ([1, 2], []),
+        ([1, 2], [0]),
+        ([1, 2], [0, 3]),
+        ([1, 2], [1, 2]),
+        ([1, 2], [0, 5, 2]),
+        ([1, 2], [0, -1, 2]),
+        ([[1, 2]], [0, 1]),
+        ([1, 2], [[0, 2]]),
+        ([1.0, 2.0], [0, 2]),
+        ([1, 2], [0.0, 2.0]),
+    ],
+)
+def test_a_batch_whose_offsets_do_not_fit_is_refused(ids, offsets):
+    with pytest.raises(ValueError, match="the batch has"):
+        pad(EncodedBatch(np.array(ids), np.array(offsets)))
+
+
 @pytest.mark.parametrize(
     "make", [list, tuple, iter, np.array, lambda ids: np.array(ids, np.uint16)]
 )
@@ -106,6 +154,12 @@ def test_truncated_arrays_are_views():
         ([np.ones((2, 2), int)], {}, ValueError, r"sequence 0: ids have the shape \(2, 2\)"),
         ([[1], [2**31]], {"dtype": "int32"}, ValueError, "sequence 1 holds id 2147483648"),
         ([np.array([2**40])], {"dtype": "int32"}, ValueError, "int32 cannot hold"),
+        (
+            encoded([[1], [], [2**31]]),
+            {"dtype": "int32"},
+            ValueError,
+            "2 holds id 2147483648",
+        ),
         ([[2**70]], {}, ValueError, "int64 cannot hold"),
         ([np.array([2**64 - 1], np.uint64)], {}, ValueError, "int64 cannot hold"),
         ([[1]], {"pad_id": 2**31, "dtype": "int32"}, ValueError, "pad_id is 2147483648"),
@@ -140,9 +194,35 @@ def test_a_tokenizer_pads_with_a_special_token():
     tokenizer = small_tokenizer()
     texts = ["the cat", "the"]
     ids, mask = tokenizer.pad(tokenizer.encode_batch(texts), pad_id=END)
+    other = tokenizer.pad(tokenizer.encode_batch_array(texts), pad_id=END)
+    assert np.array_equal(other.ids, ids)
+    assert np.array_equal(other.mask, mask)
     end = tokenizer.special_token_id(END)
     assert ids[~mask].tolist() == [end] * int((~mask).sum())
     assert [tokenizer.decode(row[marks]) for row, marks in zip(ids, mask, strict=True)] == texts
     with pytest.raises(ValueError, match="'<pad>' is not a special token"):
         tokenizer.pad([[1]], pad_id="<pad>")
     assert tokenizer.truncate([[1, 2, 3]], 2, side="left") == [[2, 3]]
+
+
+def test_the_arrays_of_a_batch_are_views_and_are_decoded():
+    tokenizer = small_tokenizer()
+    texts = ["the cat", "", "ate the rat 🎉"]
+    batch = tokenizer.encode_batch_array(texts)
+    assert [ids.tolist() for ids in batch.arrays()] == tokenizer.encode_batch(texts)
+    assert all(np.shares_memory(ids, batch.ids) for ids in batch.arrays() if len(ids))
+    assert tokenizer.decode_batch(batch) == tokenizer.decode_batch(batch.arrays()) == texts
+    assert tokenizer.encode_batch_array([]).arrays() == []
+
+
+def test_datasets_map_rows_to_arrays_of_ids():
+    datasets = pytest.importorskip("datasets")
+    tokenizer, texts = small_tokenizer(), ["the cat", "", "ate the rat 🎉"] * 5
+    rows = datasets.Dataset.from_dict({"text": texts})
+    encoded = rows.map(
+        lambda batch: {"ids": tokenizer.encode_batch_array(batch["text"]).arrays()},
+        batched=True,
+        batch_size=4,
+    )
+    assert encoded["ids"][:] == tokenizer.encode_batch(texts)
+    assert encoded.features["ids"].feature.dtype == "uint16"

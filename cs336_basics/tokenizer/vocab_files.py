@@ -105,10 +105,11 @@ def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
         raise ValueError(f"{path} holds a {type(content).__name__}, not an object of token -> id")
     tokens = strings_to_tokens(list(content))
     ids = content.values()
-    # All at once; one by one where a token is text, or for a message.
-    if None not in tokens and set(map(type, ids)) == {int}:
+    # All at once; one by one where a token is text, or for a message. Larger ids are no keys before
+    # they are refused: a dict of chosen ones takes quadratic time.
+    if None not in tokens and set(map(type, ids)) == {int} and 0 <= min(ids) <= max(ids) <= MAX_ID:
         vocab = dict(zip(ids, tokens, strict=True))
-        if len(vocab) == len(tokens) and min(vocab) >= 0 and max(vocab) <= MAX_ID:
+        if len(vocab) == len(tokens):
             return vocab
     vocab = {}
     for (string, token_id), token in zip(content.items(), tokens, strict=True):

@@ -146,6 +146,27 @@ def nested_tuples(depth):
 COLLIDING = [1 + k * sys.hash_info.modulus for k in range(20_000)]
 
 
+def pickled_dict(keys, protocol):
+    """The pickle of a dict with these keys, which is not made."""
+
+    def code_of(value):
+        return pickle.dumps(value, protocol)[2 if protocol else 0 : -1]
+
+    value = code_of(b"a")
+    if protocol == 0:
+        return b"(d" + b"".join(code_of(key) + value + b"s" for key in keys) + b"."
+    items = [code_of(key) + value for key in keys]
+    batches = [b"".join(items[start : start + 1000]) for start in range(0, len(items), 1000)]
+    return b"\x80\x03}" + b"".join(b"(" + batch + b"u" for batch in batches) + b"."
+
+
+def test_the_pickle_of_a_dict_is_one():
+    for protocol in (0, 3):
+        assert pickle.loads(pickled_dict([1, 2.5, 2**80], protocol)) == dict.fromkeys(
+            [1, 2.5, 2**80], b"a"
+        )
+
+
 @pytest.mark.parametrize("load", [load_vocab, load_merges])
 @pytest.mark.parametrize(
     "content",
@@ -161,16 +182,16 @@ COLLIDING = [1 + k * sys.hash_info.modulus for k in range(20_000)]
         pickle.dumps({"a" * 10**5: "b" * 10**5}),
         pickle.dumps({10**5000: 1}),
         b"(" * 10**5 + b".",
-        pickle.dumps(dict.fromkeys(COLLIDING, b"a")),
-        pickle.dumps(dict.fromkeys(COLLIDING, b"a"), 0),
-        pickle.dumps(dict.fromkeys(map(float, COLLIDING), b"a")),
+        pickled_dict(COLLIDING, 3),
+        pickled_dict(COLLIDING, 0),
+        pickled_dict(map(float, COLLIDING), 3),
     ],
     ids=range(14),
 )
 def test_hostile_pickles_are_refused_with_one_short_line(tmp_path, load, content):
     path = tmp_path / "file.pkl"
     path.write_bytes(content)
-    start = time.perf_counter()
+    start = time.process_time()
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=r"file\.pkl") as caught:
@@ -181,4 +202,4 @@ def test_hostile_pickles_are_refused_with_one_short_line(tmp_path, load, content
     assert len(str(caught.value)) < 600 + len(str(path))
     assert "\n" not in str(caught.value)
     assert peak < 1_000_000 + 200 * len(content)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

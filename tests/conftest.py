@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the seed that numerical tests draw their values from, and float64."""
+"""Fixtures for all tests: the seed that numerical tests draw their values from, float64, fsync."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # A slow or busy machine is not a failure: no example has a time limit.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+_FSYNC = os.fsync
 
 
 def pytest_addoption(parser):
@@ -61,3 +63,26 @@ def float64():
 
     with default_dtype("float64"):
         yield
+
+
+def _checked_handle(handle):
+    """Raise OSError, as fsync does, if a file is not open."""
+    os.fstat(handle)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_fsync():
+    """Write without waiting for the disk: only a power failure shows what fsync does.
+
+    A tokenizer or checkpoint that is saved calls it up to ten times, some milliseconds each.
+    Processes that a test starts call the real one.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", _checked_handle)
+        yield
+
+
+@pytest.fixture
+def fsync(monkeypatch):
+    """Call the real fsync in this test."""
+    monkeypatch.setattr(os, "fsync", _FSYNC)

@@ -18,6 +18,7 @@ from cs336_basics._files import atomic_path, atomic_writer, write_json
 
 ROOT = Path(__file__).parents[1]
 posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows keeps leftovers")
+pytestmark = pytest.mark.usefixtures("fsync")
 
 WRITER = """
 import sys, time

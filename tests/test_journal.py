@@ -24,7 +24,7 @@ from cs336_basics._journal import (
     opened,
     opened_together,
 )
-from tests.faults import FaultyCalls, disk_is_full, killed_at
+from tests.faults import FaultyCalls, disk_is_full, killed_at, run_alone
 
 ROOT = Path(__file__).parents[1]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -93,14 +93,18 @@ def steps(tmp_path, work):
 
 @needs_fork
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_at_any_system_call_leaves_all_old_or_all_new_files(tmp_path, monkeypatch, after):
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes most of the time
+def test_a_kill_at_any_system_call_leaves_all_old_or_all_new_files(tmp_path, after):
+    run_alone(kill_at_every_call, tmp_path, "after" if after else "")
+
+
+def kill_at_every_call(folder, after):
+    os.fsync = lambda handle: None  # takes most of the time
 
     def work(step, directory):
-        return killed_at(step, lambda: replace_old_by_new(directory), monkeypatch, after=after)
+        return killed_at(step, lambda: replace_old_by_new(directory), after=bool(after))
 
     seen = []
-    for directory in steps(tmp_path, work):
+    for directory in steps(Path(folder), work):
         found = read(directory, [*NAMES, "d.txt"])
         seen.append(BOTH.index(found))
         # The next writer finishes or clears what the killed one left, whatever it writes.
@@ -117,8 +121,6 @@ def test_a_kill_at_any_system_call_leaves_all_old_or_all_new_files(tmp_path, mon
 
 
 def test_an_error_of_any_system_call_leaves_all_old_or_all_new_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes most of the time
-
     def work(step, directory):
         with monkeypatch.context() as patch:
             calls = FaultyCalls(patch, step, disk_is_full)
@@ -161,7 +163,7 @@ def start_writer(directory, name):
 @posix_only
 def test_readers_beside_several_writers_never_see_a_mixture(tmp_path):
     with start_writer(tmp_path, "x") as one, start_writer(tmp_path, "y") as two:
-        seen, end = set(), time.perf_counter() + 2
+        seen, end = set(), time.perf_counter() + 1
         while time.perf_counter() < end or len(seen) < 3:
             found = read(tmp_path)
             assert set(found) == set(NAMES)
@@ -189,7 +191,7 @@ def kill_repeatedly(tmp_path, num_kills):
 
 @posix_only
 def test_random_kills_leave_one_set(tmp_path):
-    kill_repeatedly(tmp_path, 8)
+    kill_repeatedly(tmp_path, 4)
 
 
 @posix_only

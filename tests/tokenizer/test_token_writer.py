@@ -241,6 +241,7 @@ import os, shutil, signal, sys
 from cs336_basics.tokenizer import Tokenizer, encode_file
 directory, tokenizer = sys.argv[1], Tokenizer.from_directory(sys.argv[2])
 had_starts, document_starts = sys.argv[3] == "True", sys.argv[4] == "True"
+os.fsync = lambda handle: None  # takes most of the time
 
 def crash_at(step, name):
     function = getattr(os, name)
@@ -344,7 +345,7 @@ def kill_repeatedly(tmp_path, out, num_kills):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the temporary files")
 def test_a_kill_leaves_the_old_token_file_or_the_new_one(tmp_path, out):
-    kill_repeatedly(tmp_path, out, 10)
+    kill_repeatedly(tmp_path, out, 5)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from cs336_basics.tokenizer.vocab_files import (
     save_vocab,
     tokenizer_hash,
 )
-from tests.faults import killed_at
+from tests.faults import killed_at, run_alone
 from tests.tokenizer.examples import (
     BYTES,
     END,
@@ -425,14 +426,18 @@ def test_values_in_messages_are_cut(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_kill_while_saving_leaves_the_old_tokenizer_or_the_new_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes most of the time
+def test_a_kill_while_saving_leaves_the_old_tokenizer_or_the_new_one(tmp_path):
+    run_alone(kill_while_saving, tmp_path)
+
+
+def kill_while_saving(folder):
+    os.fsync = lambda handle: None  # takes most of the time
     old, new = small_tokenizer(()), small_tokenizer((END, "x"))
     seen = []
     for step in itertools.count(1):
-        directory = tmp_path / str(step)
+        directory = Path(folder) / str(step)
         old.save(directory)
-        if not killed_at(step, lambda directory=directory: new.save(directory), monkeypatch):
+        if not killed_at(step, lambda directory=directory: new.save(directory)):
             break
         loaded = Tokenizer.from_directory(directory)
         seen.append([old.hash(), new.hash()].index(loaded.hash()))

@@ -58,6 +58,8 @@ def execute(tmp_path, monkeypatch, stand_ins):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # some commands start processes
+    # Drawing loss.png takes most of a tiny run's time.
+    monkeypatch.setattr("cs336_basics.training.trainer.plot_run", lambda run: None)
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else None
 

@@ -8,6 +8,19 @@ from tests.commands.small_run import TINY
 from tests.datasets.web_server import server  # noqa: F401 -- a fixture
 
 
+@pytest.fixture(scope="package", autouse=True)
+def no_plots():
+    """Runs of this process draw no loss.png: that takes most of a tiny run's time."""
+    try:
+        from cs336_basics.training import trainer
+    except ImportError:  # torch is missing
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "plot_run", lambda run: None)
+        yield
+
+
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
     """The configuration of a run that takes a second; runs go below the current directory."""

@@ -9,10 +9,12 @@ from tests.numerics import default_dtype
 from tests.training.tiny_runs import make, outcome
 
 
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch):
+@pytest.fixture(scope="package", autouse=True)
+def no_plots():
     """Draw no plots: they take most of a tiny run's time."""
-    monkeypatch.setattr(trainer, "plot_run", lambda run: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer, "plot_run", lambda run: None)
+        yield
 
 
 @pytest.fixture(scope="session")

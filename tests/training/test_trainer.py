@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import cs336_basics.training.devices as devices
+import cs336_basics.training.trainer as trainer_module
 from cs336_basics.model import TransformerLM
+from cs336_basics.runs.plots import plot_run
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training import cosine_schedule, get_batch
 from cs336_basics.training.data import step_generator
@@ -78,7 +80,7 @@ def test_accumulation_changes_nothing_but_rounding(tmp_path, accumulation):
 
 
 def test_loss_png_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.undo()
+    monkeypatch.setattr(trainer_module, "plot_run", plot_run)
     make(tmp_path).fit()
     assert RunDirectory(tmp_path).loss_plot.read_bytes().startswith(b"\x89PNG")
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.commands.small_run import environment
 from tests.tokenizer.examples import small_tokenizer
 
 PROGRAM = """
-import sys
+import contextlib, io, json, sys
 missing = {missing!r}
 class Missing:
     def find_spec(self, name, path=None, target=None):
@@ -19,21 +20,42 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
 from cs336_basics.__main__ import main
-sys.exit(main({words!r}))
+outcomes = []
+for words in {lines!r}:
+    out, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+        status = main(words)
+    outcomes.append([status, out.getvalue(), error.getvalue()])
+print(json.dumps(outcomes))
 """
 TORCH = ("torch", "matplotlib", "safetensors")
 
 
-def run(*words, missing=TORCH, directory=None):
-    code = PROGRAM.format(missing=missing, words=[str(word) for word in words])
-    return subprocess.run(
-        [sys.executable, "-c", code],
+class Outcome(NamedTuple):
+    """What a command did."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_all(lines, missing=TORCH, directory=None):
+    """Run commands in one new process, in which some packages are missing."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(missing=missing, lines=lines)],
         capture_output=True,
         text=True,
         check=False,
         cwd=directory,
         env=environment(),
     )
+    assert (done.returncode, done.stderr) == (0, "")
+    return [Outcome(*values) for values in json.loads(done.stdout)]
+
+
+def run(*words, missing=TORCH, directory=None):
+    (outcome,) = run_all([list(words)], missing, directory)
+    return outcome
 
 
 @pytest.fixture(scope="module")
@@ -48,52 +70,46 @@ def work(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("option", ["--help", "--help-all"])
-def test_help_pages_need_none_of_them(command, option):
-    done = run(command, option)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"usage: python -m cs336_basics {command}")
+def test_help_pages_need_none_of_them():
+    lines = [[command, option] for command in COMMANDS for option in ("--help", "--help-all")]
+    for (command, _), done in zip(lines, run_all(lines), strict=True):
+        assert (done.returncode, done.stderr) == (0, ""), command
+        assert done.stdout.startswith(f"usage: python -m cs336_basics {command}")
 
 
-@pytest.mark.parametrize(
-    ("words", "package"),
-    [
-        (["train", "--data.train-path", "text.txt"], "torch"),
-        (["estimate", "--no-measure"], "torch"),
-        (["generate", "--run", "run"], "torch"),
-        (["experiments", "--scale", "test", "--out", "new"], "torch"),
-        (["export", "--run", "run", "--to", "huggingface", "--output", "new"], "torch"),
-        (["plot", "run"], "matplotlib"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else None,
-)
-def test_a_command_that_needs_one_says_so_in_a_sentence(work, words, package):
-    done = run(*words, directory=work)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == (
-        f"cs336 {words[0]}: error: {words[0]} needs {package}, which is not installed: "
-        f"pip install {package}\n"
-    )
+NEEDS = [
+    (["train", "--data.train-path", "text.txt"], "torch"),
+    (["estimate", "--no-measure"], "torch"),
+    (["generate", "--run", "run"], "torch"),
+    (["experiments", "--scale", "test", "--out", "new"], "torch"),
+    (["export", "--run", "run", "--to", "huggingface", "--output", "new"], "torch"),
+    (["plot", "run"], "matplotlib"),
+]
+
+
+def test_a_command_that_needs_one_says_so_in_a_sentence(work):
+    outcomes = run_all([words for words, _ in NEEDS], directory=work)
+    for ((command, *_), package), done in zip(NEEDS, outcomes, strict=True):
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr == (
+            f"cs336 {command}: error: {command} needs {package}, which is not installed: "
+            f"pip install {package}\n"
+        )
     assert not (work / "new").exists()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_text_and_tokenizers_need_none_of_them(work):
+    lines = [
         ["datasets", "list"],
         ["download", "sample", "--split", "valid"],
         ["train-bpe", "--input", "text.txt", "--vocab-size", "260", "--output", "trained"],
         ["encode", "--tokenizer", "tokenizer", "--input", "text.txt", "--output", "out.npy"],
         ["compare", "--tokenizer", "tokenizer", "--input", "text.txt"],
         ["export", "--tokenizer", "tokenizer", "--to", "gpt2", "--output", "gpt2"],
-    ],
-    ids=lambda words: words[0],
-)
-def test_text_and_tokenizers_need_none_of_them(work, words):
-    done = run(*words, directory=work)
-    assert done.returncode == 0, done.stderr
+    ]
+    for words, done in zip(lines, run_all(lines, directory=work), strict=True):
+        assert done.returncode == 0, (words[0], done.stderr)
 
 
 def test_mistakes_in_the_options_are_reported_first(work):

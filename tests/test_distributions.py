@@ -244,6 +244,14 @@ def environment(directory, wheel, requirements):
     return python
 
 
+def check_without_torch(python, directory):
+    """Check that an installation has no torch, and that commands which need it say so."""
+    assert run([python, "-c", "import torch"], directory).returncode != 0
+    done = run([python, "-m", "cs336_basics", "train"], directory)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert "torch" in done.stderr
+
+
 def check_light(python, directory, **variables):
     """Check an installation without torch: the README's lines, the quick check, the commands."""
     readme = read_page(ROOT / "README.md")
@@ -258,17 +266,26 @@ def check_light(python, directory, **variables):
         assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "passed"
     assert str(python.parent.parent) in done.stdout.splitlines()[0]
-    assert run([python, "-c", "import torch"], directory).returncode != 0
-    done = run([python, "-m", "cs336_basics", "train"], directory)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert "torch" in done.stderr
+    check_without_torch(python, directory)
 
 
 def test_the_package_without_a_compiler_and_without_torch(pure_wheel, tmp_path):
     python = environment(tmp_path, pure_wheel, map(Requirement, requirement_lines()))
-    check_light(python, tmp_path / "work", CS336_SKIP_EXTENSIONS="1")
+    check_without_torch(python, tmp_path)
+    (tmp_path / "text.txt").write_text("low low lower newest newest widest " * 30)
+    words = ["--input", "text.txt", "--vocab-size", "270", "--output", "tokenizer"]
+    for arguments in (["train-bpe", *words], ["encode", "--tokenizer", "tokenizer", *words[:2],
+                                              "--output", "text.npy"]):  # fmt: skip
+        done = run([python, "-m", "cs336_basics", *arguments], tmp_path)
+        assert done.returncode == 0, done.stderr
     version = run([python, "-m", "cs336_basics", "--version"], tmp_path).stdout
     assert "pure Python" in version
+
+
+@pytest.mark.slow
+def test_the_readme_and_the_quick_check_without_a_compiler_and_without_torch(pure_wheel, tmp_path):
+    python = environment(tmp_path, pure_wheel, map(Requirement, requirement_lines()))
+    check_light(python, tmp_path / "work", CS336_SKIP_EXTENSIONS="1")
 
 
 @pytest.mark.slow

@@ -216,7 +216,7 @@ def damage_files(tmp_path, seed, seconds):
 
 
 def test_damaged_files_are_loaded_or_refused_with_one_short_line(tmp_path):
-    damage_files(tmp_path, 0, 5)
+    damage_files(tmp_path, 0, 2)
 
 
 @pytest.mark.slow

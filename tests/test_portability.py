@@ -6,11 +6,20 @@ import pytest
 
 from tests.portability import TORCH_ENVIRONMENTS, run_tests
 
+NO_SIMD, SSE = TORCH_ENVIRONMENTS["torch: no SIMD"], TORCH_ENVIRONMENTS["oneDNN, MKL: SSE4.1"]
 
-@pytest.mark.parametrize("name", ["torch: no SIMD", "oneDNN, MKL: SSE4.1"])
-def test_attention_agrees_on_another_machine(name):
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        pytest.param({**NO_SIMD, **SSE}, id="both"),
+        pytest.param(NO_SIMD, id="torch: no SIMD", marks=pytest.mark.slow),
+        pytest.param(SSE, id="oneDNN, MKL: SSE4.1", marks=pytest.mark.slow),
+    ],
+)
+def test_attention_agrees_on_another_machine(variables):
     outcome = run_tests(
-        TORCH_ENVIRONMENTS[name],
+        variables,
         "tests/model/test_attention.py::test_fast_attention_equals_the_reference",
         "--seeds",
         "3",

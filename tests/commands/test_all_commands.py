@@ -392,7 +392,18 @@ def test_ctrl_c_ends_with_130_and_one_line(tmp_path, command):
     assert (tmp_path / "out").exists() == (command == "experiments")
 
 
-@pytest.mark.parametrize("words", [[], *([command, "--help-all"] for command in COMMANDS)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["train", "--help-all"],
+        *(
+            pytest.param([command, "--help-all"], marks=pytest.mark.slow)
+            for command in COMMANDS
+            if command != "train"
+        ),
+    ],
+)
 def test_a_closed_pipe_is_not_an_error(words):
     reader, writer = os.pipe()
     os.close(reader)
@@ -405,6 +416,24 @@ def test_a_closed_pipe_is_not_an_error(words):
         check=False,
     )
     os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_closed_pipe_is_not_an_error_of_any_command():
+    """All in one process; each gets a new pipe."""
+    code = f"""
+import os
+from cs336_basics.__main__ import main
+for command in {list(COMMANDS)}:
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.dup2(writer, 1)
+    os.close(writer)
+    assert main([command, "--help-all"]) == 0, command
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -459,19 +488,26 @@ STREAMS = {
     "2>/dev/full": (0, ""),
     ">/dev/full": (1, "cs336 {command}: error: cannot write standard output: No space left on "),
 }
+# All commands print with the same functions. Importing torch takes seconds, and the experiments are
+# many runs: other combinations are slow tests.
+QUICK_STREAMS = {
+    **dict.fromkeys(STREAMS, ("train-bpe",)),
+    "<&- >&- 2>&-": ("train-bpe", "generate"),
+    ">/dev/full": ("train-bpe", "encode", "train", "export"),
+}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the redirections are those of a POSIX shell")
 @pytest.mark.parametrize(
     ("command", "redirection"),
     [
-        # The experiments are many runs.
         pytest.param(
-            command, redirection, marks=[pytest.mark.slow] if command == "experiments" else []
+            command,
+            redirection,
+            marks=[] if command in QUICK_STREAMS[redirection] else [pytest.mark.slow],
         )
         for command in COMMANDS
         for redirection in STREAMS
-        # Importing torch takes seconds.
         if command in ("download", "train-bpe", "encode")
         or redirection == ">/dev/full"
         or (redirection == "<&- >&- 2>&-" and command == "generate")

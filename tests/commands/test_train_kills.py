@@ -57,7 +57,7 @@ def kill(process):
     process.communicate()
 
 
-KILL_STEPS = 120
+KILL_STEPS = 60
 KILL_CONFIG = TINY.replace("max_steps: 12", f"max_steps: {KILL_STEPS}").replace(
     "eval_every: 6", "eval_every: 30"
 )
@@ -103,7 +103,7 @@ def run_with_kills(path, seed, kills):
 
 @pytest.mark.parametrize("seed", [1])
 def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(tmp_path, never_stopped, seed):
-    run = run_with_kills(tmp_path, seed, kills=3)
+    run = run_with_kills(tmp_path, seed, kills=2)
     assert_equal_runs(run, never_stopped)
     assert not list(run.rglob(".*.tmp"))
 
@@ -114,11 +114,22 @@ def test_many_kills_at_random_moments_change_no_run(tmp_path, never_stopped, see
     assert_equal_runs(run_with_kills(tmp_path, seed, kills=4), never_stopped)
 
 
-def test_a_signal_saves_prints_the_resume_command_and_sets_the_exit_status(tmp_path, never_stopped):
+@pytest.mark.parametrize(
+    "signals",
+    [
+        # SIGINT alone: test_all_commands.py
+        [(signal.SIGTERM, 143, 10)],
+        pytest.param([(signal.SIGINT, 130, 5), (signal.SIGTERM, 143, 15)], marks=pytest.mark.slow),
+    ],
+    ids=len,
+)
+def test_a_signal_saves_prints_the_resume_command_and_sets_the_exit_status(
+    tmp_path, never_stopped, signals
+):
     (tmp_path / "config.yaml").write_text(KILL_CONFIG)
     run = tmp_path / "run"
     words = ["--config", str(tmp_path / "config.yaml")]
-    for number, status, rows in ((signal.SIGINT, 130, 10), (signal.SIGTERM, 143, 30)):
+    for number, status, rows in signals:
         process = start(run, *words)
         wait_for_rows(process, run, rows)
         process.send_signal(number)

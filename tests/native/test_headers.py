@@ -1,4 +1,4 @@
-"""Every header of native/ compiles alone, without warnings."""
+"""Every header of native/ compiles, alone and with the others, without warnings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,21 @@ from tests.native.compiler import NATIVE, compiler
 HEADERS = sorted(str(path.relative_to(NATIVE)) for path in NATIVE.rglob("*.hpp"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", HEADERS)
 def test_header_compiles_alone(header, tmp_path):
-    source = tmp_path / "alone.cpp"
-    source.write_text(f'#include "{header}"\n')
+    check([header], tmp_path)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_headers_compile_in_both_orders(order, tmp_path):
+    # One that lacks an include is found unless headers both before and after it have that.
+    check(HEADERS[::order], tmp_path)
+
+
+def check(headers, directory):
+    source = directory / "all.cpp"
+    source.write_text("".join(f'#include "{header}"\n' for header in headers))
     command = [*compiler(), "-fsyntax-only", "-Wall", "-Wextra", "-Werror", source]
     compiled = subprocess.run(command, capture_output=True, text=True)
     assert compiled.returncode == 0, compiled.stderr

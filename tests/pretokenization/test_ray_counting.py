@@ -40,7 +40,7 @@ def text_file(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("chunk_size", [500, 3000, None])
+@pytest.mark.parametrize("chunk_size", [pytest.param(500, marks=pytest.mark.slow), 3000, None])
 def test_same_counts_as_one_process(local_ray, text_file, chunk_size):
     counts = count_words_ray(text_file, SPLITTER, chunk_size=chunk_size)
     assert counts == count_words(text_file, SPLITTER, backend="serial")
@@ -74,9 +74,10 @@ def test_errors_of_a_task_reach_the_caller(local_ray, text_file):
         count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
 
 
-def test_many_errors_do_not_end_this_process(local_ray, text_file):
+@pytest.mark.parametrize("times", [5, pytest.param(40, marks=pytest.mark.slow)])
+def test_many_errors_do_not_end_this_process(local_ray, text_file, times):
     # Cancelling the other tasks did: if one of them was just ending, Ray aborted the driver.
-    for _ in range(40):
+    for _ in range(times):
         with pytest.raises(ValueError, match="byte 0xff"):
             count_words_ray(Corpus(text_file, errors="strict"), SPLITTER, chunk_size=1000)
     assert count_words_ray(text_file, SPLITTER) == count_words(

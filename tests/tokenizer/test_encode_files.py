@@ -113,8 +113,18 @@ def test_the_dtype_depends_on_the_greatest_id_not_on_the_number_of_ids(
 # ------------------------------------------------------------------ several files and kinds
 
 
-@pytest.mark.parametrize("pattern", ["gpt2", r"\w+|\W"])
-@pytest.mark.parametrize("end_of_document", [None, END, "the"])
+@pytest.mark.parametrize(
+    ("pattern", "end_of_document"),
+    [
+        ("gpt2", None),
+        ("gpt2", END),
+        (r"\w+|\W", "the"),
+        *(
+            pytest.param(pattern, end, marks=pytest.mark.slow)
+            for pattern, end in (("gpt2", "the"), (r"\w+|\W", None), (r"\w+|\W", END))
+        ),
+    ],
+)
 def test_files_of_every_kind_become_one_array(tmp_path, out, backend, pattern, end_of_document):
     tokenizer = small_tokenizer((END, "the"), pattern, backend=backend)
     inputs = write_inputs(tmp_path / "in")

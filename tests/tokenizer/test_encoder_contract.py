@@ -14,7 +14,7 @@ INCLUDE = FOLDER.parents[1] / "cs336_basics" / "native"
 OPTIONS = ["-std=c++17", "-O0", "-g", "-pthread", "-rdynamic", "-fsanitize=address"]
 
 
-@pytest.fixture(scope="module", params=["g++", "clang++"])
+@pytest.fixture(scope="module", params=["g++", pytest.param("clang++", marks=pytest.mark.slow)])
 def sanitized(request, tmp_path_factory):
     """Return a command that compiles with the address sanitizer."""
     if not sys.platform.startswith("linux") or shutil.which(request.param) is None:

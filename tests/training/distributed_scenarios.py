@@ -1,6 +1,6 @@
 """The runs that test_distributed.py starts in two processes, each scenario in its own directory.
 
-torchrun --nproc-per-node 2 -m tests.training.distributed_scenarios DIRECTORY
+torchrun --nproc-per-node 2 -m tests.training.distributed_scenarios DIRECTORY NAME ...
 """
 
 from __future__ import annotations
@@ -51,6 +51,27 @@ VARIANTS = {
     "small": {"checkpoint_activations": True},
     "compiled": {"compile": True},
 }
+# Name -> configuration: first those of a whole run, then, for a plain and a large model, one that
+# goes on from the first half of a single process's run, and one that trains the first half.
+SCENARIOS = {
+    **{
+        f"{layout}-{variant}": dataclasses.replace(WHOLE, parallel=layout, **values)
+        for layout in LAYOUTS
+        for variant, values in VARIANTS.items()
+    },
+    **{f"{layout}-muon": dataclasses.replace(MUON, parallel=layout) for layout in LAYOUTS},
+    **{
+        name: dataclasses.replace(config, parallel=layout)
+        for layout in LAYOUTS
+        for ending, whole, half in (("", WHOLE, HALF), ("-muon", MUON, HALF_MUON))
+        for name, config in (
+            (f"single-to-{layout}{ending}", whole),
+            (f"{layout}-to-single{ending}", half),
+        )
+    },
+}
+# Each layout, each optimizer, each way between one process and two; the others are slow tests.
+QUICK = ("ddp-fast", "fsdp-plain", "fsdp-muon", "single-to-fsdp", "fsdp-to-single")
 
 
 def train(path: Path, config, world: World | None = None) -> None:
@@ -64,7 +85,7 @@ def train(path: Path, config, world: World | None = None) -> None:
     trainer.fit()
 
 
-def main(directory: Path) -> None:
+def main(directory: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)  # so that only errors show, not the order of sums
     trainer_module.plot_run = lambda run: None
@@ -72,18 +93,10 @@ def main(directory: Path) -> None:
     torch.compile = functools.partial(torch.compile, backend="eager")
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # by a shape that always changes
     world = join_world("cpu")
-    for layout in LAYOUTS:
-        for variant, values in VARIANTS.items():
-            config = dataclasses.replace(WHOLE, parallel=layout, **values)
-            train(directory / f"{layout}-{variant}", config, world)
-        train(directory / f"{layout}-muon", dataclasses.replace(MUON, parallel=layout), world)
-        # From one process to two, and the first half of the way from two to one.
-        for name, whole, half in (("", WHOLE, HALF), ("-muon", MUON, HALF_MUON)):
-            there, back = f"single-to-{layout}{name}", f"{layout}-to-single{name}"
-            train(directory / there, dataclasses.replace(whole, parallel=layout), world)
-            train(directory / back, dataclasses.replace(half, parallel=layout), world)
+    for name in names:
+        train(directory / name, SCENARIOS[name], world)
     leave_world()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

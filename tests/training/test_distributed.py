@@ -27,6 +27,8 @@ from tests.training.distributed_scenarios import (
     HALF_MUON,
     LAYOUTS,
     MUON,
+    QUICK,
+    SCENARIOS,
     STEPS,
     VARIANTS,
     WHOLE,
@@ -46,25 +48,41 @@ def environment():
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
+def scenarios(*names):
+    """Parameters: the names of scenarios, of which those that are not QUICK are slow tests."""
+    return pytest.mark.parametrize(
+        "name",
+        [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in names],
+    )
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """The directory of all scenarios, trained by two processes, and the same by one."""
+def runs(tmp_path_factory, request):
+    """The directory of the scenarios, trained by two processes, and the same by one."""
+    tests = [item for item in request.session.items if item.module is request.module]
+    names = SCENARIOS if any(map(is_slow, tests)) else QUICK
     directory = tmp_path_factory.mktemp("runs")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    for name, whole, half in (("", WHOLE, HALF), ("-muon", MUON, HALF_MUON)):
+    for ending, whole, half in (("", WHOLE, HALF), ("-muon", MUON, HALF_MUON)):
+        resumed = {f"single-to-{layout}{ending}" for layout in LAYOUTS} & set(names)
         with default_dtype("float64"):
-            train(directory / f"single{name}", whole)
-            train(directory / f"half{name}", half)
-        for layout in LAYOUTS:
-            shutil.copytree(directory / f"half{name}", directory / f"single-to-{layout}{name}")
-    command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory)]
+            train(directory / f"single{ending}", whole)
+            if resumed:
+                train(directory / f"half{ending}", half)
+        for name in resumed:
+            shutil.copytree(directory / f"half{ending}", directory / name)
+    command = [*TORCHRUN, "-m", "tests.training.distributed_scenarios", str(directory), *names]
     done = subprocess.run(
         command, env=environment(), capture_output=True, text=True, timeout=300, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr[-5000:]
     yield directory
     torch.set_num_threads(threads)
+
+
+def is_slow(item):
+    return item.get_closest_marker("slow") is not None
 
 
 def losses(run, key="train_loss"):
@@ -79,34 +97,32 @@ def assert_like_single(runs, name, single="single"):
         assert losses(runs / name, key) == pytest.approx(expected), key
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_two_processes_have_the_losses_of_one(runs, layout, variant):
-    assert_like_single(runs, f"{layout}-{variant}")
-    run = RunDirectory(runs / f"{layout}-{variant}")
+@scenarios(*(f"{layout}-{variant}" for variant in VARIANTS for layout in LAYOUTS))
+def test_two_processes_have_the_losses_of_one(runs, name):
+    assert_like_single(runs, name)
+    run = RunDirectory(runs / name)
     assert run.steps_saved() == [6, 12]
     assert run.best_step() == RunDirectory(runs / "single").best_step()
     assert len(list(run.samples.iterdir())) == 2
     assert not list(run.path.rglob(".*.tmp"))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_muon_and_the_switches_of_speedrun_give_the_losses_of_one_process(runs, layout):
-    assert_like_single(runs, f"{layout}-muon", "single-muon")
+@scenarios(*(f"{layout}-muon" for layout in LAYOUTS))
+def test_muon_and_the_switches_of_speedrun_give_the_losses_of_one_process(runs, name):
+    assert_like_single(runs, name, "single-muon")
 
 
-@pytest.mark.parametrize("name", ["", "-muon"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_checkpoint_of_one_process_resumes_in_two(runs, layout, name):
-    assert_like_single(runs, f"single-to-{layout}{name}", f"single{name}")
+@scenarios(*(name for name in SCENARIOS if name.startswith("single-to-")))
+def test_a_checkpoint_of_one_process_resumes_in_two(runs, name):
+    assert_like_single(runs, name, "single-muon" if name.endswith("-muon") else "single")
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("name", ["", "-muon"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_checkpoint_of_two_processes_resumes_in_one(runs, layout, name):
-    train(runs / f"{layout}-to-single{name}", MUON if name else WHOLE)
-    assert_like_single(runs, f"{layout}-to-single{name}", f"single{name}")
+@scenarios(*(name for name in SCENARIOS if "-to-single" in name))
+def test_a_checkpoint_of_two_processes_resumes_in_one(runs, name):
+    muon = name.endswith("-muon")
+    train(runs / name, MUON if muon else WHOLE)
+    assert_like_single(runs, name, "single-muon" if muon else "single")
 
 
 def test_sharded_checkpoints_are_safetensors_with_a_manifest_too(runs):

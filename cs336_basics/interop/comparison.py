@@ -1,10 +1,9 @@
 """Comparison of tokenizers: bytes per token on each corpus, speed, the longest tokens.
 
-Bytes per token come from documents at equal distances in the corpus. Speed is measured on its first
-documents, a megabyte of them: each tokenizer encodes them one by one, in one thread, with empty
-caches, in several rounds and in alternating order. The median of the CPU time counts, which other
-programs hardly change. Before anything is timed,
-every document is encoded and decoded, and compared.
+Bytes per token are measured on documents at equal distances in the corpus, which are also decoded
+and compared with the text. Speed is measured on the first megabyte of documents: each tokenizer
+encodes them one by one, in one thread and with empty caches, in several rounds and in alternating
+order. The median of the CPU times counts, since other programs hardly change CPU time.
 """
 
 from __future__ import annotations

@@ -191,17 +191,18 @@ class FlatMergeLoop final : public MergeLoop {
     void merge_words() {
         for (int64_t i = 0; i < options_.num_start_tokens; ++i) {
             const int64_t start = options_.start_offsets[i];
-            tokens_.add(options_.start_bytes + start, size_t(options_.start_offsets[i + 1] - start));
+            tokens_.add(options_.start_bytes + start,
+                        size_t(options_.start_offsets[i + 1] - start));
         }
         before_.resize(tokens_.size());
         after_.resize(tokens_.size());
         first_threshold_ = guess_threshold();
         byte_pairs_ = std::vector<BytePair>();
         StartingMerges merger(options_.start_merges, size_t(options_.num_start_merges));
-        num_tokens_ -= cells_.merge_words(
-            tokens_, interrupt_check(), [&](const uint8_t* word, size_t length, uint32_t* out) {
-                return merger.merge(word, length, out);
-            });
+        num_tokens_ -= cells_.merge_words(tokens_, interrupt_check(),
+                                          [&](const uint8_t* word, size_t length, uint32_t* out) {
+                                              return merger.merge(word, length, out);
+                                          });
     }
 
     // --- counting pairs -------------------------------------------------------------------------
@@ -263,9 +264,8 @@ class FlatMergeLoop final : public MergeLoop {
         };
         for_each_pair([&](Position, uint64_t key, int64_t count) { sum(key) += count; });
         const int64_t most = *std::max_element(sums.begin(), sums.end());
-        threshold_ = first_threshold_ > 0
-                         ? std::max(floor_, std::min(first_threshold_, most / 4))
-                         : lower_threshold(most);
+        threshold_ = first_threshold_ > 0 ? std::max(floor_, std::min(first_threshold_, most / 4))
+                                          : lower_threshold(most);
         first_threshold_ = 0;
 
         for_each_pair([&](Position, uint64_t key, int64_t count) {
@@ -291,8 +291,8 @@ class FlatMergeLoop final : public MergeLoop {
 
     // `most`: no pair is more frequent. Counts of merged pairs fall about as rank^-1.5.
     int64_t lower_threshold(int64_t most) const {
-        const double progress = double(options_.num_start_tokens + int64_t(merges.size())) /
-                                double(num_all_merges());
+        const double progress =
+            double(options_.num_start_tokens + int64_t(merges.size())) / double(num_all_merges());
         const int64_t guess = int64_t(double(threshold_) * std::pow(progress, 1.5));
         return std::max(floor_, std::min({guess, threshold_ / 4, most / 4}));
     }
@@ -337,12 +337,15 @@ class FlatMergeLoop final : public MergeLoop {
             neighbour.cursor = uint32_t(num_postings);
             num_postings += neighbour.num_occurrences;
         };
-        for (const Token x : touched_before_) {
-            if (x != ab) decrease(x, a, before_[x].count);
-            keep(x, ab, before_[x].count, before_[x]);
-        }
+        decrease(
+            touched_before_, before_, Token(ab), [&](Token x) { return PairTable::key_of(x, a); },
+            [&](Token x) { return PairTable::key_of(x, ab); });
+        for (const Token x : touched_before_) keep(x, ab, before_[x].count, before_[x]);
+        decrease(
+            touched_after_, after_, a == b ? Token(a) : NO_TOKEN,
+            [&](Token y) { return PairTable::key_of(b, y); },
+            [&](Token y) { return PairTable::key_of(ab, y); });
         for (const Token y : touched_after_) {
-            if (a != b || y != a) decrease(b, y, after_[y].count);
             keep(ab, y, after_[y].count - (y == a ? removed : 0), after_[y]);
         }
         if (num_postings) write_postings(first_new, num_postings);
@@ -353,6 +356,7 @@ class FlatMergeLoop final : public MergeLoop {
     // Write token `ab` wherever the pair occurs; record the occurrences and sum up by neighbour.
     void replace_in_cells(const Pair& pair, uint32_t ab) {
         constexpr uint32_t AHEAD = 24;  // postings; hides the latency of memory
+        constexpr uint32_t GROUP = 64;  // postings whose neighbours are prefetched together
         const uint32_t num_prefetched =
             options_.prefetch && pair.num_postings > AHEAD ? pair.num_postings - AHEAD : 0;
         const uint32_t a = pair.left, b = pair.right;
@@ -370,26 +374,46 @@ class FlatMergeLoop final : public MergeLoop {
         touched_before_.clear();
         touched_after_.clear();
         size_t run = cells_.run_of(postings[0]);
-        for (uint32_t i = 0; i < pair.num_postings; ++i) {
-            interrupt.at(i);
-            if (i < num_prefetched) CS336_PREFETCH(cells + postings[i + AHEAD]);
-            const Position p = postings[i], q = p + length_a, end = q + length_b;
-            if (cells[p] != a || cells[q] != b) continue;  // stale
-            if (p >= cells_.run_start(run + 1)) run = cells_.run_of(p, run + 1);
-            const int64_t count = cells_.run_count(run);
-            const Token x = cells[p - 1], y = cells[end];
-            cells[q] = NO_TOKEN;
-            cells[p] = cells[end - 1] = Token(ab);
-            if (x != NO_TOKEN) {
-                if (!before[x].num_occurrences++) touched_before_.push_back(x);
-                before[x].count += count;
+        for (uint32_t first = 0; first < pair.num_postings; first += GROUP) {
+            interrupt.at(first);
+            const size_t first_merged = occurrences_.size();
+            const uint32_t stop = std::min(first + GROUP, pair.num_postings);
+            for (uint32_t i = first; i < stop; ++i) {
+                if (i < num_prefetched) CS336_PREFETCH(cells + postings[i + AHEAD]);
+                const Position p = postings[i], q = p + length_a, end = q + length_b;
+                if (cells[p] != a || cells[q] != b) continue;  // stale
+                const Token x = cells[p - 1], y = cells[end];
+                cells[q] = NO_TOKEN;
+                cells[p] = cells[end - 1] = Token(ab);
+                occurrences_.push_back({p, x, y});
+                prefetch_neighbours(occurrences_.back());
             }
-            if (y != NO_TOKEN) {
-                if (!after[y].num_occurrences++) touched_after_.push_back(y);
-                after[y].count += count;
+            for (size_t i = first_merged; i < occurrences_.size(); ++i) {
+                const auto [p, x, y] = occurrences_[i];
+                if (p >= cells_.run_start(run + 1)) run = cells_.run_of(p, run + 1);
+                const int64_t count = cells_.run_count(run);
+                if (x != NO_TOKEN) {
+                    if (!before[x].num_occurrences++) touched_before_.push_back(x);
+                    before[x].count += count;
+                }
+                if (y != NO_TOKEN) {
+                    if (!after[y].num_occurrences++) touched_after_.push_back(y);
+                    after[y].count += count;
+                }
             }
-            occurrences_.push_back({p, x, y});
         }
+    }
+
+    void prefetch_neighbours(const Occurrence& merged) const {
+        if (!options_.prefetch) return;
+        prefetch_neighbour(before_, merged.before);
+        prefetch_neighbour(after_, merged.after);
+    }
+
+    // (NO_TOKEN, too: to prefetch any address does no harm, and a branch would take longer.)
+    static void prefetch_neighbour(const std::vector<Neighbour>& neighbours, Token token) {
+        const auto start = reinterpret_cast<uintptr_t>(neighbours.data());
+        CS336_PREFETCH(reinterpret_cast<const void*>(start + size_t{token} * sizeof(Neighbour)));
     }
 
     // Give the pairs from `first_new` on their postings, and push them.
@@ -401,7 +425,10 @@ class FlatMergeLoop final : public MergeLoop {
             next += pairs_[id].num_postings;
             heap_.push(PairId(id));
         }
-        for (const Occurrence& merged : occurrences_) {
+        constexpr size_t AHEAD = 16;  // occurrences
+        for (size_t i = 0; i < occurrences_.size(); ++i) {
+            if (i + AHEAD < occurrences_.size()) prefetch_neighbours(occurrences_[i + AHEAD]);
+            const Occurrence& merged = occurrences_[i];
             if (merged.before != NO_TOKEN && before_[merged.before].cursor != NO_CURSOR) {
                 postings[before_[merged.before].cursor++] =
                     merged.position - tokens_.length(merged.before);
@@ -412,9 +439,27 @@ class FlatMergeLoop final : public MergeLoop {
         }
     }
 
-    void decrease(uint32_t left, uint32_t right, int64_t count) {
-        const PairId id = pairs_.find(PairTable::key_of(left, right));
-        if (id != NO_PAIR) pairs_[id].count -= count;
+    // Subtract what the merge took from the pair `old_key(token)` of every token beside it but
+    // `skip`. `new_key(token)` is the pair that it made instead. (The table is far larger than the
+    // caches, so that both are prefetched.)
+    template <class OldKey, class NewKey>
+    void decrease(const std::vector<Token>& touched, const std::vector<Neighbour>& neighbours,
+                  Token skip, OldKey old_key, NewKey new_key) {
+        constexpr size_t AHEAD = 12;  // tokens
+        found_.clear();
+        for (size_t i = 0; i < touched.size(); ++i) {
+            if (options_.prefetch && i + AHEAD < touched.size()) {
+                pairs_.prefetch(old_key(touched[i + AHEAD]));
+            }
+            const PairId id = touched[i] == skip ? NO_PAIR : pairs_.find(old_key(touched[i]));
+            if (options_.prefetch && id != NO_PAIR) CS336_PREFETCH(&pairs_[id]);
+            found_.push_back(id);
+        }
+        for (size_t i = 0; i < touched.size(); ++i) {
+            const int64_t count = neighbours[touched[i]].count;
+            if (found_[i] != NO_PAIR) pairs_[found_[i]].count -= count;
+            if (options_.prefetch && count >= threshold_) pairs_.prefetch(new_key(touched[i]));
+        }
     }
 
     const double started_;
@@ -422,7 +467,7 @@ class FlatMergeLoop final : public MergeLoop {
     const int64_t floor_;
     int64_t threshold_ = std::numeric_limits<int64_t>::max();
     int64_t first_threshold_ = 0;  // where a vocabulary is continued, before pairs are counted
-    int64_t num_updates_ = 0;  // of pair counts, by the last merge; for the trace
+    int64_t num_updates_ = 0;      // of pair counts, by the last merge; for the trace
     double seconds_traced_ = 0;
 
     TokenBytes tokens_;
@@ -437,6 +482,7 @@ class FlatMergeLoop final : public MergeLoop {
     std::vector<Neighbour> before_, after_;
     std::vector<Token> touched_before_, touched_after_;
     std::vector<Occurrence> occurrences_;
+    std::vector<PairId> found_;
 };
 
 // A merge loop with the narrowest token ids that hold all merges. Throws std::overflow_error: the

@@ -16,7 +16,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "flat_words.hpp"
 #include "memory.hpp"
 #include "scanner.hpp"
+#include "shared_words.hpp"
 #include "special_tokens.hpp"
 #include "thread_pool.hpp"
 #include "utf8.hpp"
@@ -99,8 +99,8 @@ class TextCounter {
     Replaced replaced_;
 };
 
-// Counts files, in phases: `start_counting`, `start_dividing`, `start_sorting`, `finish_sorting`,
-// `start_writing`. After each start, `wait` until it is done.
+// Counts files, in phases: `start_counting`, `start_adding`, `start_dividing`, `start_sorting`,
+// `finish_sorting`, `start_writing`. After each start, `wait` until it is done.
 class FileCounter {
   public:
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
@@ -118,23 +118,28 @@ class FileCounter {
 
     void start_counting() {
         pool_.start(num_threads_, reader_.num_blocks(), [this](int thread, size_t block) {
-            return count_block(*workers_[thread], block);
+            return count_block(size_t(thread), block);
+        });
+    }
+
+    void start_adding() {
+        pool_.join();
+        for (auto& worker : workers_) {
+            worker->read_state.buffer = Buffer();  // it may be large: a text without a cut
+        }
+        // If there are shared words, most words of the other tables are among them.
+        pool_.start(num_threads_, shared_.empty() ? 0 : workers_.size(), [this](int, size_t index) {
+            WordTable& table = workers_[index]->table;
+            shared_.add(table, index);
+            table = WordTable();
+            return Failure();
         });
     }
 
     void start_dividing() {
         pool_.join();
-        std::vector<WordTable*> tables;
-        if (shared_.size()) tables.push_back(&shared_);
-        for (auto& worker : workers_) {
-            // Most words of the other tables are in the shared one, too.
-            if (shared_.size()) {
-                worker->table.add_to(shared_);
-                worker->table = WordTable();
-            }
-            tables.push_back(&worker->table);
-            worker->read_state.buffer = Buffer();  // it may be large: a text without a cut
-        }
+        std::vector<WordTable*> tables = shared_.tables();
+        for (auto& worker : workers_) tables.push_back(&worker->table);
         words_.prepare(std::move(tables));
         pool_.start(num_threads_, words_.num_segments(), [this](int, size_t segment) {
             words_.divide_segment(segment);
@@ -144,7 +149,7 @@ class FileCounter {
 
     void start_sorting() {
         pool_.join();
-        shared_.clear_entries();
+        for (WordTable* table : shared_.tables()) table->clear_entries();
         for (auto& worker : workers_) worker->table.clear_entries();
         pool_.start(num_threads_, words_.num_buckets(), [this](int, size_t bucket) {
             words_.sort_bucket(bucket);
@@ -195,7 +200,8 @@ class FileCounter {
         std::map<size_t, Replaced> replaced;  // file -> in its blocks
     };
 
-    Failure count_block(Worker& worker, size_t block) {
+    Failure count_block(size_t thread, size_t block) {
+        Worker& worker = *workers_[thread];
         BlockReader::Text text;
         const Failure failure = reader_.read(block, worker.read_state, pool_.cancelled, text);
         if (failure.kind) return failure;
@@ -210,8 +216,7 @@ class FileCounter {
         // Most words are in the tables of all threads. These tables are kept small, so that memory
         // grows with the number of distinct words and hardly with the number of threads.
         if (worker.table.size() > max_own_words_) {
-            std::lock_guard<std::mutex> lock(shared_mutex_);
-            worker.table.add_to(shared_);
+            shared_.add(worker.table, thread);
             worker.table.clear();
         }
         bytes_done_.fetch_add(text.num_bytes, std::memory_order_relaxed);
@@ -224,8 +229,7 @@ class FileCounter {
     int num_threads_;
     std::atomic<uint64_t> bytes_done_{0};
     std::vector<std::unique_ptr<Worker>> workers_;
-    WordTable shared_;
-    std::mutex shared_mutex_;
+    SharedWords shared_;
     FlatWords words_;
     ThreadPool pool_;  // last, so that its threads end before the members that they use
 };

@@ -3,7 +3,7 @@
 // Open addressing with entries of 32 bytes, two in a cache line. A word of at most 15 bytes is
 // stored in its entry, with its length in the last byte, so that words are compared as two
 // integers; a longer word is stored in an arena. The slot of an entry is its hash, scaled, so that
-// the words of one table are added to another in the order of its slots.
+// the slots are in the order of the hashes (see shared_words.hpp).
 
 #pragma once
 
@@ -84,8 +84,12 @@ inline WordKey make_key(const HashSeed& seed, const uint8_t* word, size_t length
 
 class WordTable {
   public:
-    explicit WordTable(const HashSeed& seed = process_hash_seed())
-        : seed_(seed), entries_(size_t{1} << FIRST_BITS) {}
+    // Of 2^first_bits slots at first.
+    explicit WordTable(const HashSeed& seed = process_hash_seed(), int first_bits = 14)
+        : seed_(seed),
+          bits_(first_bits),
+          shift_(64 - first_bits),
+          entries_(size_t{1} << first_bits) {}
 
     size_t size() const { return size_; }
     size_t num_slots() const { return entries_.size(); }
@@ -139,19 +143,11 @@ class WordTable {
         }
     }
 
-    // Add all words to another table, in the order of their hashes, and so of their slots.
-    void add_to(WordTable& other) const {
-        constexpr size_t AHEAD = 16;
-        // Words in this order would crowd the first slots of a table that is too small, long before
-        // it is full enough to grow.
-        other.reserve(other.size_ + size_);
-        for (size_t i = 0; i < entries_.size(); ++i) {
-            if (i + AHEAD < entries_.size() && entries_[i + AHEAD].count) {
-                CS336_PREFETCH(&other.entries_[entries_[i + AHEAD].hash >> other.shift_]);
-            }
-            const WordEntry& entry = entries_[i];
-            if (entry.count) other.add({entry.low, entry.high, entry.hash}, entry.count);
-        }
+    // Make room for `words` words.
+    void reserve(size_t words) {
+        int bits = bits_;
+        while (words > 3 * (size_t{1} << (bits - 2))) ++bits;
+        if (bits > bits_) grow_to(bits);
     }
 
     // Remove all words, but keep the memory of the entries.
@@ -169,8 +165,6 @@ class WordTable {
     }
 
   private:
-    static constexpr int FIRST_BITS = 14;
-
     // Count a word that is not in its first slot once, and exchange it with a word in that slot
     // that occurs less often: `add_batch` then finds the most frequent words without a search. (A
     // search ends at an empty entry, and exchanging two words makes none.)
@@ -224,13 +218,6 @@ class WordTable {
         if (++size_ > 3 * (size_t{1} << (bits_ - 2))) grow_to(bits_ + 1);
     }
 
-    // Make room for `words` words.
-    void reserve(size_t words) {
-        int bits = bits_;
-        while (words > 3 * (size_t{1} << (bits - 2))) ++bits;
-        if (bits > bits_) grow_to(bits);
-    }
-
     void grow_to(int bits) {
         EntryArray<WordEntry> larger(size_t{1} << bits);
         const size_t mask = larger.size() - 1;
@@ -247,8 +234,7 @@ class WordTable {
     }
 
     HashSeed seed_;
-    int bits_ = FIRST_BITS;
-    int shift_ = 64 - FIRST_BITS;
+    int bits_, shift_;
     size_t size_ = 0;
     EntryArray<WordEntry> entries_;
     Arena arena_;

@@ -42,6 +42,7 @@ cdef extern from "word_counter.hpp" namespace "cs336" nogil:
     cdef cppclass FileCounter:
         FileCounter(vector[string], vector[uint64_t], SplitOptions, int, size_t, size_t) except +
         void start_counting() except +
+        void start_adding() except +
         void start_dividing() except +
         void start_sorting() except +
         void finish_sorting() except +
@@ -141,6 +142,9 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
             for entry in job.get().replaced():
                 found = entry.second
                 replaced.append((entry.first, found.sequences, found.bytes, found.first))
+        with nogil:
+            job.get().start_adding()
+        finish_phase(job.get(), names, None)
         with nogil:
             job.get().start_dividing()
         finish_phase(job.get(), names, None)

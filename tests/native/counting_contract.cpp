@@ -18,6 +18,7 @@
 #include "flat_words.hpp"
 #include "hashing.hpp"
 #include "pair_table.hpp"
+#include "shared_words.hpp"
 #include "thread_pool.hpp"
 #include "word_table.hpp"
 
@@ -106,7 +107,8 @@ void blocks_join_to_the_files(const std::string& folder) {
     }
     const std::atomic<bool> cancelled{false};
     for (const size_t block_size : {1, 2, 5, 64, 1000}) {
-        const BlockReader reader(tokens, Scanner(false, SimdLevel::SCALAR), paths, sizes, block_size);
+        const BlockReader reader(tokens, Scanner(false, SimdLevel::SCALAR), paths, sizes,
+                                 block_size);
         BlockReader::ReadState state;
         std::string found[3];
         uint64_t num_bytes = 0;
@@ -133,7 +135,8 @@ void missing_and_shorter_files_are_failures(const std::string& folder) {
     const Failure shorter = longer.read(0, state, cancelled, text);
     check(shorter.kind == Failure::SHORTER && shorter.offset == 10 && shorter.expected == 20,
           "a file that became shorter is a failure");
-    const BlockReader missing(tokens, Scanner(false, SimdLevel::SCALAR), {folder + "/missing"}, {20}, 100);
+    const BlockReader missing(tokens, Scanner(false, SimdLevel::SCALAR), {folder + "/missing"},
+                              {20}, 100);
     BlockReader::ReadState other;
     const Failure system = missing.read(0, other, cancelled, text);
     check(system.kind == Failure::SYSTEM && system.code == ENOENT, "so is a missing one");
@@ -186,8 +189,20 @@ void tables_count_like_a_map(const HashSeed& seed) {
         expected[word] += 1 + i % 5;
     }
     check(words_of({&tables[0], &tables[1], &tables[2]}) == expected, "tables count like a map");
-    tables[1].add_to(tables[0]);
-    check(words_of({&tables[0], &tables[2]}) == expected, "added tables count like a map");
+    SharedWords shared(seed);
+    check(shared.empty(), "nothing is shared at first");
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < 2; ++i) {
+        threads.emplace_back([&, i] {
+            for (int again = 0; again < 3; ++again) shared.add(tables[i], i * 40);
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::vector<WordTable*> all = shared.tables();
+    for (int again = 0; again < 3; ++again) all.push_back(&tables[2]);
+    std::map<std::string, int64_t> thrice = expected;
+    for (auto& [word, count] : thrice) count *= 3;
+    check(!shared.empty() && words_of(all) == thrice, "words that threads add count like a map");
     tables[1].clear();
     check(tables[1].size() == 0 && words_of({&tables[1]}).empty(), "a cleared table is empty");
 }
@@ -238,9 +253,9 @@ void words_of_one_hash_are_counted_in_a_table_of_their_size() {
     }
     check(table.num_slots() <= 16384, "a table grows only with its words");
     check(words_of({&table}) == expected, "words of one hash are counted");
-    WordTable other(seed);
-    table.add_to(other);
-    check(words_of({&other}) == expected, "words of one hash are added to another table");
+    SharedWords shared(seed);
+    shared.add(table, 5);
+    check(words_of(shared.tables()) == expected, "words of one hash are shared");
 }
 
 void pairs_of_one_hash_are_found() {

@@ -17,6 +17,7 @@ import yaml
 from cs336_basics.commands import _training
 from cs336_basics.commands._options import CommandLine
 from cs336_basics.commands.train import main
+from cs336_basics.runs.plots import plot_run
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World
@@ -24,7 +25,8 @@ from cs336_basics.training.trainer import Trainer
 from tests.commands.small_run import COMMAND, assert_equal_runs, environment
 
 
-def test_a_run_without_data_makes_all_files_and_prints_their_paths(tiny, capsys):
+def test_a_run_without_data_makes_all_files_and_prints_their_paths(tiny, capsys, monkeypatch):
+    monkeypatch.setattr("cs336_basics.training.trainer.plot_run", plot_run)  # see conftest.py
     assert main(["--config", tiny, "--run-dir", "run"]) == 0
     out = capsys.readouterr().out
     run = RunDirectory("run")

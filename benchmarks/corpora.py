@@ -62,7 +62,7 @@ def data_directory():
 def find_corpora(max_bytes):
     """Return the corpora that exist, each cut to at most `max_bytes` (0 = not cut).
 
-    Where none is found, the embedded sample takes their place.
+    Where none is found, the embedded sample is used instead.
     """
     corpora = [
         Corpus(name, head_of(path, max_bytes)) for name, path in corpus_paths().items()

@@ -95,6 +95,6 @@ def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pa
         ]
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{source}: token {error.object!r} is made by no merge and is no text, so that it "
+            f"{source}: token {error.object!r} is not made by a merge and is not text: it "
             "cannot be a special token either: give special_tokens"
         ) from None

@@ -27,7 +27,7 @@ def find_or_download(
         revision: a branch, tag or commit of the repository; None: its main branch.
 
     Raises:
-        FileNotFoundError: there is no such file here, and the source is no name of a repository.
+        FileNotFoundError: there is no such file here, and the source does not name a repository.
         ImportError: it is one, and huggingface_hub is not installed.
         OSError: the file cannot be downloaded; says why.
     """

@@ -225,7 +225,7 @@ def registered_encoding(name: str) -> Any:
         import tiktoken
     except ImportError:
         raise ImportError(
-            f"{name} is no file here; to load the encoding of that name, install tiktoken: "
+            f"there is no file {name} here; to load the encoding of that name, install tiktoken: "
             "pip install tiktoken"
         ) from None
     known = sorted(tiktoken.list_encoding_names())

@@ -81,6 +81,8 @@ def test_a_token_that_can_be_neither_ordinary_nor_special_is_refused(tmp_path):
     write_pair(tmp_path)
     strings = json.loads((tmp_path / "vocab.json").read_text("utf-8"))
     (tmp_path / "vocab.json").write_text(json.dumps({**strings, "ÃÃ": 9999}), "utf-8")
-    with pytest.raises(ValueError, match=r"token b'\\xc3\\xc3' is made by no merge and is no text"):
+    with pytest.raises(
+        ValueError, match=r"token b'\\xc3\\xc3' is not made by a merge and is not text"
+    ):
         load_gpt2(tmp_path)
     assert 9999 in Tokenizer.from_gpt2(tmp_path, special_tokens=[END]).vocab

@@ -19,7 +19,7 @@ namespace cs336 {
 //
 // Most pairs are far too rare to be the next ones. They wait in buckets of similar counts, and the
 // heap holds the pairs of the highest bucket only, few enough for the L2 cache. When it is empty,
-// the next bucket is moved there. (One heap of all pairs took six times as long.)
+// the next bucket is moved there. (One heap of all pairs took four to eight times as long.)
 class PairHeap {
   public:
     // Both arguments must outlive this object.

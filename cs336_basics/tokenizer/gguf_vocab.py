@@ -82,7 +82,7 @@ def gguf_vocab(
             )
         ids[string] = token_id
         types.append(kind)
-    # A special token is no byte for llama.cpp unless both are written alike.
+    # For llama.cpp, a special token is a byte only if it is written as that byte.
     check_has_all_bytes({i: t for i, t in vocab.items() if ids.get(token_to_string(t)) == i})
     if not merges:
         raise ValueError("the vocabulary has no merges: llama.cpp does not load a file without any")

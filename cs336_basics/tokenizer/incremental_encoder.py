@@ -68,7 +68,8 @@ class IncrementalEncoder:
             UserWarning: bytes were read as U+FFFD (`"replace"`).
         """
         ids = self._encode(self._buffer.rest())
-        changes, changes.num_bytes = self._changes, self._offset
+        changes = self._changes
+        changes.num_bytes = self._offset
         self._reset()  # before the warning, which may be an error
         changes.warn("", "encoded")
         return ids

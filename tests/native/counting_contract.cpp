@@ -1,6 +1,6 @@
-// What thread_pool.hpp, block_reader.hpp, word_table.hpp, hashing.hpp and pair_table.hpp promise,
-// without Python; test_contracts.py builds this with sanitizers. Its argument is a folder for
-// files.
+// What thread_pool.hpp, block_reader.hpp, word_table.hpp, shared_words.hpp, hashing.hpp and
+// pair_table.hpp promise, without Python; test_contracts.py builds this with sanitizers. Its
+// argument is a folder for files.
 
 #include <atomic>
 #include <chrono>

@@ -8,7 +8,6 @@ chosen by the counts alone, and the counts are those that the first training had
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -127,12 +126,9 @@ class StartingVocabulary:
                 tokens[next_id] = token
                 next_id += 1
         known.update(special)
-        made = [left + right for left, right in merges]
-        if known.isdisjoint(made) and len(set(made)) == len(made):
-            tokens.update(zip(itertools.count(next_id), made, strict=False))
-            return tokens, [*self.merges, *merges]
         made_again = []
-        for token in made:
+        for left, right in merges:
+            token = left + right
             if token in special:
                 # This cannot happen where the special tokens were cut out of the counted text.
                 raise ValueError(

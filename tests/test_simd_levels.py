@@ -7,7 +7,7 @@ import collections
 import pytest
 
 from cs336_basics.bpe import train_bpe
-from cs336_basics.pretokenization import WordCounts, reference
+from cs336_basics.pretokenization import PATTERNS, WordCounts, reference
 from cs336_basics.tokenizer.reference import encode_text
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.texts import END_OF_TEXT, long_text
@@ -23,14 +23,14 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
+@pytest.mark.parametrize("pattern", PATTERNS)
 def test_the_scanner_finds_the_pretokens_of_the_regex(simd_level, pattern, seed):
     text = long_text(seed, 20_000)
     found = list(_scanner.pretokenize_bytes(text.encode(), pattern, simd_level))
     assert found == [pretoken.encode() for pretoken in reference.pretokenize(text, pattern)]
 
 
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "o200k"])
 def test_the_counter_counts_the_pretokens_of_the_regex(simd_level, pattern, seed):
     text = long_text(seed, 20_000)
     counter = _counting.TextCounter([END_OF_TEXT], pattern, simd_level=simd_level)

@@ -1,8 +1,9 @@
 // The scanner: text to pre-tokens, in batches.
 //
-// The patterns `gpt2` and `cl100k` have code of their own, for every SIMD level; any other runs as
-// a SplitProgram. The result is that of the regular expressions, run by the `regex` module. The
-// scanner reads no byte outside [text, text + size), which must be valid UTF-8.
+// The patterns `gpt2` and `cl100k` have code of their own. Any other runs as a SplitProgram; those
+// of MASKED_PATTERNS only where the masks of a window do not show the starts of its pre-tokens. The
+// result is that of the regular expressions, run by the `regex` module. The scanner reads no byte
+// outside [text, text + size), which must be valid UTF-8.
 
 #pragma once
 
@@ -23,10 +24,15 @@ class Scanner {
   public:
     Scanner() : Scanner(false, SimdLevel::SCALAR) {}
     Scanner(bool cl100k, SimdLevel simd_level)
-        : fill_(cl100k ? fill_function<Cl100k>(simd_level) : fill_function<Gpt2>(simd_level)),
+        : fill_(cl100k ? fill_function<Cl100k, Cl100kStarts<Cl100kRules>>(simd_level)
+                       : fill_function<Gpt2, Gpt2Starts<Digits::ALL>>(simd_level)),
           next_(cl100k ? Cl100k::next : Gpt2::next),
           line_feeds_(!cl100k) {}
     explicit Scanner(std::shared_ptr<const SplitProgram> program) : program_(std::move(program)) {}
+    // `program` must be that of the pattern.
+    Scanner(std::shared_ptr<const SplitProgram> program, const MaskedPattern& pattern,
+            SimdLevel simd_level)
+        : program_(std::move(program)), fill_with_(pattern.fill_with(simd_level)) {}
 
     // Call `batch(first, ends, count)` for every batch of consecutive pre-tokens: [first, first +
     // ends[0]), [first + ends[0], first + ends[1]), ...; and `huge(first, length)` for a pre-token
@@ -57,6 +63,7 @@ class Scanner {
     // One batch, as `fill` of scalar.hpp finds it; 0 for a pre-token that is longer than 4 GiB.
     size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
                 ScanState& state) const {
+        if (fill_with_) return fill_with_(*program_, text, size, position, ends, state);
         return program_ ? program_->fill(text, size, position, ends, BATCH_CAPACITY, state)
                         : fill_(text, size, position, ends);
     }
@@ -116,6 +123,7 @@ class Scanner {
     size_t (*next_)(const uint8_t*, size_t, size_t) = nullptr;
     bool line_feeds_ = false;
     std::shared_ptr<const SplitProgram> program_;
+    FillWith fill_with_ = nullptr;
 };
 
 }  // namespace cs336

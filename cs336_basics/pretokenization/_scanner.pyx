@@ -39,12 +39,23 @@ cdef extern from "utf8.hpp" namespace "cs336" nogil:
 UNICODE_VERSION = c_UNICODE_VERSION.decode()
 REGEX_VERSION = c_REGEX_VERSION.decode()
 
-# The split patterns that scanner.hpp implements, and the CRC-32 of their regular expressions. If an
-# expression in patterns.py is edited, its CRC-32 differs, and the pattern has no scanner.
-_CHECKSUMS = {"gpt2": 0x56F10BE7, "cl100k": 0x67197109}
+# The split patterns that native/simd/starts.hpp implements, and the CRC-32 of their regular
+# expressions. If an expression in patterns.py is edited, its CRC-32 differs, and its rules there are
+# not used. The first two do without a SplitProgram.
+_CHECKSUMS = {
+    "gpt2": 0x56F10BE7,
+    "cl100k": 0x67197109,
+    "gpt2-digits1": 0x7B6A3498,
+    "gpt2-digits3": 0xF8857983,
+    "gpt2-digits3-right": 0x4285D25F,
+    "llama3": 0xEB25647B,
+    "qwen2": 0x299D627E,
+    "o200k": 0xE23E3236,
+    "deepseek-v3": 0x5957171E,
+}
 
 # regular expression -> name
-_SCANNED = {
+_IMPLEMENTED = {
     expression: name
     for name, expression in PATTERNS.items()
     if _CHECKSUMS.get(name) == crc32(expression.encode())
@@ -57,7 +68,20 @@ def scanned_pattern(pattern):
     Args:
         pattern: a name in PATTERNS or a regular expression.
     """
-    return _SCANNED.get(PATTERNS.get(pattern, pattern))
+    name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
+    return name if name in ("gpt2", "cl100k") else None
+
+
+def masked_pattern(pattern):
+    """Return the name in MASKED_PATTERNS of a pattern, or None if it has none.
+
+    Args:
+        pattern: a name in PATTERNS, a regular expression, or a SplitProgram, which has none: it is
+            run as it is.
+    """
+    if not isinstance(pattern, str):
+        return None
+    return _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
 
 
 def program_of(pattern):

@@ -29,10 +29,18 @@ cdef extern from "scanner.hpp" namespace "cs336" nogil:
         size_t num_states()
         size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) except +
 
+    cdef cppclass MaskedPattern:
+        const char* name
+
+    int NUM_MASKED_PATTERNS
+    const MaskedPattern MASKED_PATTERNS[]
+
     cdef cppclass Scanner:
         Scanner()
         Scanner(cbool cl100k, SimdLevel simd_level)
         Scanner(shared_ptr[const SplitProgram] program)
+        Scanner(shared_ptr[const SplitProgram] program, const MaskedPattern& pattern,
+                SimdLevel simd_level)
         size_t num_states()
         size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
                     ScanState& state) except +
@@ -82,11 +90,16 @@ cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
     Raises:
         ValueError: the pattern has no scanner.
     """
-    from cs336_basics.pretokenization._scanner import program_of, scanned_pattern
+    from cs336_basics.pretokenization._scanner import masked_pattern, program_of, scanned_pattern
 
+    cdef int i
     program = program_of(pattern)
     if program is None:
         return Scanner(<cbool>(scanned_pattern(pattern) == "cl100k"), simd_level)
     if not program.complete:
         raise ValueError(f"pattern is {pattern!r}, which has no scanner: choose another backend")
+    name = masked_pattern(pattern)
+    for i in range(NUM_MASKED_PATTERNS):
+        if name is not None and MASKED_PATTERNS[i].name == <bytes>name.encode():
+            return Scanner(make_program(program), MASKED_PATTERNS[i], simd_level)
     return Scanner(make_program(program))

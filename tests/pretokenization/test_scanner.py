@@ -12,20 +12,31 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization import _scanner, make_unicode_tables, reference, splitter
+from cs336_basics.pretokenization import (
+    _scanner,
+    make_unicode_tables,
+    patterns,
+    reference,
+    splitter,
+)
+from cs336_basics.pretokenization.split_program import compile_program
 from tests.texts import TEXTS, long_text
 
 SIMD_LEVELS = _scanner.simd_levels()
 PATTERNS = ("gpt2", "cl100k")
+# Those whose rules cover what the masks of a window show; see test_split_program.py for the rest.
+MASKED = [name for name in patterns.PATTERNS if name not in PATTERNS]
 SCALAR_VALUES = [*range(0xD800), *range(0xE000, 0x110000)]
 OTHER_UNICODE = regex.__version__ != make_unicode_tables.REGEX_VERSION
 
 # Every kind of character that the patterns distinguish; frequent sources of errors more than once.
 TYPED = (
     "' ' ' s t d m ll ve re S LL vE ſ K a b Zz 1 12 345 ² ٣ 五 ５ 𝟘 ½ é я 한 あ ー 字 e\u0301 "
-    "\u0301 ह \u093f 𠀀 \U0003d000 ! ? ... — “ 😀 👨\u200d👩 \ufffd \ue000 \U0010ffff"
+    "\u0301 ह \u093f 𠀀 \U0003d000 ! ? ... — “ 😀 👨\u200d👩 \ufffd \ue000 \U0010ffff "
+    "aB ABc Don't 'tX / // _ .x (( 1234567"
 )
 SAMPLES = TYPED.split()
+SAMPLES += ["\n/", ";\n/*"]
 SAMPLES += [" ", " ", "  ", "   ", "\n", "\n\n", "\r", "\r\n", "\t", "\v", "\f", "\x1c", "\x1f"]
 SAMPLES += ["\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u202f", "\u3000", "\u200b", "\ufeff"]
 SAMPLES += ["\0", "\x7f"]
@@ -43,6 +54,12 @@ def check(text):
             found = list(_scanner.pretokenize_bytes(data, pattern, simd_level))
             assert found == words, f"{pattern}, {simd_level}, {text!r}"
             assert _scanner.num_pretokens(data, pattern, simd_level) == len(words)
+    for pattern in MASKED:
+        program = compile_program(patterns.PATTERNS[pattern])  # test_split_program.py checks it
+        words = list(_scanner.pretokenize_bytes(data, program))
+        for simd_level in SIMD_LEVELS:
+            found = list(_scanner.pretokenize_bytes(data, pattern, simd_level))
+            assert found == words, f"{pattern}, {simd_level}, {text!r}"
 
 
 def random_text(rng):
@@ -119,6 +136,8 @@ def test_every_scalar_value_in_contexts(context):
         "!abc !!abc \t!abc —abc e\u0301!abc \u3000abc  \u3000abc\u3000",
         "\n" + " " * 200 + "\n" + " " * 200 + "x" + " " * 100,
         "x" * 200 + "'s" + "字" * 100 + "!" * 100 + "1" * 100 + "\r\n" * 80 + "!" + "\n" * 100,
+        "camelCase HTMLParser aB'llC don't's can'tX 'tis f\n/x //\n/* !/\n\n//",
+        "12345678  1234 \t12 .name ((f \x1cname \x7f\x00x!\x1c!",
     ],
 )
 def test_examples_at_every_offset_in_a_window(text):
@@ -197,6 +216,10 @@ def test_every_named_pattern_has_a_scanner():
     assert [_scanner.scanned_pattern(name) for name in PATTERNS] == list(PATTERNS)
     for name in PATTERNS:
         assert _scanner.scanned_pattern(splitter.resolve_pattern(name)) == name
+    assert len(MASKED) == 7
+    for name in MASKED:
+        assert _scanner.scanned_pattern(name) is None
+        assert _scanner.masked_pattern(splitter.resolve_pattern(name)) == name
 
 
 def test_edited_patterns_have_no_scanner():
@@ -208,6 +231,7 @@ for name in patterns.PATTERNS:
 from cs336_basics.pretokenization import _scanner
 for name, edited in patterns.PATTERNS.items():
     assert _scanner.scanned_pattern(name) is _scanner.scanned_pattern(edited) is None, name
+    assert _scanner.masked_pattern(name) is _scanner.masked_pattern(edited) is None, name
 print(len(patterns.PATTERNS))
 """
     stub = "import sys; sys.modules['cs336_basics.pretokenization._scanner'] = None\n"

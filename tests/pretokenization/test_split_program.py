@@ -95,7 +95,7 @@ def test_texts_of_many_kinds(name):
             assert [text[start:end] for start, end in program.spans(text)] == words
 
 
-@pytest.mark.parametrize("name", ["gpt2", "cl100k"])
+@pytest.mark.parametrize("name", PATTERNS)
 def test_a_named_pattern_as_a_program_equals_its_scanner(name):
     program = compile_program(PATTERNS[name])
     rng = random.Random(3)

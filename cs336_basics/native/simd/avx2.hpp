@@ -54,14 +54,15 @@ CS336_AVX2 CS336_INLINE __m256i lead_is_letter(__m256i v) {
     const __m256i low_half = _mm256_set1_epi8(0x0F);
     const __m256i rows = _mm256_broadcastsi128_si256(
         _mm_load_si128(reinterpret_cast<const __m128i*>(LEAD_ROWS.of_low_half)));
-    const __m256i bit_of_row = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8));
+    const __m256i bit_of_row =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8));
     const __m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), low_half);
     const __m256i row = _mm256_shuffle_epi8(bit_of_row, high);
     const __m256i found = _mm256_shuffle_epi8(rows, _mm256_and_si256(v, low_half));
     return _mm256_cmpgt_epi8(_mm256_and_si256(row, found), _mm256_setzero_si256());
 }
 
+template <bool WIDE>
 CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     const Halves v = {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(window)),
                       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(window + 32))};
@@ -74,9 +75,12 @@ CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     m.space = in_range(v, 127 - '\r', 5) | m.blank;
     m.apostrophe = equal(v, '\'');
     m.line_end = equal(v, '\n') | equal(v, '\r');
+    m.upper = in_range(v, 127 - 'Z', 26);
+    m.slash = equal(v, '/');
+    m.control = (in_range(v, 127 - 0x1F, 0x20) & ~m.space) | equal(v, 0x7F);
     m.wide = bits(v.low, v.high);
     m.continuation = 0;
-    if (m.wide) {
+    if (WIDE && m.wide) {
         // As signed bytes, 0x80 to 0xBF are those below -64.
         const __m256i limit = _mm256_set1_epi8(-64);
         m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));

@@ -23,7 +23,9 @@ enum : uint8_t {
     SPACE_BIT = 4,
     BLANK_BIT = 8,
     APOSTROPHE_BIT = 16,
-    LINE_END_BIT = 32
+    LINE_END_BIT = 32,
+    UPPER_BIT = 64,
+    SLASH_BIT = 128
 };
 
 struct ByteClasses {
@@ -31,12 +33,13 @@ struct ByteClasses {
     alignas(64) uint8_t index[64];  // 0, 1, 2, ...
     constexpr ByteClasses() : of_byte(), index() {
         for (int byte = 0; byte < 128; ++byte) {
-            of_byte[byte] =
-                uint8_t((ASCII_CLASS[byte] == LETTER ? LETTER_BIT : 0) |
-                        (ASCII_CLASS[byte] == NUMBER ? NUMBER_BIT : 0) |
-                        (ASCII_CLASS[byte] == SPACE ? SPACE_BIT : 0) |
-                        (byte == ' ' ? BLANK_BIT : 0) | (byte == '\'' ? APOSTROPHE_BIT : 0) |
-                        (byte == '\n' || byte == '\r' ? LINE_END_BIT : 0));
+            of_byte[byte] = uint8_t(
+                (ASCII_CLASS[byte] == LETTER ? LETTER_BIT : 0) |
+                (ASCII_CLASS[byte] == NUMBER ? NUMBER_BIT : 0) |
+                (ASCII_CLASS[byte] == SPACE ? SPACE_BIT : 0) | (byte == ' ' ? BLANK_BIT : 0) |
+                (byte == '\'' ? APOSTROPHE_BIT : 0) |
+                (byte == '\n' || byte == '\r' ? LINE_END_BIT : 0) |
+                (byte >= 'A' && byte <= 'Z' ? UPPER_BIT : 0) | (byte == '/' ? SLASH_BIT : 0));
         }
         for (int i = 0; i < 64; ++i) index[i] = uint8_t(i);
     }
@@ -44,6 +47,7 @@ struct ByteClasses {
 
 inline constexpr ByteClasses BYTE_CLASSES;
 
+template <bool WIDE>
 CS336_AVX512 CS336_INLINE Masks masks(const uint8_t* window) {
     const __m512i v = _mm512_loadu_si512(window);
     const __mmask64 high = _mm512_movepi8_mask(v);
@@ -58,11 +62,15 @@ CS336_AVX512 CS336_INLINE Masks masks(const uint8_t* window) {
     m.blank = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(BLANK_BIT));
     m.apostrophe = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(APOSTROPHE_BIT));
     m.line_end = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(LINE_END_BIT));
+    m.upper = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(UPPER_BIT));
+    m.slash = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(char(SLASH_BIT)));
+    m.control = (_mm512_cmplt_epu8_mask(v, _mm512_set1_epi8(' ')) & ~m.space) |
+                _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8(0x7F));
     m.continuation = 0;
-    m.wide = 0;
-    if (high) {
+    m.wide = high;
+    if (WIDE && high) {
         m.continuation = _mm512_cmplt_epi8_mask(v, _mm512_set1_epi8(-64));
-        m.wide = high & ~m.continuation;
+        m.wide &= ~m.continuation;
         const __m512i lead =
             _mm512_maskz_permutexvar_epi8(m.wide, v, _mm512_loadu_si512(LEAD_IS_LETTER));
         mark_letters(m, _mm512_test_epi8_mask(lead, lead));

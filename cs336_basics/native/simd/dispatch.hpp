@@ -12,6 +12,7 @@
 #include "neon.hpp"
 #include "portable.hpp"
 #include "scalar.hpp"
+#include "starts.hpp"
 #include "target.hpp"
 
 namespace cs336 {
@@ -55,22 +56,56 @@ inline SimdLevel best_simd_level() {
     return best;
 }
 
-// The type of `fill`; see scalar.hpp.
+// The types of `fill` and `fill_with`; see scalar.hpp.
 using Fill = size_t (*)(const uint8_t*, size_t, size_t&, uint32_t*);
+using FillWith = size_t (*)(const SplitProgram&, const uint8_t*, size_t, size_t&, uint32_t*,
+                            ScanState&);
 
-template <class Pattern>
+template <class Pattern, class Starts>
 Fill fill_function(SimdLevel simd_level) {
     switch (simd_level) {
 #if defined(CS336_X86)
-        case SimdLevel::AVX512: return avx512::fill<Pattern>;
-        case SimdLevel::AVX2: return avx2::fill<Pattern>;
+        case SimdLevel::AVX512: return avx512::fill<Pattern, Starts>;
+        case SimdLevel::AVX2: return avx2::fill<Pattern, Starts>;
 #endif
 #if defined(CS336_NEON)
-        case SimdLevel::NEON: return neon::fill<Pattern>;
+        case SimdLevel::NEON: return neon::fill<Pattern, Starts>;
 #endif
-        case SimdLevel::PORTABLE: return portable::fill<Pattern>;
-        default: return scalar::fill<Pattern>;
+        case SimdLevel::PORTABLE: return portable::fill<Pattern, Starts>;
+        default: return scalar::fill<Pattern, Starts>;
     }
 }
+
+template <class Starts>
+FillWith fill_with_function(SimdLevel simd_level) {
+    switch (simd_level) {
+#if defined(CS336_X86)
+        case SimdLevel::AVX512: return avx512::fill_with<Starts>;
+        case SimdLevel::AVX2: return avx2::fill_with<Starts>;
+#endif
+#if defined(CS336_NEON)
+        case SimdLevel::NEON: return neon::fill_with<Starts>;
+#endif
+        case SimdLevel::PORTABLE: return portable::fill_with<Starts>;
+        default: return scalar::fill_with<Starts>;
+    }
+}
+
+// A pattern that is scanned by masks as far as a window shows its starts, else by its SplitProgram.
+struct MaskedPattern {
+    const char* name;
+    FillWith (*fill_with)(SimdLevel);
+};
+
+inline const MaskedPattern MASKED_PATTERNS[] = {
+    {"gpt2-digits1", fill_with_function<Gpt2Starts<Digits::SINGLE>>},
+    {"gpt2-digits3", fill_with_function<Gpt2Starts<Digits::THREES>>},
+    {"gpt2-digits3-right", fill_with_function<Gpt2Starts<Digits::THREES_FROM_RIGHT>>},
+    {"llama3", fill_with_function<Cl100kStarts<Llama3Rules>>},
+    {"qwen2", fill_with_function<Cl100kStarts<Qwen2Rules>>},
+    {"o200k", fill_with_function<Cl100kStarts<O200kRules>>},
+    {"deepseek-v3", fill_with_function<Cl100kStarts<DeepseekV3Rules>>},
+};
+constexpr int NUM_MASKED_PATTERNS = 7;
 
 }  // namespace cs336

@@ -24,19 +24,34 @@ CS336_INLINE uint64_t pack(const uint8_t* flags) {
     return mask;
 }
 
+// The masks of a window. WIDE: those of characters of several bytes, too.
+template <bool WIDE>
 CS336_INLINE Masks masks(const uint8_t* window) {
     uint8_t letter[64], number[64], space[64], blank[64], apostrophe[64], line_end[64];
-    uint8_t high[64], continuation[64];
+    uint8_t upper[64], slash[64], control[64], high[64], continuation[64];
     for (int i = 0; i < 64; ++i) letter[i] = uint8_t((window[i] | 0x20) - 'a') < 26;
     for (int i = 0; i < 64; ++i) number[i] = uint8_t(window[i] - '0') < 10;
     for (int i = 0; i < 64; ++i) blank[i] = window[i] == ' ';
     for (int i = 0; i < 64; ++i) space[i] = (uint8_t(window[i] - 9) < 5) | (window[i] == ' ');
     for (int i = 0; i < 64; ++i) apostrophe[i] = window[i] == '\'';
     for (int i = 0; i < 64; ++i) line_end[i] = (window[i] == '\n') | (window[i] == '\r');
+    for (int i = 0; i < 64; ++i) upper[i] = uint8_t(window[i] - 'A') < 26;
+    for (int i = 0; i < 64; ++i) slash[i] = window[i] == '/';
+    for (int i = 0; i < 64; ++i) control[i] = (window[i] < ' ') | (window[i] == 0x7F);
     for (int i = 0; i < 64; ++i) high[i] = window[i] >> 7;
-    Masks m = {pack(letter),     pack(number),   pack(space), pack(blank),
-               pack(apostrophe), pack(line_end), 0,           pack(high)};
-    if (m.wide) {
+    Masks m = {pack(letter),
+               pack(number),
+               pack(space),
+               pack(blank),
+               pack(apostrophe),
+               pack(line_end),
+               pack(upper),
+               pack(slash),
+               pack(control),
+               pack(high),
+               0};
+    m.control &= ~m.space;
+    if (WIDE && m.wide) {
         for (int i = 0; i < 64; ++i) continuation[i] = (window[i] & 0xC0) == 0x80;
         m.continuation = pack(continuation);
         m.wide &= ~m.continuation;

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../split_program.hpp"
+
 namespace cs336 {
 
 // Pre-tokens are found in batches: arrays of their ends, as offsets from the start of the batch.
@@ -24,12 +26,26 @@ inline bool append_next(const uint8_t* text, size_t size, size_t origin, size_t&
     return true;
 }
 
+// Append the ends of the next `most` pre-tokens, as a SplitProgram finds them.
+inline bool append_next(const SplitProgram& program, const uint8_t* text, size_t size,
+                        size_t origin, size_t& position, uint32_t* ends, size_t& count, size_t most,
+                        ScanState& state) {
+    size_t end = position;
+    const size_t found = program.fill(text, size, end, ends + count, most, state);
+    if (found == 0 || end - origin > UINT32_MAX) return false;
+    for (size_t i = 0; i < found; ++i) ends[count + i] += uint32_t(position - origin);
+    count += found;
+    position = end;
+    return true;
+}
+
 namespace scalar {
 
 // The function `fill` of every SIMD level writes the ends of pre-tokens from `position` on, moves
 // `position` behind the last one, and returns their number; 0 means that the next pre-token is
-// longer than 4 GiB.
-template <class Pattern>
+// longer than 4 GiB. `fill_with` is the same for a pattern whose SplitProgram finds what the masks
+// of a window do not show.
+template <class Pattern, class>
 size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends) {
     const size_t origin = position;
     size_t count = 0;
@@ -37,6 +53,12 @@ size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends) 
            append_next<Pattern>(text, size, origin, position, ends, count)) {
     }
     return count;
+}
+
+template <class>
+size_t fill_with(const SplitProgram& program, const uint8_t* text, size_t size, size_t& position,
+                 uint32_t* ends, ScanState& state) {
+    return program.fill(text, size, position, ends, BATCH_CAPACITY, state);
 }
 
 }  // namespace scalar

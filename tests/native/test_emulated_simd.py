@@ -1,0 +1,76 @@
+"""The SIMD levels of CPUs that are not at hand, run by SIMDe (Debian: libsimde-dev)."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cs336_basics.pretokenization.patterns import PATTERNS
+from cs336_basics.pretokenization.split_program import compile_program
+from tests.native.compiler import NATIVE, compiler
+from tests.pretokenization.test_scanner import random_text
+
+HERE = Path(__file__).parent
+NUM_LEVELS = 5
+
+
+def write_tables(name, path):
+    program = compile_program(PATTERNS[name])
+    arrays = [program.transitions, program.block_of, program.blocks, program.safe_cuts]
+    sizes = [*program.transitions.shape, len(program.blocks), program.threes is not None]
+    if program.threes is not None:
+        arrays.append(program.threes)
+    content = [np.array(sizes, np.uint64), *map(np.ascontiguousarray, arrays)]
+    path.write_bytes(b"".join(array.tobytes() for array in content))
+
+
+def write_texts(texts, path):
+    with open(path, "wb") as file:
+        for text in texts:
+            data = text.encode()
+            file.write(len(data).to_bytes(8, "little") + data + b"\0" * (-len(data) % 8))
+
+
+@pytest.fixture(scope="module")
+def levels_program(tmp_path_factory):
+    """The program of simd_levels.cpp, with all SIMD levels."""
+    folder = tmp_path_factory.mktemp("simde")
+    source = shutil.copytree(NATIVE, folder / "native")
+    shutil.copyfile(HERE / "emulated_target.hpp", source / "simd" / "target.hpp")
+    command = [part for part in compiler() if not part.startswith("-I")]
+    has_simde = subprocess.run(
+        [*command, "-E", "-x", "c++", "-"],
+        input=b"#include <simde/x86/avx512.h>",
+        capture_output=True,
+    )
+    if has_simde.returncode:
+        pytest.skip("SIMDe is not installed (Debian and Ubuntu: apt-get install libsimde-dev)")
+    program = folder / "simd_levels"
+    # (Its headers warn.)
+    command += ["-O1", "-w", f"-I{source}", str(HERE / "simd_levels.cpp"), "-o", str(program)]
+    subprocess.run(command, check=True)
+    return program
+
+
+def check(levels_program, texts, folder):
+    write_texts(texts, folder / "texts")
+    for name in PATTERNS:
+        write_tables(name, folder / name)
+    run = subprocess.run([levels_program, folder], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"{len(PATTERNS) * NUM_LEVELS * len(texts)}\n")
+
+
+def test_all_levels_split_random_texts_alike(levels_program, tmp_path):
+    rng = random.Random(4)
+    check(levels_program, [random_text(rng) for _ in range(5_000)], tmp_path)
+
+
+@pytest.mark.slow
+def test_all_levels_split_200_000_random_texts_alike(levels_program, tmp_path):
+    rng = random.Random(5)
+    check(levels_program, [random_text(rng) for _ in range(200_000)], tmp_path)

@@ -23,6 +23,12 @@ CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t index) {
     return CLASS_BLOCKS[BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
 }
 
+// The case of a code point, given like this too.
+CS336_INLINE uint32_t case_in_block(uint32_t block, uint32_t index) {
+    if (block >= NUM_CASE_BLOCKS_OF) return UNCASED;
+    return CASE_BLOCKS[CASE_BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
+}
+
 // The code point of a character, in two parts: see `class_in_block`.
 struct WideCode {
     uint32_t block, index;

@@ -82,6 +82,9 @@ SETS = {
 OTHER, LETTER, NUMBER, SPACE = range(4)
 _CLASS_PATTERNS = {LETTER: r"\p{L}+", NUMBER: r"\p{N}+", SPACE: r"\s+"}
 
+UNCASED, UPPER, LOWER, MARK = range(4)
+_CASE_PATTERNS = {UPPER: r"[\p{Lu}\p{Lt}]+", LOWER: r"\p{Ll}+", MARK: r"\p{M}+"}
+
 # The code points of a block differ in the last byte of their UTF-8 sequences only.
 BLOCK_SIZE = 64
 _NUM_CODE_POINTS = 0x110000
@@ -92,7 +95,8 @@ _HEADER = """\
 // Do not edit.
 //
 // The class of a code point c is CLASS_BLOCKS[BLOCK_OF[c / 64]][c % 64]; code points from
-// 64 * NUM_BLOCKS_OF on are all OTHER.
+// 64 * NUM_BLOCKS_OF on are all OTHER. Its case is CASE_BLOCKS[CASE_BLOCK_OF[c / 64]][c % 64]; code
+// points from 64 * NUM_CASE_BLOCKS_OF on are all UNCASED.
 
 #pragma once
 
@@ -105,17 +109,30 @@ inline constexpr char REGEX_VERSION[] = "{regex_version}";
 
 enum CharClass : uint8_t {{ OTHER = 0, LETTER = 1, NUMBER = 2, SPACE = 3 }};
 
+// Title case is UPPER; letters without case, and all other characters, are UNCASED.
+enum CharCase : uint8_t {{ UNCASED = 0, UPPER = 1, LOWER = 2, MARK = 3 }};
+
 """
 
 
 def character_classes() -> np.ndarray:
     """Return the class of every code point by the installed `regex`: (0x110000,) uint8."""
+    return _numbered(_CLASS_PATTERNS)
+
+
+def character_cases() -> np.ndarray:
+    """Return the case of every code point by the installed `regex`: (0x110000,) uint8."""
+    return _numbered(_CASE_PATTERNS)
+
+
+def _numbered(patterns: dict[int, str]) -> np.ndarray:
+    """Return for every code point the number of the pattern that matches it, else 0."""
     text = "".join("\0" if code in _SURROGATES else chr(code) for code in range(_NUM_CODE_POINTS))
-    classes = np.full(_NUM_CODE_POINTS, OTHER, np.uint8)
-    for number, pattern in _CLASS_PATTERNS.items():
+    numbers = np.zeros(_NUM_CODE_POINTS, np.uint8)
+    for number, pattern in patterns.items():
         for match in regex.finditer(pattern, text):
-            classes[match.start() : match.end()] = number
-    return classes
+            numbers[match.start() : match.end()] = number
+    return numbers
 
 
 def property_sets() -> dict[str, list[int]]:
@@ -148,24 +165,34 @@ def render_sets(sets: dict[str, list[int]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render(classes: np.ndarray) -> str:
-    """Return the text of unicode_tables.hpp for these classes."""
-    blocks = classes.reshape(-1, BLOCK_SIZE)
-    distinct, block_of = np.unique(blocks, axis=0, return_inverse=True)
-    block_of = block_of.ravel()
-    used = int(np.flatnonzero(classes)[-1]) // BLOCK_SIZE + 1
+def render(classes: np.ndarray, cases: np.ndarray) -> str:
+    """Return the text of unicode_tables.hpp for these classes and cases."""
+    block_of, blocks = _blocks(classes)
+    case_block_of, case_blocks = _blocks(cases)
     parts = [
         _HEADER.format(regex_version=regex.__version__, unicode_version=UNICODE_VERSION),
-        f"inline constexpr uint32_t NUM_BLOCKS_OF = {used};\n\n",
+        f"inline constexpr uint32_t NUM_BLOCKS_OF = {len(block_of)};\n",
+        f"inline constexpr uint32_t NUM_CASE_BLOCKS_OF = {len(case_block_of)};\n\n",
         _array("uint8_t", "ASCII_CLASS[128]", classes[:128]),
         "// The first bytes 0xC0 to 0xFF of characters: 1 if all characters with it are letters.\n",
         _array("uint8_t", "LEAD_IS_LETTER[64]", np.array(_lead_is_letter(classes))),
-        _array("uint16_t", f"BLOCK_OF[{used}]", block_of[:used]),
+        _array("uint16_t", f"BLOCK_OF[{len(block_of)}]", block_of),
         "// A block: 64 classes of two bits, the first in the lowest bits of the first word.\n",
-        _array("uint64_t", f"CLASS_BLOCKS[{len(distinct)}][2]", _pack(distinct)),
+        _array("uint64_t", f"CLASS_BLOCKS[{len(blocks)}][2]", blocks),
+        _array("uint8_t", f"CASE_BLOCK_OF[{len(case_block_of)}]", case_block_of),
+        _array("uint64_t", f"CASE_BLOCKS[{len(case_blocks)}][2]", case_blocks),
         "}  // namespace cs336\n",
     ]
     return "".join(parts)
+
+
+def _blocks(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the block of each 64 code points up to the last one that is not 0, and the blocks."""
+    distinct, block_of = np.unique(
+        numbers.reshape(-1, BLOCK_SIZE), axis=0, return_inverse=True
+    )
+    used = int(np.flatnonzero(numbers)[-1]) // BLOCK_SIZE + 1
+    return block_of.ravel()[:used], _pack(distinct)
 
 
 def _lead_is_letter(classes: np.ndarray) -> list[int]:
@@ -217,7 +244,7 @@ def main() -> None:
             f"regex {regex.__version__} is installed: install {REGEX_VERSION}, or set "
             "REGEX_VERSION and UNICODE_VERSION in this file to those of the installed release"
         )
-    OUTPUT.write_text(render(character_classes()), encoding="utf-8", newline="\n")
+    OUTPUT.write_text(render(character_classes(), character_cases()), encoding="utf-8", newline="\n")
     SETS_OUTPUT.write_text(render_sets(property_sets()), encoding="ascii", newline="\n")
 
 

@@ -81,7 +81,8 @@ def test_tables_equal_those_of_the_pinned_regex():
     assert make_unicode_tables.UNICODE_VERSION == _scanner.UNICODE_VERSION == "18.0"
     if OTHER_UNICODE:
         pytest.skip(f"regex {regex.__version__} is installed: see the next test")
-    assert make_unicode_tables.render(make_unicode_tables.character_classes()) == text
+    classes, cases = make_unicode_tables.character_classes(), make_unicode_tables.character_cases()
+    assert make_unicode_tables.render(classes, cases) == text
 
 
 def test_class_of_every_scalar_value():

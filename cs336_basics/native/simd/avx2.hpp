@@ -62,7 +62,7 @@ CS336_AVX2 CS336_INLINE __m256i lead_is_letter(__m256i v) {
     return _mm256_cmpgt_epi8(_mm256_and_si256(row, found), _mm256_setzero_si256());
 }
 
-template <bool WIDE>
+template <Wide WIDE>
 CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     const Halves v = {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(window)),
                       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(window + 32))};
@@ -76,17 +76,21 @@ CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     m.apostrophe = equal(v, '\'');
     m.line_end = equal(v, '\n') | equal(v, '\r');
     m.upper = in_range(v, 127 - 'Z', 26);
+    m.lower = m.letter & ~m.upper;
+    m.mark = 0;
     m.slash = equal(v, '/');
     m.control = (in_range(v, 127 - 0x1F, 0x20) & ~m.space) | equal(v, 0x7F);
     m.wide = bits(v.low, v.high);
     m.continuation = 0;
-    if (WIDE && m.wide) {
+    if (WIDE != Wide::NOTHING && m.wide) {
         // As signed bytes, 0x80 to 0xBF are those below -64.
         const __m256i limit = _mm256_set1_epi8(-64);
         m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
         m.wide &= ~m.continuation;
-        mark_letters(m, bits(lead_is_letter(v.low), lead_is_letter(v.high)));
-        classify_wide(m, window);
+        if (WIDE == Wide::CLASSES) {
+            mark_letters(m, bits(lead_is_letter(v.low), lead_is_letter(v.high)));
+        }
+        classify_wide<WIDE>(m, window);
     }
     return m;
 }

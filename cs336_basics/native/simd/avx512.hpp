@@ -47,7 +47,7 @@ struct ByteClasses {
 
 inline constexpr ByteClasses BYTE_CLASSES;
 
-template <bool WIDE>
+template <Wide WIDE>
 CS336_AVX512 CS336_INLINE Masks masks(const uint8_t* window) {
     const __m512i v = _mm512_loadu_si512(window);
     const __mmask64 high = _mm512_movepi8_mask(v);
@@ -63,18 +63,22 @@ CS336_AVX512 CS336_INLINE Masks masks(const uint8_t* window) {
     m.apostrophe = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(APOSTROPHE_BIT));
     m.line_end = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(LINE_END_BIT));
     m.upper = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(UPPER_BIT));
+    m.lower = m.letter & ~m.upper;
+    m.mark = 0;
     m.slash = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(char(SLASH_BIT)));
     m.control = (_mm512_cmplt_epu8_mask(v, _mm512_set1_epi8(' ')) & ~m.space) |
                 _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8(0x7F));
     m.continuation = 0;
     m.wide = high;
-    if (WIDE && high) {
+    if (WIDE != Wide::NOTHING && high) {
         m.continuation = _mm512_cmplt_epi8_mask(v, _mm512_set1_epi8(-64));
         m.wide &= ~m.continuation;
-        const __m512i lead =
-            _mm512_maskz_permutexvar_epi8(m.wide, v, _mm512_loadu_si512(LEAD_IS_LETTER));
-        mark_letters(m, _mm512_test_epi8_mask(lead, lead));
-        classify_wide(m, window);
+        if (WIDE == Wide::CLASSES) {
+            const __m512i lead =
+                _mm512_maskz_permutexvar_epi8(m.wide, v, _mm512_loadu_si512(LEAD_IS_LETTER));
+            mark_letters(m, _mm512_test_epi8_mask(lead, lead));
+        }
+        classify_wide<WIDE>(m, window);
     }
     return m;
 }

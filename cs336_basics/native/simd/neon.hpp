@@ -41,7 +41,7 @@ CS336_INLINE uint64_t in_range(const Quarters& q, uint8_t first, uint8_t count) 
                 vcltq_u8(vsubq_u8(q.v[2], f), n), vcltq_u8(vsubq_u8(q.v[3], f), n));
 }
 
-template <bool WIDE>
+template <Wide WIDE>
 CS336_INLINE Masks masks(const uint8_t* window) {
     Quarters q, lower;
     for (int i = 0; i < 4; ++i) {
@@ -56,14 +56,16 @@ CS336_INLINE Masks masks(const uint8_t* window) {
     m.apostrophe = equal(q, '\'');
     m.line_end = equal(q, '\n') | equal(q, '\r');
     m.upper = in_range(q, 'A', 26);
+    m.lower = m.letter & ~m.upper;
+    m.mark = 0;
     m.slash = equal(q, '/');
     m.control = (in_range(q, 0, ' ') & ~m.space) | equal(q, 0x7F);
     m.wide = in_range(q, 0x80, 0x80);
     m.continuation = 0;
-    if (WIDE && m.wide) {
+    if (WIDE != Wide::NOTHING && m.wide) {
         m.continuation = in_range(q, 0x80, 0x40);
         m.wide &= ~m.continuation;
-        classify_wide(m, window);
+        classify_wide<WIDE>(m, window);
     }
     return m;
 }

@@ -24,8 +24,7 @@ CS336_INLINE uint64_t pack(const uint8_t* flags) {
     return mask;
 }
 
-// The masks of a window. WIDE: those of characters of several bytes, too.
-template <bool WIDE>
+template <Wide WIDE>
 CS336_INLINE Masks masks(const uint8_t* window) {
     uint8_t letter[64], number[64], space[64], blank[64], apostrophe[64], line_end[64];
     uint8_t upper[64], slash[64], control[64], high[64], continuation[64];
@@ -39,23 +38,23 @@ CS336_INLINE Masks masks(const uint8_t* window) {
     for (int i = 0; i < 64; ++i) slash[i] = window[i] == '/';
     for (int i = 0; i < 64; ++i) control[i] = (window[i] < ' ') | (window[i] == 0x7F);
     for (int i = 0; i < 64; ++i) high[i] = window[i] >> 7;
-    Masks m = {pack(letter),
-               pack(number),
-               pack(space),
-               pack(blank),
-               pack(apostrophe),
-               pack(line_end),
-               pack(upper),
-               pack(slash),
-               pack(control),
-               pack(high),
-               0};
-    m.control &= ~m.space;
-    if (WIDE && m.wide) {
+    Masks m = {};
+    m.letter = pack(letter);
+    m.number = pack(number);
+    m.space = pack(space);
+    m.blank = pack(blank);
+    m.apostrophe = pack(apostrophe);
+    m.line_end = pack(line_end);
+    m.upper = pack(upper);
+    m.lower = m.letter & ~m.upper;
+    m.slash = pack(slash);
+    m.control = pack(control) & ~m.space;
+    m.wide = pack(high);
+    if (WIDE != Wide::NOTHING && m.wide) {
         for (int i = 0; i < 64; ++i) continuation[i] = (window[i] & 0xC0) == 0x80;
         m.continuation = pack(continuation);
         m.wide &= ~m.continuation;
-        classify_wide(m, window);
+        classify_wide<WIDE>(m, window);
     }
     return m;
 }

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,12 +27,13 @@ inline bool append_next(const uint8_t* text, size_t size, size_t origin, size_t&
     return true;
 }
 
-// Append the ends of the next `most` pre-tokens, as a SplitProgram finds them.
+// Append the ends of the next pre-tokens, at most `most`, as a SplitProgram finds them.
 inline bool append_next(const SplitProgram& program, const uint8_t* text, size_t size,
                         size_t origin, size_t& position, uint32_t* ends, size_t& count, size_t most,
                         ScanState& state) {
     size_t end = position;
-    const size_t found = program.fill(text, size, end, ends + count, most, state);
+    const size_t capacity = std::min(most, BATCH_CAPACITY - count);
+    const size_t found = program.fill(text, size, end, ends + count, capacity, state);
     if (found == 0 || end - origin > UINT32_MAX) return false;
     for (size_t i = 0; i < found; ++i) ends[count + i] += uint32_t(position - origin);
     count += found;

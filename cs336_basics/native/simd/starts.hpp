@@ -74,7 +74,7 @@ enum class Digits { ALL, SINGLE, THREES, THREES_FROM_RIGHT };
 
 template <Digits DIGITS>
 struct Gpt2Starts {
-    static constexpr bool ASCII_ONLY = false;
+    static constexpr Wide WIDE = Wide::CLASSES;
 
     CS336_INLINE static uint64_t of(const Masks& m, const uint8_t* window, const uint8_t* end) {
         uint64_t known = ~uint64_t{0};
@@ -116,14 +116,15 @@ struct Cl100kRules {
     static constexpr bool JOINS_LAST_SPACES = true;
     // All white space before a number is one pre-token.
     static constexpr bool JOINS_SPACES_BEFORE_NUMBERS = false;
-    // A word also ends between a lower-case and an upper-case letter.
+    // Marks are like letters without case, and a word also ends between a lower-case and an
+    // upper-case letter.
     static constexpr bool CUTS_BEFORE_CAPITALS = false;
     // Slashes, too, belong to the line ends that belong to the characters before them.
     static constexpr bool LINE_ENDS_WITH_SLASHES = false;
     // Control characters have rules of their own.
     static constexpr bool CONTROLS_DIFFER = false;
-    // Only the rules for ASCII are here.
-    static constexpr bool ASCII_ONLY = false;
+    // What the rules need of characters of several bytes: NOTHING if they are those for ASCII.
+    static constexpr Wide WIDE = Wide::CLASSES;
 };
 
 struct Llama3Rules : Cl100kRules {
@@ -138,32 +139,39 @@ struct O200kRules : Llama3Rules {
     static constexpr Contractions CONTRACTIONS = Contractions::AFTER_WORDS;
     static constexpr bool CUTS_BEFORE_CAPITALS = true;
     static constexpr bool LINE_ENDS_WITH_SLASHES = true;
-    static constexpr bool ASCII_ONLY = true;
+    static constexpr Wide WIDE = Wide::CASES;
 };
 
 struct DeepseekV3Rules : Llama3Rules {
     static constexpr Contractions CONTRACTIONS = Contractions::NONE;
     static constexpr bool JOINS_SPACES_BEFORE_NUMBERS = true;
     static constexpr bool CONTROLS_DIFFER = true;
-    static constexpr bool ASCII_ONLY = true;
+    static constexpr Wide WIDE = Wide::NOTHING;
 };
 
 template <class Rules>
 struct Cl100kStarts {
-    static constexpr bool ASCII_ONLY = Rules::ASCII_ONLY;
+    static constexpr Wide WIDE = Rules::WIDE;
 
     CS336_INLINE static uint64_t of(const Masks& m, const uint8_t* window, const uint8_t* end) {
-        const uint64_t other = ~(m.letter | m.number | m.space);
+        const uint64_t letter = m.letter | (Rules::CUTS_BEFORE_CAPITALS ? m.mark : 0);
+        const uint64_t other = ~(letter | m.number | m.space);
         const uint64_t gap = m.space & ~m.line_end;
 
         // Line ends directly after others belong to them: the addition carries through the whole
         // run.
         const uint64_t taken = m.line_end & ~(m.line_end + (m.line_end & other << 1));
 
-        uint64_t unknown = 0;
-        if (Rules::ASCII_ONLY) unknown |= m.wide;
+        uint64_t unknown = Rules::WIDE == Wide::CLASSES ? 0 : m.wide;
         if (Rules::CONTROLS_DIFFER) unknown |= m.control;
         if (Rules::LINE_ENDS_WITH_SLASHES) unknown |= m.slash & taken << 1;
+        if (Rules::CUTS_BEFORE_CAPITALS) {
+            // A mark that no letter precedes may be like an other. And a word with an upper-case
+            // letter after one without case ends after the latter, unless a lower-case letter
+            // follows.
+            const uint64_t uncased = letter & ~(m.upper | m.lower);
+            unknown |= ((m.mark & ~(letter << 1)) | (m.upper & uncased << 1)) & ~m.continuation;
+        }
         const uint64_t known = before_first(unknown);
 
         // A run of others starts a pre-token unless a blank before it does.
@@ -174,8 +182,8 @@ struct Cl100kStarts {
         prefix |= prefix << 1 & m.continuation;
         prefix |= prefix << 1 & m.continuation;
         prefix |= prefix << 1 & m.continuation;
-        uint64_t letter_starts = m.letter & ~(m.letter << 1) & ~((prefix | gap) << 1);
-        if (Rules::CUTS_BEFORE_CAPITALS) letter_starts |= m.upper & (m.letter & ~m.upper) << 1;
+        uint64_t letter_starts = letter & ~(letter << 1) & ~((prefix | gap) << 1);
+        if (Rules::CUTS_BEFORE_CAPITALS) letter_starts |= m.upper & m.lower << 1;
 
         const uint64_t spaces = m.space & ~taken;
         const uint64_t space_starts = spaces & ~(spaces << 1);
@@ -212,7 +220,7 @@ struct Cl100kStarts {
                 if (length) starts |= uint64_t{1} << (i + length);
             }
         } else if (Rules::CONTRACTIONS == Contractions::AFTER_WORDS) {
-            uint64_t apostrophes = m.apostrophe & m.letter << 1 & certain(known);
+            uint64_t apostrophes = m.apostrophe & letter << 1 & certain(known);
             int cut = 0;
             while (apostrophes) {
                 const int i = lowest_bit(apostrophes);

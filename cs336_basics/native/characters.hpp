@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "compiler.hpp"
+#include "unicode_cases.hpp"
 #include "unicode_tables.hpp"
 
 namespace cs336 {
@@ -25,7 +26,10 @@ CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t index) {
 
 // The case of a code point, given like this too.
 CS336_INLINE uint32_t case_in_block(uint32_t block, uint32_t index) {
-    if (block >= NUM_CASE_BLOCKS_OF) return UNCASED;
+    if (block >= NUM_CASE_BLOCKS_OF) {
+        const uint32_t code = block << 6 | index;
+        return code >= LATE_MARKS_BEGIN && code < LATE_MARKS_END ? MARK : UNCASED;
+    }
     return CASE_BLOCKS[CASE_BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
 }
 

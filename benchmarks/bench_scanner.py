@@ -40,7 +40,7 @@ def text_of(name, tmp_path):
 
 
 @pytest.mark.parametrize("simd_level", _scanner.simd_levels())
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "llama3", "o200k", "deepseek-v3"])
 @pytest.mark.parametrize("name", ["sample", "hindi", *FILES])
 def test_scanner(benchmark, name, pattern, simd_level, tmp_path):
     data = text_of(name, tmp_path)

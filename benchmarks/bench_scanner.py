@@ -25,10 +25,16 @@ HINDI = (
 )
 
 
-def text_of(name, tmp_path):
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    path = tmp_path_factory.mktemp("scanner") / "sample.txt"
+    write_sample(path, 10_000_000)
+    return path.read_bytes()
+
+
+def text_of(name, sample):
     if name == "sample":
-        write_sample(tmp_path / "sample.txt", 10_000_000)
-        return (tmp_path / "sample.txt").read_bytes()
+        return sample
     if name == "hindi":
         return HINDI.encode() * (5_000_000 // len(HINDI.encode()))
     for file in FILES[name]:
@@ -42,8 +48,8 @@ def text_of(name, tmp_path):
 @pytest.mark.parametrize("simd_level", _scanner.simd_levels())
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "llama3", "o200k", "deepseek-v3"])
 @pytest.mark.parametrize("name", ["sample", "hindi", *FILES])
-def test_scanner(benchmark, name, pattern, simd_level, tmp_path):
-    data = text_of(name, tmp_path)
+def test_scanner(benchmark, name, pattern, simd_level, sample):
+    data = text_of(name, sample)
     start = data[:200_000].decode("utf-8", "ignore")
     assert list(_scanner.pretokenize_bytes(start.encode(), pattern, simd_level)) == [
         word.encode() for word in reference.pretokenize(start, pattern)
@@ -51,7 +57,7 @@ def test_scanner(benchmark, name, pattern, simd_level, tmp_path):
 
     benchmark.group = f"scanner, {name}, {pattern}"
     found = benchmark.pedantic(
-        _scanner.num_pretokens, (data, pattern, simd_level), rounds=7, warmup_rounds=1
+        _scanner.num_pretokens, (data, pattern, simd_level), rounds=5, warmup_rounds=1
     )
     benchmark.extra_info.update(
         bytes=len(data),
@@ -62,8 +68,8 @@ def test_scanner(benchmark, name, pattern, simd_level, tmp_path):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("name", ["sample", "english"])
-def test_compiled_pattern(benchmark, name, pattern, tmp_path):
-    data = text_of(name, tmp_path)
+def test_compiled_pattern(benchmark, name, pattern, sample):
+    data = text_of(name, sample)
     program = compile_program(PATTERNS[pattern])
     start = data[:200_000].decode("utf-8", "ignore")
     assert list(_scanner.pretokenize_bytes(start.encode(), program)) == [

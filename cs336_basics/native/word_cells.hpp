@@ -20,6 +20,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "compiler.hpp"
 #include "interrupt.hpp"
 #include "memory.hpp"
 #include "postings.hpp"
@@ -43,7 +44,15 @@ class WordCells {
         reserve(offsets, counts, num_words);
         Position position = 0;
         cells_[position++] = NO_TOKEN;
-        for (const int64_t word : words_by_count(offsets, counts, num_words, sorted)) {
+        const std::vector<uint32_t> words = words_by_count(offsets, counts, num_words, sorted);
+        constexpr size_t AHEAD = 16;  // words; hides the latency of memory
+        for (size_t k = 0; k < words.size(); ++k) {
+            if (k + 2 * AHEAD < words.size()) {
+                CS336_PREFETCH(&offsets[words[k + 2 * AHEAD]]);
+                CS336_PREFETCH(&counts[words[k + 2 * AHEAD]]);
+                CS336_PREFETCH(&data[offsets[words[k + AHEAD]]]);
+            }
+            const int64_t word = words[k];
             const int64_t count = counts[word];
             if (run_counts_.empty() || run_counts_.back() != count) {
                 run_starts_.push_back(position);

@@ -1,16 +1,30 @@
-"""Fixtures for all tests: the seed that numerical tests draw their values from, float64, fsync."""
+"""For all tests: how many processes run them, the seed of numerical tests, float64, fsync."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+TESTS = Path(__file__).parent
+MAX_PROCESSES = 4  # with all libraries loaded, each takes 1.1 to 1.7 GB
+IN_ONE_PROCESS = (
+    "usepdb", "trace", "stepwise", "collectonly", "showfixtures", "show_fixtures_per_test",
+    "setupshow", "setuponly", "setupplan",
+)  # fmt: skip
+"""Options that need a terminal, an order, or no tests at all."""
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 # OpenMP's threads spin while they wait for work. On a busy machine that takes the cores from the
 # threads that have work, and tests of tiny models take eight times as long. Read when torch loads.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Where several processes run tests, each has its share of the cores (the variable is xdist's).
+_PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+if _PROCESSES > 1:
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, CORES // _PROCESSES)))
 
 # A slow or busy machine is not a failure: no example has a time limit.
 settings.register_profile("no deadline", deadline=None)
@@ -27,6 +41,40 @@ def pytest_addoption(parser):
         metavar="N",
         help="run every test that is marked `numerical` with N seeds instead of one",
     )
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads its options in the same hook
+def pytest_cmdline_main(config):
+    """Run the tests of whole folders as `-n CORES --dist loadfile` of pytest-xdist does.
+
+    The tests of a file run in one process and in their order, so that its fixtures are made once.
+    Everything else runs in one process: single files, other markers (`-m slow`), debugging, `-n 0`
+    and `-p no:xdist`.
+    """
+    options = config.option
+    if (
+        config.pluginmanager.has_plugin("xdist")
+        and not hasattr(config, "workerinput")  # this is not one of the processes
+        and options.numprocesses is None
+        and options.dist == "no"
+        and options.markexpr == "not slow"
+        and options.capture != "no"  # -s
+        and not any(getattr(options, name, False) for name in IN_ONE_PROCESS)
+        and all(is_folder_of_tests(config, argument) for argument in config.args)
+        and CORES > 1
+    ):
+        options.numprocesses = min(CORES, MAX_PROCESSES)
+        options.dist = "loadfile"
+
+
+def is_folder_of_tests(config, argument):
+    path = (config.invocation_params.dir / argument).resolve()
+    return path.is_dir() and (path == TESTS or TESTS in path.parents)
+
+
+def pytest_report_header(config):
+    number = getattr(config.option, "numprocesses", None)
+    return f"the tests run in {number} processes (-n 0: in one)" if number else None
 
 
 def pytest_generate_tests(metafunc):

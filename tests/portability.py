@@ -68,7 +68,9 @@ def run_tests(variables: dict[str, str], *arguments: str, root: Path = ROOT) -> 
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.xml"
-        options = ["-q", "-p", "no:cacheprovider", "--tb=short", f"--junit-xml={report}"]
+        # In one process: the variables say how many threads it has.
+        options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=short"]
+        options.append(f"--junit-xml={report}")
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *arguments],
             cwd=root,

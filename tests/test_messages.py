@@ -30,9 +30,9 @@ def test_lists_that_share_their_elements_take_no_time():
     value = ["x"]
     for _ in range(200):
         value = [value, value, value]
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(short_repr(value)) <= 100
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_a_reason_is_one_short_line():

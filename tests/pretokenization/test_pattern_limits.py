@@ -31,10 +31,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize(("pattern", "problem"), HOSTILE.items(), ids=range(len(HOSTILE)))
 def test_hostile_patterns_are_refused_at_once(pattern, problem):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ValueError, match=problem):
         check_limits(pattern)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_hostile_patterns_are_refused_at_once(pattern, problem):
 )
 def test_usual_patterns_are_accepted_and_compile_soon(pattern):
     check_limits(pattern)
-    start = time.perf_counter()
+    start = time.process_time()
     compile_pattern(pattern)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_the_most_expensive_accepted_patterns_compile_soon():
     for pattern in ("(" * 8 + "a" + "{2})" * 8, "(ab|cd){15000}", "((ab|cd){50}){100}"):
-        start = time.perf_counter()
+        start = time.process_time()
         compile_pattern(pattern)
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5

@@ -51,13 +51,13 @@ def test_many_special_tokens_take_no_more_time():
     few = Splitter(special_tokens=["<|special_000001|>"])
     many = Splitter(special_tokens=MANY)
     expected = count_text(text, few)
-    start = time.perf_counter()
+    start = time.process_time()
     assert count_text(text, many) == expected
     assert count_texts([text], many) == expected
     cuts = many.safe_cuts
     data = text.encode()
     assert cuts.last(data, 0) == few.safe_cuts.last(data, 0)
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 @pytest.mark.parametrize("backend", ["python", "native"])
@@ -65,12 +65,12 @@ def test_encoding_with_many_special_tokens_takes_no_more_time(backend):
     vocab = {byte: bytes([byte]) for byte in range(256)}
     text = "<|special_ lorem <|special_000001|> ipsum <|spec " * 600
     tokenizer = Tokenizer(vocab, [], MANY, backend=backend)
-    start = time.perf_counter()
+    start = time.process_time()
     ids = tokenizer.encode(text)
     assert list(tokenizer.encode_iterable([text])) == ids
     assert ids.count(256 + 1) == 600
     assert tokenizer.decode(ids) == text
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_safe_cuts_are_the_same_among_many_tokens():

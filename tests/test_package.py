@@ -1,6 +1,7 @@
 """The package as a whole: the cost of importing it, the direction of imports, the built files."""
 
 import ast
+import functools
 import importlib
 import inspect
 import itertools
@@ -64,14 +65,22 @@ def run_python(code, **environment):
     )
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def imports_of(path):
     """The full names of the modules that a Python file imports, at any depth."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found = []
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
-            yield node.module
+            found.append(node.module)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -158,7 +167,7 @@ def test_competitors_are_only_imported_to_compare_exports_or_to_load_their_files
         name = path.relative_to(PACKAGE).as_posix()
         allowed = PEERS if path.parent.name == "interop" else {MAY_IMPORT_PEER.get(name)}
         assert found <= allowed, f"{name} imports {found}"
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 modules = [getattr(node, "module", None), *(alias.name for alias in node.names)]
                 top = {module.split(".")[0] for module in modules if module}
@@ -167,7 +176,7 @@ def test_competitors_are_only_imported_to_compare_exports_or_to_load_their_files
 
 def test_private_names_stay_in_their_module():
     for path in PACKAGE.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         ours = [node for node in imported if (node.module or "").startswith("cs336_basics")]
         for node in ours:

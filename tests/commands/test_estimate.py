@@ -20,6 +20,8 @@ def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
         "2",
         "--model.num-layers",
         "1",
+        "--model.context-length",
+        "32",
     ]
     assert estimate.main(words) == 0
     out = capsys.readouterr().out
@@ -28,7 +30,7 @@ def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
     matrices = 4 * config["d"] ** 2 + 3 * config["d"] * config["ff"]
     parameters = 2 * config["vocab"] * config["d"] + matrices + 3 * config["d"]
     assert rows["parameters"] == f"{parameters:,}"
-    flops = 6 * (matrices + config["vocab"] * config["d"]) + 12 * config["d"] * 256
+    flops = 6 * (matrices + config["vocab"] * config["d"]) + 12 * config["d"] * 32
     assert f"FLOPs per token         {flops:,}" in out
     assert f"gradients               {4 * parameters / 1e6:,.0f} MB" in out
     assert "tensors at the peak" in out

@@ -38,7 +38,14 @@ def test_a_run_becomes_a_gguf_file_and_the_agreement_is_printed(
     assert "; 2 steps; 192 tokens; training loss 5.5000; validation loss 5.7500; " in description
 
 
-@pytest.mark.parametrize(("words", "kind"), [([], "with"), (["--without-cache"], "without")])
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ([], "with"),
+        # (docs/formats.md runs this command, too.)
+        pytest.param(["--without-cache"], "without", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_becomes_an_onnx_directory_and_the_agreement_is_printed(
     tmp_path, run, capsys, words, kind
 ):

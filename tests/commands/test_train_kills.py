@@ -1,4 +1,8 @@
-"""Runs that are killed at random moments, or stopped by signals, and resumed."""
+"""Runs that are killed at random moments, or stopped by signals, and resumed.
+
+What is killed is a process of its own. What runs to its end does so in the process of the tests:
+a new one would import torch for seconds.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
+from cs336_basics.commands.train import main
 from cs336_basics.runs.run_dir import RunDirectory
 from tests.commands.small_run import COMMAND, TINY, assert_equal_runs, environment
 
@@ -67,13 +73,14 @@ KILL_CONFIG = TINY.replace("max_steps: 12", f"max_steps: {KILL_STEPS}").replace(
 def never_stopped(tmp_path_factory):
     path = tmp_path_factory.mktemp("whole")
     (path / "config.yaml").write_text(KILL_CONFIG)
-    finish(start(path / "run", "--config", str(path / "config.yaml")))
+    run_to_the_end("--config", str(path / "config.yaml"), "--run-dir", str(path / "run"))
     return path / "run"
 
 
-def finish(process):
-    _, error = process.communicate(timeout=240)
-    assert process.returncode == 0, error
+def run_to_the_end(*words):
+    threads = torch.get_num_threads()
+    assert main(list(words)) == 0
+    torch.set_num_threads(threads)  # the command has set it
 
 
 def run_with_kills(path, seed, kills):
@@ -97,7 +104,7 @@ def run_with_kills(path, seed, kills):
             time.sleep(moments.random() * (0.5 if at == 0 else 0.02))
         kill(process)
         words = ["--resume", str(run)]
-    finish(start(run, *words))
+    run_to_the_end(*words)
     return run
 
 
@@ -139,5 +146,5 @@ def test_a_signal_saves_prints_the_resume_command_and_sets_the_exit_status(
         assert "Traceback" not in error
         assert f"after step {RunDirectory(run).steps_saved()[-1]}" in error
         words = ["--resume", str(run)]
-    finish(start(run, *words))
+    run_to_the_end(*words)
     assert_equal_runs(run, never_stopped)

@@ -96,7 +96,7 @@ def exact_distribution(temperature=1.0, top_k=None, top_p=1.0, min_p=0.0, repeti
 )
 def test_samples_follow_the_exact_distribution(options):
     expected = exact_distribution(**options)
-    draws, generator = 6000, seeded(3)
+    draws, generator = 3000, seeded(3)
     counts = [0] * len(LOGITS)
     for _ in range(draws):
         token = Sampling(**options).draw(torch.tensor(LOGITS), PREVIOUS, generator)

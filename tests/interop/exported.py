@@ -13,7 +13,10 @@ from cs336_basics.pretokenization.patterns import PATTERNS as NAMED
 from cs336_basics.tokenizer import Tokenizer
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import END, FRAGMENTS
-from tests.tokenizer.test_peer_agreement import ALL_CHARACTERS, without_differences
+from tests.tokenizer.test_peer_agreement import (
+    characters_without_differences,
+    without_differences,
+)
 
 SPECIAL = [END, "<|end of text|>", "<|im_start|>", "<|im_end|>", "Ä終»"]
 """With a space, of chat models, and with characters of more than one byte."""
@@ -58,7 +61,7 @@ def chosen_texts():
 def random_texts(seed, number):
     """Texts of any characters, mostly of those on which tokenizers differ."""
     chooser = random.Random(seed)
-    characters = without_differences(ALL_CHARACTERS)
+    characters = characters_without_differences()
     fragments = [without_differences(fragment) for fragment in FRAGMENTS]
     fragments += [*SPECIAL, " Hello", "'re", "'LL", "1234", "    ", " the", "ing", "<|im_"]
     for _ in range(number):

@@ -44,6 +44,20 @@ def variant_name(config):
 
 
 every_variant = pytest.mark.parametrize("config", VARIANTS, ids=variant_name)
+# Each value of each option once, where a variant takes seconds; the other variants are slow tests.
+QUICK = [
+    dataclasses.replace(SMALL, **SWITCHES),
+    dataclasses.replace(SMALL, norm="post", position="none", ffn="silu"),
+    dataclasses.replace(SMALL, norm="none"),
+]
+every_variant_slowly = pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(config, marks=[] if config in QUICK else pytest.mark.slow)
+        for config in VARIANTS
+    ],
+    ids=variant_name,
+)
 
 
 # names and structure
@@ -381,7 +395,7 @@ def test_device_argument_reaches_parameters_and_tables():
 
 
 @pytest.mark.usefixtures("float64")
-@every_variant
+@every_variant_slowly
 def test_compiles_into_one_graph(config):
     # "aot_eager" traces forward and backward like the real compiler, but generates no code.
     torch.compiler.reset()  # many variants of one class would reach the limit of recompilations

@@ -180,7 +180,7 @@ void tables_count_like_a_map(const HashSeed& seed) {
     std::vector<WordTable> tables;
     for (int i = 0; i < 3; ++i) tables.emplace_back(seed);
     uint64_t random = 1;
-    for (int i = 0; i < 60000; ++i) {
+    for (int i = 0; i < 20000; ++i) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         // Words of 0 to 39 bytes, on both sides of MAX_SHORT_WORD; NUL and bytes above 127, too.
         std::string word((random >> 33) % 40, char("abc\0\xC3"[(random >> 40) % 5]));
@@ -280,7 +280,7 @@ void hashes_fill_tables_evenly() {
     // Words that differ in two bytes, at every offset: as many share a slot as random numbers
     // would.
     size_t shared = 0, most = 0, expected = 0;
-    for (uint64_t number = 0; number < 20; ++number) {
+    for (uint64_t number = 0; number < 5; ++number) {
         const HashSeed seed = hash_seed_of(number);
         for (size_t length = 2; length <= 40; ++length) {
             for (size_t offset = 0; offset + 2 <= length; offset += 3) {

@@ -10,7 +10,7 @@ import pytest
 
 from tests.native.compiler import compiler
 
-SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZERS = ["-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 def test_counting_contracts_hold_under_sanitizers(tmp_path):

@@ -40,6 +40,8 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
     void* PyUnicode_DATA(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    void PyObject_GC_Track(void* container)
+    void PyObject_GC_UnTrack(void* container)
 
 ctypedef fused id_t:
     uint16_t
@@ -257,11 +259,11 @@ cdef class Encoder:
         if num_workers == 1:
             try:
                 for text in texts:
-                    lists.append(self.encode(text, special))
+                    lists.append(untracked(self.encode(text, special)))
             except AbsentByteError as error:
                 error.item = len(lists)
                 raise
-            return lists
+            return tracked(lists)
         kept = view_texts(texts, spans)
         workers = self.acquire_all(num_threads(num_workers, spans.size()), pointers)
         try:
@@ -281,10 +283,10 @@ cdef class Encoder:
                         check(job.get().failure())
                 data = job.get().ids(group)
                 for i in range(job.get().group_start(group), job.get().group_start(group + 1)):
-                    lists.append(self.to_list(data, job.get().num_ids(i), True))
+                    lists.append(untracked(self.to_list(data, job.get().num_ids(i), True)))
                     data += job.get().num_ids(i) * self.id_size
                 job.get().free(group)
-            return lists
+            return tracked(lists)
         finally:
             # (After an error, threads may still run. The results are freed before others use the
             # workers.)
@@ -556,6 +558,21 @@ cdef list list_of(const id_t* ids, size_t count, list objects):
             Py_INCREF(<object>item)
             PyList_SET_ITEM(result, i, <object>item)
     return result
+
+
+# While the lists of a batch are made, the garbage collector does not see them. Every few hundred new
+# lists it would read all ids of the young ones, which takes as long as making them, and sooner or
+# later those of the old ones again. (Lists of ids are part of no cycle before a caller has them.)
+
+cdef list untracked(list ids):
+    PyObject_GC_UnTrack(<void*>ids)
+    return ids
+
+
+cdef list tracked(list lists):
+    for ids in lists:
+        PyObject_GC_Track(<void*>ids)
+    return lists
 
 
 cdef list view_texts(list texts, vector[TextSpan]& spans):

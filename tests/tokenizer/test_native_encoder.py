@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import random
 import signal
@@ -235,6 +236,28 @@ def test_a_large_batch_is_encoded_by_several_threads():
     for num_workers in (1, 3):
         ids, offsets = tokenizer.encode_batch_array(texts, num_workers=num_workers)
         assert [part.tolist() for part in np.split(ids, offsets[1:-1])] == expected
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_the_garbage_collector_sees_the_lists_of_a_batch_when_all_are_made(num_workers):
+    tokenizer = small_tokenizer()
+    texts = [TRAINING_TEXT * (1 + 1000 // len(TRAINING_TEXT))] * 2500
+    length = len(tokenizer.encode(texts[0]))
+    seen = []
+
+    def count_lists(phase, info):
+        if phase == "start":
+            objects = gc.get_objects()
+            seen.append(sum(type(found) is list and len(found) == length for found in objects))
+
+    gc.callbacks.append(count_lists)
+    try:
+        lists = tokenizer.encode_batch(texts, num_workers=num_workers)
+    finally:
+        gc.callbacks.remove(count_lists)
+    # (Python 3.12 and later collect when the call returns.)
+    assert set(seen) <= {0, len(texts)}
+    assert all(map(gc.is_tracked, lists))
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 5])

@@ -171,8 +171,11 @@ class TypedEncoder final : public Encoder {
                 for (size_t i = 0; i < num_words; ++i) {
                     const uint32_t end = ends[i];
                     const uint32_t length = end - start;
-                    keys[i] = length <= MAX_SHORT_WORD ? make_short_key(seed, first + start, length)
-                                                       : cache_.rare_key(first + start, length);
+                    if (length <= MAX_SHORT_WORD) {
+                        make_short_key(seed, first + start, length, keys[i]);
+                    } else {
+                        keys[i] = cache_.rare_key(first + start, length);
+                    }
                     if (large) CS336_PREFETCH(&view.at(keys[i]));
                     start = end;
                 }

@@ -51,11 +51,12 @@ class WordCache {
     static constexpr size_t LANES = 16 / sizeof(Id);
     static constexpr size_t MAX_INLINE = LANES - 1;
     static constexpr size_t MAX_WORD = 128;  // longer ones seldom occur again
-    static constexpr Id FAR = Id(~Id{0});
 
     struct Entry {
-        uint64_t low, high;  // a short word as in WordKey; or hash and length of a long one
-        // At most MAX_INLINE ids, and their number; or the address of a record, and FAR.
+        // A short word as in WordKey; or hash and length of a long one. Where the ids are in a
+        // record, FAR_BIT of `high` is not that of the key, so that is_near compares 16 bytes only.
+        uint64_t low, high;
+        // At most MAX_INLINE ids, and their number; or the address of a record.
         union {
             Id lanes[LANES];
             struct {
@@ -64,10 +65,24 @@ class WordCache {
             } far;
         };
         Id count() const { return lanes[MAX_INLINE]; }
-        // Whether this is the entry of a key, with its ids in it. (The highest bit of FAR is set.)
-        bool is_near(const WordKey& key) const {
-            return ((low ^ key.low) | (high ^ key.high) | (count() >> (8 * sizeof(Id) - 1))) == 0;
+        // Whether this is the entry of a key, with its ids in it.
+        CS336_INLINE bool is_near(const WordKey& key) const {
+#if defined(CS336_X86)
+            const __m128i equal =
+                _mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(&low)),
+                               _mm_loadu_si128(reinterpret_cast<const __m128i*>(&key.low)));
+            return _mm_movemask_epi8(equal) == 0xFFFF;
+#else
+            return ((low ^ key.low) | (high ^ key.high)) == 0;
+#endif
         }
+        // Whether this is the entry of a key, or of a long word of the same hash and length.
+        bool matches(const WordKey& key) const {
+            return low == key.low && ((high ^ key.high) & ~FAR_BIT) == 0;
+        }
+        // (The highest byte of a key is a length of at most 15, or 0xFF.)
+        bool is_far() const { return high >> 62 != 0; }
+        bool is_long() const { return high >> 63 != 0; }
     };
     static_assert(sizeof(Entry) == 32, "two entries to a cache line");
 
@@ -128,7 +143,7 @@ class WordCache {
         for (size_t slot = key.hash >> shift_;; slot = (slot + 1) & (table_.size() - 1)) {
             const Entry& entry = table_[slot];
             if (entry.high == 0) return nullptr;
-            if (entry.low == key.low && entry.high == key.high &&
+            if (entry.matches(key) &&
                 (!key.is_long() || !std::memcmp(entry.far.record, word, key.length()))) {
                 return &entry;
             }
@@ -136,11 +151,11 @@ class WordCache {
     }
 
     static const Id* ids(const Entry& entry, const WordKey& key) {
-        if (entry.count() != FAR) return entry.lanes;
+        if (!entry.is_far()) return entry.lanes;
         return reinterpret_cast<const Id*>(entry.far.record + ids_offset(key));
     }
     static size_t num_ids(const Entry& entry) {
-        return entry.count() == FAR ? entry.far.num_ids : entry.count();
+        return entry.is_far() ? entry.far.num_ids : entry.count();
     }
 
     // Insert the ids of a word that is not in the cache, if there is memory for it.
@@ -160,13 +175,14 @@ class WordCache {
             std::memcpy(record + ids_offset(key), ids, num_ids * sizeof(Id));
             added.far.record = record;
             added.far.num_ids = uint32_t(num_ids);
-            added.lanes[MAX_INLINE] = FAR;
+            added.high ^= FAR_BIT;
         }
         put(table_, shift_, added, key.hash);
         ++size_;
     }
 
   private:
+    static constexpr uint64_t FAR_BIT = uint64_t{1} << 62;
     static constexpr int FIRST_BITS = 12, SMALLEST_BITS = 4;
     static constexpr size_t FIRST_BLOCK = size_t{1} << 14, LAST_BLOCK = size_t{1} << 20;
 
@@ -224,7 +240,7 @@ class WordCache {
     }
 
     uint64_t hash_of(const Entry& entry) const {
-        return entry.high >> 56 == 0xFF ? entry.low : hash_16(seed_, entry.low, entry.high);
+        return entry.is_long() ? entry.low : hash_16(seed_, entry.low, entry.high & ~FAR_BIT);
     }
 
     void clear() {

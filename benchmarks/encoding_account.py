@@ -54,10 +54,8 @@ PHASES = [
     ("scanner", r"::fill<|^cs336::(run_end|white_space|\w+_character|Gpt2::)", r""),
     ("merging", r"ShortWordMerger<|LongWordMerger<|WordMerger<|MergeTable<", r""),
     ("inserting", r"WordCache<.*>::(insert|add_block)|memset|malloc|operator new", r""),
-    ("keys", r"WordCache<.*>::rare_key|make_long_key", r""),
-    ("keys", LOOP, r"^(word_table|hashing)\.hpp|^encoder\.hpp make_keys"),
-    ("look-up", r"Worker::look_up|memcmp|memcpy|memmove", r""),
-    ("look-up", LOOP, r"^word_cache\.hpp|^encoder\.hpp encode_batch"),
+    ("hash and look-up", r"rare_key|make_long_key|Worker::look_up|memcmp|memcpy|memmove", r""),
+    ("hash and look-up", LOOP, r"^(word_\w+|hashing)\.hpp|^\w*intrin\.h|^encoder\.hpp loop"),
     ("writing ids", LOOP, r"^encoder\.hpp writing"),
     ("scanner", LOOP, r"^scanner\.hpp"),
     ("other", r"", r""),
@@ -88,7 +86,7 @@ def read_counts(path):
 
 
 def functions_of_encoder():
-    """Return line -> "encode_batch", "make_keys" or "writing", of encoder.hpp."""
+    """Return line -> "loop" or "writing", for the loops over words in encoder.hpp."""
     lines = (NATIVE / "encoder.hpp").read_text().splitlines()
     functions = {}
     for name in ("encode_batch", "make_keys"):
@@ -98,7 +96,7 @@ def functions_of_encoder():
         indent = len(lines[start]) - len(lines[start].lstrip())
         end = lines.index(" " * indent + "}", start)
         for i in range(start, end + 1):
-            functions[i + 1] = "writing" if WRITING.search(lines[i]) else name
+            functions[i + 1] = "writing" if WRITING.search(lines[i]) else "loop"
     return functions
 
 
@@ -194,8 +192,7 @@ def times_by_phase(facts):
         ("UTF-8 check",): facts["utf8"],
         ("special tokens",): facts["special"],
         ("scanner",): facts["scan"],
-        ("keys",): facts["keys"] - facts["scan"],
-        ("look-up", "writing ids"): facts["warm"] - facts["keys"] - facts["special"],
+        ("hash and look-up", "writing ids"): facts["warm"] - facts["scan"] - facts["special"],
     }
     new = {
         ("merging",): facts["merge"],
@@ -215,6 +212,7 @@ def show(name, num_bytes, facts, counts):
         f"{new / words:.2%}. Longer than 15 bytes: {facts['long'] / words:.2%}. More ids than an "
         f"entry holds: {facts['many_ids'] / words:.2%}. Not in their first slot: "
         f"{facts['displaced'] / words:.2%}. Word cache: {facts['table_bytes'] / 1e6:.1f} MB. "
+        f"Keys and hashes alone: {(facts['keys'] - facts['scan']) / words:.1f} ns a word. "
         f"Clock: {facts['gigahertz']:.2f} GHz.\n"
     )
     times = times_by_phase(facts)
@@ -239,8 +237,9 @@ def rows(counted, times, divisor, gigahertz, without):
         if phase in without:
             continue
         group = next((group for group in times if phase in group), ())
-        nanoseconds = times[group] / divisor if group and phase == group[-1] else None
-        row(phase, counted[phase], divisor, nanoseconds, gigahertz)
+        nanoseconds = times[group] / divisor if group and phase == group[0] else None
+        title = f"{phase} (times: with {group[1]})" if group[1:] and phase == group[0] else phase
+        row(title, counted[phase], divisor, nanoseconds, gigahertz)
 
 
 def total(title, counted, nanoseconds, divisor, gigahertz):

@@ -119,7 +119,11 @@ struct Bench {
                 uint32_t start = 0;
                 for (size_t i = 0; i < count; ++i) {
                     const uint32_t end = ends[i];
-                    keys[i % 128] = make_key(seed, first + start, end - start);
+                    if (end - start <= MAX_SHORT_WORD) {
+                        make_short_key(seed, first + start, end - start, keys[i % 128]);
+                    } else {
+                        keys[i % 128] = make_long_key(seed, first + start, end - start);
+                    }
                     start = end;
                     if (i % 128 == 127) use(keys);
                 }

@@ -37,17 +37,19 @@ def test_what_two_runs_differ_by_is_counted_by_phase(tmp_path):
     after = counts_of(tmp_path / "after", hashing=13, written=written, merging=7)
     counted = encoding_account.by_phase(before, after, functions)
     assert list(counted) == encoding_account.ORDER
-    assert {phase: events["Ir"] for phase, events in counted.items() if events["Ir"]} == {"keys": 3}
+    assert {phase: events["Ir"] for phase, events in counted.items() if events["Ir"]} == {
+        "hash and look-up": 3,
+    }  # fmt: skip
     counted = encoding_account.by_phase({}, after, functions)
     assert {phase: events["Ir"] for phase, events in counted.items() if events["Ir"]} == {
-        "keys": 13, "writing ids": 4, "merging": 7,
+        "hash and look-up": 13, "writing ids": 4, "merging": 7,
     }  # fmt: skip
     assert counted["merging"]["D1mr"] == 2
 
 
 def test_the_functions_of_the_loop_over_words_are_found():
     functions = encoding_account.functions_of_encoder()
-    assert set(functions.values()) == {"encode_batch", "make_keys", "writing"}
+    assert set(functions.values()) == {"loop", "writing"}
 
 
 @pytest.mark.slow  # compiles the encoder

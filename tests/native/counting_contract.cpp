@@ -231,6 +231,21 @@ void counts_do_not_overflow() {
     }
 }
 
+void short_keys_are_the_same_as_vectors() {
+    uint8_t bytes[MAX_SHORT_WORD + WORD_PADDING];
+    for (size_t i = 0; i < sizeof(bytes); ++i) bytes[i] = uint8_t(0xF1 + 7 * i);
+    const HashSeed seed = hash_seed_of(5);
+    for (size_t length = 0; length <= MAX_SHORT_WORD; ++length) {
+        for (size_t start = 0; start < MAX_SHORT_WORD; ++start) {
+            const WordKey key = make_short_key(seed, bytes + start, length);
+            WordKey written = {1, 2, 3};
+            make_short_key(seed, bytes + start, length, written);
+            check(key.low == written.low && key.high == written.high && key.hash == written.hash,
+                  "the key that is written is the one that is returned");
+        }
+    }
+}
+
 // --- hashing.hpp ---------------------------------------------------------------------------------
 
 void words_of_one_hash_are_counted_in_a_table_of_their_size() {
@@ -326,6 +341,7 @@ int main(int, char** arguments) {
     tables_count_like_a_map(process_hash_seed());
     cleared_table_counts_its_size();
     counts_do_not_overflow();
+    short_keys_are_the_same_as_vectors();
     words_of_one_hash_are_counted_in_a_table_of_their_size();
     pairs_of_one_hash_are_found();
     hashes_fill_tables_evenly();

@@ -24,7 +24,7 @@ CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t index) {
     return CLASS_BLOCKS[BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
 }
 
-// The case of a code point, given like this too.
+// The case of a code point, in the same form.
 CS336_INLINE uint32_t case_in_block(uint32_t block, uint32_t index) {
     if (block >= NUM_CASE_BLOCKS_OF) {
         const uint32_t code = block << 6 | index;

@@ -41,7 +41,7 @@ REGEX_VERSION = c_REGEX_VERSION.decode()
 
 # The split patterns that native/simd/starts.hpp implements, and the CRC-32 of their regular
 # expressions. If an expression in patterns.py is edited, its CRC-32 differs, and its rules there are
-# not used. The first two do without a SplitProgram.
+# not used.
 _CHECKSUMS = {
     "gpt2": 0x56F10BE7,
     "cl100k": 0x67197109,
@@ -53,6 +53,9 @@ _CHECKSUMS = {
     "o200k": 0xE23E3236,
     "deepseek-v3": 0x5957171E,
 }
+
+# Their rules are complete: they have no SplitProgram.
+_WITHOUT_PROGRAM = ("gpt2", "cl100k")
 
 # regular expression -> name
 _IMPLEMENTED = {
@@ -69,7 +72,7 @@ def scanned_pattern(pattern):
         pattern: a name in PATTERNS or a regular expression.
     """
     name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
-    return name if name in ("gpt2", "cl100k") else None
+    return name if name in _WITHOUT_PROGRAM else None
 
 
 def masked_pattern(pattern):
@@ -81,7 +84,8 @@ def masked_pattern(pattern):
     """
     if not isinstance(pattern, str):
         return None
-    return _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
+    name = _IMPLEMENTED.get(PATTERNS.get(pattern, pattern))
+    return None if name in _WITHOUT_PROGRAM else name
 
 
 def program_of(pattern):

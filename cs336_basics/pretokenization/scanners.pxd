@@ -100,6 +100,6 @@ cdef inline Scanner make_scanner(pattern, SimdLevel simd_level) except *:
         raise ValueError(f"pattern is {pattern!r}, which has no scanner: choose another backend")
     name = masked_pattern(pattern)
     for i in range(NUM_MASKED_PATTERNS):
-        if name is not None and MASKED_PATTERNS[i].name == <bytes>name.encode():
+        if MASKED_PATTERNS[i].name.decode() == name:
             return Scanner(make_program(program), MASKED_PATTERNS[i], simd_level)
     return Scanner(make_program(program))

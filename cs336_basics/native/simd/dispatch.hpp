@@ -106,6 +106,6 @@ inline const MaskedPattern MASKED_PATTERNS[] = {
     {"o200k", fill_with_function<Cl100kStarts<O200kRules>>},
     {"deepseek-v3", fill_with_function<Cl100kStarts<DeepseekV3Rules>>},
 };
-constexpr int NUM_MASKED_PATTERNS = 7;
+constexpr int NUM_MASKED_PATTERNS = int(sizeof(MASKED_PATTERNS) / sizeof(MASKED_PATTERNS[0]));
 
 }  // namespace cs336

@@ -81,26 +81,35 @@ CS336_INLINE uint64_t first_bytes(uint64_t last, uint64_t continuation) {
     return last & ~continuation;
 }
 
+// Whether a window, or the next pre-token, may be added to a batch.
+CS336_INLINE bool has_room(size_t origin, size_t position, size_t size, size_t count) {
+    return position < size && count + 64 <= BATCH_CAPACITY && position - origin < MAX_BATCH_BYTES;
+}
+
 // Define `fill` and `fill_with` (see scalar.hpp) in the namespace of a SIMD level that has `masks`
 // and `positions`. They are macros because a function with a `target` attribute cannot be a
 // template argument.
 #define CS336_DEFINE_FILL(TARGET)                                                                  \
+    /* Append the pre-tokens that the window at `start` shows; returns false if it shows none. */  \
+    template <class Starts>                                                                        \
+    TARGET CS336_INLINE bool append_window(const uint8_t* text, size_t size, size_t origin,        \
+                                           size_t& start, uint32_t* ends, size_t& count) {         \
+        if (size - start < 64) return false;                                                       \
+        const Masks m = masks<Starts::WIDE>(text + start);                                         \
+        const uint64_t found = Starts::of(m, text + start, text + size) & ~uint64_t{1};            \
+        if (!found) return false;                                                                  \
+        count += positions(found, uint32_t(start - origin), ends + count);                         \
+        start += highest_bit(found);                                                               \
+        return true;                                                                               \
+    }                                                                                              \
+                                                                                                   \
     template <class Pattern, class Starts>                                                         \
     TARGET size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends) {       \
         const size_t origin = position;                                                            \
         size_t start = position, count = 0;                                                        \
-        while (start < size && count + 64 <= BATCH_CAPACITY && start - origin < MAX_BATCH_BYTES) { \
-            uint64_t found = 0;                                                                    \
-            if (size - start >= 64) {                                                              \
-                const Masks m = masks<Starts::WIDE>(text + start);                                 \
-                found = Starts::of(m, text + start, text + size) & ~uint64_t{1};                   \
-            }                                                                                      \
-            if (found) {                                                                           \
-                count += positions(found, uint32_t(start - origin), ends + count);                 \
-                start += highest_bit(found);                                                       \
-            } else if (!append_next<Pattern>(text, size, origin, start, ends, count)) {            \
-                break;                                                                             \
-            }                                                                                      \
+        while (has_room(origin, start, size, count) &&                                             \
+               (append_window<Starts>(text, size, origin, start, ends, count) ||                   \
+                append_next<Pattern>(text, size, origin, start, ends, count))) {                   \
         }                                                                                          \
         position = start;                                                                          \
         return count;                                                                              \
@@ -111,23 +120,16 @@ CS336_INLINE uint64_t first_bytes(uint64_t last, uint64_t continuation) {
                             size_t& position, uint32_t* ends, ScanState& state) {                  \
         const size_t origin = position;                                                            \
         size_t start = position, count = 0, most = 1;                                              \
-        while (start < size && count + 64 <= BATCH_CAPACITY && start - origin < MAX_BATCH_BYTES) { \
-            uint64_t found = 0;                                                                    \
-            if (size - start >= 64) {                                                              \
-                const Masks m = masks<Starts::WIDE>(text + start);                                 \
-                found = Starts::of(m, text + start, text + size) & ~uint64_t{1};                   \
-            }                                                                                      \
-            if (found) {                                                                           \
-                count += positions(found, uint32_t(start - origin), ends + count);                 \
-                start += highest_bit(found);                                                       \
+        while (has_room(origin, start, size, count)) {                                             \
+            if (append_window<Starts>(text, size, origin, start, ends, count)) {                   \
                 most = 1;                                                                          \
-            } else if (append_next(program, text, size, origin, start, ends, count, most,          \
-                                   state)) {                                                       \
-                /* Text whose starts no window shows is left to the program, more and more. */     \
-                most = most < 256 ? 2 * most : most;                                               \
-            } else {                                                                               \
+                continue;                                                                          \
+            }                                                                                      \
+            if (!append_next(program, text, size, origin, start, ends, count, most, state)) {      \
                 break;                                                                             \
             }                                                                                      \
+            /* Text whose starts no window shows is left to the program, more and more. */         \
+            most = most < 256 ? 2 * most : most;                                                   \
         }                                                                                          \
         position = start;                                                                          \
         return count;                                                                              \

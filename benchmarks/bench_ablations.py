@@ -35,7 +35,8 @@ RUNGS = {
     "heap, compiled": ("heap, compiled", (), "v3 compiled by Cython as it is"),
     "heap, typed": ("heap, typed", (), "v3 with types and C++ containers instead of objects"),
     "memoryview, words rescanned": (
-        "words rescanned", (), "flat arrays, a table by open addressing; a merge scans whole words",
+        "words rescanned", (),
+        "flat arrays, an open-addressing hash table; a merge scans whole words",
     ),
     "memoryview": ("memoryview", (), "v4: linked occurrences instead of scanning words"),
     "native, nothing else": (

@@ -6,7 +6,8 @@ merges are compared with those of another trainer before a time is kept.
 
 - `test_common_rung`: a text and a vocabulary that all stages can finish.
 - `test_whole_corpus`: 10,000 and 32,000 tokens. A stage that needs more than `--max-seconds` is
-  measured for that long and continued, which tables mark with `≈`; `make stages` measures longer.
+  measured for that long and its time extrapolated, which tables mark with `≈`; `make stages`
+  measures longer.
 """
 
 import pytest
@@ -53,6 +54,6 @@ def test_whole_corpus(benchmark, corpus, stage, max_seconds):
             attach(benchmark, *training_rows.rows(stage, corpus.name, corpus.path, answers, target))
     targets = TARGETS[-1:] if stage in trainer_run.UNSTOPPABLE else TARGETS
     request = training_rows.request(
-        stage, corpus.path, targets, whole_below=max_seconds, continue_after=max_seconds
+        stage, corpus.path, targets, whole_below=max_seconds, extrapolate_after=max_seconds
     )
     measure(benchmark, stage, corpus, request, targets, rounds_of(stage))

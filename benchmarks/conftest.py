@@ -23,7 +23,7 @@ def pytest_addoption(parser):
         "--max-seconds",
         type=float,
         default=DEFAULT_SECONDS,
-        help="a trainer that needs longer is measured for this long, and its time continued "
+        help="a trainer that needs longer is measured for this long, and its time extrapolated "
         "(default: %(default)s)",
     )
 

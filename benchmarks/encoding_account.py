@@ -54,8 +54,8 @@ PHASES = [
     ("scanner", r"::fill<|^cs336::(run_end|white_space|\w+_character|Gpt2::)", r""),
     ("merging", r"ShortWordMerger<|LongWordMerger<|WordMerger<|MergeTable<", r""),
     ("inserting", r"WordCache<.*>::(insert|add_block)|memset|malloc|operator new", r""),
-    ("hash and look-up", r"rare_key|make_long_key|Worker::look_up|memcmp|memcpy|memmove", r""),
-    ("hash and look-up", LOOP, r"^(word_\w+|hashing)\.hpp|^\w*intrin\.h|^encoder\.hpp loop"),
+    ("hash and lookup", r"rare_key|make_long_key|Worker::look_up|memcmp|memcpy|memmove", r""),
+    ("hash and lookup", LOOP, r"^(word_\w+|hashing)\.hpp|^\w*intrin\.h|^encoder\.hpp loop"),
     ("writing ids", LOOP, r"^encoder\.hpp writing"),
     ("scanner", LOOP, r"^scanner\.hpp"),
     ("other", r"", r""),
@@ -192,7 +192,7 @@ def times_by_phase(facts):
         ("UTF-8 check",): facts["utf8"],
         ("special tokens",): facts["special"],
         ("scanner",): facts["scan"],
-        ("hash and look-up", "writing ids"): facts["warm"] - facts["scan"] - facts["special"],
+        ("hash and lookup", "writing ids"): facts["warm"] - facts["scan"] - facts["special"],
     }
     new = {
         ("merging",): facts["merge"],

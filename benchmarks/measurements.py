@@ -16,7 +16,7 @@ others.
 | `peak_memory` | of a process that does nothing else, in bytes; None: not measured |
 | `words` | distinct words of the text |
 | `measured` | None: run to the end. Else the work after which the run was stopped; `seconds` and |
-| | `phases` are then continued (see `continuation.py`), and tables mark them with `≈` |
+| | `phases` are then extrapolated (see `extrapolation.py`), and tables mark them with `≈` |
 | `checkpoints` | of one run, ascending: `[merges, {phase: seconds so far}, {unit: work so far}]` |
 | `is_peer` | another library; plots show it as a line |
 | `note` | what a reader of the row must know, such as how results were compared; may be empty |
@@ -108,7 +108,7 @@ class Measurement:
         return self.work / self.median
 
     @property
-    def is_continued(self):
+    def is_extrapolated(self):
         return self.measured is not None
 
 
@@ -132,7 +132,7 @@ def read(path=FILE):
 def record(measurements, command, path=FILE):
     """Write measurements to the file; those with other keys stay as they are.
 
-    A continued row does not replace one that was measured further on the same machine.
+    An extrapolated row does not replace one that was measured further on the same machine.
     """
     machine = machine_name()
     today = datetime.date.today().isoformat()
@@ -149,9 +149,9 @@ def record(measurements, command, path=FILE):
 
 def supersedes(new, old):
     """Tell whether a row replaces another of its key: not by one that was measured less far."""
-    if old is None or not new.is_continued or new.machine != old.machine:
+    if old is None or not new.is_extrapolated or new.machine != old.machine:
         return True
-    return old.is_continued and new.measured >= old.measured
+    return old.is_extrapolated and new.measured >= old.measured
 
 
 def attach(benchmark, *measurements):

@@ -1,4 +1,4 @@
-"""Training on a text of the size of OpenWebText: measured where that is possible, else continued.
+"""Training on a text of the size of OpenWebText: measured where possible, else extrapolated.
 
 The text is that of `make_web_text.py`: OpenWebText's size, its number of distinct words, their
 lengths and frequencies. `native` is measured from the start, `memoryview` in its merge loop.
@@ -6,7 +6,7 @@ For a stage in Python,
 
 - the merge loop on the whole sample of web text is scaled by the number of distinct words to the
   power that its time follows (the table `growth`), and
-- counting is measured on the beginning of the text and continued at that rate.
+- counting is measured on the beginning of the text and extrapolated at that rate.
 """
 
 import subprocess
@@ -16,8 +16,8 @@ from pathlib import Path
 import tables
 import trainer_run
 import training_rows
-from continuation import exponent
 from corpora import head_of
+from extrapolation import exponent
 from make_web_text import OWT_BYTES, OWT_WORDS
 from measurements import Measurement
 
@@ -57,7 +57,7 @@ def rows(measured, num_bytes, existing):
     Args:
         measured: what `measure` returned, or None.
         num_bytes: of the text.
-        existing: rows of the ladders `merging` and `counting`, which are continued.
+        existing: rows of the ladders `merging` and `counting`, to extrapolate from.
     """
     found = []
     num_words = measured["native"]["words"] if measured else OWT_WORDS
@@ -67,7 +67,7 @@ def rows(measured, num_bytes, existing):
         loop = sum(answer["checkpoints"][-1][1].values()) if answer else fit
         if loop is None:
             continue
-        note = "" if answer else "merge loop continued from the growth with distinct words"
+        note = "" if answer else "merge loop extrapolated by the growth with distinct words"
         if answer and fit:
             note = (
                 f"merge loop {tables.time_text(loop)}; the growth fit says {tables.time_text(fit)}"
@@ -76,7 +76,7 @@ def rows(measured, num_bytes, existing):
             counting = answer["counting"]
         else:
             counting = num_bytes / counting_rate(measured, existing, stage)
-            note += ", counting at the rate of its beginning"
+            note += ", counting at the rate measured on the beginning"
         is_whole = bool(answer and answer["counting"])
         found.append(Measurement(
             "owt-sized", "web", num_bytes, VOCAB_SIZE, stage, [counting + loop],

@@ -150,12 +150,12 @@ def panel(axes, column, peers, in_seconds):
 
 
 def bar(axes, y, row, value, text, colour):
-    """Draw the bar of a row and write its value beside it; what was continued is hatched."""
+    """Draw the bar of a row and write its value beside it; what was extrapolated is hatched."""
     axes.barh(
-        y, value, 0.72, color=light(colour) if row.is_continued else colour,
-        hatch="///" if row.is_continued else None, edgecolor="white",
+        y, value, 0.72, color=light(colour) if row.is_extrapolated else colour,
+        hatch="///" if row.is_extrapolated else None, edgecolor="white",
     )  # fmt: skip
-    mark = "≈ " if row.is_continued else ""
+    mark = "≈ " if row.is_extrapolated else ""
     axes.annotate(
         mark + text, (value, y), xytext=(4, 0), textcoords="offset points", va="center",
         fontsize=11, zorder=4,

@@ -48,7 +48,7 @@ class Job:
 
 
 class Journal:
-    """The finished jobs of a `make stages` that was broken off."""
+    """The finished jobs of a `make stages` that was interrupted."""
 
     def __init__(self, path, settings):
         self.path, self.settings = path, settings
@@ -86,7 +86,7 @@ class Speed:
     def words(path):
         return dict(count_words(path, Splitter(special_tokens=[EOT])))
 
-    def seconds(self, job, whole_below, continue_after):
+    def seconds(self, job, whole_below, extrapolate_after):
         if job.path not in self.symbols:
             self.symbols[job.path] = sum(map(len, self.words(job.path)))
         possible = [
@@ -94,9 +94,9 @@ class Speed:
             + self.factor * merge_seconds(job.stage, target) * self.symbols[job.path] * target
             for target in job.targets
         ]
-        whole = [seconds for seconds in possible if seconds <= max(whole_below, continue_after)]
+        whole = [seconds for seconds in possible if seconds <= max(whole_below, extrapolate_after)]
         only_counting = PROCESS_SECONDS + self.factor * job.path.stat().st_size * SECONDS_PER_BYTE
-        return job.rounds * max(whole, default=continue_after if possible else only_counting)
+        return job.rounds * max(whole, default=extrapolate_after if possible else only_counting)
 
 
 def merge_seconds(stage, num_merges):
@@ -106,11 +106,11 @@ def merge_seconds(stage, num_merges):
     return SECONDS_PER_SYMBOL[stage]
 
 
-def run_job(job, whole_below, continue_after):
+def run_job(job, whole_below, extrapolate_after):
     """Run a job; return the answers, without the merges, which are checked."""
     request = training_rows.request(
         job.stage, job.path, job.targets, count=job.count, whole_below=whole_below,
-        continue_after=continue_after,
+        extrapolate_after=extrapolate_after,
     )  # fmt: skip
     answers = [trainer_run.run(request) for _ in range(job.rounds)]
     if job.targets:
@@ -129,14 +129,14 @@ def result_of(answers):
 def run_all(jobs, num_at_once, journal, options, say):
     """Run jobs, several at once, in the order given; finished ones are kept in the journal."""
     todo = [job for job in jobs if job.name not in journal.finished]
-    for job in todo:  # what results are compared with and continued by, before anything is timed
+    for job in todo:  # first what results are compared with and extrapolated from
         if job.targets:
             training_rows.expected_merges(job.path)
             training_rows.profile_of(job.path)
     left = len(todo)
     with ThreadPoolExecutor(num_at_once) as pool:
         running = {
-            pool.submit(run_job, job, options.whole_below, options.continue_after): job
+            pool.submit(run_job, job, options.whole_below, options.extrapolate_after): job
             for job in todo
         }
         for future in as_completed(running):

@@ -1,14 +1,15 @@
 """Measure every ladder from scratch and write data, tables and plots: `make stages`.
 
     CS336_DATA=/directory/with/corpora make stages
-    python benchmarks/stages.py [--whole-below 3600] [--continue-after 600] [--web-bytes N]
+    python benchmarks/stages.py [--whole-below 3600] [--extrapolate-after 600] [--web-bytes N]
 
 In this order: the stages in Python, as many at once as there are cores, the slowest first; then,
 alone, the compiled stages, counting, encoding, other libraries (benchmarks/peers.txt), ablations,
 and a text of the size of OpenWebText. All merges are compared with those of another trainer before
 a time is kept. A stage that would take longer than `--whole-below` is measured for
-`--continue-after` seconds and continued (`continuation.py`). If the command is broken off, the same
-command goes on where it was. Without corpora it measures on the embedded sample.
+`--extrapolate-after` seconds, and its time extrapolated (`extrapolation.py`). If the command is
+interrupted, the same command resumes where it stopped. Without corpora it measures on the embedded
+sample.
 """
 
 import argparse
@@ -73,8 +74,8 @@ def parse_arguments():
         help="run a stage to its end if it takes less (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--continue-after", type=float, default=600, metavar="SECONDS",
-        help="measure any other stage this long, then continue (default: %(default)s)",
+        "--extrapolate-after", type=float, default=600, metavar="SECONDS",
+        help="measure any other stage this long, then extrapolate (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--corpus-bytes", type=int, default=DEFAULT_CORPUS_BYTES, metavar="N",
@@ -98,10 +99,10 @@ def say(text):
 
 
 def settings_of(options, corpora):
-    """Return what must be the same for a broken-off run to go on."""
+    """Return what must be the same for an interrupted run to resume."""
     return {
         "machine": measurements.machine_name(), "corpora": [str(corpus) for corpus in corpora],
-        "whole_below": options.whole_below, "continue_after": options.continue_after,
+        "whole_below": options.whole_below, "extrapolate_after": options.extrapolate_after,
     }  # fmt: skip
 
 
@@ -173,7 +174,8 @@ def say_plan(slow, alone, journal, options, corpora, web_bytes):
     """Say how long everything takes; sort the slow jobs, longest first."""
     speed = Speed(head_of(corpora[0].path, 1_000_000))
     seconds = {
-        job: speed.seconds(job, options.whole_below, options.continue_after) for job in slow + alone
+        job: speed.seconds(job, options.whole_below, options.extrapolate_after)
+        for job in slow + alone
     }
     slow.sort(key=lambda job: -seconds[job])
     todo = [job for job in slow if job.name not in journal.finished]
@@ -291,7 +293,7 @@ def run_programs(journal):
 
 
 def run_owt_sized(web_bytes, journal, options):
-    """Measure the text of the size of OpenWebText, or continue to it; return the keys."""
+    """Measure the text of the size of OpenWebText, or extrapolate to it; return the keys."""
     measured = None
     if web_bytes:
         name = f"OpenWebText's size, {web_bytes:,} bytes"

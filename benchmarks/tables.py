@@ -7,14 +7,14 @@ A document has blocks, and `fill` replaces what is inside them:
     <!-- /table -->
 
 The names are those in TABLES, and `stage: NAME` for each trainer. Every ratio in a table divides
-rates of equal work (see `measurements.faster`); `≈` marks figures that were continued. A table
+rates of equal work (see `measurements.faster`); `≈` marks figures that were extrapolated. A table
 without measurements says so.
 """
 
 import re
 import statistics
 
-import continuation
+import extrapolation
 from corpora import COMMON_BYTES, COMMON_VOCAB_SIZE
 from measurements import faster
 from series import SERIES
@@ -22,9 +22,16 @@ from series import SERIES
 from cs336_basics import TRAINERS
 
 STAGES = tuple(TRAINERS)
+SIMD_LEVELS = ("scalar", "portable", "neon", "avx2", "avx512")
+COUNTING_STAGES = (
+    "regex", "regex, processes", "serial", "processes",
+    *(f"native, 1 thread, {level}" for level in SIMD_LEVELS), "native, threads",
+)  # fmt: skip
 PHASES = ("reading and counting", "counting pairs", "finding the maximum", "updating")
 TEXTS = {"tinystories": "TinyStories", "owt": "OpenWebText", "sample": "embedded sample"}
 WHOLE_SIZES = (10_000, 32_000)
+SHARES = (1 / 32, 1 / 4)
+"""The beginnings from which whole runs are predicted, to check the method."""
 FIRST_STAGE, LAST_STAGE = "the definition, in Python", "**this library**"
 NOTHING = ["*Not measured yet: `make stages` measures it.*"]
 BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
@@ -79,9 +86,9 @@ def three_digits(value):
     return f"{value:.{digits}f}"
 
 
-def seconds_text(seconds, is_continued=False):
-    """Return the median of several rounds, with the least and the largest."""
-    text = ("≈ " if is_continued else "") + time_text(statistics.median(seconds))
+def seconds_text(seconds, is_extrapolated=False):
+    """Return the median of several rounds, with the smallest and the largest."""
+    text = ("≈ " if is_extrapolated else "") + time_text(statistics.median(seconds))
     if len(seconds) > 1 and max(seconds) > 0:
         text += f" ({time_text(min(seconds))} - {time_text(max(seconds))})"
     return text
@@ -91,7 +98,7 @@ def times_text(row, than):
     """Return how many times as fast a row is as another, or nothing if there is no other."""
     if than is None:
         return ""
-    mark = "≈ " if row.is_continued or than.is_continued else ""
+    mark = "≈ " if row.is_extrapolated or than.is_extrapolated else ""
     return f"{mark}×{three_digits(faster(row, than))}"
 
 
@@ -133,8 +140,9 @@ def at(rows, task):
     """Return stage -> row of a task: our stages in their order, then peers, slowest first."""
     found = [row for row in rows if (row.corpus, row.bytes, row.vocab_size) == task]
     ours = [row for row in found if not row.is_peer]
-    if all(row.stage in STAGES for row in ours):
-        ours.sort(key=lambda row: STAGES.index(row.stage))
+    for order in (STAGES, COUNTING_STAGES):  # rows are in the order in which they were recorded
+        if all(row.stage in order for row in ours):
+            ours.sort(key=lambda row: order.index(row.stage))
     peers = sorted((row for row in found if row.is_peer), key=lambda row: row.rate)
     return {row.stage: row for row in [*ours, *peers]}
 
@@ -191,7 +199,7 @@ def pivot(rows, wanted, value):
 
 def seconds_and_gain(row, previous):
     gain = "" if row.is_peer else times_text(row, previous)
-    return seconds_text([row.median], row.is_continued) + (f" **{gain}**" if gain else "")
+    return seconds_text([row.median], row.is_extrapolated) + (f" **{gain}**" if gain else "")
 
 
 def rate_and_gain(row, previous):
@@ -206,14 +214,14 @@ def phase_tables(rows, wanted):
         found = at(rows, task)
         phases = [p for p in PHASES if any(p in row.phases for row in found.values())]
         unit = next(iter(found.values())).unit
-        header = ["stage", "seconds", f"{unit}/s", "times the stage before", *phases, "peak MB"]
+        header = ["stage", "seconds", f"{unit}/s", "times the previous stage", *phases, "peak MB"]
         body = []
         for stage, row in found.items():
             cells = [stage + (" (peer)" if row.is_peer else "")]
-            cells += [seconds_text(row.seconds, row.is_continued), three_digits(row.rate)]
+            cells += [seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate)]
             cells.append("" if row.is_peer else times_text(row, before(found, stage)))
             cells += [
-                seconds_text(row.phases[p], row.is_continued) if p in row.phases else ""
+                seconds_text(row.phases[p], row.is_extrapolated) if p in row.phases else ""
                 for p in phases
             ]
             body.append([*cells, megabytes(row)])
@@ -255,7 +263,7 @@ def short_text(row):
         return ""
     if row.unit == "MB" and row.ladder == "encoding":
         return f"{three_digits(row.rate)} MB/s"
-    return seconds_text([row.median], row.is_continued)
+    return seconds_text([row.median], row.is_extrapolated)
 
 
 def merging(rows):
@@ -279,7 +287,7 @@ def end_to_end_phases(rows):
 
 
 def common(rows):
-    """The rung at which all stages run to their end."""
+    """The sizes at which all stages run to their end."""
     found = of_ladder(rows, "end-to-end")
     return phase_tables(found, common_tasks(found))
 
@@ -325,7 +333,7 @@ def growth(rows):
             ])  # fmt: skip
     if not body:
         return []
-    header = ["", "corpus size", "distinct words", "merges, whole corpus", "peak MB, least - most"]
+    header = ["", "corpus size", "distinct words", "merges, whole corpus", "peak MB, range"]
     return markdown(header, body)
 
 
@@ -333,7 +341,7 @@ def growth_series(rows, corpus, stage):
     """Return (bytes, seconds), (words, seconds), (merges, seconds) of a stage, ascending."""
     own = [row for row in rows if (row.corpus, row.stage) == (corpus, stage)]
     sized = sorted(
-        (r for r in own if r.vocab_size == COMMON_VOCAB_SIZE and not r.is_continued),
+        (r for r in own if r.vocab_size == COMMON_VOCAB_SIZE and not r.is_extrapolated),
         key=lambda r: r.bytes,
     )
     by_merges = {}
@@ -343,7 +351,7 @@ def growth_series(rows, corpus, stage):
             continue
         for merges, phases, _ in row.checkpoints:  # of one run, so that the curve never falls
             by_merges.setdefault(merges, sum(phases.values()))
-        if not row.checkpoints and not row.is_continued:
+        if not row.checkpoints and not row.is_extrapolated:
             by_merges[row.work] = row.median
     return (
         [(r.bytes, r.median) for r in sized],
@@ -358,35 +366,55 @@ def exponent_text(name, points):
         points = [p for p in points if p[0] >= points[-1][0] / 32]
     if len(points) < 3:
         return ""
-    return f"{name}^{continuation.exponent(*zip(*points, strict=True)):.2f}"
+    return f"{name}^{extrapolation.exponent(*zip(*points, strict=True)):.2f}"
 
 
-def continued(rows):
-    """Runs that went to their end, predicted from their beginning, and how close that was."""
-    body = []
+def checked_extrapolations(rows):
+    """Yield the runs that went to their end, each with a beginning and what is predicted from it.
+
+    Yields (row, share, checkpoint, seconds): the checkpoint is the last one within this share of
+    the merges, and the seconds are the run's time, extrapolated from there.
+    """
     longest = {}
     for row in of_ladder(rows, "merging"):
-        if row.checkpoints and not row.is_continued:
+        if row.checkpoints and not row.is_extrapolated:
             key = (row.corpus, row.bytes, row.stage)
             if key not in longest or row.work > longest[key].work:
                 longest[key] = row
     for row in longest.values():
-        for share in (1 / 32, 1 / 4):
+        for share in SHARES:
             part = [c for c in row.checkpoints if c[0] <= row.work * share]
-            if not part or part[-1][0] < 16:
-                continue
-            work = row.checkpoints[-1][2]
-            predicted = sum(continuation.continued(row.stage, part, work).values())
-            measured = sum(part[-1][1].values())
-            body.append([
-                text_name(row.corpus, row.bytes), row.stage, f"{row.work:,.0f}",
-                f"{part[-1][0]:,}: {time_text(measured)}", f"≈ {time_text(predicted)}",
-                time_text(row.median), f"{predicted / row.median - 1:+.0%}",
-            ])  # fmt: skip
-    if not body:
-        return []
-    header = ["text", "stage", "merges", "first merges, seconds", "continued", "measured", "error"]
-    return markdown(header, body)
+            if part and part[-1][0] >= 16:
+                phases = extrapolation.extrapolated(row.stage, part, row.checkpoints[-1][2])
+                yield row, share, part[-1], sum(phases.values())
+
+
+def extrapolated(rows):
+    """How close extrapolated figures come, stage by stage."""
+    errors = {}
+    for row, share, _, predicted in checked_extrapolations(rows):
+        errors.setdefault((row.stage, share), []).append(predicted / row.median - 1)
+    body = [
+        [stage, f"1 in {1 / share:.0f}", str(len(found)), f"{statistics.median(found):+.0%}",
+         f"{min(found):+.0%} to {max(found):+.0%}"]
+        for (stage, share), found in sorted(
+            errors.items(), key=lambda item: (STAGES.index(item[0][0]), item[0][1])
+        )
+    ]  # fmt: skip
+    header = ["stage", "merges measured", "runs", "error, median", "error, range"]
+    return markdown(header, body) if body else []
+
+
+def extrapolated_runs(rows):
+    """The same, run by run."""
+    body = [
+        [text_name(row.corpus, row.bytes), row.stage, f"{row.work:,.0f}",
+         f"{merges:,}: {time_text(sum(phases.values()))}", f"≈ {time_text(predicted)}",
+         time_text(row.median), f"{predicted / row.median - 1:+.0%}"]
+        for row, _, (merges, phases, _), predicted in checked_extrapolations(rows)
+    ]  # fmt: skip
+    header = ["text", "stage", "merges", "first merges", "extrapolated", "measured", "error"]
+    return markdown(header, body) if body else []
 
 
 def ablations(rows):
@@ -399,7 +427,7 @@ def ablations(rows):
         first = next(iter(ladder.values()))
         for stage, row in ladder.items():
             body.append([
-                stage, seconds_text(row.seconds, row.is_continued), three_digits(row.rate),
+                stage, seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate),
                 times_text(row, before(ladder, stage)),
                 times_text(row, first),
                 *(seconds_text(row.phases[p]) if p in row.phases else "" for p in phases),
@@ -407,7 +435,7 @@ def ablations(rows):
             ])  # fmt: skip
         lines += [f"**{text_name(task[0], task[1])}, {task[2]:,} tokens**", ""]
         lines += markdown(
-            ["", "seconds", f"{first.unit}/s", "times the line before", "times the first line",
+            ["", "seconds", f"{first.unit}/s", "times the previous line", "times the first line",
              *phases, "peak MB", ""], body,
         )  # fmt: skip
     return lines
@@ -425,7 +453,7 @@ def owt(rows):
         row = found[stage]
         body.append([
             f"**{stage}**" + (" (peer)" if row.is_peer else ""), "",
-            seconds_text(row.seconds, row.is_continued),
+            seconds_text(row.seconds, row.is_extrapolated),
             megabytes(row), row.note,
         ])  # fmt: skip
     size = text_name("", next(iter(found.values())).bytes).removeprefix(", ")
@@ -449,10 +477,10 @@ def stage_table(rows, stage):
         shares = [f"{medians[p] / total:.0%}" if p in medians else "" for p in PHASES[1:]]
         body.append([
             text_name(task[0], task[1]), f"{task[2]:,}",
-            seconds_text(row.seconds, row.is_continued), time_text(1 / row.rate), *shares,
+            seconds_text(row.seconds, row.is_extrapolated), time_text(1 / row.rate), *shares,
             times_text(row, before(ladder, stage)), megabytes(row),
         ])  # fmt: skip
-    header = ["text", "tokens", "merge loop", "per merge", *PHASES[1:], "times the stage before",
+    header = ["text", "tokens", "merge loop", "per merge", *PHASES[1:], "times the previous stage",
               "peak MB"]  # fmt: skip
     return markdown(header, body) if body else []
 
@@ -487,8 +515,8 @@ def machine(rows):
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         commands = ", ".join(f"`{command}`" for command in dict.fromkeys(r.command for r in own))
         lines += [
-            f"Measured {when} on {name}, by {commands}; medians, and where there were several "
-            "rounds the least and the largest. `≈`: continued from the beginning of a run.",
+            f"Measured {when} on {name}, by {commands}; medians, with the range of the "
+            "rounds where there were several. `≈`: extrapolated from the beginning of a run.",
             "",
         ]
     return lines
@@ -508,7 +536,8 @@ TABLES = {
     "encoding": encoding,
     "decoding": decoding,
     "growth": growth,
-    "continued": continued,
+    "extrapolated": extrapolated,
+    "extrapolated-runs": extrapolated_runs,
     "owt": owt,
     "ablations": ablations,
 }

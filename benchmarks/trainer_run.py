@@ -3,13 +3,13 @@
 The parent starts `python trainer_run.py` with a request as JSON and receives the answer as JSON:
 
     request: stage, path, targets (numbers of merges, ascending; none: only count), count (whether
-             the counting is timed), work (the profile of the text), whole_below, continue_after
+             the counting is timed), work (the profile of the text), whole_below, extrapolate_after
              (seconds), merges (the file for the merges)
     answer:  counting, checkpoints, learned, words, peak_memory
 
 Counting is that of the stage's time (`COUNTING`), and the merge loop then begins with its result.
-The loop stops only at a target, or after `continue_after` seconds if even the next target would
-take more than `whole_below`; see `continuation.py`.
+The loop stops only at a target, or after `extrapolate_after` seconds if even the next target would
+take more than `whole_below`; see `extrapolation.py`.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ import time
 import warnings
 from pathlib import Path
 
-from continuation import checkpoint_merges, continued, work_at
 from corpora import EOT
 from counting_rungs import RUNGS
+from extrapolation import checkpoint_merges, extrapolated, work_at
 from machine import peak_memory_of_this_process
 
 from cs336_basics import TRAINERS
@@ -57,11 +57,11 @@ class Stop(Exception):
 class Watch:
     """Records checkpoints of a merge loop, and ends it when it would take too long."""
 
-    def __init__(self, stage, targets, work, whole_below, continue_after):
+    def __init__(self, stage, targets, work, whole_below, extrapolate_after):
         self.stage, self.work = stage, work
         self.targets = list(targets)
         self.due = checkpoint_merges(targets)
-        self.whole_below, self.continue_after = whole_below, continue_after
+        self.whole_below, self.extrapolate_after = whole_below, extrapolate_after
         self.checkpoints = []
         self.learned = []
         self.decided = False
@@ -71,7 +71,7 @@ class Watch:
     def advance(self, timings):
         seconds = time.perf_counter() - self.start
         number = len(self.learned)
-        is_late = seconds > self.continue_after and number >= FEWEST_MERGES
+        is_late = seconds > self.extrapolate_after and number >= FEWEST_MERGES
         if is_late and not self.decided:
             self.add(number, self.phases(timings, seconds))
             self.decide(number)
@@ -90,7 +90,7 @@ class Watch:
         self.decided = True
         self.stop_at = number
         for target in self.targets:
-            phases = continued(self.stage, self.checkpoints, work_at(self.work, target))
+            phases = extrapolated(self.stage, self.checkpoints, work_at(self.work, target))
             if sum(phases.values()) <= self.whole_below:
                 self.stop_at = target
 
@@ -116,7 +116,7 @@ def watched(stage, watch):
     return Watched()
 
 
-def learn(stage, word_counts, targets, work, whole_below=1e9, continue_after=1e9):
+def learn(stage, word_counts, targets, work, whole_below=1e9, extrapolate_after=1e9):
     """Run a merge loop; return its checkpoints and the merges.
 
     The last checkpoint is the end of the run. A compiled loop has no other, and learns as many
@@ -128,7 +128,7 @@ def learn(stage, word_counts, targets, work, whole_below=1e9, continue_after=1e9
         phases = {phase: trainer.timings[phase] for phase in LOOP_PHASES}
         phases["counting pairs"] += trainer.timings["total"] - sum(phases.values())
         return [[len(merges), phases, {}]], merges
-    watch = Watch(stage, targets, work, whole_below, continue_after)
+    watch = Watch(stage, targets, work, whole_below, extrapolate_after)
     trainer = watched(stage, watch)
     watch.start = time.perf_counter()
     with contextlib.suppress(Stop):
@@ -164,7 +164,7 @@ def answer(request):
     if request["targets"]:
         checkpoints, merges = learn(
             stage, word_counts, request["targets"], request["work"], request["whole_below"],
-            request["continue_after"],
+            request["extrapolate_after"],
         )  # fmt: skip
     lines = [f"{left.hex()} {right.hex()}\n" for left, right in merges]
     Path(request["merges"]).write_text("".join(lines))

@@ -7,8 +7,8 @@ from functools import cache
 
 import trainer_run
 import work_profile
-from continuation import checkpoint_merges, continued, work_at
 from corpora import EOT
+from extrapolation import checkpoint_merges, extrapolated, work_at
 from measurements import Measurement
 
 from cs336_basics.pretokenization import Splitter, count_words
@@ -19,11 +19,11 @@ FIRST_MERGE = 257
 MOST_MERGES = 32_000 - FIRST_MERGE
 
 
-def request(stage, path, targets, *, count=True, whole_below=1e9, continue_after=1e9):
+def request(stage, path, targets, *, count=True, whole_below=1e9, extrapolate_after=1e9):
     """Return a request for `trainer_run.run`; `targets` are numbers of merges."""
     return {
         "stage": stage, "path": str(path), "targets": sorted(targets), "count": count,
-        "whole_below": whole_below, "continue_after": continue_after,
+        "whole_below": whole_below, "extrapolate_after": extrapolate_after,
         "work": profile_of(path) if targets and stage in work_profile.WORK else [],
     }  # fmt: skip
 
@@ -106,8 +106,8 @@ def rows(stage, corpus, path, answers, target, counting=None):
 
 
 def phases_at(stage, path, checkpoints, num_merges):
-    """Return the seconds of each phase up to a number of merges, continued if need be."""
+    """Return the seconds of each phase up to a number of merges, extrapolated if need be."""
     for merges, phases, _ in checkpoints:
         if merges == num_merges:
             return phases
-    return continued(stage, checkpoints, work_at(profile_of(path), num_merges))
+    return extrapolated(stage, checkpoints, work_at(profile_of(path), num_merges))

@@ -13,7 +13,7 @@ MAX_INT64 = 2**63 - 1
 def checked_integer(
     name: str, value: Any, smallest: int, largest: int | None = None, note: str = ""
 ) -> int:
-    """Return an argument as a plain int: an int, or an integer of NumPy.
+    """Return an argument as a plain int: an int or a NumPy integer.
 
     Args:
         name: of the argument, for the message.
@@ -23,7 +23,7 @@ def checked_integer(
 
     Raises:
         TypeError: it is a bool, a float or something else.
-        ValueError: it is out of the limits.
+        ValueError: it is outside the limits.
     """
     # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
     if type(value).__name__ in ("bool", "bool_"):

@@ -255,7 +255,7 @@ def _are_current(
     """Return whether the files that were opened belong together.
 
     Raises:
-        ValueError: a file has not the size that the journal lists.
+        ValueError: a file does not have the size that the journal lists.
     """
     if _read_journal(directory) != journal:
         return False

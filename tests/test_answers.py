@@ -127,15 +127,17 @@ GIVEN = {
 }
 # What the text derives from a table or an example; each is computed in the test of that name.
 DERIVED = {
-    "Tokenizer experiments": {"40": "test_compression"},
-    "Accounting of the Transformer": {"33": "test_flops", "16": "test_flops"},
-    "AdamW": {"19.5": "test_adamw", "312": "test_adamw", "18": "test_adamw"},
-    "The learning rate of SGD": {"0.02": "test_sgd", "19": "test_sgd", "20": "test_sgd"},
-    "What the experiments showed": {
-        "0.182": "test_experiments",
-        "0.081": "test_experiments",
-        "0.536": "test_experiments",
-    },
+    "Tokenizer experiments": {"40": "test_the_page_gives_the_compression_of_each_tokenizer"},
+    "Accounting of the Transformer": dict.fromkeys(
+        ("33", "16"), "test_the_shares_of_flops_on_the_page_are_right"
+    ),
+    "AdamW": dict.fromkeys(("19.5", "312", "18"), "test_the_adamw_formulas_on_the_page_are_right"),
+    "The learning rate of SGD": dict.fromkeys(
+        ("0.02", "19", "20"), "test_the_sgd_losses_on_the_page_are_right"
+    ),
+    "What the experiments showed": dict.fromkeys(
+        ("0.182", "0.081", "0.536"), "test_the_experiment_figures_on_the_page_are_right"
+    ),
 }
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e\d+)?(?![\w])")
 
@@ -154,7 +156,8 @@ def test_every_figure_of_the_text_is_in_a_table_or_given(section):
     known = {number.rstrip(",") for number in NUMBER.findall(checked.replace("_", ","))}
     known |= GIVEN[section] | set(DERIVED.get(section, {}))
     text = re.sub(r"```pycon\n.*?```|^\|.*?$|`.*?`", "", text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"U\+\w+|^    .*$", "", text, flags=re.MULTILINE)  # formulas: test_adamw
+    # The formulas are checked by test_the_adamw_formulas_on_the_page_are_right.
+    text = re.sub(r"U\+\w+|^    .*$", "", text, flags=re.MULTILINE)
     found = {number.rstrip(",") for number in NUMBER.findall(text)}
     assert found - known == set()
     assert set(DERIVED.get(section, {})) <= found
@@ -163,13 +166,13 @@ def test_every_figure_of_the_text_is_in_a_table_or_given(section):
 # ----------------------------------------------------------------------- BPE, tokenizers
 
 
-def test_training_time():
+def test_the_page_gives_the_sizes_of_the_texts():
     rows = table("training time")
     for name, (file, _) in FILES.items():
         assert rows[name][0] == f"{corpus(file).stat().st_size:,} bytes"
 
 
-def test_longest_tokens(tokenizers):
+def test_the_page_shows_the_longest_tokens(tokenizers):
     expected = {}
     for name, tokenizer in tokenizers.items():
         longest = longest_tokens(tokenizer.vocab, [END_OF_TEXT])
@@ -193,7 +196,7 @@ def test_phases_add_up():
             assert 0.8 * total < sum(seconds) <= total
 
 
-def test_vocabularies(tokenizers):
+def test_the_page_counts_the_kinds_of_tokens(tokenizers):
     tokens = {
         name: {token for token in tokenizer.vocab.values() if token != END_OF_TEXT.encode()}
         for name, tokenizer in tokenizers.items()
@@ -212,7 +215,7 @@ def test_vocabularies(tokenizers):
     assert stories - web >= {b" paintbrushes", b" marshmallows", b" sandcastles"}
 
 
-def test_compression(tokenizers, tmp_path):
+def test_the_page_gives_the_compression_of_each_tokenizer(tokenizers, tmp_path):
     web = Corpus(corpus("owt_sample.txt"))
     samples = {
         "TinyStories": sample_documents(Corpus(corpus("tinystories_valid.txt")), 10).spaced,
@@ -254,7 +257,7 @@ def test_throughput_gives_the_hours():
 # ------------------------------------------------------------------------ accounting
 
 
-def test_parameters():
+def test_the_parameter_counts_on_the_page_are_right():
     assert table("parameters") == {
         name: [
             f"{config.d_model:,}",
@@ -268,7 +271,7 @@ def test_parameters():
     }
 
 
-def test_products():
+def test_the_products_on_the_page_add_up_to_the_forward_flops():
     """Compute each row from its own shapes, and the total from `forward_flops`."""
     values = {"T": XL.context_length}
     total = 0
@@ -291,7 +294,7 @@ def test_products():
     assert rows["total"][-1] == f"{total / 1e12:.3f}"
 
 
-def test_flops():
+def test_the_shares_of_flops_on_the_page_are_right():
     long = dataclasses.replace(XL, context_length=16_384)
     expected = {}
     for name, config in {**GPT2, "XL, context 16,384": long}.items():
@@ -306,7 +309,7 @@ def test_flops():
     assert (long.context_length // XL.context_length, round(growth)) == (16, 33)
 
 
-def test_adamw():
+def test_the_adamw_formulas_on_the_page_are_right():
     """The formulas of the page, evaluated for GPT-2 XL, and the durations in words."""
     names = {
         "V": XL.vocab_size,
@@ -330,7 +333,7 @@ def test_adamw():
 
 
 @pytest.mark.slow
-def test_step_memory():
+def test_the_step_memory_on_the_page_is_right():
     expected = {}
     for batch in (5, 6):
         memory = step_memory(TrainConfig(model=XL, batch_size=batch))
@@ -343,7 +346,7 @@ def test_step_memory():
 # ---------------------------------------------------------------------- SGD, experiments
 
 
-def test_sgd():
+def test_the_sgd_losses_on_the_page_are_right():
     losses = {}
     for rate in (10.0, 100.0, 1000.0):
         weights = torch.nn.Parameter(5 * torch.randn(10, 10, dtype=torch.float64))
@@ -367,7 +370,7 @@ def test_sgd():
     assert shown(1000.0, 1) == str(19**2)
 
 
-def test_experiments():
+def test_the_experiment_figures_on_the_page_are_right():
     page = (DOCS / "training.md").read_text(encoding="utf-8")
     answer = sections()["What the experiments showed"]
 

@@ -95,7 +95,7 @@ def imports_of(path):
         "load_run",
     ],
 )
-def test_public_names(name):
+def test_every_public_name_can_be_imported(name):
     assert getattr(cs336_basics, name) is not None
     assert name in cs336_basics.__all__
     assert name in dir(cs336_basics)

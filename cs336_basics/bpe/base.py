@@ -57,7 +57,8 @@ class BPE_Trainer:
 
     Args:
         pattern: split pattern, a name in PATTERNS or a regular expression.
-        num_workers: threads or processes that count words; None: one for each core.
+        num_workers: threads or processes that count words (and, in the native version, lay them out
+            for merging); None: one for each core.
         progress: show progress bars on a terminal.
         min_frequency: pairs with a smaller count are not merged; training stops before the first.
         max_token_length: in bytes; a pair is not merged if the token would be longer. None: no
@@ -176,7 +177,7 @@ class BPE_Trainer:
 
         Args:
             texts: strings or UTF-8 bytes, each a separate document; read one by one. With `field`,
-                rows: dicts, a dataset of Hugging Face's library, an Arrow table or stream.
+                rows: dicts, a Hugging Face `datasets.Dataset`, an Arrow table or stream.
             errors: what to do about bytes that are not UTF-8; see `Corpus`.
             field: the field or column of the rows that has the text.
 

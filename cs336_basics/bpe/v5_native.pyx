@@ -22,6 +22,7 @@ from itertools import accumulate
 from cs336_basics.bpe.base import BPE_Trainer, check_total, huggingface_byte_ranks
 from cs336_basics.bpe.symbols import NUM_BYTES
 from cs336_basics.bpe.trace import MergeTrace, Work
+from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.word_counts import WordCounts
 
 cdef extern from "clock.hpp" namespace "cs336" nogil:
@@ -40,6 +41,7 @@ cdef extern from "merge_loop.hpp" namespace "cs336" nogil:
         const uint8_t* start_bytes
         const int64_t* start_offsets
         int64_t num_start_tokens
+        size_t num_threads
         cbool threshold
         cbool sorted_words
         cbool prefetch
@@ -141,6 +143,7 @@ class NativeTrainer(BPE_Trainer):
             options.max_token_length = min(self.max_token_length, INT64_MAX)
         options.byte_ranks = &byte_ranks[0] if self.tie_break == "huggingface" else NULL
         options.keep_going = keep_going
+        options.num_threads = resolve_num_workers(self.num_workers)
         options.traced = self.trace is not None
         options.threshold = "threshold" not in self.omit
         options.sorted_words = "sorted words" not in self.omit

@@ -32,4 +32,4 @@ COMMANDS = {
     "export": "write a tokenizer or a model in another library's format",
     "experiments": "run the experiments of the course and report them",
 }
-"""Every command, in the order of a day's work, with the line that the list of commands shows."""
+"""Every command, in the usual order of use, with the line that the list of commands shows."""

@@ -4,7 +4,7 @@
 |---|---|
 | 0 | success |
 | 1 | something went wrong: an I/O error, too little memory, a worker that died, divergence |
-| 2 | the user can mend it: an option, a value, a missing file, refused input, a missing package |
+| 2 | the user can correct it: an option, a value, refused input, a missing file or package |
 | 130 | Ctrl-C |
 
 Errors are one line on standard error, `cs336 COMMAND: error: MESSAGE`; so are warnings. With the
@@ -12,7 +12,7 @@ environment variable CS336_TRACEBACK set, errors are raised instead and show whe
 
 What a command prints is a report on its work, and never ends it:
 
-- nobody reads standard output any more (`| head`): nothing more is printed, status 0;
+- the reader of standard output has exited (`| head`): nothing more is printed, status 0;
 - standard output is closed (`>&-`): nothing is printed, status 0, as with git;
 - it cannot be written (a full disk): the work is done, then one line on standard error and status
   1, as with the GNU tools: a script must not take half a report for a whole one;

@@ -219,7 +219,7 @@ class Parser:
             if option.name.startswith("--")
         }
         subject, _, rest = message.partition(" ")
-        # A name of several words is no word of English; the others are subjects before "is".
+        # A name of several words does not read as English; the others are subjects of "is".
         if subject in by_argument and (rest.startswith("is ") or not subject.isalnum()):
             message = f"{by_argument[subject].name} {rest}"
         words = []

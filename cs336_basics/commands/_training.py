@@ -98,10 +98,10 @@ def train_in(command: CommandLine, run: RunDirectory, world: World) -> int:
             result = trainer.fit()
     except TrainingInterrupted as stop:
         if world.is_first:
-            complain(f"cs336 train: {stop}; to go on: {again}")
+            complain(f"cs336 train: {stop}; to continue: {again}")
         return 128 + stop.signal_number
     except KeyboardInterrupt:
-        complain(f"cs336 train: interrupted; to go on: {again}")
+        complain(f"cs336 train: interrupted; to continue: {again}")
         return 128 + signal.SIGINT
     except (OSError, RuntimeError, MemoryError) as error:
         explained = _explain(error, trainer, world, again)
@@ -145,11 +145,11 @@ def _explain(
     if trainer is None:
         return None
     if isinstance(error, OSError):  # a full disk; what was saved before is whole
-        return OSError(f"{error}; to go on from the last checkpoint: {again}")
+        return OSError(f"{error}; to continue from the last checkpoint: {again}")
     if world.size > 1:  # what a collective operation raises when another process is gone
         return RuntimeError(
-            f"process {world.rank} of {world.size} stopped: {error}; to go on from the last "
-            f"checkpoint: {again}"
+            f"process {world.rank} of {world.size} stopped: {error}; to continue from the "
+            f"last checkpoint: {again}"
         )
     return None
 

@@ -82,8 +82,8 @@ def build_parser() -> Parser:
     merges = "merges"
     add(
         "--continue",
-        "tokenizer whose vocabulary and special tokens are kept, and whose merges training goes on "
-        "from; --vocab-size is that of the result",
+        "tokenizer to continue: its vocabulary, merges and special tokens are kept; --vocab-size "
+        "is the size of the result",
         metavar="DIR",
         dest="continued",
         group=merges,

@@ -51,7 +51,7 @@ class WrongContentError(DownloadError):
     """What arrived cannot be the file: nothing of it is kept."""
 
 
-class _BrokenOffError(Exception):
+class _ConnectionBrokenError(Exception):
     """The connection broke after some bytes; what arrived is kept."""
 
 
@@ -121,7 +121,7 @@ def _complete(source: Source, part: Path, file: IO[bytes], progress: bool) -> st
             except _NoConnectionError:
                 if not reason:
                     raise
-            except _BrokenOffError as error:
+            except _ConnectionBrokenError as error:
                 reason = str(error)
             now = file.seek(0, os.SEEK_END)
             failures = 0 if now - held >= BLOCK else failures + 1
@@ -159,7 +159,7 @@ class _Attempt:
         """Append what the server sends; return the SHA-256 that the hub announced.
 
         Raises:
-            _BrokenOffError: the connection broke.
+            _ConnectionBrokenError: the connection broke.
             DownloadError: see `downloaded`.
         """
         held = self.file.seek(0, os.SEEK_END)
@@ -179,7 +179,7 @@ class _Attempt:
                     answer = self._ask(0, None)
             self._check(answer, held)
             if held == 0:
-                self._begin_anew(answer)
+                self._start_over(answer)
             self._receive(answer, held, progress)
             return self.announced
         finally:
@@ -240,7 +240,7 @@ class _Attempt:
                 f"{self.source.limit:,} at most"
             )
 
-    def _begin_anew(self, answer: Any) -> None:
+    def _start_over(self, answer: Any) -> None:
         """Drop what there is, and record what comes instead."""
         self.file.truncate(0)
         record = {"url": self.source.url, "validator": _validator_of(answer.headers)}
@@ -259,7 +259,7 @@ class _Attempt:
                 try:
                     block = answer.raw.read(BLOCK, decode_content=False)
                 except (HTTPError, OSError) as error:
-                    raise _BrokenOffError(_kind_of(error)) from error
+                    raise _ConnectionBrokenError(_kind_of(error)) from error
                 if not block:
                     break
                 held += len(block)
@@ -273,7 +273,7 @@ class _Attempt:
                     self.file.flush()
                 bar.update(len(block))
         if end is not None and held < end:
-            raise _BrokenOffError("it was closed before the end")
+            raise _ConnectionBrokenError("it was closed before the end")
 
     def _known_size(self, answer: Any) -> int | None:
         """Return the number of bytes of a complete answer, as far as the caller knew it."""
@@ -295,7 +295,7 @@ class _Attempt:
         return DownloadError(self.source.failure + reason)
 
     def _wrong(self, reason: str) -> WrongContentError:
-        return WrongContentError(f"{self.source.failure}{reason}: it is another file")
+        return WrongContentError(f"{self.source.failure}{reason}: it is a different file")
 
 
 @contextlib.contextmanager

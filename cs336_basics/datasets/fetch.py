@@ -62,7 +62,7 @@ def fetch_split(
         data_dir: the data directory; None: see `data_directory`.
         source: a directory that has the file, compressed or not, or the URL of one; None: the
             dataset's own. Then the environment variable `HF_ENDPOINT` replaces the address of the
-            Hugging Face hub, and `HF_HUB_OFFLINE=1` forbids to use it.
+            Hugging Face hub, and `HF_HUB_OFFLINE=1` forbids using it.
         force: fetch the file even if it exists.
         progress: show progress bars.
 
@@ -226,7 +226,7 @@ def _copy(
 
 
 def _write_text(arrived: Path, file: DataFile, path: Path, failure: str, progress: bool) -> None:
-    """Write a file to `path`, decompressed; refuse another text than that of the registry.
+    """Write a file to `path`, decompressed; refuse a text other than the registry's.
 
     Raises:
         WrongContentError: it is not that text, or not gzip data.

@@ -22,7 +22,7 @@ class FileStatus:
         path: the file that has the text, or an extract from it; None if there is none.
         found_bytes: size of that file, or of an unfinished download; 0 if there is neither.
         verified: whether the SHA-256 of the file is that of the text; None if it was not computed.
-        note: the state in words, such as "not there".
+        note: the state in words, such as "missing".
     """
 
     dataset: str
@@ -82,29 +82,29 @@ def _status(dataset: str, split: str, file: DataFile, directory: Path, verify: b
 
 
 def _note_on(file: DataFile, path: Path, found: int, verified: bool | None) -> str:
-    """Return the state of a file that is there."""
+    """Return the state of a file that is present."""
     if path.name != file.name:
-        return f"{path.name} is there, {found:,} bytes"
+        return f"{path.name} is present, {found:,} bytes"
     try:
         check_against_record(path)
     except DownloadError as error:
         return str(error)
     if file.sha256 is not None and found != file.num_bytes:
-        return f"there, but another text: {found:,} bytes"
+        return f"present, but a different text: {found:,} bytes"
     if verified is None:
-        return "there" if file.sha256 is not None else f"there, {found:,} bytes"
-    return "there, verified" if verified else "there, but another text: its SHA-256 differs"
+        return "present" if file.sha256 is not None else f"present, {found:,} bytes"
+    return "present, verified" if verified else "present, but a different text: its SHA-256 differs"
 
 
 def _note_without(file: DataFile, directory: Path) -> tuple[int, str]:
-    """Return what there is of a file that is not there: bytes, and the state."""
+    """Return what there is of a file that is missing: bytes, and the state."""
     packed = directory / f"{file.name}.gz"
     if packed.is_file():
-        return packed.stat().st_size, f"only {packed.name} is there"
+        return packed.stat().st_size, f"only {packed.name} is present"
     part = part_of(directory / file.download_name)
     if part.is_file():
         found = part.stat().st_size
         is_text = file.download_name == file.name
         of_all = f" of {file.num_bytes:,}" if is_text else " of the .gz file"
         return found, f"the download was interrupted after {found:,} bytes{of_all}"
-    return 0, "not there"
+    return 0, "missing"

@@ -54,15 +54,15 @@ class Dataset:
 _TINYSTORIES = "https://huggingface.co/datasets/roneneldan/TinyStories/resolve/main/"
 _OWT = "https://huggingface.co/datasets/stanford-cs336/owt-sample/resolve/main/"
 
-# The sizes and hashes are those of the texts in November 2026, as several public records of course
-# work give them, all alike.
+# The sizes and hashes are those of the texts in November 2026: several public records of course
+# work give them, and all agree.
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
         Dataset(
             name="sample",
             description="children's stories from the generator in this package; needs no network",
-            licence="MIT, as this package",
+            licence="MIT, like this package",
             files={
                 "train": DataFile("sample_train.txt", 10_000_000),
                 "valid": DataFile("sample_valid.txt", 500_000),

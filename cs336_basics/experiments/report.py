@@ -42,9 +42,10 @@ def write_report(
         "# Experiments",
         "",
         "Loss is the mean cross-entropy per token of the validation data, in nats, at the end of "
-        "the run; unstable is a run whose training loss rose above its first value, diverged one "
-        "that ended in infinities. Seconds are wall-clock time. Every run is the baseline except "
-        "for the options in its row; the baseline is `python -m cs336_basics.train` with",
+        "the run. A run is unstable if its training loss rose above its first value, and "
+        "diverged if its loss or gradient norm became infinite or NaN. Seconds are wall-clock "
+        "time. Every run is the baseline except for the options in its row; the baseline is "
+        "`python -m cs336_basics.train` with",
         "",
         "```",
         f"--config {' '.join(map(shlex.quote, command))}",

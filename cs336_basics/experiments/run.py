@@ -40,7 +40,8 @@ def run_experiments(
         report: called with each line to show.
 
     Raises:
-        ValueError, OSError: the values or the data cannot be used, or `out` was begun with others.
+        ValueError, OSError: the values or the data cannot be used, or `out` was started
+            with others.
         TrainingInterrupted: after Ctrl-C or SIGTERM; the run was saved.
     """
     common = {**scale.values, **(values or {})}
@@ -75,14 +76,14 @@ def _check_same_request(out: Path, request: list[str]) -> None:
     """Refuse to mix the runs of two different requests in one directory.
 
     Raises:
-        ValueError: the directory was begun with other values.
+        ValueError: the directory was started with different values.
     """
     record = out / "command.json"
     if record.exists():
         with open_regular(record) as file:
             before = parse_json(file.read(), record)
         if before != request:
-            raise ValueError(f"{out} was begun with other options: name another directory")
+            raise ValueError(f"{out} was started with different options: name another directory")
         return
     out.mkdir(parents=True, exist_ok=True)
     write_json(record, request)

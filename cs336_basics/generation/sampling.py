@@ -31,7 +31,7 @@ class Sampling:
     """Sample from the smallest set of likeliest tokens whose probabilities add up to at least this;
     1: from the whole distribution."""
     min_p: float = 0.0
-    """Sample from tokens at least this times as likely as the likeliest; 0: from all of them."""
+    """Sample from tokens whose probability is at least this fraction of the highest; 0: all."""
     repetition_penalty: float = 1.0
     """Above 1, tokens that the text already has become less likely."""
 
@@ -125,7 +125,7 @@ def keep_nucleus(probabilities: Tensor, top_p: float) -> Tensor:
 
 
 def keep_likely(probabilities: Tensor, min_p: float) -> Tensor:
-    """Return a distribution (vocab_size,) without tokens less than `min_p` times the likeliest.
+    """Return a distribution (vocab_size,) without tokens below `min_p` times the highest.
 
     What stays is not scaled up to 1. (Nguyen et al. 2024, "Turning Up the Heat: Min-p Sampling",
     section 3.)

@@ -51,8 +51,8 @@ def compare_ids(
         expected = tokenizer.encode(text)
         if [int(token_id) for token_id in encode(text)] != expected:
             raise RuntimeError(
-                f"the exported tokenizer gives other ids for the text {short_repr(text)}: do not "
-                "use it"
+                f"the exported tokenizer gives different ids for the text {short_repr(text)}: do "
+                "not use it"
             )
         number += len(expected)
     return f"ids equal on {len(texts)} texts, {number:,} tokens"

@@ -194,5 +194,5 @@ def _guarded(path: Path, load: Callable[[], Any]) -> Any:
         return load()
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as error:  # a panic of Rust is not an Exception
+    except BaseException as error:  # a Rust panic is not an Exception
         raise ValueError(f"{short_repr(os.fspath(path))}: {short_reason(error)}") from error

@@ -144,7 +144,7 @@ def _encoded(coder: Coder, tokenizer: ComparedTokenizer, corpus: str, text: str)
         return coder.encode(text)
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # of several libraries; a panic of Rust is not an Exception
+    except BaseException as error:  # of several libraries; a Rust panic is not an Exception
         raise ValueError(
             f"{tokenizer.name} cannot encode a document of {corpus}: {short_reason(error)}"
         ) from error

@@ -75,8 +75,8 @@ def write(
     Args:
         model, tokenizer, output, card: as for every format. The name of the file becomes the name
             of the model.
-        type: one of WEIGHT_TYPES. For q8_0, matrices whose rows are no multiple of 32 are float16,
-            as llama.cpp's converter writes them.
+        type: one of WEIGHT_TYPES. For q8_0, matrices whose row length is not a multiple of 32 are
+            float16, as llama.cpp's converter writes them.
 
     Raises:
         ImportError: gguf is not installed.
@@ -326,11 +326,11 @@ def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: 
         field = reader.get_field(key)
         content = None if field is None else field.contents()
         if content != (float(np.float32(value)) if isinstance(value, float) else value):
-            raise RuntimeError(f"{path} has another {key}: {short_repr(content)}")
+            raise RuntimeError(f"{path} has a different {key}: {short_repr(content)}")
     weights = _tensors(model)
     found = {tensor.name: tensor for tensor in reader.tensors}
     if found.keys() != weights.keys():
-        raise RuntimeError(f"{path} has other weights: {min(found.keys() ^ weights.keys())}")
+        raise RuntimeError(f"{path} has different weights: {min(found.keys() ^ weights.keys())}")
     for name, value in weights.items():
         kind = _kind_of(name, value.shape, type)
         _compare_tensor(gguf, name, value, found[name], kind)
@@ -353,4 +353,4 @@ def _compare_tensor(
     else:
         equal = np.array_equal(read, value.astype(kind.replace("F", "float")).astype(np.float32))
     if not equal:
-        raise RuntimeError(f"weight {name} has other values in the file")
+        raise RuntimeError(f"weight {name} has different values in the file")

@@ -59,7 +59,7 @@ def _check_transformers(tokenizer: Tokenizer, output: Path) -> Agreement:
     import transformers
 
     theirs = transformers.AutoTokenizer.from_pretrained(str(output), local_files_only=True)
-    # A text that is longer than the context is no fault here: verbose=False.
+    # A text that is longer than the context is not an error here: verbose=False.
     line = compare_ids(
         tokenizer, lambda text: theirs(text, verbose=False)["input_ids"], probe_texts(tokenizer)
     )

@@ -1,7 +1,7 @@
 """The rows of a model's embedding and output head, when its vocabulary grows or shrinks.
 
-The functions change a model in place. Its parameters for ids are then new tensors: make the
-optimizer anew, since the states of an old one (AdamW's moments) belong to the old parameters.
+The functions change a model in place. Its parameters for ids are then new tensors: create a
+new optimizer, since the states of the old one (AdamW's moments) belong to the old parameters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def resize_embeddings(
     tied embeddings), is the mean of the rows of its parts. Any other new row is the mean of all old
     rows: it makes the new token as likely as an average one, where small random rows may make it
     the most likely of all (Hewitt 2021, "Initializing New Word Embeddings for Pretrained Language
-    Models"). `model.config.vocab_size` follows. The optimizer must be made anew.
+    Models"). `model.config.vocab_size` follows. Create a new optimizer afterwards.
 
     Args:
         model: a TransformerLM, on any device, not wrapped or compiled.
@@ -81,7 +81,7 @@ def resize_embeddings(
 def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> None:
     """Keep the rows of some ids only, and renumber them; their logits stay as they are.
 
-    `model.config.vocab_size` follows. The optimizer must be made anew.
+    `model.config.vocab_size` follows. Create a new optimizer afterwards.
 
     Args:
         model: a TransformerLM, on any device, not wrapped or compiled.

@@ -112,7 +112,7 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist, or is no regular file")
+        raise FileNotFoundError(f"{path} does not exist, or is not a regular file")
     try:
         tensors: dict[str, Tensor] = load_file(path)
     except (SafetensorError, KeyError, json.JSONDecodeError) as error:  # KeyError: an unknown type

@@ -187,7 +187,7 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
 _NOT_LLAMA = {
     "gpt2": "GPT-2 has learned positions, LayerNorm, biases and GELU, which TransformerLM lacks",
     "qwen2": "Qwen2 has biases in its attention, which TransformerLM lacks",
-    "mistral": "Mistral's attention has a window, which TransformerLM lacks",
+    "mistral": "Mistral's attention has a sliding window, which TransformerLM lacks",
 }
 """Model types that users may expect to work, and why they cannot."""
 

@@ -26,7 +26,7 @@ class BlockReader {
         size_t file_index = SIZE_MAX;
     };
 
-    // The text of a block. WORD_PADDING bytes behind it are readable.
+    // The text of a block. WORD_PADDING bytes after it are readable.
     struct Text {
         uint8_t* data;
         size_t size;
@@ -52,7 +52,7 @@ class BlockReader {
 
     size_t num_blocks() const { return first_block_.back(); }
 
-    // Read the text of a block: from the first safe cut in the block to the first one behind it.
+    // Read the text of a block: from the first safe cut in the block to the first one after it.
     Failure read(size_t block, ReadState& state, const std::atomic<bool>& cancelled,
                  Text& text) const {
         const auto after = std::upper_bound(first_block_.begin(), first_block_.end(), block);

@@ -9,13 +9,13 @@
 #define CS336_NOINLINE __attribute__((noinline))
 #define CS336_PREFETCH(address) __builtin_prefetch(address, 1)
 // A condition that is seldom true: the compiler moves what follows out of the way.
-#define CS336_SELDOM(condition) __builtin_expect(!!(condition), 0)
+#define CS336_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #else
 #include <intrin.h>
 #define CS336_INLINE __forceinline
 #define CS336_NOINLINE __declspec(noinline)
 #define CS336_PREFETCH(address) ((void)0)
-#define CS336_SELDOM(condition) (condition)
+#define CS336_UNLIKELY(condition) (condition)
 #endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

@@ -2,8 +2,11 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <stdexcept>
+
+#include "failure.hpp"
 
 namespace cs336 {
 
@@ -11,24 +14,28 @@ struct Interrupted : std::runtime_error {
     Interrupted() : std::runtime_error("interrupted") {}
 };
 
-// Calls a function every four million steps of a pass; where it returns false, throws Interrupted.
+// Every four million steps of a pass, throws Interrupted where a function returns false, or
+// Cancelled where a flag is set.
 class InterruptCheck {
   public:
     using KeepGoing = bool (*)();
 
     // `keep_going` may be null: then nothing interrupts.
     explicit InterruptCheck(KeepGoing keep_going) : keep_going_(keep_going) {}
+    explicit InterruptCheck(const std::atomic<bool>& cancelled) : cancelled_(&cancelled) {}
 
     void at(size_t step) {
         if (step < next_) return;
         next_ = step + INTERVAL;
         if (keep_going_ && !keep_going_()) throw Interrupted();
+        if (cancelled_ && *cancelled_) throw Cancelled();
     }
 
   private:
     static constexpr size_t INTERVAL = size_t{1} << 22;
 
-    const KeepGoing keep_going_;
+    const KeepGoing keep_going_ = nullptr;
+    const std::atomic<bool>* const cancelled_ = nullptr;
     size_t next_ = INTERVAL;
 };
 

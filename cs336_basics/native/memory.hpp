@@ -18,7 +18,7 @@
 
 namespace cs336 {
 
-// The number of bytes behind a word that must be readable: a short word is loaded as 16 bytes.
+// The number of bytes after a word that must be readable: a short word is loaded as 16 bytes.
 constexpr size_t WORD_PADDING = 16;
 
 // Request huge pages for memory before its first use: small pages cost a page fault for every 4
@@ -61,7 +61,7 @@ class Buffer {
 };
 
 // An array of table entries of 32 bytes, zero at first, on huge pages where the system has them:
-// with small pages most look-ups in a large table would also miss the TLB.
+// with small pages most lookups in a large table would also miss the TLB.
 template <class Entry>
 class EntryArray {
     static_assert(sizeof(Entry) == 32, "entries are aligned to their size");

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "byte_pairs.hpp"
 #include "clock.hpp"
 #include "compiler.hpp"
 #include "interrupt.hpp"
@@ -36,6 +37,7 @@
 #include "pair_heap.hpp"
 #include "pair_table.hpp"
 #include "postings.hpp"
+#include "run_parts.hpp"
 #include "starting_merges.hpp"
 #include "token_bytes.hpp"
 #include "word_cells.hpp"
@@ -56,6 +58,7 @@ struct MergeOptions {
     const uint8_t* start_bytes = nullptr;
     const int64_t* start_offsets = nullptr;
     int64_t num_start_tokens = 0;
+    size_t num_threads = 1;  // that lay the words out; the merges have one
     // Parts that benchmarks/bench_ablations.py switches off, to measure what each of them gains.
     bool threshold = true;     // keep frequent pairs only
     bool sorted_words = true;  // lay the words out by count, instead of in the order given
@@ -102,14 +105,8 @@ class FlatMergeLoop final : public MergeLoop {
           options_(options),
           floor_(std::max<int64_t>(1, options.min_frequency)),
           tokens_(options.byte_ranks),
-          byte_pairs_(256 * 256),
-          cells_(data, offsets, counts, num_words, options.sorted_words,
-                 InterruptCheck(options.keep_going),
-                 [this](uint8_t left, uint8_t right, int64_t count) {
-                     BytePair& pair = byte_pairs_[left << 8 | right];
-                     pair.count += count;
-                     ++pair.num_occurrences;
-                 }),
+          cells_(data, offsets, counts, num_words, options.sorted_words, options.num_threads,
+                 options.keep_going, byte_pairs_),
           num_tokens_(cells_.size()),
           heap_(pairs_, tokens_),
           before_(256),
@@ -172,10 +169,6 @@ class FlatMergeLoop final : public MergeLoop {
         Position position;
         Token before, after;
     };
-    struct BytePair {
-        int64_t count = 0;
-        uint32_t num_occurrences = 0;
-    };
 
     // Append the last merge to the trace. Its seconds of counting are those since the one before.
     void record(int64_t count, size_t positions, double finding, double updating) {
@@ -197,7 +190,7 @@ class FlatMergeLoop final : public MergeLoop {
         before_.resize(tokens_.size());
         after_.resize(tokens_.size());
         first_threshold_ = guess_threshold();
-        byte_pairs_ = std::vector<BytePair>();
+        byte_pairs_.clear();
         StartingMerges merger(options_.start_merges, size_t(options_.num_start_merges));
         num_tokens_ -= cells_.merge_words(tokens_, interrupt_check(),
                                           [&](const uint8_t* word, size_t length, uint32_t* out) {
@@ -214,9 +207,9 @@ class FlatMergeLoop final : public MergeLoop {
     // too low costs a few more pairs, too high costs counting again.
     int64_t guess_threshold() const {
         int64_t occurrences = 0, most = 0;
-        for (const BytePair& pair : byte_pairs_) {
-            occurrences += pair.count;
-            most = std::max(most, pair.count);
+        for (size_t i = 0; i < BytePairs::NUM_PAIRS; ++i) {
+            occurrences += byte_pairs_[i].count;
+            most = std::max(most, byte_pairs_[i].count);
         }
         const int64_t guess = occurrences / 64 / num_all_merges();
         return options_.threshold ? std::max(floor_, std::min(guess, most / 4)) : floor_;
@@ -226,27 +219,34 @@ class FlatMergeLoop final : public MergeLoop {
     void index_byte_pairs() {
         threshold_ = guess_threshold();
         if (options_.max_token_length >= 2) {
-            for (uint32_t i = 0; i < 256 * 256; ++i) {
+            for (uint32_t i = 0; i < BytePairs::NUM_PAIRS; ++i) {
                 if (byte_pairs_[i].count < threshold_) continue;
                 const PairId id = pairs_.add(i >> 8, i & 255, byte_pairs_[i].count);
                 pairs_[id].num_postings = byte_pairs_[i].num_occurrences;
             }
         }
-        std::vector<Position*> next(256 * 256, nullptr);
-        for (Pair& pair : pairs_) {
-            pair.postings = postings_.allocate(pair.num_postings);
-            next[pair.left << 8 | pair.right] = pair.postings;
+        for (Pair& pair : pairs_) pair.postings = postings_.allocate(pair.num_postings);
+        run_parts(
+            cells_.num_parts(), options_.keep_going,
+            [&](size_t part, InterruptCheck interrupt) { write_byte_postings(part, interrupt); });
+        byte_pairs_.clear();
+        heap_.rebuild();
+    }
+
+    // Write the postings of the pairs of bytes in a part of the cells.
+    void write_byte_postings(size_t part, InterruptCheck& interrupt) {
+        std::vector<Position*> next(BytePairs::NUM_PAIRS, nullptr);
+        for (const Pair& pair : pairs_) {
+            const size_t i = BytePairs::index_of(pair.left, pair.right);
+            next[i] = pair.postings + byte_pairs_.num_earlier(part, i);
         }
         const Token* const cells = cells_.data();
-        InterruptCheck interrupt = interrupt_check();
-        for (Position p = 1; p + 1 < cells_.size(); ++p) {
+        for (Position p = cells_.part_start(part); p + 1 < cells_.part_start(part + 1); ++p) {
             interrupt.at(p);
             if (cells[p] == NO_TOKEN || cells[p + 1] == NO_TOKEN) continue;
-            Position*& posting = next[cells[p] << 8 | cells[p + 1]];
+            Position*& posting = next[BytePairs::index_of(cells[p], cells[p + 1])];
             if (posting) *posting++ = p;
         }
-        byte_pairs_ = std::vector<BytePair>();
-        heap_.rebuild();
     }
 
     // Lower the threshold when no kept pair reaches it any more, and count the pairs again.
@@ -471,7 +471,7 @@ class FlatMergeLoop final : public MergeLoop {
     double seconds_traced_ = 0;
 
     TokenBytes tokens_;
-    std::vector<BytePair> byte_pairs_;  // 256 x 256; empty once they are in pairs_
+    BytePairs byte_pairs_;  // empty once they are in pairs_
     WordCells<Token> cells_;
     size_t num_tokens_;  // in the cells, ends of words included
     PairTable pairs_;

@@ -13,7 +13,7 @@
 namespace cs336 {
 
 // Safe cuts: the offsets where a text can be cut without changing how it is split. The rule is that
-// of chunking.py, which also explains why it holds.
+// of pretokenization/safe_cuts.py, which also explains why it holds.
 class SafeCuts {
   public:
     // `tokens` must outlive this object.
@@ -28,7 +28,7 @@ class SafeCuts {
     size_t first(const uint8_t* text, size_t size, size_t from, size_t stop) const {
         if (tokens_.holds_replacement() || from >= stop) return stop;
         // Where the tokens end that start before `cut`: none of them crosses it if that is not
-        // behind it. Every offset is compared with the tokens once.
+        // after it. Every offset is compared with the tokens once.
         size_t reached = 0;
         const size_t reach = std::min(from, tokens_.longest());
         for (size_t start = from - reach; start < from; ++start) {

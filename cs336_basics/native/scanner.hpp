@@ -74,8 +74,8 @@ class Scanner {
     }
 
     // Whether a pre-token always ends before the ASCII character at `offset` > 0, and the text
-    // before it is split the same without the text after it. (chunking.py explains the rule of the
-    // named patterns.) The text need not be valid UTF-8.
+    // before it is split the same without the text after it. (pretokenization/safe_cuts.py explains
+    // the rule.) The text need not be valid UTF-8.
     bool is_safe_cut(const uint8_t* text, size_t offset) const {
         if (program_) return program_->is_safe_cut(text, offset);
         if (text[offset] != ' ' && !(line_feeds_ && text[offset] == '\n')) return false;

@@ -49,7 +49,8 @@ class DeadEnds {
         return true;
     }
 
-    // The search is over, and the match ends at `end`: from what was visited behind, none followed.
+    // The search is over, and the match ends at `end`: none followed from what was visited after
+    // it.
     void finish(size_t end) {
         for (const auto& [offset, state] : visited_) {
             if (offset <= end) continue;
@@ -295,7 +296,7 @@ class SplitProgram {
         return threes_[*p < 0x80 ? ascii_[*p] : wide_column(p, length)];
     }
 
-    // The offset `count` characters behind `i`.
+    // The offset `count` characters after `i`.
     static size_t skip(const uint8_t* text, size_t i, size_t count) {
         for (; count; --count) i += character(text + i).length;
         return i;

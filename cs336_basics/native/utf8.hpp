@@ -76,8 +76,8 @@ inline size_t first_invalid_utf8_scalar(const uint8_t* text, size_t size, size_t
 }
 
 #if defined(CS336_X86)
-// The look-up algorithm of Keiser and Lemire 2021, "Validating UTF-8 In Less Than One Instruction
-// Per Byte": three table look-ups, by half bytes, give the errors that two adjacent bytes can have.
+// The lookup algorithm of Keiser and Lemire 2021, "Validating UTF-8 In Less Than One Instruction
+// Per Byte": three table lookups, by half bytes, give the errors that two adjacent bytes can have.
 namespace utf8_avx2 {
 
 enum : uint8_t {

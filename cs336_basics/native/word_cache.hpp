@@ -44,7 +44,7 @@ class CacheBudget {
 
 // Open addressing. A word of at most 15 bytes and its ids share one entry of 32 bytes, so that a
 // hit reads one cache line and stores 16 bytes. A full cache that must not grow is cleared and
-// filled again, the simplest rule that keeps recently used words.
+// filled again: a simple rule, after which it holds recent words.
 template <class Id>
 class WordCache {
   public:

@@ -20,10 +20,12 @@
 #include <stdexcept>
 #include <vector>
 
+#include "byte_pairs.hpp"
 #include "compiler.hpp"
 #include "interrupt.hpp"
 #include "memory.hpp"
 #include "postings.hpp"
+#include "run_parts.hpp"
 #include "token_bytes.hpp"
 
 namespace cs336 {
@@ -36,39 +38,52 @@ class WordCells {
   public:
     static constexpr Token NO_TOKEN = static_cast<Token>(-1);
 
-    // Calls on_pair(left, right, count of the word) for every two neighbouring bytes. Throws
-    // std::overflow_error, Interrupted. The arrays are not needed afterwards.
-    template <class OnPair>
+    // Lays the words out and counts the pairs of their bytes, in up to `num_threads` threads.
+    // Throws std::overflow_error, Interrupted. The arrays are not needed afterwards.
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
-              bool sorted, InterruptCheck interrupt, OnPair on_pair) {
+              bool sorted, size_t num_threads, InterruptCheck::KeepGoing keep_going,
+              BytePairs& byte_pairs) {
         reserve(offsets, counts, num_words);
-        Position position = 0;
-        cells_[position++] = NO_TOKEN;
+        cells_[0] = NO_TOKEN;
         const std::vector<uint32_t> words = words_by_count(offsets, counts, num_words, sorted);
-        constexpr size_t AHEAD = 16;  // words; hides the latency of memory
-        for (size_t k = 0; k < words.size(); ++k) {
-            if (k + 2 * AHEAD < words.size()) {
-                CS336_PREFETCH(&offsets[words[k + 2 * AHEAD]]);
-                CS336_PREFETCH(&counts[words[k + 2 * AHEAD]]);
-                CS336_PREFETCH(&data[offsets[words[k + AHEAD]]]);
+        const Layout layout{data, offsets, counts, words.data()};
+        const size_t num_parts = std::max<size_t>(
+            1, std::min({num_threads, MAX_THREADS, cells_.size() / CELLS_OF_A_THREAD}));
+        const auto first_word = [&](size_t part) { return words.size() * part / num_parts; };
+        std::vector<Runs> runs(num_parts);
+        byte_pairs.start(num_parts);
+        part_starts_.assign(num_parts + 1, 1);
+        if (num_parts > 1) {
+            run_parts(num_parts, keep_going, [&](size_t part, InterruptCheck) {
+                part_starts_[part + 1] = layout.num_cells(first_word(part), first_word(part + 1));
+            });
+        }
+        for (size_t part = 0; part + 1 < num_parts; ++part) {
+            part_starts_[part + 1] += part_starts_[part];
+        }
+        part_starts_.back() = Position(cells_.size());
+        run_parts(num_parts, keep_going, [&](size_t part, InterruptCheck interrupt) {
+            byte_pairs.part(part).resize(BytePairs::NUM_PAIRS);
+            lay_out(layout, first_word(part), first_word(part + 1), part_starts_[part], interrupt,
+                    byte_pairs.part(part), runs[part]);
+        });
+        byte_pairs.add_up();
+        for (const Runs& part : runs) {
+            for (size_t i = 0; i < part.counts.size(); ++i) {
+                if (!run_counts_.empty() && run_counts_.back() == part.counts[i]) continue;
+                run_starts_.push_back(part.starts[i]);
+                run_counts_.push_back(part.counts[i]);
             }
-            const int64_t word = words[k];
-            const int64_t count = counts[word];
-            if (run_counts_.empty() || run_counts_.back() != count) {
-                run_starts_.push_back(position);
-                run_counts_.push_back(count);
-            }
-            for (int64_t i = offsets[word]; i < offsets[word + 1]; ++i) {
-                interrupt.at(position);
-                cells_[position++] = data[i];
-                if (i + 1 < offsets[word + 1]) on_pair(data[i], data[i + 1], count);
-            }
-            cells_[position++] = NO_TOKEN;
         }
         run_starts_.push_back(std::numeric_limits<Position>::max());
     }
 
     size_t size() const { return cells_.size(); }
+
+    // The parts of the cells that threads laid out: part i ends where the next one begins.
+    size_t num_parts() const { return part_starts_.size() - 1; }
+    Position part_start(size_t part) const { return part_starts_[part]; }
+
     Token* data() { return cells_.data(); }
     const Token* data() const { return cells_.data(); }
 
@@ -130,6 +145,68 @@ class WordCells {
     }
 
   private:
+    // A thread takes some 50 microseconds to start; it lays that many cells out in a millisecond.
+    static constexpr size_t CELLS_OF_A_THREAD = size_t{1} << 18;
+    static constexpr size_t MAX_THREADS = 64;  // each counts in an array of 1 MiB
+
+    struct Runs {
+        std::vector<Position> starts;
+        std::vector<int64_t> counts;
+    };
+
+    // The words in the order in which they are laid out.
+    struct Layout {
+        const uint8_t* data;
+        const int64_t* offsets;
+        const int64_t* counts;
+        const uint32_t* words;
+
+        int64_t length(size_t k) const { return offsets[words[k] + 1] - offsets[words[k]]; }
+
+        // The cells of the words k with first <= k < end.
+        Position num_cells(size_t first, size_t end) const {
+            Position sum = 0;
+            for (size_t k = first; k < end; ++k) {
+                if (k + AHEAD < end) CS336_PREFETCH(&offsets[words[k + AHEAD]]);
+                sum += Position(length(k) + 1);
+            }
+            return sum;
+        }
+
+        // Load what word k will need into the CPU cache; `end` bounds k.
+        void prefetch(size_t k, size_t end) const {
+            if (k + 2 * AHEAD >= end) return;
+            CS336_PREFETCH(&offsets[words[k + 2 * AHEAD]]);
+            CS336_PREFETCH(&counts[words[k + 2 * AHEAD]]);
+            CS336_PREFETCH(&data[offsets[words[k + AHEAD]]]);
+        }
+
+        static constexpr size_t AHEAD = 16;  // words; hides the latency of memory
+    };
+
+    // Write the words k with first <= k < end from a position on; count their pairs and runs.
+    void lay_out(const Layout& layout, size_t first, size_t end, Position position,
+                 InterruptCheck& interrupt, BytePairs::Part& pairs, Runs& runs) {
+        for (size_t k = first; k < end; ++k) {
+            layout.prefetch(k, end);
+            const int64_t count = layout.counts[layout.words[k]], length = layout.length(k);
+            const uint8_t* const word = layout.data + layout.offsets[layout.words[k]];
+            if (runs.counts.empty() || runs.counts.back() != count) {
+                runs.starts.push_back(position);
+                runs.counts.push_back(count);
+            }
+            for (int64_t i = 0; i < length; ++i) {
+                interrupt.at(position);
+                cells_[position++] = word[i];
+                if (i + 1 == length) break;
+                BytePairs::Entry& pair = pairs[BytePairs::index_of(word[i], word[i + 1])];
+                pair.count += count;
+                ++pair.num_occurrences;
+            }
+            cells_[position++] = NO_TOKEN;
+        }
+    }
+
     void reserve(const int64_t* offsets, const int64_t* counts, int64_t num_words) {
         uint64_t num_cells = 1;
         for (int64_t i = 0; i < num_words; ++i) {
@@ -182,6 +259,7 @@ class WordCells {
     std::vector<Token> cells_;
     std::vector<Position> run_starts_;  // of every run, and one number that no position reaches
     std::vector<int64_t> run_counts_;
+    std::vector<Position> part_starts_;  // of every part, and the end of the last one
 };
 
 }  // namespace cs336

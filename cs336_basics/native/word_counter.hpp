@@ -47,7 +47,7 @@ class TextCounter {
     TextCounter(const SplitOptions& options, const std::atomic<bool>& cancelled)
         : options_(options), cancelled_(cancelled) {}
 
-    // Add the pre-tokens of a text to a table. WORD_PADDING bytes behind the text must be readable.
+    // Add the pre-tokens of a text to a table. WORD_PADDING bytes after the text must be readable.
     // Returns `size`; or the offset of the first invalid byte, and then counts nothing.
     size_t count(const uint8_t* text, size_t size, WordTable& table) {
         const size_t invalid = first_invalid_utf8(text, size);

@@ -102,9 +102,9 @@ CS336_INLINE void make_short_key(const HashSeed& seed, const uint8_t* word, size
 #endif
 }
 
-// The key of the word [word, word + length); WORD_PADDING bytes behind it must be readable.
+// The key of the word [word, word + length); WORD_PADDING bytes after it must be readable.
 inline WordKey make_key(const HashSeed& seed, const uint8_t* word, size_t length) {
-    if (CS336_SELDOM(length > MAX_SHORT_WORD)) return make_long_key(seed, word, length);
+    if (CS336_UNLIKELY(length > MAX_SHORT_WORD)) return make_long_key(seed, word, length);
     return make_short_key(seed, word, length);
 }
 

@@ -104,10 +104,9 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         errors: "replace" or "strict".
         block_size: the number of bytes that a thread reads at once.
         progress_callback: called every 50 ms with the number of bytes counted so far.
-        simd_level: a name in `_scanner.simd_levels()`; None = the default.
+        simd_level: a name in `_scanner.simd_levels()`; None: the default.
         most_own_words: a thread adds its words to a table that all threads share when it has counted
             more distinct words than this.
-
         replaced: a list, to which `(file, sequences, bytes, offset)` is appended for every file with
             sequences that are not UTF-8: its index, their number and their bytes, and where the
             first one is.

@@ -229,7 +229,7 @@ def pretokenize_bytes(data, pattern="gpt2", simd_level=None):
     Args:
         data: bytes without special tokens.
         pattern: a name in PATTERNS, a regular expression, or a SplitProgram.
-        simd_level: a name in `simd_levels()`; None = `default_simd_level()`.
+        simd_level: a name in `simd_levels()`; None: `default_simd_level()`.
 
     Raises:
         ValueError: the pattern cannot be compiled; the SIMD level is unknown or not available; the

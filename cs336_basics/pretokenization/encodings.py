@@ -1,4 +1,4 @@
-"""Text in another encoding than UTF-8: refused where that is certain, else guessed."""
+"""Text in an encoding other than UTF-8: refused where that is certain, else guessed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Limits on regular expressions: compiling one takes at most about a second, and 200 MB.
 
-A pattern may come from a file of somebody else. The `regex` module copies what is repeated:
+A pattern may come from someone else's file. The `regex` module copies what is repeated:
 compiling `(((a{500}){500}){500})` takes gigabytes, and a little more than that ends the process.
 """
 
@@ -30,8 +30,8 @@ _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]", re.DOTALL)
 def check_limits(pattern: str) -> None:
     """Refuse a regular expression that takes too long or too much memory to compile.
 
-    Recursion, `(?R)` or a call of a group, is refused too: one that consumes nothing, and no simple
-    rule tells which does, takes all memory.
+    Recursion, `(?R)` or a call of a group, is refused, too: a recursion that consumes nothing takes
+    all memory, and no simple rule tells which one does.
 
     Raises:
         ValueError: it is too long, nested too deeply, recursive, or repeats too much; says which.

@@ -1,7 +1,7 @@
 r"""Parse a split pattern: the part of the syntax of `regex` that `split_program.py` can compile.
 
 That is: alternatives, groups, sets of characters (`\p{...}`, `\s`, `\d`, `\w`, ranges, negated or
-not), repetitions (greedy, lazy, possessive), a look-ahead by one character (or at the end of the
+not), repetitions (greedy, lazy, possessive), a lookahead by one character (or at the end of the
 text), `$`, `\Z`, and `(?i:...)` around ASCII. What is left out depends on text before the match, or
 on more than one character after it, or is not known here; then `regex` itself runs the pattern.
 
@@ -133,7 +133,7 @@ class _Parser:
         return self.expression[self.index : self.index + 1]
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Match a pattern at the index and move behind it."""
+        """Match a pattern at the index and move past it."""
         found = pattern.match(self.expression, self.index)
         if found:
             self.index = found.end()
@@ -226,7 +226,7 @@ class _Parser:
         return node
 
     def next_character(self, node: Node, negated: bool) -> Next:
-        """Return a look-ahead for a node, or, if `negated`, for what it does not match."""
+        """Return a lookahead for a node, or, if `negated`, for what it does not match."""
         found = _as_next(node)
         if found is None or (negated and found.last_line_feed):
             raise self.unsupported("(?=...)" if not negated else "(?!...)")

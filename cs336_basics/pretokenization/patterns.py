@@ -21,7 +21,7 @@ else:
     difflib, regex = LazyModule("difflib"), LazyModule("regex")
 
 # Radford et al. 2019, "Language Models are Unsupervised Multitask Learners" (GPT-2). The
-# look-ahead leaves the last space of a run to the word after it.
+# lookahead leaves the last space of a run to the word after it.
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 
 # GPT-4, as tiktoken 0.14 defines `cl100k_base`: contractions in any case, numbers in groups of at
@@ -61,7 +61,7 @@ O200K = (
 #   [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 #   | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 # where what none of these matches is kept. Here it is one expression: nothing crosses a number or
-# the edge of a run (look-aheads keep every alternative inside or outside), a number or a run ends
+# the edge of a run (lookaheads keep every alternative inside or outside), a number or a run ends
 # the text for `(?!\S)`, and the last alternatives keep the rest.
 _KANA = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
 DEEPSEEK_V3 = (

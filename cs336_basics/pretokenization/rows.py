@@ -23,7 +23,7 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         rows: an iterable of texts, str or UTF-8 bytes; or, with `field`, an iterable of dicts; a
             `datasets.Dataset` or `IterableDataset`, of which only that column is read; or what
             exports an Arrow stream: a pyarrow.Table, RecordBatch, RecordBatchReader or
-            pyarrow.dataset.Dataset, a data frame of pandas or polars.
+            pyarrow.dataset.Dataset, a pandas or polars DataFrame.
         field: the field or column that has the text.
 
     Raises:
@@ -37,7 +37,9 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         raise TypeError("texts is a single text: pass a list of texts, [text]")
     if isinstance(rows, Mapping):
         names = ", ".join(map(str, list(rows)[:10]))
-        raise TypeError(f"rows is a mapping of {names}: choose one of them, such as its 'train'")
+        raise TypeError(
+            f"rows is a mapping with the keys {names}: pass one value, such as rows['train']"
+        )
     if field is not None and not isinstance(field, str):
         raise TypeError(f"field is {short_repr(field)}: it must be a str or None")
     if hasattr(rows, "select_columns") and hasattr(rows, "iter"):
@@ -78,8 +80,8 @@ def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
 
 
 def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
-    """Yield the texts of a dataset of Hugging Face's library; it decodes only their column."""
-    names = getattr(rows, "column_names", None)  # None where a stream does not tell
+    """Yield the texts of a Hugging Face `datasets.Dataset`; it decodes only their column."""
+    names = getattr(rows, "column_names", None)  # None where a stream does not report them
     field = _checked_field(field, names)
     done = 0
     try:
@@ -94,7 +96,7 @@ def _dataset_texts(rows: Any, field: str | None) -> Iterator[Any]:
 
 
 def _plain(text: Any) -> Any:
-    """Return a text as Python has it; a dataset in Arrow format yields scalars of Arrow."""
+    """Return a text as Python has it; a dataset in Arrow format yields Arrow scalars."""
     return text.as_py() if hasattr(text, "as_py") else text
 
 

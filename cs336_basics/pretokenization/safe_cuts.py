@@ -3,12 +3,12 @@
 There are two kinds of safe cut:
 
 - at the end of a special token: special tokens are cut out first, so no pre-token crosses them;
-- inside a text, between a character that is not white space and an ASCII space (for the GPT-2
-  pattern also a line feed). No alternative of the named patterns matches white space anywhere but
-  at its beginning or after other white space, so a pre-token always ends there. The look-ahead
+- inside a text, for `gpt2` and `cl100k`: between a character that is not white space and an ASCII
+  space (for `gpt2` also a line feed). No alternative of the two matches white space anywhere but
+  at its beginning or after other white space, so a pre-token always ends there. The lookahead
   `\\s+(?!\\S)` only looks past white space, so the text on the left is split the same without the
-  text on the right; and no pattern looks behind. For any other pattern that can be compiled, its
-  table tells between which characters the same holds (see `SplitProgram.safe_cuts`).
+  text on the right; and neither has a lookbehind. For every other pattern that can be compiled,
+  its table tells between which characters the same holds (see `SplitProgram.safe_cuts`).
 
 In both cases, no occurrence of a special token may lie across the cut.
 """
@@ -25,7 +25,7 @@ from cs336_basics.pretokenization.token_finder import token_finder
 
 if TYPE_CHECKING:
     from cs336_basics.pretokenization import split_program
-else:  # named patterns do without
+else:  # gpt2 and cl100k do without
     split_program = LazyModule("cs336_basics.pretokenization.split_program")
 
 # What may follow a character that is not white space at a safe cut. cl100k lets a pre-token run

@@ -4,12 +4,12 @@ A backtracking matcher tries alternatives one after the other. The table tries a
 a *state* is the list of all points of the pattern that may be reached after the same characters, in
 the order in which a backtracking matcher would try them (Thompson 1968; Cox 2009, "Regular
 Expression Matching: the Virtual Machine Approach", for the order). Where one of them is the end of
-the pattern, those behind it are cut off, since the matcher would not have tried them. So the result
+the pattern, those after it are cut off, since the matcher would not have tried them. So the result
 is that of the `regex` module.
 
 Two things keep the table small and make it exact. Characters that no set of the pattern tells apart
 share a *column*. And a transition is taken with the next character already known: it says first
-whether the pattern matches up to before this character, and then which state follows. Look-ahead by
+whether the pattern matches up to before this character, and then which state follows. Lookahead by
 one character is therefore decided where it is asked for.
 """
 
@@ -196,14 +196,14 @@ def complete_program(pattern: str) -> SplitProgram | None:
 
 @dataclass(frozen=True)
 class _Char:
-    """Consume a character of a set and go on behind this instruction."""
+    """Consume a character of a set and go on after this instruction."""
 
     members: CharSet
 
 
 @dataclass(frozen=True)
 class _Look:
-    """Go on behind this instruction if the next character allows it (see `Next`)."""
+    """Go on after this instruction if the next character allows it (see `Next`)."""
 
     members: CharSet
     end: bool
@@ -218,7 +218,7 @@ class _Goto:
 
 
 _Instruction = _Char | _Look | _Goto
-# The index behind the last instruction is the end of the pattern.
+# The index after the last instruction is the end of the pattern.
 
 
 class _Assembler:
@@ -355,7 +355,7 @@ class _TableBuilder:
         return np.array(rows, np.uint16)
 
     def step(self, points: tuple[int, ...], column: int) -> tuple[bool, tuple[int, ...]]:
-        """Return whether the pattern matches before a character, and the points behind it."""
+        """Return whether the pattern matches before a character, and the points after it."""
         at_end = column == self.end
         last_line_feed = column == self.end + 1
         plain = self.line_feed if last_line_feed else column
@@ -403,8 +403,8 @@ def _safe_cuts(transitions: npt.NDArray[np.uint16], line_feed: int) -> npt.NDArr
     """Return `safe_cuts` of a SplitProgram.
 
     No match may go on over the cut, from whatever state it reaches it: so a pre-token ends there.
-    And the character behind the cut must do what the end of the text does, so that the text before
-    the cut can be split alone. Nothing looks behind, so the text after the cut always can.
+    And the character after the cut must do what the end of the text does, so that the text before
+    the cut can be split alone. There is no lookbehind, so the text after the cut always can.
     """
     num_columns = transitions.shape[1]
     end = num_columns - 2

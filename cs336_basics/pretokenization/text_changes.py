@@ -1,4 +1,4 @@
-"""TextChanges: what reading and splitting a text changed, so that it can be said.
+"""TextChanges: what reading and splitting a text changed, so that it can be reported.
 
 Bytes that are not UTF-8 are read as U+FFFD, and what a split pattern does not match is dropped.
 Both are wanted at times; neither should happen unnoticed. Counting and encoding add up what they

@@ -200,7 +200,7 @@ def text_counter(splitter: Splitter, errors: str) -> TextCounting:
 
 
 class _NativeCounter:
-    """Compiled; for the named patterns, which match every character."""
+    """Compiled; for patterns with a scanner, which match every character."""
 
     def __init__(self, splitter: Splitter, errors: str) -> None:
         from cs336_basics.pretokenization._counting import TextCounter

@@ -32,7 +32,7 @@ _INT64_MAX = 2**63 - 1
 class WordCounts(Mapping[bytes, int]):
     """Distinct words and their counts: word (bytes) -> int, without an object for each word.
 
-    It behaves like an immutable Counter: an absent word has the count 0. The first look-up by word
+    It behaves like an immutable Counter: an absent word has the count 0. The first lookup by word
     builds a dict (about 150 bytes per word); `len`, `total`, the arrays and addition need none.
 
     The object has its own copy of the arrays, which cannot be written to: compiled code reads them

@@ -138,7 +138,9 @@ def verify_checkpoint_directory(path: str | os.PathLike[str]) -> list[str]:
     manifest = _read_json(path, MANIFEST_FILE)
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict) or STATE_FILE not in files:
-        raise ValueError(f"{path} is not a checkpoint, or it is damaged: {MANIFEST_FILE} is cut")
+        raise ValueError(
+            f"{path} is not a checkpoint, or it is damaged: {MANIFEST_FILE} is incomplete"
+        )
     _check_files_are_listed(path, files)
     for name, expected in files.items():
         file = path / name
@@ -423,14 +425,14 @@ def _optimizer_state_dict(
     for name, numbers in settings["numbers"].items():
         if name not in index:
             raise ValueError(
-                f"{path} was saved by an optimizer of other parameters: {short_repr(name)}"
+                f"{path} was saved by an optimizer for other parameters: {short_repr(name)}"
             )
         state.setdefault(index[name], {}).update(numbers)
     for name, tensor in tensors.items():
         parameter, _, key = name.rpartition(".")
         if parameter not in index:
             raise ValueError(
-                f"{path} was saved by an optimizer of other parameters: {short_repr(name)}"
+                f"{path} was saved by an optimizer for other parameters: {short_repr(name)}"
             )
         state.setdefault(index[parameter], {})[key] = tensor
     return {"state": state, "param_groups": groups}
@@ -448,7 +450,7 @@ def _as_before(key: str, value: Any, before: Any, path: Path) -> Any:
     kinds = (int, float, Tensor) if isinstance(before, (int, float, Tensor)) else type(before)
     # What is None now may have been set when it was saved, and the reverse.
     if before is not None and value is not None and not isinstance(value, kinds):
-        raise ValueError(f"{path} has the setting {key} {short_repr(value)} of the optimizer")
+        raise ValueError(f"{path}: the optimizer's {key} is {short_repr(value)}, of the wrong type")
     return value
 
 

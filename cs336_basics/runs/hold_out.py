@@ -42,7 +42,7 @@ class Window:
 
     @classmethod
     def of(cls, size: int, fraction: float) -> Window:
-        """Return the window that leaves between half and twice of `fraction` after the cut."""
+        """Return the window that leaves between half and twice `fraction` after the cut."""
         shares = (1 - 2 * fraction, 1 - fraction, 1 - fraction / 2)
         earliest, target, latest = (max(1, round(size * share)) for share in shares)
         return cls(earliest, target, latest)
@@ -72,7 +72,7 @@ def hold_out(
     """Divide a corpus into one for training and its last documents, for validation.
 
     The second has about `fraction` of the stored bytes. The cut is between two files if that
-    leaves between half and twice of `fraction`; otherwise within a file: between two rows, after an
+    leaves between half and twice `fraction`; otherwise within a file: between two rows, after an
     end-of-text token if one is near, or, in a text that is one long document, between two words.
 
     Args:

@@ -25,7 +25,7 @@ def hold_out_tokens(
     """Divide the ids of token files into those for training and the last documents, as views.
 
     The second has about `fraction` of the ids. The cut is at the document boundary nearest to that,
-    if there is one that leaves between half and twice of `fraction`: the beginning of a file, what
+    if there is one that leaves between half and twice `fraction`: the beginning of a file, what
     FILE.starts.npy says, or, for a file without it, the id after a separator. Otherwise it is
     between any two ids.
 

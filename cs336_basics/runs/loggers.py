@@ -54,8 +54,8 @@ class TensorBoardLogger:
 class WandbLogger:
     """A Weights & Biases run, offline unless WANDB_MODE says otherwise, in RUN_DIR/wandb.
 
-    What a variable of the environment says (WANDB_PROJECT, WANDB_NAME, WANDB_DIR, WANDB_RUN_ID,
-    WANDB_RESUME) is left to W&B; here are only the values for the others.
+    Environment variables of W&B (WANDB_PROJECT, WANDB_NAME, WANDB_DIR, WANDB_RUN_ID, WANDB_RESUME)
+    take precedence; the values here are for those that are not set.
 
     With WANDB_MODE=online a resumed run continues the same run there. Offline, where W&B cannot
     resume (wandb/wandb#3841), each session is a separate run: synced under one id, the last one

@@ -243,7 +243,7 @@ def _find_texts(
         return train, None
     if train is not None:
         parts = hold_out(train, data.valid_fraction, run.data, stages, sha256_of)
-        # Of a single text, also its parts are encoded as they are.
+        # The parts of a single text are encoded as they are, too.
         return _Text(parts[0], separator_of(train)), _Text(parts[1], separator_of(train))
     if data.dataset == "sample":
         paths = _make_sample(data.sample_bytes, preparation.seed, run, stages)

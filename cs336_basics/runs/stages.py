@@ -54,7 +54,7 @@ class Stages:
         record = self._records.get(name)
         if record is not None and record["inputs"] != inputs:
             raise ValueError(
-                f"{output} was made from other data than the present "
+                f"{output} was made from different data "
                 f"({_difference(record['inputs'], inputs)}): start a new run"
             )
         is_complete = output.is_file() and all(file.is_file() for file in others)
@@ -80,7 +80,7 @@ class Stages:
             write_json(self._path, self._records)
         elif record["inputs"] != inputs:
             raise ValueError(
-                f"{name}: other data than when the run began "
+                f"{name}: the data changed since the run began "
                 f"({_difference(record['inputs'], inputs)}): start a new run"
             )
 

@@ -114,7 +114,7 @@ cdef class Encoder:
         vocab_size: the greatest id plus one.
         pattern: the split pattern; where it has no scanner, only `encode_words` can be called.
         cache_size: bytes of memory for cached words, of all threads together.
-        simd_level: a name in `_scanner.simd_levels()`; None = the fastest.
+        simd_level: a name in `_scanner.simd_levels()`; None: the fastest.
 
     Attributes:
         scanned: whether there is a scanner for the pattern.

@@ -45,7 +45,5 @@ def _obstacle_to_native(vocabulary: Vocabulary) -> str | None:
     except ImportError as error:
         return f"the extensions are not built ({error})"
     if vocabulary.size > MAX_VOCAB_SIZE:
-        return (
-            f"the greatest id is {vocabulary.size - 1}, and it takes {MAX_VOCAB_SIZE - 1} at most"
-        )
+        return f"the greatest id is {vocabulary.size - 1}, above the limit of {MAX_VOCAB_SIZE - 1}"
     return None

@@ -46,7 +46,7 @@ def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) ->
 
 
 def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> str:
-    """Return the text of ids; unknown ids and bytes that are not UTF-8 are treated as `errors`.
+    """Return the text of ids; `errors` says what becomes of unknown ids and invalid UTF-8.
 
     Raises:
         TypeError, ValueError: see `Detokenizer.decode`.

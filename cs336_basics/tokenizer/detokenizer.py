@@ -102,7 +102,7 @@ class Detokenizer:
         Raises:
             TypeError: an id is not an integer.
             ValueError: an id that is not in the vocabulary, or bytes that are not UTF-8, if they
-                are refused; names it. Another `errors`.
+                are refused; names it. `errors` is unknown.
         """
         if errors is None:
             return self.encoder.decode(ids)

@@ -128,7 +128,7 @@ def write_token_file(
         destination: FILE.npy.
         task: how they were encoded.
         source: what they were made from, for FILE.json.
-        changes: what reading changed, added to until the last block; a warning says it.
+        changes: what reading changed, added to until the last block; a warning reports it.
         advance: is called with `bytes_read` of each block.
 
     Raises:

@@ -67,7 +67,7 @@ class Encoder(ABC):
     Attributes:
         vocabulary, pattern: as given.
         all_special: all special tokens of the vocabulary.
-        may_drop: whether the pattern may not match all of a text. The named ones do.
+        may_drop: whether the pattern may leave out part of a text. The named ones never do.
 
     Raises (every encoding method):
         AbsentByteError: the vocabulary lacks a byte of the text.

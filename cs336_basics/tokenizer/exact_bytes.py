@@ -109,7 +109,12 @@ def _encode_batch(
 
 
 def absent_byte_error(byte: int, where: str) -> ValueError:
-    """Return the error for a byte that the vocabulary lacks; `where` is such as "at offset 5"."""
+    """Return the error for a byte that the vocabulary lacks.
+
+    Args:
+        byte: the byte.
+        where: where it is, for example "at offset 5".
+    """
     return ValueError(
         f"the vocabulary has no token for the byte {byte:#04x} {where}: add it to the vocabulary, "
         "or remove the byte"

@@ -2,7 +2,7 @@
 
 A word becomes one token by merges, like every other token. Its present encoding is t1, t2, ..., tk,
 and no merge joins any two of them. `extend` appends the merge (t1, t2), wherever it occurs in the
-word, encodes the word again, and so on until it is a single token. The tokens on the way, such as
+word, encodes the word again, and so on until it is a single token. The intermediate tokens, such as
 t1 t2, are tokens, too: a word of k tokens needs up to k - 1 new ids. There is no way with fewer:
 a merge joins two tokens. (Words that are cut out of the text before it is split, as other libraries
 have them, would need one id, but would also be cut out of longer words, and change how the text

@@ -1,12 +1,12 @@
-"""A vocabulary in the words of llama.cpp's GGUF files, without importing the `gguf` library.
+"""A vocabulary as llama.cpp's GGUF files store it, without importing the `gguf` library.
 
 llama.cpp knows a fixed list of split patterns, each written in its source (`llama-vocab.cpp`), and
-applies them with its own tables of Unicode (`unicode-data.cpp`). What it would encode to other ids
-is refused here. Checked against the llama.cpp of llama-cpp-python 0.3.36.
+applies them with its own tables of Unicode (`unicode-data.cpp`). What it would encode to different
+ids is refused here. Checked against the llama.cpp of llama-cpp-python 0.3.36.
 
 Two differences are llama.cpp's own and remain; docs/formats.md describes them. Its tables are those
-of Unicode 15.1, so newer letters and digits are neither for it; and in contractions of the other
-patterns than `gpt2`, U+017F (long s) is not an s for it.
+of Unicode 15.1, so newer letters and digits are neither for it; and in contractions of patterns
+other than `gpt2`, U+017F (long s) is not an s for it.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def gguf_vocab(
         size: number of ids; those that `vocab` lacks are marked as unused.
 
     Raises:
-        ValueError: llama.cpp would give other ids; says why. The pattern is not one of its own; a
-            byte or all merges are missing; a special token contains U+0000, is written like
+        ValueError: llama.cpp would give different ids; says why. The pattern is not one of its own;
+            a byte or all merges are missing; a special token contains U+0000, is written like
             another token, or overlaps with another special token.
     """
     _check_special_tokens(special_tokens)
@@ -95,8 +95,8 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
     name = pattern_name(pattern)
     if name not in _PRE_TOKENIZERS:
         raise ValueError(
-            f"pattern is {short_repr(pattern)}: llama.cpp has no pre-tokenizer that splits alike; "
-            f"only {', '.join(_PRE_TOKENIZERS)} can be exported to GGUF"
+            f"pattern is {short_repr(pattern)}: llama.cpp has no pre-tokenizer that splits the "
+            f"same way; only {', '.join(_PRE_TOKENIZERS)} can be exported to GGUF"
         )
     if name == "cl100k":
         # `\s+$` takes white space at the end of a text as a whole. llama.cpp has the pattern
@@ -107,8 +107,8 @@ def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
                 raise ValueError(
                     f"pattern is 'cl100k', and the vocabulary has the token "
                     f"{short_repr(left + right)}: llama.cpp splits the white space at the end of "
-                    "a text after its last line end, so it would give other ids; for llama.cpp, "
-                    "train with the pattern llama3, which does so, too"
+                    "a text after its last line end, so it would give different ids; for "
+                    "llama.cpp, train with the pattern llama3, which does so, too"
                 )
     return _PRE_TOKENIZERS[name]
 

@@ -33,13 +33,14 @@ def gpt2_contents(
     """Return name -> content of the two files.
 
     Raises:
-        ValueError: another pattern than GPT-2's, with which the readers would give other ids; or a
-            byte or special token that the pair cannot hold, see `token_strings`.
+        ValueError: a pattern other than GPT-2's, with which the readers would give different ids;
+            or a byte or special token that the pair cannot hold, see `token_strings`.
     """
     if resolve_pattern(pattern) != GPT2:
         raise ValueError(
             f"the tokenizer's pattern is {pattern!r}: readers of vocab.json and merges.txt split "
-            "as GPT-2 does and would give other ids; export to huggingface, which names the pattern"
+            "as GPT-2 does and would give different ids; export to huggingface, which names the "
+            "pattern"
         )
     strings = token_strings(vocab, merges, special_tokens)
     check_has_all_bytes(vocab)

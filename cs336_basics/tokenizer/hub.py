@@ -28,7 +28,7 @@ def find_or_download(
 
     Raises:
         FileNotFoundError: there is no such file here, and the source does not name a repository.
-        ImportError: it is one, and huggingface_hub is not installed.
+        ImportError: the source names a repository, and huggingface_hub is not installed.
         OSError: the file cannot be downloaded; says why.
     """
     path = Path(source)

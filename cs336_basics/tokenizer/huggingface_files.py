@@ -247,7 +247,9 @@ def parse_tokenizer_json(content: Any) -> TokenizerParts:
         ("padding", "ids would be added"),
     ):
         if content.get(key) is not None:
-            raise ValueError(f"it has a {key} ({_kind(content[key])}): {why}, which is not done")
+            raise ValueError(
+                f"it has a {key} ({_kind(content[key])}): {why}, which is not supported"
+            )
     _check_byte_level(content.get("decoder"), "decoder")
     if content.get("post_processor") is not None:
         _check_byte_level(content["post_processor"], "post_processor")
@@ -275,7 +277,9 @@ def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
     for key, why in reasons.items():
         value = model.get(key)
         if value is not None and value not in (False, "", 0):
-            raise ValueError(f"its model has {key} {short_repr(value)}: {why}, which is not done")
+            raise ValueError(
+                f"its model has {key} {short_repr(value)}: {why}, which is not supported"
+            )
 
 
 def _pattern_of(pre_tokenizer: Any) -> str:
@@ -293,14 +297,14 @@ def _pattern_of(pre_tokenizer: Any) -> str:
     if last.get("type") != "ByteLevel":
         raise ValueError(unknown)
     if last.get("add_prefix_space"):
-        raise ValueError("its pre_tokenizer adds a space before the text, which is not done")
+        raise ValueError("its pre_tokenizer adds a space before the text, which is not supported")
     uses_gpt2 = last.get("use_regex", True)
     if not splits:
         if not uses_gpt2:
-            raise ValueError("its pre_tokenizer does not split text at all, which is not done")
+            raise ValueError("its pre_tokenizer does not split text at all, which is not supported")
         return "gpt2"
     if uses_gpt2:
-        raise ValueError("its pre_tokenizer splits twice, which is not done")
+        raise ValueError("its pre_tokenizer splits twice, which is not supported")
     return _pattern_of_split(splits[0], unknown)
 
 
@@ -337,7 +341,9 @@ def _special_tokens(added: Any) -> dict[str, int]:
             raise ValueError(f"added token {short_repr(token)} needs a content and an id")
         for key in ("single_word", "lstrip", "rstrip"):
             if token.get(key):
-                raise ValueError(f"added token {short_repr(content)} has {key}, which is not done")
+                raise ValueError(
+                    f"added token {short_repr(content)} has {key}, which is not supported"
+                )
         if content in found:
             raise ValueError(f"added token {short_repr(content)} occurs twice")
         found[content] = token["id"]

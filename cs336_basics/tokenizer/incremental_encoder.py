@@ -14,10 +14,10 @@ class IncrementalEncoder:
     """Encodes a text that is fed in chunks, with the ids of the whole text wherever they end.
 
     A chunk may end within a character, a special token or a pre-token. What cannot be encoded yet
-    waits: up to the last offset that is known to be the end of a pre-token (see
-    `pretokenization/safe_cuts.py`), for the named patterns mostly a word or two; with another
-    pattern, up to the last special token. All returned ids, joined, are those that
-    `Tokenizer.encode_array` gives of the whole.
+    waits: what is after the last offset that is known to be the end of a pre-token (see
+    `pretokenization/safe_cuts.py`). That is mostly a word or two; with a pattern that cannot be
+    compiled, everything after the last special token. All returned ids, joined, are those that
+    `Tokenizer.encode_array` gives for the whole text.
 
     Args:
         tokenizer: has the vocabulary. All its special tokens become ids.
@@ -26,7 +26,7 @@ class IncrementalEncoder:
 
     Raises:
         TypeError: `tokenizer` is not a Tokenizer.
-        ValueError: another `errors`.
+        ValueError: `errors` is unknown.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, errors: str = "replace") -> None:
@@ -47,7 +47,7 @@ class IncrementalEncoder:
             TypeError: neither str nor bytes; nothing is added.
             ValueError: a lone surrogate; nothing is added. Bytes that are not UTF-8 (`"strict"`),
                 with their offset from the beginning, or a byte that the vocabulary lacks: the
-                encoder then begins anew.
+                encoder then starts over.
         """
         if isinstance(text, str):
             try:
@@ -62,7 +62,7 @@ class IncrementalEncoder:
         """Return the ids of the rest; the encoder can then be used for another text.
 
         Raises:
-            ValueError: as `feed`; the encoder then begins anew.
+            ValueError: as `feed`; the encoder then starts over.
 
         Warns:
             UserWarning: bytes were read as U+FFFD (`"replace"`).

@@ -42,7 +42,7 @@ class JoinedTokens:
         shape: (number of ids,).
 
     Raises:
-        ValueError: there is no array, or one has not exactly one dimension.
+        ValueError: there is no array, or one does not have exactly one dimension.
     """
 
     ndim = 1

@@ -54,7 +54,7 @@ def truncate(
 
     Raises:
         TypeError: `sequences` is not several sequences.
-        ValueError: another `side`; a negative `max_length`.
+        ValueError: `side` is unknown; a negative `max_length`.
     """
     max_length = checked_integer("max_length", max_length, 0)
     _check_side("side", side)
@@ -99,8 +99,8 @@ def pad(
         TypeError: `sequences` is not several sequences, or an id is not an integer; the message
             begins with the index of the sequence.
         ValueError: an array with more than one dimension; offsets that do not fit their ids; an id,
-            or `pad_id`, that `dtype` cannot hold; another `side` or `dtype`; a `max_length` that is
-            not a multiple of `multiple_of`; an array of more than MAX_ELEMENTS ids.
+            or `pad_id`, that `dtype` cannot hold; an unknown `side` or `dtype`; a `max_length` that
+            is not a multiple of `multiple_of`; an array of more than MAX_ELEMENTS ids.
     """
     _check_side("side", side)
     _check_side("truncate_side", truncate_side)

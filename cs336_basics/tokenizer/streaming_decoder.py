@@ -21,7 +21,7 @@ class StreamingDecoder:
 
     Raises:
         TypeError: `tokenizer` is not a Tokenizer.
-        ValueError: another `errors`.
+        ValueError: `errors` is unknown.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, errors: str | None = None) -> None:

@@ -50,7 +50,7 @@ def checked_utf8(data: bytes, errors: str, *, where: str | None = None, start: i
         start: offset of `data` in that text.
 
     Raises:
-        ValueError: (`"strict"`) a byte that is not UTF-8, with its offset; another `errors`.
+        ValueError: (`"strict"`) a byte that is not UTF-8, with its offset; `errors` is unknown.
     """
     check_errors(errors)
     if is_valid_utf8(data):

@@ -46,7 +46,7 @@ def tiktoken_ranks(
 
     Raises:
         ValueError: ranks cannot represent the vocabulary; names the byte, token or merge. tiktoken
-            would give other ids, without an error.
+            would give different ids, without an error.
     """
     special = {token.encode() for token in special_tokens}
     _check_prefixes(special)
@@ -147,7 +147,7 @@ def load_tiktoken(
         source: a file of ranks; a directory that our export wrote; or the name of an encoding, such
             as `cl100k_base`, which tiktoken loads, from its cache or the network.
         special_tokens: special token -> id; None = those that come with the encoding.
-        pattern: the split pattern, which a file of ranks lacks; None = that of the encoding.
+        pattern: the split pattern, which a file of ranks lacks; None: that of the encoding.
 
     Raises:
         TypeError: special_tokens is not a mapping.

@@ -57,10 +57,10 @@ class Tokenizer(Detokenizer):
             expression of your own does not match is dropped, as with `finditer`, and decoding does
             not give it back: the first time, there is a warning with the share. The named patterns
             match everything.
-        cache_size: bytes of memory for cached words, of all threads together; 0 = no cache. A full
-            cache is emptied, the simplest rule that keeps the recently used words.
+        cache_size: bytes of memory for cached words, of all threads together; 0: no cache. A full
+            cache is emptied and filled again: a simple rule, after which it holds recent words.
         backend: the implementation, one of `backends.BACKENDS`: `"reference"`, `"python"` or
-            `"native"`. All give the same ids. None = `"native"` where the extensions are built and
+            `"native"`. All give the same ids. None: `"native"` where the extensions are built and
             the greatest id is below 2^32 - 1, else `"python"`.
 
     Attributes:
@@ -353,7 +353,7 @@ class Tokenizer(Detokenizer):
 
         Args:
             text: text, or its UTF-8.
-            num_workers: threads, None = one for each core.
+            num_workers: threads; None: one for each core.
             errors: what to do with bytes that are not UTF-8: `"replace"` reads them as U+FFFD,
                 `"strict"` refuses them, `"bytes"` makes each of them the token of this byte, so
                 that `decode_bytes` gives back exactly `text`; see `exact_bytes.py`.
@@ -403,7 +403,7 @@ class Tokenizer(Detokenizer):
 
         Args:
             texts: several texts; none is joined to its neighbours.
-            num_workers: threads, None = one for each core; fewer are used for little text.
+            num_workers: threads; None: one for each core, fewer for little text.
             allowed_special, disallowed_special: as `encode`.
 
         Raises:
@@ -466,8 +466,9 @@ class Tokenizer(Detokenizer):
         The ids are those of `encode("".join(iterable))`, wherever the chunks end: a pre-token or
         special token may continue in the next chunk. An open file is suitable: its lines are read
         as they are needed. The buffer grows only as long as no position in the text is known
-        to be the end of a pre-token (see `pretokenization/chunking.py`): white space in a named
-        pattern, a special token in any. Cached words take at most 448 KiB here.
+        to be the end of a pre-token (see `pretokenization/safe_cuts.py`): mostly a word or two, or,
+        with a pattern that cannot be compiled, everything since the last special token. Cached
+        words take at most 448 KiB here.
 
         Raises:
             TypeError: a chunk is not a str.

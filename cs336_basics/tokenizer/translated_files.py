@@ -42,7 +42,7 @@ def translate_token_file(
 
     A token that the new vocabulary lacks, such as one that was pruned, is replaced by its parts:
     what the new merges make of its bytes. The file decodes to the same text. Its ids can differ
-    from those of the text encoded anew, where a part would join its neighbour, or where `new` has
+    from those of the re-encoded text, where a part would join its neighbour, or where `new` has
     merges that `old` lacks; to a model, both are the text. Document starts are moved with the
     tokens.
 
@@ -60,8 +60,8 @@ def translate_token_file(
         TypeError: `old` or `new` is not a Tokenizer.
         FileNotFoundError: the source is missing.
         FileExistsError: a destination exists, and `overwrite` is false.
-        ValueError: the source is malformed or was made by another tokenizer than `old`; `new` lacks
-            a byte or a special token of the file; the destination does not end in .npy.
+        ValueError: the source is malformed or was made by a tokenizer other than `old`; `new`
+            lacks a byte or a special token of the file; the destination does not end in .npy.
         OSError: the destination cannot be written (the disk is full).
     """
     check_is_tokenizer(old, "old")

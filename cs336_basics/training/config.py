@@ -33,7 +33,7 @@ class OptimizerConfig:
     momentum: float = option(
         0.95, "decay rate of Muon's averaged gradient; with sgd: of the summed one, 0: none"
     )
-    nesterov: bool = option(False, "with sgd: Nesterov's momentum")
+    nesterov: bool = option(False, "with sgd: Nesterov momentum")
     embedding_lr_scale: float = option(
         1.0, "with muon: learning rate of the embedding, relative to that of the matrices"
     )
@@ -83,8 +83,8 @@ class TrainConfig:
     )
     fast: Literal["off", "auto"] = option(
         "off",
-        "auto: choose precision, compile, loss_chunks and fused_optimizer for this machine, except "
-        "those given on the command line",
+        "auto: choose precision, compile, loss_chunks, fused_optimizer and model.attention for "
+        "this machine, except those given on the command line",
     )
     parallel: Literal["ddp", "fsdp"] = option(
         "ddp", "under torchrun: replicate the weights in each process, or shard them"

@@ -129,7 +129,9 @@ def read_values(source: Path) -> dict[str, Any]:
         with open_regular(source) as file:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            raise ConfigError(f"it has more than {_MAX_BYTES:,} bytes: that is no configuration")
+            raise ConfigError(
+                f"it has more than {_MAX_BYTES:,} bytes, which is too many for a configuration"
+            )
         content = yaml.load(decoded(data, "the file"), Loader=_Loader)
         if not isinstance(content, dict):
             raise ConfigError("it must hold names and values, such as `max_steps: 100`")

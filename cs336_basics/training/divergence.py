@@ -43,8 +43,9 @@ class DivergenceCheck:
             if not (math.isfinite(loss) and math.isfinite(grad_norm)):
                 raise NonFiniteLossError(
                     f"step {step}: the loss is {float(loss)}, the gradient norm "
-                    f"{float(grad_norm)}: training diverged. Nothing of it was saved; the newest "
-                    f"checkpoint is {self._run.newest_checkpoint() or 'none'}. {self._advice}"
+                    f"{float(grad_norm)}: training diverged. The diverged state was not saved; the "
+                    f"newest checkpoint is {self._run.newest_checkpoint() or 'none'}. "
+                    f"{self._advice}"
                 )
         self._unchecked.clear()
 
@@ -57,6 +58,6 @@ class DivergenceCheck:
         if not math.isfinite(val_loss):
             raise NonFiniteLossError(
                 f"step {step}: the validation loss is {val_loss}: training diverged, and the "
-                f"weights of this step cannot be used. In {self._run.checkpoints} use those of an "
-                f"earlier one. {self._advice}"
+                "weights of this step cannot be used. Use an earlier checkpoint in "
+                f"{self._run.checkpoints}. {self._advice}"
             )

@@ -25,7 +25,7 @@ from cs336_basics.training.calibration_cache import (
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import can_compile, device_name, has_bfloat16, training_flops
 
-# torch.compile takes a minute or so; a run must have this many FLOPs for it to pay.
+# torch.compile takes a minute or so; a run must have this many FLOPs for it to pay off.
 _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
 
 # A calibration takes up to a minute, and gains up to a fifth over the rules.
@@ -36,6 +36,11 @@ _WORTH_CALIBRATING = 600.0  # seconds that the run takes at least
 _LARGE_VOCABULARY = 4096
 _LOSS_CHUNKS = 4
 _ROWS_IN_A_CHUNK = 2048
+
+# With bfloat16, weights and activations are also converted: products alone must gain this much.
+_WORTH_ROUNDING = 1.2
+
+_PRODUCT_FLOPS = 2 * 512 * 1024 * 1024
 
 Decision = tuple[Any, str]
 """A value, and the reason for it."""
@@ -98,21 +103,29 @@ def _by_rule(
     config: TrainConfig, device: torch.device, given: Collection[str], scores_fit: bool
 ) -> Decisions:
     """Decide without measuring."""
+    precision = _precision_by_rule(device)
+    is_rounded = (config.precision if "precision" in given else precision[0]) == "bfloat16"
     compiled = _compile_by_rule(config, device)
     is_compiled = config.compile if "compile" in given else compiled[0]
     return {
-        "precision": _precision_by_rule(device),
+        "precision": precision,
         "compile": compiled,
         "loss_chunks": _loss_chunks_by_rule(config),
         "fused_optimizer": _fused_optimizer_by_rule(config),
-        "model.attention": _attention_by_rule(device, is_compiled, scores_fit),
+        "model.attention": _attention_by_rule(device, is_rounded and is_compiled and scores_fit),
     }
 
 
 def _precision_by_rule(device: torch.device) -> Decision:
-    if has_bfloat16(device):
+    if not has_bfloat16(device):
+        return "float32", f"{device_name(device)} would emulate bfloat16"
+    if device.type != "cpu":
         return "bfloat16", f"{device_name(device)} has instructions for it"
-    return "float32", f"{device_name(device)} would emulate bfloat16"
+    # A CPU may have instructions for it that are slower than those for float32.
+    exact, rounded = (product_seconds(device, d) for d in (torch.float32, torch.bfloat16))
+    precision = "bfloat16" if _WORTH_ROUNDING * rounded < exact else "float32"
+    times = f"{exact * 1e3:.1f} ms in float32, {rounded * 1e3:.1f} ms in bfloat16"
+    return precision, f"measured for a product of matrices: {times}"
 
 
 def _compile_by_rule(config: TrainConfig, device: torch.device) -> Decision:
@@ -137,8 +150,8 @@ def _fused_optimizer_by_rule(config: TrainConfig) -> Decision:
     return False, f"{config.optimizer.kind} has no fused implementation"
 
 
-def _attention_by_rule(device: torch.device, compiled: bool, scores_fit: bool) -> Decision:
-    if device.type == "cpu" and compiled and has_bfloat16(device) and scores_fit:
+def _attention_by_rule(device: torch.device, blocks_suit: bool) -> Decision:
+    if device.type == "cpu" and blocks_suit:
         return "blocked", "compiled, in bfloat16, it is faster than PyTorch's kernel on a CPU"
     return "sdpa", "PyTorch's fused kernel"
 
@@ -155,7 +168,7 @@ def _scores_fit(config: TrainConfig) -> bool:
 
 
 def _physical_memory() -> int:
-    """Return the memory of the machine in bytes; 8 GB where the system does not tell."""
+    """Return the memory of the machine in bytes; 8 GB where the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -205,7 +218,7 @@ def _find_calibration(
     if seconds < _WORTH_CALIBRATING:
         return None, (
             f"not calibrated: the run may take only {seconds:,.0f} seconds, and a calibration pays "
-            f"from {_WORTH_CALIBRATING:,.0f} on; chosen by rules"
+            f"off only from {_WORTH_CALIBRATING:,.0f} seconds on; chosen by rules"
         )
     report("calibrating for this machine and shape, which takes up to a minute")
     start = time.perf_counter()
@@ -224,14 +237,19 @@ def _find_calibration(
 
 def shortest_time(config: TrainConfig, device: torch.device) -> float:
     """Return the seconds that a run takes at least, from the speed of one float32 product."""
-    x = torch.ones(512, 1024, device=device)
-    weight = torch.ones(1024, 1024, device=device)
+    return training_flops(config) * product_seconds(device, torch.float32) / _PRODUCT_FLOPS
+
+
+def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
+    """Return the seconds of a product of `_PRODUCT_FLOPS`, the best of four."""
+    x = torch.ones(512, 1024, device=device, dtype=dtype)
+    weight = torch.ones(1024, 1024, device=device, dtype=dtype)
     best = float("inf")
     for _ in range(4):
         start = time.perf_counter()
         x @ weight
         best = min(best, time.perf_counter() - start)
-    return training_flops(config) * best / (2 * 512 * 1024 * 1024)
+    return best
 
 
 def _by_measurement(

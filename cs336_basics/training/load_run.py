@@ -1,4 +1,4 @@
-"""The model and tokenizer of a run, for generating text or going on with them elsewhere."""
+"""The model and tokenizer of a run, for generating text, or for use elsewhere."""
 
 from __future__ import annotations
 

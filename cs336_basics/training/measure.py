@@ -34,7 +34,7 @@ class Measurement(NamedTuple):
     """What a few steps of a run took."""
 
     peak: int
-    """Bytes: on a GPU of its memory, else of the process; 0 where the system does not tell."""
+    """Bytes: on a GPU of its memory, else of the process; 0 where the system does not report it."""
     tokens_per_second: float
 
 

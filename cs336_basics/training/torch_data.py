@@ -5,7 +5,7 @@ batches = StepBatches(len(windows), 32, seed=0, num_steps=1000)
 loader = StepLoader(windows, batches, num_workers=2)
 for inputs, targets in loader:              # int64, (32, 256) each
     ...
-    torch.save(loader.state_dict(), ...)    # and load_state_dict, to go on after this batch
+    torch.save(loader.state_dict(), ...)    # and load_state_dict, to continue after this batch
 
 `TokenDocuments` has one document for each index instead. Both are map-style datasets: they work
 with torch's own DataLoader and samplers, too. A file is mapped into memory by each process that
@@ -313,7 +313,7 @@ class StepLoader:
     """A DataLoader over a dataset and StepBatches that knows which batches it has delivered.
 
     Workers read ahead, so a sampler cannot tell how far training is. This counts what the caller
-    has received: `state_dict()` after a batch, and `load_state_dict` in a new loader, go on with
+    has received: `state_dict()` after a batch, and `load_state_dict` in a new loader, continue with
     the next batch, whatever the number of workers.
 
     Args:
@@ -365,7 +365,7 @@ class StepLoader:
             if state.get(name) != value:
                 raise ValueError(
                     f"{name} is {value}, and was {state.get(name)!r} when the state was saved: "
-                    "the batches would be others"
+                    "the batches would differ"
                 )
         self.step = checked_integer("step", state["step"], 0)
 

@@ -38,11 +38,11 @@ def test_what_two_runs_differ_by_is_counted_by_phase(tmp_path):
     counted = encoding_account.by_phase(before, after, functions)
     assert list(counted) == encoding_account.ORDER
     assert {phase: events["Ir"] for phase, events in counted.items() if events["Ir"]} == {
-        "hash and look-up": 3,
+        "hash and lookup": 3,
     }  # fmt: skip
     counted = encoding_account.by_phase({}, after, functions)
     assert {phase: events["Ir"] for phase, events in counted.items() if events["Ir"]} == {
-        "hash and look-up": 13, "writing ids": 4, "merging": 7,
+        "hash and lookup": 13, "writing ids": 4, "merging": 7,
     }  # fmt: skip
     assert counted["merging"]["D1mr"] == 2
 

@@ -8,6 +8,7 @@ import plots
 import pytest
 import report
 import tables
+import work_profile
 from measurements import Measurement
 
 OWT = {"corpus": "owt", "bytes": 7_659_106}
@@ -51,18 +52,62 @@ def test_every_ratio_of_a_training_table_divides_rates(table):
     assert re.findall("×([0-9.]+)", text) == [tables.three_digits((9_743 / 2) / (1_000 / 8))]
 
 
-def test_phases_stand_with_least_and_largest_round():
+def test_phases_are_shown_with_the_smallest_and_largest_round():
     lines = tables.lines_of("merging-phases", [merging("heap", [3.0, 6.0, 12.0])])
     assert cell(lines, "heap")[1] == "6.00 s (3.00 s - 12.0 s)"
     assert cell(lines, "heap")[4] == "2.00 s (1.00 s - 4.00 s)"
 
 
 @pytest.mark.parametrize("table", ["merging", "merging-phases", "stage: naive"])
-def test_continued_figures_are_marked(table):
+def test_extrapolated_figures_are_marked(table):
     whole = tables.lines_of(table, [merging("naive", [300.0])])
     marked = tables.lines_of(table, [merging("naive", [300.0], measured=2_000)])
     assert "≈" not in "".join(whole)
     assert "≈ 5.00 min" in "".join(marked)
+
+
+def run_to_its_end(seconds, work=1_024):
+    """A run of which the last half of the merges cost twice as much as the first."""
+    checkpoints = []
+    for merges in (32, 256, 512, 1_024):
+        share = (merges + max(0, merges - 512)) / 1_536
+        phases = dict.fromkeys(tables.PHASES[1:], seconds * share / 3)
+        checkpoints.append([merges, phases, dict.fromkeys(work_profile.UNITS, merges)])
+    return merging("naive", [seconds], work=work, checkpoints=checkpoints)
+
+
+def test_extrapolated_table_has_the_errors_of_each_stage():
+    row = run_to_its_end(15.0)
+    runs = list(tables.checked_extrapolations([row]))
+    assert [(share, merges) for _, share, (merges, _, _), _ in runs] == [(1 / 32, 32), (1 / 4, 256)]
+    for *_, predicted in runs:  # 1,024 merges at the cost of the first ones
+        assert predicted == pytest.approx(10.0)
+    lines = tables.lines_of("extrapolated", [row])
+    assert cell(lines, "naive")[1:4] == ["1 in 32", "1", "-33%"]
+    listed = tables.lines_of("extrapolated-runs", [row])
+    assert sum("| naive |" in line and "-33%" in line for line in listed) == 2
+
+
+def test_counting_stages_stand_in_their_order_on_every_cpu():
+    rows = [
+        Measurement(
+            "counting", vocab_size=None, stage=stage, seconds=[seconds], work=10, unit="MB", **OWT
+        )
+        for stage, seconds in (
+            ("regex", 8.0),
+            ("native, threads", 1.0),  # from a CPU without AVX-512
+            ("native, 1 thread, avx512", 2.0),
+            ("native, 1 thread, avx2", 4.0),
+        )
+    ]
+    lines = tables.lines_of("counting", rows)
+    order = [
+        "regex",
+        *(f"native, {how}" for how in ("1 thread, avx2", "1 thread, avx512", "threads")),
+    ]
+    assert [line.split(" |")[0] for line in lines[2:6]] == [f"| {stage}" for stage in order]
+    for stage in order[1:]:
+        assert "**×2.00**" in cell(lines, stage)[1]
 
 
 def test_peers_follow_the_stages_and_have_no_stage_before_them():
@@ -194,14 +239,14 @@ def test_the_pages_show_the_measurements():
         assert tables.fill(text, rows) == text, "run `python benchmarks/report.py`"
 
 
-def test_continued_row_does_not_replace_one_measured_further(tmp_path):
+def test_extrapolated_row_does_not_replace_one_measured_further(tmp_path):
     path = tmp_path / "measurements.json"
     measurements.record([merging("naive", [310.0], measured=5_000)], "make stages", path)
     measurements.record([merging("naive", [900.0], measured=90)], "pytest", path)
     assert measurements.read(path)[0].measured == 5_000
     measurements.record([merging("naive", [300.0])], "make stages", path)
     measurements.record([merging("naive", [310.0], measured=5_000)], "pytest", path)
-    assert not measurements.read(path)[0].is_continued
+    assert not measurements.read(path)[0].is_extrapolated
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The plan of `make stages`: every stage everywhere, and a run that was broken off goes on."""
+"""The plan of `make stages`: every stage everywhere, and an interrupted run resumes."""
 
 import argparse
 
@@ -40,7 +40,7 @@ def test_plan_has_every_stage_at_every_size(corpora):
 def test_finished_jobs_are_not_run_again(corpora, tmp_path, monkeypatch):
     path = corpora[0].path
     jobs = [stage_jobs.Job("native", "owt", path, (n,), 1, count=True) for n in (20, 30)]
-    options = argparse.Namespace(whole_below=60, continue_after=60)
+    options = argparse.Namespace(whole_below=60, extrapolate_after=60)
     said = []
     journal = stage_jobs.Journal(tmp_path / "journal.json", {"machine": "a"})
     stage_jobs.run_all(jobs[:1], 1, journal, options, said.append)
@@ -57,7 +57,7 @@ def test_wrong_result_ends_the_run_before_its_time_is_kept(corpora, tmp_path, mo
         stage_jobs.training_rows, "expected_merges", lambda path: [(b"x", b"y")] * 20
     )
     jobs = [stage_jobs.Job("native", "owt", corpora[0].path, (20,), 1, count=True)]
-    options = argparse.Namespace(whole_below=60, continue_after=60)
+    options = argparse.Namespace(whole_below=60, extrapolate_after=60)
     journal = stage_jobs.Journal(tmp_path / "journal.json", {})
     with pytest.raises(AssertionError, match="native learns other merges"):
         stage_jobs.run_all(jobs, 1, journal, options, print)

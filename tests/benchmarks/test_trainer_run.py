@@ -1,6 +1,6 @@
-"""Runs of one stage: what they record, when they stop, and how their time is continued."""
+"""Runs of one stage: what they record, when they stop, and how their time is extrapolated."""
 
-import continuation
+import extrapolation
 import pytest
 import trainer_run
 import training_rows
@@ -26,7 +26,7 @@ def test_run_learns_the_merges_of_the_others_and_records_its_time(path, stage):
     assert answer["learned"] == TARGETS[-1]
     for target in TARGETS[-1:] if stage in trainer_run.UNSTOPPABLE else TARGETS:
         for row in training_rows.rows(stage, "sample", path, [answer], target):
-            assert not row.is_continued
+            assert not row.is_extrapolated
             assert row.median == pytest.approx(sum(s[0] for s in row.phases.values()))
     assert answer["peak_memory"] > 10_000_000
 
@@ -38,7 +38,7 @@ def test_wrong_merges_are_refused(path):
         training_rows.check("heap", path, [answer])
 
 
-def test_slow_run_stops_and_is_continued(path):
+def test_slow_run_stops_and_is_extrapolated(path):
     counts = dict(count_words(path, Splitter(special_tokens=["<|endoftext|>"])))
     work = training_rows.profile_of(path)
     checkpoints, merges = trainer_run.learn("naive", counts, TARGETS, work, 0.0, 0.02)
@@ -61,7 +61,7 @@ def test_work_profile_counts_symbols_and_pairs():
 
 def test_work_between_checkpoints_is_interpolated():
     profile = [[10, dict.fromkeys(work_profile.UNITS, 100)]]
-    assert continuation.work_at(profile, 5)["pairs"] == 50
+    assert extrapolation.work_at(profile, 5)["pairs"] == 50
 
 
 def run_with_costs(costs, profile, last):
@@ -76,13 +76,13 @@ def run_with_costs(costs, profile, last):
 WORK = work_profile.WORK["incremental"]
 
 
-def test_cost_per_unit_of_work_is_continued(path):
+def test_cost_per_unit_of_work_is_extrapolated(path):
     profile = training_rows.profile_of(path)
     costs = {"finding the maximum": 2e-7, "updating": 1e-6}
     end = profile[-1][0]
     whole = run_with_costs(costs, profile, end)
     part = run_with_costs(costs, profile, end / 8)
-    predicted = continuation.continued("incremental", part, profile[-1][1])
+    predicted = extrapolation.extrapolated("incremental", part, profile[-1][1])
     assert predicted == pytest.approx(whole[-1][1])  # counting, which is over, does not grow
     # The mean of the first merges is far off: this is what the work is for.
     mean = sum(part[-1][1].values()) / part[-1][0] * end

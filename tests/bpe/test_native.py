@@ -172,6 +172,26 @@ def test_hostile_input_equals_memoryview_at_length(shape):
     assert train_counts("native", counts, 5000) == train_counts("memoryview", counts, 5000)
 
 
+@pytest.mark.parametrize("longest", [0, 700_000])
+def test_threads_that_lay_the_words_out_change_no_merge(longest):
+    counts = {b"%x" % (i * 2_654_435_761 % 2**40): (i % 5) ** 6 for i in range(150_000)}
+    if longest:  # a thread has one word or none; others have all
+        counts[random.Random(5).randbytes(longest).translate(LETTERS)] = 3
+    traces = {}
+    for num_workers in (1, 2, 3, 64):
+        trace = traces[num_workers] = []
+
+        def keep(merge, trace=trace):
+            trace.append((merge.left, merge.right, merge.pair_count, merge.work))
+
+        train_counts("native", counts, 300, num_workers=num_workers, trace=keep)
+    assert len(traces[1]) == 300
+    for num_workers in (2, 3, 64):
+        assert traces[num_workers] == traces[1]
+    merges = [(left, right) for left, right, _, _ in traces[1]]
+    assert merges == train_counts("memoryview", counts, 300)
+
+
 def test_progress_is_reported_and_interrupts_are_raised_between_slices():
     class Watched(TRAINERS["native"]):
         steps: list[int]

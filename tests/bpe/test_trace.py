@@ -140,7 +140,7 @@ def test_columns_that_a_stage_does_not_have_are_zero(name, words):
     assert all(w.occurrences >= w.words or name == "naive" for w in work)
 
 
-def test_words_and_heap_entries_are_the_same_where_the_idea_is(words):
+def test_trainers_with_the_same_algorithm_report_the_same_work(words):
     works = {name: [t.work for t in traced(name, words, 250)[1]] for name in TRAINERS}
     of_words = [w.words for w in works["incremental"]]
     assert of_words == [w.words for w in works["heap"]] == [w.words for w in works["memoryview"]]

@@ -13,8 +13,8 @@ def test_the_list_names_licences_sizes_and_what_is_there(tmp_path, capsys):
     for dataset in DATASETS.values():
         assert f"{dataset.name}: {dataset.description}\n  licence: {dataset.licence}\n" in printed
     lines = [" ".join(line.split()) for line in printed.splitlines()]
-    assert "train TinyStoriesV2-GPT4-train.txt 2,227,753,162 bytes not there" in lines
-    assert "train sample_train.txt about 10,000,000 bytes there, 4 bytes" in lines
+    assert "train TinyStoriesV2-GPT4-train.txt 2,227,753,162 bytes missing" in lines
+    assert "train sample_train.txt about 10,000,000 bytes present, 4 bytes" in lines
     assert lines[-1] == f"data directory: {tmp_path}"
     assert datasets.main(["--data-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out == printed
@@ -26,7 +26,7 @@ def test_the_list_as_json(tmp_path, capsys, monkeypatch):
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 6
     assert rows[-1]["sha256"] == DATASETS["owt"].files["valid"].sha256
-    assert {row["note"] for row in rows} == {"not there"}
+    assert {row["note"] for row in rows} == {"missing"}
 
 
 def test_another_action_is_refused(capsys):

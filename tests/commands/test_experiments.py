@@ -178,7 +178,7 @@ def test_other_options_are_refused_in_the_same_directory(finished, tmp_path, cap
     text = tmp_path / "text.txt"
     text.write_text("Once upon a time. " * 100)
     assert again(finished, "--train-path", str(text)) == 2
-    assert "other options" in capsys.readouterr().err
+    assert "different options" in capsys.readouterr().err
 
 
 def test_a_missing_text_is_named(tmp_path, capsys):

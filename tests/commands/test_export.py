@@ -145,7 +145,7 @@ sys.exit(main(sys.argv[1:]))
         )
 
 
-def test_a_difference_is_status_1_and_one_line(tmp_path, run, capsys, monkeypatch):
+def test_a_difference_in_logits_exits_with_status_1(tmp_path, run, capsys, monkeypatch):
     pytest.importorskip("transformers")
     monkeypatch.setattr(huggingface_models, "LOGITS_LIMIT", 1e-30)
     words = ["--run", str(run.path), "--to", "huggingface", "--output", str(tmp_path / "out")]

@@ -87,7 +87,7 @@ NEEDS = [
 ]
 
 
-def test_a_command_that_needs_one_says_so_in_a_sentence(work):
+def test_a_command_names_the_missing_package_in_one_line(work):
     outcomes = run_all([words for words, _ in NEEDS], directory=work)
     for ((command, *_), package), done in zip(NEEDS, outcomes, strict=True):
         assert done.returncode == 2

@@ -48,7 +48,7 @@ def test_a_connection_that_breaks_is_taken_up_again(server, tmp_path):
     ]
 
 
-def test_a_later_call_goes_on_where_the_first_was_broken_off(server, tmp_path):
+def test_a_later_call_resumes_where_the_first_stopped(server, tmp_path):
     leave_part(server, tmp_path)
     server.offer_ranges(PLAIN, TEXT)
     fetch(server, tmp_path)
@@ -63,7 +63,7 @@ def test_the_time_of_the_last_change_serves_where_there_is_no_etag(server, tmp_p
 
 
 @pytest.mark.parametrize("etag", [None, 'W/"1"'], ids=["none", "a weak one"])
-def test_without_a_validator_the_download_begins_anew(server, tmp_path, etag):
+def test_without_a_validator_the_download_starts_over(server, tmp_path, etag):
     server.offer_ranges(PLAIN, TEXT, etag=etag, breaks=[100_000])
     fetch(server, tmp_path)
     assert server.ranges == [(None, None), (None, None)]
@@ -124,7 +124,7 @@ def test_a_part_of_another_address_is_not_continued(server, tmp_path):
 @pytest.mark.parametrize(
     "record", ["", "{", "[]", '{"url": 1}', '{"url": "URL", "validator": "a\\nX-Header: b"}', None]
 )
-def test_a_record_that_cannot_be_used_begins_anew(server, tmp_path, record):
+def test_a_download_with_an_unusable_record_starts_over(server, tmp_path, record):
     leave_part(server, tmp_path)
     path = tmp_path / (PART + ".json")
     path.unlink()
@@ -204,8 +204,8 @@ def test_the_server_may_vanish_and_come_back(server, tmp_path, monkeypatch):
 
 def test_a_server_that_announces_less_is_refused_at_once(server, tmp_path):
     server.offer_ranges(PLAIN, TEXT[:-1])
-    message = f"announces {len(TEXT) - 1:,} bytes, and the file has {len(TEXT):,}: it is another"
-    with pytest.raises(DownloadError, match=message):
+    sizes = f"announces {len(TEXT) - 1:,} bytes, and the file has {len(TEXT):,}"
+    with pytest.raises(DownloadError, match=f"{sizes}: it is a different file"):
         fetch_split("tinystories", "valid", tmp_path, source=server.url)
     assert names_in(tmp_path) == []
 
@@ -240,7 +240,7 @@ def test_an_answer_without_an_end_is_cut_off(server, tmp_path, name):
     assert len(sent) < 100
 
 
-def test_an_answer_without_a_length_that_ends_early_goes_on(server, tmp_path):
+def test_an_answer_without_a_length_that_ends_early_is_resumed(server, tmp_path):
     answers = []
 
     def answer(handler):

@@ -29,20 +29,21 @@ def test_every_split_is_listed_where_nothing_is_there(tmp_path):
             entry.num_bytes,
         )
         assert (file.path, file.found_bytes, file.verified) == (None, 0, None)
-        assert file.note == "not there"
+        assert file.note == "missing"
     assert not (tmp_path / "missing").exists()
 
 
 def test_a_fetched_text_is_there_and_can_be_verified(server, tmp_path):
     server.offer("owt_valid.txt.gz", PACKED)
     path, _ = fetch_split("owt", "valid", tmp_path, source=server.url)
-    assert status(tmp_path, "owt", "valid").note == "there"
+    assert status(tmp_path, "owt", "valid").note == "present"
     found = status(tmp_path, "owt", "valid", verify=True)
-    assert (found.note, found.verified) == ("there, verified", True)
+    assert (found.note, found.verified) == ("present, verified", True)
     assert (found.path, found.found_bytes) == (str(path), len(TEXT))
     path.write_bytes(TEXT[:-1] + b"?")
     found = status(tmp_path, "owt", "valid", verify=True)
-    assert (found.note, found.verified) == ("there, but another text: its SHA-256 differs", False)
+    assert found.note == "present, but a different text: its SHA-256 differs"
+    assert found.verified is False
 
 
 def test_a_text_of_another_size_is_named(server, tmp_path):
@@ -51,7 +52,7 @@ def test_a_text_of_another_size_is_named(server, tmp_path):
     path.write_bytes(b"short")
     assert "has 5 bytes, not the" in status(tmp_path, "owt", "valid").note
     (tmp_path / "owt_valid.txt.json").unlink()
-    assert status(tmp_path, "owt", "valid").note == "there, but another text: 5 bytes"
+    assert status(tmp_path, "owt", "valid").note == "present, but a different text: 5 bytes"
     assert status(tmp_path, "owt", "valid", verify=True).verified is False
 
 
@@ -65,13 +66,13 @@ def test_extracts_and_compressed_files_and_unfinished_downloads_are_named(server
     assert {
         key: (file.found_bytes, file.note) for key, file in found.items() if file.found_bytes
     } == {
-        ("sample", "valid"): (7, "there, 7 bytes"),
-        ("tinystories", "train"): (10, "tinystories_train.txt is there, 10 bytes"),
+        ("sample", "valid"): (7, "present, 7 bytes"),
+        ("tinystories", "train"): (10, "tinystories_train.txt is present, 10 bytes"),
         ("tinystories", "valid"): (
             4,
             f"the download was interrupted after 4 bytes of {len(TEXT):,}",
         ),
-        ("owt", "train"): (5, "only owt_train.txt.gz is there"),
+        ("owt", "train"): (5, "only owt_train.txt.gz is present"),
         ("owt", "valid"): (6, "the download was interrupted after 6 bytes of the .gz file"),
     }
     assert {file.verified for file in found.values()} == {None}

@@ -52,7 +52,7 @@ def test_the_bytes_are_the_same_on_every_platform(corpora, seed):
     assert hashlib.sha256(corpora[seed]).hexdigest() == GOLDEN[seed]
 
 
-def test_neither_hash_seed_nor_installed_packages_matter(corpora):
+def test_the_sample_depends_on_no_hash_seed_or_installed_package(corpora):
     # -I and -S: no environment, no site-packages. The generator needs only the standard library.
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
@@ -180,7 +180,7 @@ def test_no_word_is_doubled(stories):
     assert not doubled
 
 
-def test_a_name_goes_with_boy_or_girl_and_the_thing_lost_is_the_thing_found(stories):
+def test_stories_agree_in_gender_and_in_the_lost_thing(stories):
     people = read_sections("people.txt")
     boys, girls = people["boys"].split(), people["girls"].split()
     children = re.findall(r"\b(boy|girl) (?:named|called) (\w+)", "\n".join(stories))

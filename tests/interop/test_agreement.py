@@ -28,7 +28,7 @@ def test_equal_ids_are_counted():
 
 
 def test_other_ids_are_an_error_with_the_text():
-    with pytest.raises(RuntimeError, match=r"gives other ids for the text 'é': do not use it"):
+    with pytest.raises(RuntimeError, match=r"gives different ids for the text 'é': do not use it"):
         compare_ids(byte_tokenizer(), lambda text: [ord(c) for c in text], ["abc", "é"])
 
 

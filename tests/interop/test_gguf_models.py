@@ -136,7 +136,7 @@ def contents(reader):
     }
 
 
-def test_every_field_of_the_metadata(tmp_path):
+def test_the_metadata_fields_are_those_of_the_model(tmp_path):
     card = ModelCard({"training: t.txt": "ab12"}, 500, 1_024_000, {"validation loss": 1.53129})
     config = dataclasses.replace(SMALL, vocab_size=262)
     _, _, reader = exported(tmp_path, config, card=card, type="q8_0", name="A Storyteller.v2.gguf")
@@ -204,7 +204,7 @@ def test_check_finds_a_changed_weight(tmp_path, type):
     data = bytearray(path.read_bytes())
     data[offset + 3] ^= 0x41
     path.write_bytes(data)
-    with pytest.raises(RuntimeError, match=r"weight blk\.1\.ffn_up\.weight has other values"):
+    with pytest.raises(RuntimeError, match=r"weight blk\.1\.ffn_up\.weight has different values"):
         check_model(model, TOKENIZER, "gguf", path, type=type)
 
 

@@ -178,7 +178,7 @@ def test_what_the_format_cannot_represent_is_refused_before_anything_is_written(
 
 def test_the_check_finds_another_tokenizer(tmp_path):
     export_tokenizer(trained("gpt2"), "huggingface", tmp_path)
-    with pytest.raises(RuntimeError, match="gives other ids for the text"):
+    with pytest.raises(RuntimeError, match="gives different ids for the text"):
         check_tokenizer(trained("cl100k"), "huggingface", tmp_path)
 
 

@@ -143,8 +143,8 @@ def test_what_ranks_cannot_represent_is_refused_before_anything_is_written(tmp_p
     assert not (tmp_path / "out").exists()
 
 
-def test_the_refusals_are_necessary():
-    """With these ranks tiktoken gives other ids: the refused merge is not what it does."""
+def test_tiktoken_gives_different_ids_for_a_refused_merge():
+    """With these ranks tiktoken gives different ids: the refused merge is not what it does."""
     tokenizer = byte_tokenizer(merges=[AB, BC, (b"a", b"bc")])
     ranks = {token: i for i, token in tokenizer.vocab.items()}
     theirs = tiktoken.Encoding("", pat_str=r"\S+", mergeable_ranks=ranks, special_tokens={})

@@ -65,7 +65,7 @@ def test_softmax_gives_zero_to_minus_infinity():
     assert softmax(torch.full((3,), -math.inf), 0).isnan().all()
 
 
-def test_softmax_gradients_in_float64():
+def test_softmax_gradients_equal_finite_differences():
     x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: softmax(x, 0), (x,))
 
@@ -127,7 +127,7 @@ def test_attention_refuses_a_mask_that_is_not_bool():
         scaled_dot_product_attention(x, x, x, torch.ones(4, 4))
 
 
-def test_attention_gradients_in_float64():
+def test_attention_gradients_equal_finite_differences():
     Q, K, V = (torch.randn(3, 2, dtype=torch.float64, requires_grad=True) for _ in range(3))
     mask = torch.tensor([[True, False, False], [False, False, False], [True, True, True]])
     assert torch.autograd.gradcheck(

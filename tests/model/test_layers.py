@@ -146,7 +146,7 @@ def test_silu_of_4_d_model_has_as_many_parameters_as_swiglu_of_8_thirds():
 @pytest.mark.parametrize(
     "module", [Linear(3, 2), RMSNorm(3), SwiGLU(3, 4), SiLUFeedForward(3, 4)], ids=repr
 )
-def test_gradients_in_float64(module):
+def test_gradients_equal_finite_differences(module):
     module = module.double()
     x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(module, (x,))

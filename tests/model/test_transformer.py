@@ -325,7 +325,7 @@ def test_position_matters_only_with_rope():
 
 
 @pytest.mark.parametrize("attention", CAUSAL_ATTENTION)
-def test_gradients_in_float64(attention):
+def test_gradients_equal_finite_differences(attention):
     config = ModelConfig(
         vocab_size=5,
         context_length=3,

@@ -119,7 +119,7 @@ def test_cl100k_examples(text, pretokens):
         ("deepseek-v3", ["a", " ", "123", "456", "7", " x"]),
     ],
 )
-def test_numbers_of_the_named_patterns(name, pretokens):
+def test_named_patterns_split_numbers_as_published(name, pretokens):
     assert list(pretokenize("a 1234567 x", name)) == pretokens
 
 

@@ -140,7 +140,7 @@ def test_bad_rows_are_named():
         list(texts_of_rows([{"text": "a"}, "b"], "text"))
     with pytest.raises(ValueError, match="the column 'id' holds int64, not strings"):
         list(texts_of_rows(table(), "id"))
-    with pytest.raises(TypeError, match="rows is a mapping of train, test: choose one"):
+    with pytest.raises(TypeError, match="rows is a mapping with the keys train, test: pass one"):
         texts_of_rows({"train": [], "test": []}, "text")
     with pytest.raises(TypeError, match="field is 5: it must be a str or None"):
         texts_of_rows([], 5)

@@ -86,7 +86,7 @@ def test_tables_equal_those_of_the_pinned_regex():
     assert make_unicode_tables.render_cases(make_unicode_tables.character_cases()) == cases_text
 
 
-def test_class_of_every_scalar_value():
+def test_the_scanner_classifies_every_scalar_value_as_regex_does():
     found = np.frombuffer(_scanner.character_classes("".join(map(chr, SCALAR_VALUES))), np.uint8)
     expected_classes = make_unicode_tables.character_classes()[SCALAR_VALUES]
     different = [SCALAR_VALUES[i] for i in np.flatnonzero(found != expected_classes)]
@@ -104,7 +104,7 @@ CONTEXTS = ("{}", "a{}a", " {} ", "1{}1", "!{}!", "'{}", "\n{}\n ", "  {}{}ab")
 
 @pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex is of another Unicode version")
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_scalar_values_in_contexts(context):
+def test_scalar_values_are_split_in_every_context_as_by_regex(context):
     # All of the common scripts and some of the rest; the slow test takes all of them.
     codes = [*range(0x600), *range(0x2000, 0x2070), *range(0x3000, 0x3100)]
     codes += SCALAR_VALUES[0x600::41]
@@ -114,7 +114,7 @@ def test_scalar_values_in_contexts(context):
 @pytest.mark.slow
 @pytest.mark.skipif(OTHER_UNICODE, reason="the installed regex is of another Unicode version")
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_every_scalar_value_in_contexts(context):
+def test_every_scalar_value_is_split_in_every_context_as_by_regex(context):
     for start in range(0, len(SCALAR_VALUES), 100_000):
         codes = SCALAR_VALUES[start : start + 100_000]
         check("".join(context.replace("{}", chr(code)) for code in codes))
@@ -151,25 +151,25 @@ def test_examples_at_every_offset_in_a_window(text):
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(SAMPLES) | st.characters(codec="utf-8"), max_size=80).map("".join))
-def test_any_text(text):
+def test_any_text_is_split_as_by_regex(text):
     if not OTHER_UNICODE:
         check(text)
 
 
-def test_random_texts():
+def test_random_texts_are_split_as_by_regex():
     rng = random.Random(1)
     for _ in range(4000):
         check(random_text(rng))
 
 
 @pytest.mark.slow
-def test_a_million_random_texts():
+def test_a_million_random_texts_are_split_as_by_regex():
     rng = random.Random(2)
     for _ in range(1_000_000):
         check(random_text(rng))
 
 
-def test_natural_and_hostile_text():
+def test_natural_and_hostile_texts_are_split_as_by_regex():
     for text in TEXTS.values():
         check(text)
     check(long_text(0, 60_000))
@@ -179,7 +179,7 @@ CORPORA = sorted(Path(os.environ.get("CS336_DATA", "/nonexistent")).glob("*.txt"
 
 
 @pytest.mark.skipif(not CORPORA, reason="CS336_DATA does not name a folder with corpora (*.txt)")
-def test_slices_of_corpora():
+def test_the_beginnings_of_corpora_are_split_as_by_regex():
     for path in CORPORA:
         with open(path, "rb") as file:
             check(file.read(60_000).decode("utf-8", "replace"))
@@ -188,7 +188,7 @@ def test_slices_of_corpora():
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPORA, reason="CS336_DATA does not name a folder with corpora (*.txt)")
 @pytest.mark.parametrize("path", CORPORA, ids=lambda path: path.stem)
-def test_whole_corpora(path):
+def test_whole_corpora_are_split_as_by_regex(path):
     check(path.read_bytes().decode("utf-8", "replace"))
 
 
@@ -291,7 +291,7 @@ def test_validity_of_any_bytes(data, offset):
     check_validity(b"x" * offset + data)
 
 
-def test_validity_of_damaged_text():
+def test_damaged_utf_8_is_found_invalid_as_by_python():
     rng = random.Random(3)
     hostile = [0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF]
     hostile += [0xE0, 0xE1, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xF8, 0xFF]

@@ -85,7 +85,7 @@ def test_the_matches_are_those_of_regex_on_200_000_texts(name):
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_texts_of_many_kinds(name):
+def test_named_patterns_as_programs_split_as_regex_does(name):
     program = compile_program(PATTERNS[name])
     for text in TEXTS.values():
         words = [match.group() for match in regex.finditer(PATTERNS[name], text)]
@@ -287,7 +287,7 @@ def test_sets_equal_those_of_the_pinned_regex():
 @given(
     st.lists(st.integers(0, 0x10FFFF), max_size=8), st.lists(st.integers(0, 0x10FFFF), max_size=8)
 )
-def test_operations_on_sets(left, right):
+def test_set_operations_equal_those_of_python_sets(left, right):
     characters = {*left, *right, 0, 0x10FFFF}
     first = char_sets.CharSet.of(map(chr, left))
     second = char_sets.CharSet.of(map(chr, right)).complement()

@@ -62,7 +62,7 @@ def ways_to_read(path, out, field=None):
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_replaced_bytes_of_a_file_are_said_with_the_share_and_the_first_offset(tmp_path, ending):
+def test_replaced_bytes_of_a_file_are_reported_with_share_and_first_offset(tmp_path, ending):
     good = ("plain words \ufffd é " * 100).encode()
     data = good + b"\xff \xe2\x82 " + good + b"\xc3"
     path = tmp_path / f"a.txt{ending}"
@@ -75,7 +75,7 @@ def test_replaced_bytes_of_a_file_are_said_with_the_share_and_the_first_offset(t
         )
 
 
-def test_replaced_bytes_of_rows_are_said_with_the_row(tmp_path):
+def test_replaced_bytes_of_rows_are_reported_with_the_row(tmp_path):
     path = tmp_path / "a.jsonl"
     first = json.dumps({"text": "fine \ufffd"}, ensure_ascii=False).encode() + b"\n"
     path.write_bytes(first + b'{"text": "caf\xe9", "other": "\xff"}\n{"text": "a\\ud800"}\n')
@@ -86,7 +86,7 @@ def test_replaced_bytes_of_rows_are_said_with_the_row(tmp_path):
 
 
 @pytest.mark.parametrize("text", [b"", "é\ufffd\0 好".encode() * 300, b"\xef\xbb\xbfa b"])
-def test_valid_text_is_read_without_a_word(tmp_path, text):
+def test_valid_text_is_read_without_a_warning(tmp_path, text):
     path = tmp_path / "a.txt"
     path.write_bytes(text + b" end")
     for read in ways_to_read(path, tmp_path / "a.npy"):
@@ -158,7 +158,7 @@ def test_utf_16_in_memory_is_refused():
         count_texts(["a", data])
 
 
-def test_utf_16_without_a_byte_order_mark_is_said(tmp_path):
+def test_utf_16_without_a_byte_order_mark_is_reported(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(("plain English " * 10).encode("utf-16-le"))
     (message,) = messages_of(Corpus, path)
@@ -171,7 +171,7 @@ TEXT = "Hello, world! 123<s>é 4"
 DROPPED = len(", ! 123 4")
 
 
-def test_text_that_a_pattern_drops_is_said_when_it_is_counted(tmp_path):
+def test_text_that_a_pattern_drops_is_reported_when_it_is_counted(tmp_path):
     path, packed = tmp_path / "a.txt", tmp_path / "a.txt.gz"
     path.write_text(TEXT, encoding="utf-8")
     packed.write_bytes(gzip.compress(TEXT.encode()))
@@ -190,7 +190,7 @@ def test_text_that_a_pattern_drops_is_said_when_it_is_counted(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["reference", "python", "native"])
-def test_text_that_a_pattern_drops_is_said_when_it_is_encoded(tmp_path, backend):
+def test_text_that_a_pattern_drops_is_reported_when_it_is_encoded(tmp_path, backend):
     path = tmp_path / "a.txt"
     path.write_text(TEXT * 30, encoding="utf-8")
 

@@ -121,7 +121,7 @@ def test_text_and_other_bytes_are_told_apart(data):
         text.decode()
 
 
-def test_text_keeps_its_ids(every_tokenizer):
+def test_valid_text_has_the_ids_of_encode(every_tokenizer):
     text = "naïve 🎉" + END + "中  \n"
     ids = every_tokenizer.encode(text)
     assert every_tokenizer.encode_array(text.encode(), errors="bytes").tolist() == ids

@@ -121,7 +121,7 @@ def test_words_that_cannot_be_tokens_are_refused(words, error, message):
         extend(small_tokenizer(), words)
 
 
-def test_a_word_of_an_absent_byte_is_refused():
+def test_a_word_with_a_byte_outside_the_vocabulary_is_refused():
     with pytest.raises(ValueError, match="word 'ad' needs the byte 0x64"):
         extend(Tokenizer({0: b"a", 1: b"b"}, []), ["ad"])
 

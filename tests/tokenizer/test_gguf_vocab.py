@@ -74,7 +74,7 @@ def test_llama_3_and_qwen_2_split_as_in_llama_cpp(name, theirs):
     ("options", "message"),
     [
         ({"pattern": r"\p{L}+|\P{L}"}, r"pattern is '\\\\p{L}\+.*no pre-tokenizer that splits"),
-        ({"pattern": DBRX}, "no pre-tokenizer that splits alike; only gpt2, cl100k, llama3, qwen2"),
+        ({"pattern": DBRX}, "that splits the same way; only gpt2, cl100k, llama3, qwen2"),
         ({"merges": []}, "no merges"),
         ({"vocab": {i: t for i, t in BYTES.items() if i != 10}, "size": 256}, "byte 0x0a"),
         # "Ġ" is written like the byte 0x20, and "\n" is not written like the byte 0x0a.

@@ -76,7 +76,7 @@ def test_bytes_that_are_not_utf8_are_replaced_as_in_the_whole(cut):
     assert ids == tokenizer.encode(data.decode(errors="replace"))
 
 
-def test_strict_names_the_offset_in_the_whole_text_and_begins_anew():
+def test_strict_names_the_offset_in_the_whole_text_and_starts_over():
     encoder = IncrementalEncoder(small_tokenizer(), errors="strict")
     assert encoder.feed(b"a " * 500)
     encoder.feed(b"b\xff")

@@ -79,7 +79,7 @@ def rarest_leaf(tokenizer, words):
     return min(leaves, key=lambda token: (counts[token], -first.get(token, 1 << 62)))
 
 
-def test_exact_counts_are_those_of_counting_anew_at_every_step(tokenizer):
+def test_exact_counts_are_those_of_a_recount_at_every_step(tokenizer):
     words = count_text(long_text(3, 3000), tokenizer.splitter)
     expected = tokenizer
     for size in range(len(tokenizer) - 1, 280, -1):
@@ -158,7 +158,7 @@ def test_bad_requests_are_refused(tokenizer, size, counts, error, message):
         prune(tokenizer, size, counts)
 
 
-def test_a_word_of_an_absent_byte_is_refused():
+def test_a_word_with_a_byte_outside_the_vocabulary_is_refused():
     with pytest.raises(ValueError, match="word b'x' needs the byte 0x78"):
         prune(Tokenizer({0: b"a", 1: b"aa"}, [(b"a", b"a")]), 1, {b"x": 1})
 

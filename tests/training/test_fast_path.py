@@ -27,13 +27,19 @@ def own_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A CPU with bfloat16 and a compiler, on which a long run takes an hour."""
+    """A CPU with fast bfloat16 and a compiler, on which a long run takes an hour."""
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+    monkeypatch.setattr(fast_path, "product_seconds", product_times(rounded=0.002))
     monkeypatch.setattr(fast_path, "can_compile", lambda device: True)
     monkeypatch.setattr(
         fast_path, "shortest_time", lambda config, device: config.max_steps / 20_000 * 3600
     )
     return monkeypatch
+
+
+def product_times(rounded):
+    """Return a `product_seconds` by which a product takes four milliseconds in float32."""
+    return lambda device, dtype: rounded if dtype == torch.bfloat16 else 0.004
 
 
 def measured(**seconds):
@@ -176,6 +182,21 @@ def test_short_run_is_not_calibrated_and_says_so(machine):
     assert any("too short to pay for a minute of compilation" in line for line in lines)
     for word in ("precision bfloat16", "compile false", "loss_chunks 8", "fused_optimizer true"):
         assert any(line.startswith(word) for line in lines)
+
+
+@pytest.mark.parametrize("rounded", [0.0035, 0.008])
+def test_bfloat16_that_is_not_faster_is_not_chosen_by_rule(machine, rounded):
+    machine.setattr(fast_path, "product_seconds", product_times(rounded))
+    machine.setattr(fast_path, "shortest_time", lambda config, device: 0.0)
+    chosen, lines = choose_fast_path(LONG, CPU)
+    assert (chosen.precision, chosen.model.attention) == ("float32", "sdpa")
+    assert (
+        "precision float32: measured for a product of matrices: "
+        f"4.0 ms in float32, {rounded * 1e3:.1f} ms in bfloat16"
+    ) in lines
+    requested = dataclasses.replace(LONG, precision="bfloat16")
+    chosen, _ = choose_fast_path(requested, CPU, ["precision"])
+    assert (chosen.precision, chosen.model.attention) == ("bfloat16", "blocked")
 
 
 def test_rules_choose_only_what_the_machine_has(monkeypatch):

@@ -98,7 +98,7 @@ def test_loss_of_equal_logits_is_the_logarithm_of_the_vocabulary():
     assert_close(loss, torch.tensor(math.log(10_000)))
 
 
-def test_gradient_in_float64():
+def test_gradients_equal_finite_differences():
     logits = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
     targets = torch.randint(0, 5, (2, 3))
     assert torch.autograd.gradcheck(lambda x: cross_entropy(x, targets), (logits,))

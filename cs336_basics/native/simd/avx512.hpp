@@ -16,7 +16,7 @@ namespace cs336 {
 
 namespace avx512 {
 
-// All classes of an ASCII byte as bits, so that one table look-up gives them all.
+// All classes of an ASCII byte as bits, so that one table lookup gives them all.
 enum : uint8_t {
     LETTER_BIT = 1,
     NUMBER_BIT = 2,
@@ -51,7 +51,7 @@ template <Wide WIDE>
 CS336_AVX512 CS336_INLINE Masks masks(const uint8_t* window) {
     const __m512i v = _mm512_loadu_si512(window);
     const __mmask64 high = _mm512_movepi8_mask(v);
-    // The look-up uses the low seven bits of a byte, so bytes above 127 are masked out.
+    // The lookup uses the low seven bits of a byte, so bytes above 127 are masked out.
     const __m512i classes =
         _mm512_maskz_permutex2var_epi8(~high, _mm512_load_si512(BYTE_CLASSES.of_byte), v,
                                        _mm512_load_si512(BYTE_CLASSES.of_byte + 64));

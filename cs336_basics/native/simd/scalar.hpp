@@ -44,7 +44,7 @@ inline bool append_next(const SplitProgram& program, const uint8_t* text, size_t
 namespace scalar {
 
 // The function `fill` of every SIMD level writes the ends of pre-tokens from `position` on, moves
-// `position` behind the last one, and returns their number; 0 means that the next pre-token is
+// `position` past the last one, and returns their number; 0 means that the next pre-token is
 // longer than 4 GiB. `fill_with` is the same for a pattern whose SplitProgram finds what the masks
 // of a window do not show.
 template <class Pattern, class>

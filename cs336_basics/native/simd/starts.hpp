@@ -17,7 +17,7 @@ namespace cs336 {
 
 // The bytes of a window whose starts are certain if those of `known` are classified: all bytes from
 // the first one on. A start depends on at most three bytes after it (a white space character of
-// three bytes and the byte behind it), and on all bytes before it.
+// three bytes and the byte after it), and on all bytes before it.
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 
 // The bytes before the first one of `unknown`.
@@ -47,7 +47,7 @@ CS336_INLINE uint64_t number_starts(const Masks& m, const uint8_t* window) {
     return starts;
 }
 
-// The same for groups of three from the right. A number that may go on behind the window is not
+// The same for groups of three from the right. A number that may go on past the window is not
 // cut: the bytes before its second one become `known`.
 inline uint64_t number_starts_from_right(const Masks& m, const uint8_t* window, uint64_t& known) {
     uint64_t starts = m.number & ~(m.number << 1);

@@ -1,4 +1,4 @@
-"""Continues the time of a run that was stopped: its own cost per unit of work, times the work left.
+"""The time of a run that was stopped, extrapolated: its cost per unit of work, times the work left.
 
 The cost of a merge changes as training goes on: words become shorter, so `naive` counts less, pairs
 become rarer, so an update touches less, and the number of pairs grows and falls again, which
@@ -32,13 +32,13 @@ def work_at(profile, num_merges):
     }
 
 
-def continued(stage, checkpoints, work):
+def extrapolated(stage, checkpoints, work):
     """Return phase -> seconds after more merges than were measured.
 
     Args:
         stage: a name in WORK.
         checkpoints: of the run, up to where it was stopped.
-        work: unit -> work from the first merge to the one continued to.
+        work: unit -> work from the first merge to the last one.
     """
     last, seconds, done = checkpoints[-1]
     earlier = [c for c in checkpoints if c[0] <= last / 2]

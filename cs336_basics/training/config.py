@@ -84,7 +84,7 @@ class TrainConfig:
     fast: Literal["off", "auto"] = option(
         "off",
         "auto: choose precision, compile, loss_chunks, fused_optimizer and model.attention for "
-        "this machine, except those given on the command line",
+        "this machine, except options given",
     )
     parallel: Literal["ddp", "fsdp"] = option(
         "ddp", "under torchrun: replicate the weights in each process, or shard them"

@@ -208,15 +208,15 @@ def test_check_finds_a_changed_weight(tmp_path, type):
         check_model(model, TOKENIZER, "gguf", path, type=type)
 
 
-def test_check_finds_another_model_type_and_vocabulary(tmp_path):
+def test_check_finds_a_different_model_type_and_vocabulary(tmp_path):
     model, path, _ = exported(tmp_path)
     other = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b"t", b"h")])
-    with pytest.raises(RuntimeError, match=r"another tokenizer\.ggml\.(tokens|merges)"):
+    with pytest.raises(RuntimeError, match=r"a different tokenizer\.ggml\.(tokens|merges)"):
         check_model(model, other, "gguf", path)
-    with pytest.raises(RuntimeError, match=r"another general\.file_type: 0"):
+    with pytest.raises(RuntimeError, match=r"a different general\.file_type: 0"):
         check_model(model, TOKENIZER, "gguf", path, type="f16")
     tied = random_model(dataclasses.replace(SMALL, d_ff=100))
-    with pytest.raises(RuntimeError, match=r"another llama\.feed_forward_length: 96"):
+    with pytest.raises(RuntimeError, match=r"a different llama\.feed_forward_length: 96"):
         check_model(tied, TOKENIZER, "gguf", path)
 
 

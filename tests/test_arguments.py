@@ -132,6 +132,13 @@ def test_a_single_text_is_not_a_list_of_texts(name, value):
         SEVERAL[name](value)
 
 
+@pytest.mark.parametrize("make", [lambda special: Tokenizer(BYTES, [], special), Splitter])
+def test_special_tokens_with_ids_are_refused(make):
+    make = make if make is not Splitter else lambda special: Splitter("gpt2", special)
+    with pytest.raises(TypeError, match=r"^special_tokens is a mapping, .*999.*: pass a list"):
+        make({"<|endoftext|>": 999})
+
+
 def test_other_arguments_are_named(path):
     train = TRAINERS["heap"]().train_from_counts
     for call, message in (

@@ -158,9 +158,10 @@ class _Parser:
         items: list[Node] = []
         while self.peek() not in ("", "|", ")"):
             item = self.repeated(self.item(flags))
-            if items and isinstance(items[-1], Next) and isinstance(item, Chars):
-                # What was looked at is what is consumed: `(?=A)B` is a character of both sets.
-                item = Chars(intersection([items[-1].members, item.members]))
+            before = items[-1] if items else None
+            # `(?=A)B` is a character of both sets. (Not with `$`, which may be before a line feed.)
+            if isinstance(before, Next) and isinstance(item, Chars) and not before.last_line_feed:
+                item = Chars(intersection([before.members, item.members]))
                 items.pop()
             items.append(item)
         return items[0] if len(items) == 1 else Sequence(tuple(items))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -156,11 +156,15 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         and (text.isascii() or not _LONE_SURROGATE.search(text))
     ):
         return _scanner.pretokenize_text(text, pattern)
-    return _search(text, pattern)
+    return (word for _, word in search_words(text, pattern))
 
 
-def _search(text: str, pattern: str) -> Iterator[str]:
-    """Yield the pre-tokens that `regex` finds; end a search that takes too long."""
+def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
+    """Yield (start in characters, pre-token) as `regex` finds them.
+
+    Raises:
+        ValueError: it takes longer than SEARCH_TIMEOUT allows.
+    """
     find = compile_pattern(resolve_pattern(pattern)).finditer
     limit = SEARCH_TIMEOUT + len(text) / 100_000
     start: int | None = 0
@@ -172,9 +176,9 @@ def _search(text: str, pattern: str) -> Iterator[str]:
         found = []
         try:
             for match in matches:
-                found.append(match.group())
+                found.append((match.start(), match.group()))
                 # (After an empty match, a new iterator would find the same one again.)
-                if len(found) >= _MATCHES_AT_A_TIME and found[-1]:
+                if len(found) >= _MATCHES_AT_A_TIME and found[-1][1]:
                     start = match.end()
                     break
         except TimeoutError:
@@ -225,7 +229,8 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
 
     Raises:
         TypeError: a bare string instead of a list (its characters would each become a special
-            token), a set (it has no order), or an item that is not a string.
+            token), a mapping (ids belong into the vocabulary), a set (it has no order), or an item
+            that is not a string.
         ValueError: an empty or a repeated special token, or one that UTF-8 cannot encode or that is
             longer than MAX_SPECIAL_TOKEN_LENGTH.
     """
@@ -233,6 +238,11 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
         raise TypeError(
             f"special_tokens is the string {short_repr(special_tokens)}: pass a list, "
             f"[{short_repr(special_tokens)}]"
+        )
+    if isinstance(special_tokens, Mapping):
+        raise TypeError(
+            f"special_tokens is a mapping, {short_repr(special_tokens)}: pass a list of str, and "
+            "give a special token its id in the vocabulary"
         )
     if isinstance(special_tokens, (set, frozenset)):
         raise TypeError(

@@ -32,7 +32,7 @@ class Batch:
         self,
         texts: Iterable[str],
         choose_special: Callable[..., frozenset[str]],
-        allowed_special: str | Collection[str],
+        allowed_special: str | Collection[str] | None,
         disallowed_special: str | Collection[str],
     ) -> None:
         check_is_iterable("texts", texts, "texts")

@@ -23,9 +23,10 @@ import numpy.typing as npt
 
 from cs336_basics._messages import short_repr
 from cs336_basics._warnings import warn
-from cs336_basics.pretokenization import pretokenize, resolve_pattern, split_special_tokens
-from cs336_basics.pretokenization.patterns import compile_pattern, pattern_name
+from cs336_basics.pretokenization import pretokenize, split_special_tokens
+from cs336_basics.pretokenization.patterns import pattern_name
 from cs336_basics.pretokenization.split_program import complete_program
+from cs336_basics.pretokenization.splitter import search_words
 from cs336_basics.pretokenization.text_changes import dropped_message
 from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
 from cs336_basics.tokenizer.vocabulary import Vocabulary
@@ -194,15 +195,18 @@ class Encoder(ABC):
         return self
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
-        """Yield (start in characters, word, is special) for pre-tokens and special tokens."""
-        find_words = compile_pattern(resolve_pattern(self.pattern)).finditer
+        """Yield (start in characters, word, is special) for pre-tokens and special tokens.
+
+        Raises:
+            ValueError: see `search_words`.
+        """
         start = 0
         for segment, is_special in split_special_tokens(text, special):
             if is_special:
                 yield start, segment, True
             else:
-                for match in find_words(segment):
-                    yield start + match.start(), match.group(), False
+                for offset, word in search_words(segment, self.pattern):
+                    yield start + offset, word, False
             start += len(segment)
 
     def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:

@@ -23,20 +23,24 @@ class SpecialChoice:
     def choose(
         self,
         text: str | bytes,
-        allowed_special: str | Collection[str],
+        allowed_special: str | Collection[str] | None,
         disallowed_special: str | Collection[str],
     ) -> frozenset[str]:
         """Return the allowed special tokens, after refusing a text that holds disallowed ones.
 
-        Bytes of the text need not be UTF-8.
+        Bytes of the text need not be UTF-8. `allowed_special` None: all that are not disallowed.
 
         Raises:
             TypeError, ValueError: see `Tokenizer.encode`.
         """
-        if allowed_special == "all" and not disallowed_special:
+        if allowed_special in (None, "all") and not disallowed_special:
             return self._all
-        allowed = self._named("allowed_special", allowed_special, self._all)
-        disallowed = self._named("disallowed_special", disallowed_special, self._all - allowed)
+        if allowed_special is None:
+            disallowed = self._named("disallowed_special", disallowed_special, self._all)
+            allowed = self._all - disallowed
+        else:
+            allowed = self._named("allowed_special", allowed_special, self._all)
+            disallowed = self._named("disallowed_special", disallowed_special, self._all - allowed)
         if both := allowed & disallowed:
             raise ValueError(
                 f"special token {min(both)!r} is both allowed and disallowed: remove it from one"

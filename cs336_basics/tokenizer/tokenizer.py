@@ -316,7 +316,7 @@ class Tokenizer(Detokenizer):
         self,
         text: str,
         *,
-        allowed_special: str | Collection[str] = "all",
+        allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> list[int]:
         """Return the ids of a text.
@@ -324,8 +324,10 @@ class Tokenizer(Detokenizer):
         Args:
             text: any text.
             allowed_special: the special tokens that become ids where they occur in the text:
-                `"all"`, or some of them. The others are ordinary text.
-            disallowed_special: special tokens that are refused; `"all"` = all that are not allowed.
+                `"all"`, or some of them. None: all that are not disallowed. The others are
+                ordinary text.
+            disallowed_special: special tokens that are refused; `"all"`: all that are not named in
+                `allowed_special`.
 
         Raises:
             TypeError: `text` is not a str.
@@ -346,7 +348,7 @@ class Tokenizer(Detokenizer):
         *,
         num_workers: int | None = 1,
         errors: str = "replace",
-        allowed_special: str | Collection[str] = "all",
+        allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> TokenArray:
         """Return the ids of a text as an array: faster and smaller than a list.
@@ -396,7 +398,7 @@ class Tokenizer(Detokenizer):
         texts: Iterable[str],
         *,
         num_workers: int | None = None,
-        allowed_special: str | Collection[str] = "all",
+        allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> list[list[int]]:
         """Return the ids of each of several texts, which are encoded by threads.
@@ -417,7 +419,7 @@ class Tokenizer(Detokenizer):
         texts: Iterable[str],
         *,
         num_workers: int | None = None,
-        allowed_special: str | Collection[str] = "all",
+        allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> EncodedBatch:
         """Return the ids of several texts in one array: faster and smaller than lists.
@@ -445,7 +447,7 @@ class Tokenizer(Detokenizer):
         self,
         text: str,
         *,
-        allowed_special: str | Collection[str] = "all",
+        allowed_special: str | Collection[str] | None = None,
         disallowed_special: str | Collection[str] = (),
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the ids of a text, and for each the span of the text that it covers.

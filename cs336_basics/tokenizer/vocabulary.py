@@ -61,6 +61,8 @@ class Vocabulary:
         self.merges = list(merges)
         token_ids = _index_tokens(self.tokens)
         self.pair_ranks, self.merged_ids = _index_merges(self.merges, token_ids)
+        if set(map(type, self.merges)) - {tuple}:  # lists cannot be keys of a dict
+            self.merges = [(left, right) for left, right in self.merges]
         self.special_ids: dict[str, int] = {}
         next_id = max(self.tokens, default=-1) + 1
         for special_token in special_tokens:

@@ -9,6 +9,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs336_basics import Tokenizer
 from cs336_basics.pretokenization import (
     PATTERNS,
     Splitter,
@@ -34,6 +35,7 @@ EXPRESSIONS = [
     r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
     r"a*b|a|(?:ab|abab)+?c|[^ab]{2,3}?|x{2,4}+y",
     r"(?i:k|is)|\w+$|\d{2}(?=\s|$)|\W",
+    r"[aby]$\n|\w+$\s|a(?=b|$)\W|\w+|\s",
     r"(a|ab)(c|bcd)(d*)|[a-d]",
     r"\p{Lu}\p{Ll}*|\d+",
     r"(?i)[a-ks]+|i|.",
@@ -119,6 +121,9 @@ def random_expression(rng, depth=2):
     if kind == 4:
         look = rng.choice([r"(?!\S)", "(?=a)", "(?!b)", "(?=[ab]|$)", "$", r"\Z"])
         return random_expression(rng, depth - 1) + look
+    if kind == 5 and rng.random() < 0.2:
+        look = rng.choice(["$", "(?=a|$)", r"(?=\s)", "(?!b)", r"\Z"])
+        return random_expression(rng, depth - 1) + look + rng.choice([*atoms, r"\n"])
     item = rng.choice([rng.choice(atoms), f"(?:{random_expression(rng, depth - 1)})"])
     suffix = rng.choice(["", "", "?", "+"])
     return item + rng.choice(["?", "*", "+", "{2}", "{1,2}", "{2,}"]) + suffix
@@ -203,6 +208,15 @@ def test_a_search_by_regex_ends(monkeypatch):
     monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
     with pytest.raises(ValueError, match=r"took more than 0\.1 seconds to find .*: rewrite it"):
         list(pretokenize("a" * 40, r"(?<!x)(?:a|aa)+[bc]|."))
+
+
+@pytest.mark.parametrize("name", ["encode", "encode_array", "encode_with_offsets"])
+def test_encoding_with_a_slow_pattern_ends(monkeypatch, name):
+    monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
+    vocab = {byte: bytes([byte]) for byte in range(256)}
+    tokenizer = Tokenizer(vocab, [], pattern=r"(?<!x)(?:a|aa)+[bc]|[\s\S]")
+    with pytest.raises(ValueError, match=r"took more than 0\.1\d* seconds to find .*: rewrite it"):
+        getattr(tokenizer, name)("a" * 60)
 
 
 def test_the_time_of_the_caller_is_not_that_of_a_search(monkeypatch):

@@ -347,11 +347,36 @@ def test_special_tokens_can_be_allowed_and_refused():
     with pytest.raises(ValueError, match="'<x>' is not a special token"):
         tokenizer.encode(text, allowed_special=["<x>"])
     with pytest.raises(ValueError, match="both"):
-        tokenizer.encode(text, disallowed_special=[END])
+        tokenizer.encode(text, allowed_special=[END], disallowed_special=[END])
     with pytest.raises(ValueError, match="'all'"):
         tokenizer.encode(text, allowed_special="none")
-    assert tokenizer.encode("the cat", disallowed_special="all") == tokenizer.encode("the cat")
     assert tokenizer.encode_with_offsets(text, allowed_special=[END])[0] == some
+
+
+ENCODE = {
+    "encode": lambda tokenizer, text, **choice: tokenizer.encode(text, **choice),
+    "encode_array": lambda tokenizer, text, **choice: list(tokenizer.encode_array(text, **choice)),
+    "encode_batch": lambda tokenizer, text, **choice: tokenizer.encode_batch([text], **choice)[0],
+    "encode_batch_array": lambda tokenizer, text, **choice: list(
+        tokenizer.encode_batch_array([text], **choice)[0]
+    ),
+    "encode_with_offsets": lambda tokenizer, text, **choice: tokenizer.encode_with_offsets(
+        text, **choice
+    )[0],
+}
+
+
+@pytest.mark.parametrize("name", ENCODE)
+def test_special_tokens_that_are_only_disallowed_are_refused(name):
+    tokenizer, encode = small_tokenizer((END, "<|pad|>")), ENCODE[name]
+    for disallowed in ("all", [END]):
+        with pytest.raises(ValueError, match=r"<\|endoftext\|>' at character 4"):
+            encode(tokenizer, f"the {END} cat", disallowed_special=disallowed)
+        assert encode(tokenizer, "the cat", disallowed_special=disallowed) == tokenizer.encode(
+            "the cat"
+        )
+    pad = tokenizer.special_token_id("<|pad|>")  # is not disallowed, and so allowed
+    assert pad in encode(tokenizer, "the<|pad|>", disallowed_special=[END])
 
 
 @given(text=tricky_texts, allowed=st.sets(st.sampled_from(SPECIALS)))

@@ -4,6 +4,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define CS336_X86 1
+#include <cpuid.h>
 #if defined(__clang__)
 #include <immintrin.h>
 #else
@@ -23,10 +24,17 @@
 
 namespace cs336 {
 
+// Without it the instruction runs as another one, BSR, with other results.
+// (`__builtin_cpu_supports` knows its name from GCC 11 on.)
+inline bool has_lzcnt() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c >> 5 & 1);
+}
+
 // Whether this CPU supports the instructions of CS336_AVX2.
 inline bool has_avx2() {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && has_lzcnt();
 }
 
 // Whether this CPU supports the instructions of CS336_AVX512.

@@ -147,7 +147,12 @@ class TrainParser(Parser):
         """Return the help page that a command line asks for, with the values of its file."""
         if not asks_for_help(words):
             return None
-        for before, word in itertools.pairwise(words):
+        # `--config=NAME` is `--config NAME`.
+        parts = itertools.chain.from_iterable(
+            word.split("=", 1) if word.startswith(("--config=", "--resume=")) else [word]
+            for word in words
+        )
+        for before, word in itertools.pairwise(parts):
             if before == "--config":
                 self._shown_config = load_config(find_config(word))
             elif before == "--resume":

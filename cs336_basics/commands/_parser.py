@@ -130,7 +130,7 @@ class Parser:
         missing = [
             _shown(option)
             for option in self.options.values()
-            if option.required and not getattr(found, option.action.dest)
+            if option.required and getattr(found, option.action.dest) in (None, [], "")
         ]
         if missing:
             verb = "is" if len(missing) == 1 else "are"

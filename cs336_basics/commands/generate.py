@@ -41,7 +41,8 @@ def build_parser() -> Parser:
     add = parser.add
     add("--run", "run directory of the training", type=Path, required=True, metavar="DIR")
     add("--prompt", "how the text begins; empty: a new document", default="", metavar="TEXT")
-    add("--max-new-tokens", "limit of the length", type=int, default=256, metavar="N")
+    add("--max-new-tokens", "limit of the length", type=integer(at_least=0), default=256,
+        metavar="N")  # fmt: skip
     add("--temperature", "0 is greedy", type=float, default=0.8, metavar="T")
     add("--top-k", "sample from the K most likely tokens", type=int, metavar="K")
     add("--top-p", "nucleus sampling; 1 is off", type=float, default=0.95, metavar="P")
@@ -97,9 +98,18 @@ def _load(options: argparse.Namespace) -> Callable[[str], Iterator[str]]:
     # Imported here: all of it needs torch, and help pages do without.
     import torch
 
-    from cs336_basics.generation import Sampling, generate_text
+    from cs336_basics.generation import Sampling, generate_text, stop_at
     from cs336_basics.training.load_run import load_run
 
+    # Checked before the model is loaded, and once for all prompts.
+    sampling = Sampling(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        repetition_penalty=options.repetition_penalty,
+    )
+    stop_at([], options.stop)
     if options.num_workers is not None:
         torch.set_num_threads(options.num_workers)
     run = load_run(options.run, checkpoint=options.checkpoint, device=options.device)
@@ -112,13 +122,7 @@ def _load(options: argparse.Namespace) -> Callable[[str], Iterator[str]]:
             run.tokenizer,
             prompt,
             options.max_new_tokens,
-            Sampling(
-                temperature=options.temperature,
-                top_k=options.top_k,
-                top_p=options.top_p,
-                min_p=options.min_p,
-                repetition_penalty=options.repetition_penalty,
-            ),
+            sampling,
             stop=options.stop,
             generator=generator,
             use_cache=not options.no_cache,

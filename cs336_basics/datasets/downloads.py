@@ -201,8 +201,13 @@ class _Attempt:
             if not answer.is_redirect:
                 return answer
             answer.close()
-            url = urljoin(url, answer.headers["Location"])
-            if urlsplit(url).scheme not in ("http", "https"):
+            target = answer.headers["Location"]
+            try:
+                url = urljoin(url, target)
+                is_web = urlsplit(url).scheme in ("http", "https")
+            except ValueError:  # it is no address
+                url, is_web = target, False
+            if not is_web:
                 raise self._error(f"the server redirects to {short_repr(url)}")
         raise self._error(f"the server redirects more than {_MAX_REDIRECTS} times")
 

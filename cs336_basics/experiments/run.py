@@ -145,9 +145,22 @@ def run_one(directory: Path, config: TrainConfig) -> None:
     except NonFiniteLossError as error:
         write_json(diverged_file(directory), {"message": str(error)})
     except (ValueError, RuntimeError, MemoryError) as error:
-        raise type(error)(f"{directory}: {error}") from error
+        raise _naming(directory, error) from error
     finally:
         run.unlock()
+
+
+def _naming(directory: Path, error: Exception) -> Exception:
+    """Return an error of a run whose message begins with its directory.
+
+    It has the same type, or the built-in one where that type takes more than a message.
+    """
+    message = f"{directory}: {error}"
+    try:
+        return type(error)(message)
+    except TypeError:
+        kinds = (ValueError, RuntimeError, MemoryError)
+        return next(kind for kind in kinds if isinstance(error, kind))(message)
 
 
 def is_finished(run: RunDirectory) -> bool:

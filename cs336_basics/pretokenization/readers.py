@@ -228,7 +228,7 @@ def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
     try:
         # A byte order mark may come before the first line.
         row = json.loads(decoded.removeprefix("\ufeff"))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of an integer with thousands of digits
         raise ValueError(f"{origin}: not JSON ({error}): {line[:60]!r}") from None
     if not isinstance(row, dict):
         raise ValueError(f"{origin}: a JSON {type(row).__name__}, not an object: {line[:60]!r}")

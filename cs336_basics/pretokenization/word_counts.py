@@ -47,7 +47,8 @@ class WordCounts(Mapping[bytes, int]):
             were made with different patterns or special tokens cannot be added.
 
     Raises:
-        ValueError: the arrays do not match, a count is not positive, or a word is repeated.
+        ValueError: the arrays do not match, a number does not fit its type, a count is not
+            positive, or a word is repeated.
         TypeError: an array does not hold integers.
     """
 
@@ -395,6 +396,13 @@ def _read_only(name: str, array: npt.NDArray[Any], dtype: type) -> npt.NDArray[A
         raise ValueError(f"{name} has {array.ndim} dimensions: it must have one")
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name} holds {array.dtype}: it must hold integers")
+    if array.size and not np.can_cast(array.dtype, dtype):
+        limits = np.iinfo(dtype)
+        for value in (int(array.min()), int(array.max())):
+            if not limits.min <= value <= limits.max:
+                raise ValueError(
+                    f"{name} holds {value}: it must hold numbers from {limits.min} to {limits.max}"
+                )
     view: npt.NDArray[Any] = np.ascontiguousarray(array, dtype).view()
     view.flags.writeable = False
     return view

@@ -20,6 +20,7 @@ import sys
 import zipfile
 from typing import IO, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -39,11 +40,12 @@ def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: So
     """Write the states of model and optimizer, and `iteration`, to a path or binary file object.
 
     A path is replaced in one step: after a crash it holds the old file or the new one, complete. A
-    model from `torch.compile` is saved under its plain parameter names.
+    model from `torch.compile` is saved under its plain parameter names. NumPy numbers of the
+    optimizer, such as a learning rate, are saved as plain numbers.
     """
     checkpoint = {
         "model": {plain_name(name): value for name, value in model.state_dict().items()},
-        "optimizer": optimizer.state_dict(),
+        "optimizer": _plain_numbers(optimizer.state_dict()),
         "iteration": operator.index(iteration),
     }
     checkpoint[DIGEST] = _digest(checkpoint)
@@ -81,6 +83,17 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
         optimizer.load_state_dict(checkpoint["optimizer"])
     iteration: int = checkpoint["iteration"]
     return iteration
+
+
+def _plain_numbers(value: Any) -> Any:
+    """Return a value with plain numbers for those of NumPy, which `weights_only=True` refuses."""
+    if isinstance(value, np.generic):
+        return float(value) if isinstance(value, np.floating) else value.item()
+    if type(value) is dict:
+        return {_plain_numbers(key): _plain_numbers(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_plain_numbers(item) for item in value)
+    return value
 
 
 def _load(file: IO[bytes], name: str) -> dict[str, Any]:

@@ -57,16 +57,17 @@ def plain_ids(ids: Any) -> Iterator[int]:
 
     Raises:
         TypeError: `ids` is not an iterable, or an item is a bool or not an integer.
-        ValueError: an array that does not have exactly one dimension.
+        ValueError: an array or tensor that does not have exactly one dimension.
     """
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise TypeError(f"ids are {short_repr(ids)}: pass a list or another iterable of ints")
+    array: Any = ids
+    if getattr(array, "ndim", 1) != 1:  # rows of one id in a tensor would pass for ids
+        raise ValueError(f"ids have the shape {tuple(array.shape)}: decode one sequence at a time")
     if isinstance(ids, np.ndarray):
-        if ids.ndim != 1:
-            raise ValueError(f"ids have the shape {ids.shape}: decode one sequence at a time")
         if ids.dtype.kind not in "iu" and ids.size:
             raise TypeError(f"ids are {ids.dtype}, not integers")
         ids = ids.tolist()
-    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-        raise TypeError(f"ids are {short_repr(ids)}: pass a list or another iterable of ints")
     for token_id in ids:
         if type(token_id) is int:
             yield token_id

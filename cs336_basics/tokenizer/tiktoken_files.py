@@ -150,7 +150,7 @@ def load_tiktoken(
         pattern: the split pattern, which a file of ranks lacks; None: that of the encoding.
 
     Raises:
-        TypeError: special_tokens is not a mapping.
+        TypeError: special_tokens is not a mapping, or a key of it is not a str.
         FileNotFoundError: there is no such file, and no such encoding.
         ValueError: a file is malformed; it has no pattern and none is given; or no merges give the
             ids of its ranks. Names the line or token.
@@ -162,6 +162,12 @@ def load_tiktoken(
         raise TypeError(
             f"special_tokens is {short_repr(special_tokens)}: pass a dict of special token -> id"
         )
+    for token in special_tokens or ():
+        if not isinstance(token, str):
+            raise TypeError(
+                f"special token {short_repr(token)} is a {type(token).__name__}, not a str: "
+                "special_tokens maps special token -> id"
+            )
     if path.is_dir():
         ranks, found = _read_export(path)
     elif path.exists() or not isinstance(source, str) or not source.isidentifier():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,8 +18,9 @@ from cs336_basics.commands.experiments import main
 from cs336_basics.experiments.plan import SCALES, plan
 from cs336_basics.experiments.report import as_options
 from cs336_basics.experiments.run import run_experiments, run_one
+from cs336_basics.pretokenization import MissingFieldError
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.training.config_files import find_config, load_config
+from cs336_basics.training.config_files import ConfigError, find_config, load_config
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.trainer import Trainer
 
@@ -44,6 +46,27 @@ def again(out, *words):
 
 def without_seconds(report):
     return [line.rsplit("|", 2)[0] for line in report.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigError("why"),
+        MissingFieldError("why.jsonl", "field"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "why"),
+    ],
+)
+def test_every_error_of_a_run_names_its_directory(tmp_path, monkeypatch, error):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr("cs336_basics.experiments.run.open_trainer", refuse)
+    config = load_config(find_config(SCALES["test"].config), SCALES["test"].values)
+    with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / 'run'))}: .*why") as raised:
+        run_one(tmp_path / "run", config)
+    assert raised.value.__cause__ is error
+    if isinstance(error, ConfigError):
+        assert type(raised.value) is ConfigError
 
 
 def test_the_report_has_every_run_and_picture(finished):

@@ -146,6 +146,20 @@ def test_interactive_continues_each_line(run, capsys, monkeypatch):
     assert not empty.startswith("Once")
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--temperature", "-1"], "--temperature is -1"),
+        (["--top-k", "0"], "--top-k is 0"),
+        (["--max-new-tokens", "-1"], "--max-new-tokens is -1"),
+        (["--stop", ""], "stop string is empty"),
+    ],
+)
+def test_interactive_refuses_values_before_it_loads_the_model(tmp_path, capsys, words, named):
+    assert main(["--run", str(tmp_path / "none"), "--interactive", *words]) == 2
+    assert named in capsys.readouterr().err
+
+
 def test_interactive_survives_a_bad_prompt_and_a_stopped_text(run, capsys, monkeypatch):
     calls = []
 

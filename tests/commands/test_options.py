@@ -9,6 +9,7 @@ from cs336_basics.commands import compare, encode, prune, tokens, train_bpe
 from cs336_basics.commands._options import MODEL_HELP, TrainParser, parse_command_line
 from cs336_basics.commands._parser import UsageError
 from cs336_basics.model import ModelConfig
+from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import (
     NAMED_CONFIGS,
@@ -267,6 +268,18 @@ def test_help_explains_every_option_and_shows_the_values_of_the_file():
     assert vocab_size.endswith("(default: 32000)")
 
 
+@pytest.mark.parametrize("words", [["--config=owt"], ["--config", "owt"], ["--resume=RUN"]])
+def test_help_shows_the_values_of_a_file_that_is_named_with_an_equals_sign(tmp_path, words):
+    (tmp_path / "config.yaml").write_bytes(find_config("owt").read_bytes())
+    words = [word.replace("RUN", str(tmp_path)) for word in words]
+    page = TrainParser("train", "", []).requested_help([*words, "--help"])
+    steps = load_config(find_config("owt")).max_steps
+    assert steps != TrainConfig().max_steps
+    assert f"(default: {steps})" in page
+    with pytest.raises(ConfigError, match="nowhere"):
+        TrainParser("train", "", []).requested_help(["--config=nowhere", "--help"])
+
+
 def test_every_field_of_the_model_has_a_help_line():
     assert set(MODEL_HELP) == {field.name for field in dataclasses.fields(ModelConfig)}
 
@@ -278,3 +291,13 @@ def test_a_repeated_option_for_files_names_further_ones(command):
     assert "--input" in [option.name for option in several]
     for option in several:
         assert type(option.action).__name__ == "_ExtendAction", option.name
+
+
+@pytest.mark.parametrize("command", [prune, train_bpe])
+def test_zero_is_a_value_and_not_a_missing_one(capsys, tmp_path, command):
+    words = ["--input", write(tmp_path / "a.txt", "text"), "--output", str(tmp_path / "new")]
+    if command is prune:
+        Tokenizer({byte: bytes([byte]) for byte in range(256)}, []).save(tmp_path / "old")
+        words += ["--tokenizer", str(tmp_path / "old")]
+    assert command.main([*words, "--vocab-size", "0"]) == 2
+    assert "--vocab-size is 0: it must be" in capsys.readouterr().err

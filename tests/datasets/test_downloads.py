@@ -275,6 +275,7 @@ def test_a_redirection_without_an_end_is_not_read(server, tmp_path):
         (PLAIN, "redirects more than 10 times"),
         ("file:///etc/passwd", "redirects to 'file:///etc/passwd'"),
         ("http://", "redirects|http"),
+        ("http://[x", r"cannot fetch .* redirects to 'http://\[x'"),
     ],
 )
 def test_redirections_have_limits(server, tmp_path, target, reason):

@@ -151,6 +151,10 @@ def test_bad_texts_are_named():
             r"the line at byte 14: no field 'text'; there are \['id', 'txt'\]",
         ),
         ('{"text": 5}', "field 'text' is 5, not a string"),
+        (
+            '{"text": "a", "n": ' + "1" * 5000 + "}",
+            r"the line at byte 14: not JSON \(Exceeds the limit",
+        ),
     ],
 )
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])

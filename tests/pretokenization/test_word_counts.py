@@ -129,6 +129,24 @@ def test_inconsistent_arrays_raise():
         WordCounts.from_mapping({b"a": -1})
 
 
+@pytest.mark.parametrize(
+    ("data", "counts", "named"),
+    [
+        ([353, 98], [1], "data holds 353: it must hold numbers from 0 to 255"),
+        ([97, -1], [1], "data holds -1: it must hold numbers from 0 to 255"),
+        ([97, 98], np.array([2**63 + 5], np.uint64), f"counts holds {2**63 + 5}"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_named(data, counts, named):
+    with pytest.raises(ValueError, match=named):
+        WordCounts(np.array(data), np.array([0, 2]), np.array(counts))
+
+
+def test_numbers_of_other_types_that_fit_are_accepted():
+    arrays = np.array([97, 255]), np.array([0, 2], np.uint64), np.array([1], np.uint8)
+    assert WordCounts(*arrays) == {b"a\xff": 1}
+
+
 def test_the_total_is_exact():
     most = 2**63 - 1
     counts = WordCounts.from_mapping({b"a": most, b"b": most, b"c": 5})

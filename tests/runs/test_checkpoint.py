@@ -147,6 +147,24 @@ def test_any_module_and_optimizer_can_be_saved(tmp_path):
     assert_same((model, optimizer), (twin, twin_optimizer))
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.longdouble, np.int64])
+def test_numpy_numbers_of_an_optimizer_are_saved_as_plain_ones(tmp_path, kind):
+    model = torch.nn.Linear(3, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    model(torch.randn(5, 3)).square().sum().backward()
+    optimizer.step()
+    optimizer.param_groups[0].update(lr=kind(2), steps=[kind(3), (kind(4), 5)])
+    save_checkpoint(model, optimizer, 1, tmp_path / "c.pt")
+    twin = torch.optim.SGD(model.parameters(), lr=0.1)
+    load_checkpoint(tmp_path / "c.pt", model, twin)
+    group = twin.param_groups[0]
+    assert (group["lr"], group["steps"]) == (2, [3, (4, 5)])
+    assert type(group["lr"]) is (int if kind is np.int64 else float)
+    states = [each.state_dict()["state"] for each in (optimizer, twin)]
+    assert_close(*states, atol=0, rtol=0)
+    assert type(optimizer.param_groups[0]["lr"]) is kind  # the optimizer is as it was
+
+
 # Damage, interruptions and malicious files
 
 

@@ -93,6 +93,16 @@ def test_an_array_of_two_dimensions_is_refused():
         small_tokenizer().decode(np.array([[1, 2], [3, 4]]))
 
 
+@pytest.mark.parametrize("shape", [(2, 1), (1, 2), (1, 1)])
+def test_a_tensor_of_two_dimensions_is_refused(shape):
+    torch = pytest.importorskip("torch")
+    tokenizer = Tokenizer(BYTES, [])
+    ids = torch.full(shape, 97)
+    assert tokenizer.decode(ids.reshape(-1)) == "a" * ids.numel()
+    with pytest.raises(ValueError, match=rf"shape \({shape[0]}, {shape[1]}\): decode one"):
+        tokenizer.decode(ids)
+
+
 @given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode))
 def test_streaming_gives_the_same_text_in_whole_characters(data):
     decoder = StreamingDecoder(Tokenizer(BYTES, []))

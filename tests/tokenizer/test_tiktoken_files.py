@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import sys
 
 import pytest
@@ -179,6 +180,17 @@ def test_special_tokens_need_ids(tmp_path):
     write_ranks(tmp_path / "x", BYTES)
     with pytest.raises(TypeError, match=r"special_tokens is \['<s>'\]: pass a dict of special"):
         Tokenizer.from_tiktoken(tmp_path / "x", ["<s>"], pattern="gpt2")
+
+
+@pytest.mark.parametrize(
+    ("special", "named"), [({b"<|x|>": 300}, "bytes"), ({300: "<|x|>"}, "int")]
+)
+def test_special_tokens_that_are_not_strings_are_named(tmp_path, special, named):
+    write_ranks(tmp_path / "x", BYTES)
+    (token,) = special
+    message = f"special token {re.escape(repr(token))} is a {named}, not a str"
+    with pytest.raises(TypeError, match=message):
+        Tokenizer.from_tiktoken(tmp_path / "x", special, pattern="gpt2")
 
 
 def test_an_export_with_a_damaged_description_is_refused(tmp_path):

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -104,6 +104,26 @@ def making_directory(path: str | os.PathLike[str]) -> Iterator[bool]:
             for folder in missing:
                 folder.rmdir()
         raise
+
+
+def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> None:
+    """Refuse to replace a file that is read, whatever name it has here. Inputs may be URLs.
+
+    Raises:
+        ValueError: `output` is one of the inputs.
+    """
+    identity = _identity(output)
+    if identity is not None and identity in map(_identity, inputs):
+        raise ValueError(f"{output} would replace a file that is read: choose another name")
+
+
+def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Return what identifies a file under all its names, None where there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def printable_path(path: str | os.PathLike[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cs336_basics._files import atomic_writer
+from cs336_basics._files import atomic_writer, check_is_no_input
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import (
     Parser,
@@ -63,6 +63,8 @@ def _prune(options: argparse.Namespace) -> None:
         check_is_free(output, options.overwrite)
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     corpus = corpus_of(options)
+    if options.id_map is not None:
+        check_is_no_input(options.id_map, corpus.files)
     pruned, id_map = prune(tokenizer, options.vocab_size, corpus, num_workers=options.num_workers)
     with contextlib.ExitStack() as files:
         # The map replaces an old one only after the tokenizer was saved.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cs336_basics._files import atomic_writer
+from cs336_basics._files import atomic_writer, check_is_no_input
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import (
     Parser,
@@ -62,6 +62,8 @@ def _count(options: argparse.Namespace) -> None:
         check_is_free(options.output, options.overwrite)
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     corpus = corpus_of(options)
+    if options.output is not None:
+        check_is_no_input(options.output, corpus.files)
     start = time.perf_counter()
     counts = count_tokens(tokenizer, corpus, num_workers=options.num_workers, progress=True)
     seconds = time.perf_counter() - start

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import cs336_basics
-from cs336_basics._files import printable_path
+from cs336_basics._files import check_is_no_input, printable_path
 from cs336_basics._journal import complete_change
 from cs336_basics._progress import byte_bar, title_of
 from cs336_basics._temporary_files import replaced_file
 from cs336_basics.pretokenization.chunking import check_chunk_size
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.parallel import resolve_num_workers
-from cs336_basics.pretokenization.storage import is_url
 from cs336_basics.pretokenization.text_changes import TextChanges
 from cs336_basics.tokenizer.encoded_blocks import DEFAULT_CHUNK_SIZE, EncodingTask, encoded_blocks
 from cs336_basics.tokenizer.ids import token_dtype
@@ -186,21 +185,14 @@ def check_destination(
         paths.append(starts_path_of(destination))
     if destination.parent.is_dir():
         complete_change(destination.parent)  # of a run that was killed: its files count too
-    identities = {_identity(source) for source in sources if not is_url(source)}
+    sources = list(sources)
     for path in paths:
         replaced_file(path)  # raises where it cannot be replaced
         if not path.exists():
             continue
-        if _identity(path) in identities:
-            raise ValueError(f"{path} would replace the text that is encoded: choose another name")
+        check_is_no_input(path, sources)
         if not overwrite:
             raise FileExistsError(
                 f"{path} exists: choose another name, or replace it with overwrite=True "
                 "(--overwrite)"
             )
-
-
-def _identity(path: str | Path) -> tuple[int, int]:
-    """Return what identifies a file, whatever its names."""
-    status = os.stat(path)
-    return status.st_dev, status.st_ino

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._files import making_directory, printable_path, sha256_file
+from cs336_basics._files import check_is_no_input, making_directory, printable_path, sha256_file
 from cs336_basics._journal import complete_change
 from cs336_basics._temporary_files import replaced_file
 from cs336_basics.bpe.base import BPE_Trainer
@@ -61,11 +61,12 @@ def train_tokenizer(
         `(vocab, merges)`, as `BPE_Trainer.train` returns them.
 
     Raises:
-        FileExistsError: there is a vocabulary in `directory`, and `overwrite` is False.
+        FileExistsError: there is a vocabulary in `directory`, or the file `save_counts`, and
+            `overwrite` is False.
         IsADirectoryError: `save_counts` is a directory.
         NotADirectoryError: `directory` is a file.
-        ValueError, OSError: see `BPE_Trainer.train`; or counts were made with another pattern or
-            other special tokens.
+        ValueError, OSError: see `BPE_Trainer.train`; or `save_counts` is a file of the corpus; or
+            counts were made with another pattern or other special tokens.
     """
     output = Path(directory)
     if output.exists() and not output.is_dir():
@@ -78,7 +79,13 @@ def train_tokenizer(
         )
     trainer.check_request(vocab_size, special_tokens)
     if save_counts:
-        replaced_file(save_counts)  # raises where it cannot be written as a whole
+        path = replaced_file(save_counts)  # raises where it cannot be written as a whole
+        check_is_no_input(path, corpus.files if corpus else ())
+        if path.exists() and not overwrite:
+            raise FileExistsError(
+                f"{path} exists: choose another name for the counts, or replace it with "
+                "overwrite=True (--overwrite)"
+            )
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
     with making_directory(output):
         with tempfile.TemporaryFile(dir=output):  # a full or read-only disk fails here

@@ -56,6 +56,18 @@ def test_a_tokenizer_is_pruned(saved, capsys):
     assert prune.main(arguments(saved, *more, "--overwrite")) == 0
 
 
+@pytest.mark.parametrize("command", [tokens, prune])
+def test_an_array_never_replaces_the_text(saved, command, capsys):
+    text = saved / "other.txt"
+    options = ["--output", str(text)] if command is tokens else [
+        "--vocab-size", "260", "--output", str(saved / "small"), "--id-map", str(text)
+    ]  # fmt: skip
+    before = text.read_bytes()
+    assert command.main(arguments(saved, *options, "--overwrite")) == 2
+    assert "would replace a file that is read" in capsys.readouterr().err
+    assert text.read_bytes() == before
+
+
 def test_a_size_that_is_too_small_writes_nothing(saved, capsys):
     more = ["--vocab-size", "100", "--output", str(saved / "small")]
     assert prune.main(arguments(saved, *more)) == 2

@@ -160,6 +160,28 @@ def test_counts_are_saved_and_added_up(text_file, tmp_path):
     assert one == two == three == train_bpe(text_file, 280, [EOT], trainer="naive")[1]
 
 
+def test_saved_counts_replace_no_file_unasked(text_file, tmp_path, capsys):
+    counts = tmp_path / "notes.txt"
+    counts.write_text("mine")
+    more = ["--save-counts", str(counts)]
+    assert main([*arguments(text_file, tmp_path / "out"), *more]) == 2
+    assert "notes.txt exists" in capsys.readouterr().err
+    assert counts.read_text() == "mine"
+    assert not (tmp_path / "out").exists()
+    assert main([*arguments(text_file, tmp_path / "out"), *more, "--overwrite"]) == 0
+    assert main([*arguments(text_file, tmp_path / "two"), "--counts", str(counts)]) == 0
+
+
+def test_saved_counts_never_replace_the_text(text_file, tmp_path, capsys):
+    text = text_file.read_bytes()
+    (tmp_path / "link.txt").hardlink_to(text_file)
+    for name in (text_file, tmp_path / "link.txt"):
+        more = ["--save-counts", str(name), "--overwrite"]
+        assert main([*arguments(text_file, tmp_path / "out"), *more]) == 2
+        assert "would replace a file that is read" in capsys.readouterr().err
+        assert text_file.read_bytes() == text
+
+
 def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):
     more = ["--max-token-length", "3", "--min-frequency", "50", "--tie-break", "huggingface"]
     assert main([*arguments(text_file, tmp_path / "out"), *more]) == 0

@@ -144,7 +144,7 @@ def test_existing_files_are_kept_without_overwrite(source, out):
 def test_the_source_is_never_replaced(out):
     source = out / "text.json"
     source.write_bytes(TEXT)
-    with pytest.raises(ValueError, match="replace the text"):
+    with pytest.raises(ValueError, match="would replace a file that is read"):
         encode_file(small_tokenizer(), source, out / "text.npy", overwrite=True)
     assert source.read_bytes() == TEXT
 

@@ -361,7 +361,7 @@ class BPE_Trainer:
                 f"no pair was left after {len(merges):,} of {num_merges:,} merges (min_frequency="
                 f"{short_repr(self.min_frequency)}, max_token_length="
                 f"{short_repr(self.max_token_length)}): the vocabulary "
-                f"has {vocab_size - num_merges + len(merges):,} tokens instead of {vocab_size:,}; "
+                f"has {max(extended[0]) + 1:,} tokens instead of {vocab_size:,}; "
                 "a larger text would fill it"
             )
         return extended

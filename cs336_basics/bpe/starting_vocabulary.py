@@ -108,7 +108,8 @@ class StartingVocabulary:
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Return the vocabulary and merges that training has made of these.
 
-        New special tokens get the next ids, then the tokens of the new merges.
+        New special tokens get the next ids, then the tokens of the new merges. A merge that the
+        vocabulary has already, and that only now can be reached, keeps its rank.
 
         Raises:
             ValueError: a merge makes a special token.
@@ -127,6 +128,8 @@ class StartingVocabulary:
                 next_id += 1
         known.update(special)
         made_again = []
+        old_merges = set(self.merges)
+        new_merges = [merge for merge in merges if merge not in old_merges]
         for left, right in merges:
             token = left + right
             if token in special:
@@ -148,7 +151,7 @@ class StartingVocabulary:
                 f"already, such as {short_repr(made_again[0])}; they keep their ids, and the "
                 "vocabulary has that many fewer tokens"
             )
-        return tokens, [*self.merges, *merges]
+        return tokens, [*self.merges, *new_merges]
 
 
 def _checked_tokens(tokens: dict[int, bytes]) -> set[bytes]:

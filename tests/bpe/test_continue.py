@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics import TRAINERS, train_bpe
+from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.bpe.base import TIE_BREAKS
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.pretokenization import Splitter, count_text
@@ -141,6 +141,24 @@ def test_a_trace_goes_on_with_the_next_rank(name, counts):
     _, merges = train(name, counts, 290, continue_from=first, trace=rows.append)
     assert [row.merge for row in rows] == list(range(14, 34))
     assert [(row.left, row.right) for row in rows] == merges[14:]
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_a_merge_that_could_not_be_reached_keeps_its_rank(name):
+    # "bc" joins first, so that `abc` is made by no merge, and the last merge is never applied.
+    start = [(b"b", b"c"), (b"a", b"b"), (b"ab", b"c"), (b"abc", b"d")]
+    vocab = {byte: bytes([byte]) for byte in range(256)}
+    vocab |= {256 + i: left + right for i, (left, right) in enumerate(start)}
+    trainer = TRAINERS[name](continue_from=(vocab, start))
+    with pytest.warns(UserWarning, match="2 of the new merges make tokens that the vocabulary had"):
+        found = trainer.train_from_counts({b"abc": 100, b"abcd": 50}, 260 + 2)
+    assert found == (vocab, [*start, (b"a", b"bc")])
+    assert Tokenizer(*found).encode("abcabcd") == [258, 259]
+    with (
+        pytest.warns(UserWarning, match="had already"),
+        pytest.warns(UserWarning, match="the vocabulary has 260 tokens instead of 270"),
+    ):
+        TRAINERS[name](continue_from=(vocab, start)).train_from_counts({b"abc": 9, b"abcd": 5}, 270)
 
 
 def test_files_and_iterators_are_continued(tmp_path):

@@ -15,13 +15,10 @@ from cs336_basics.tokenizer import _encoder
 from cs336_basics.tokenizer._decoder import Decoder
 from cs336_basics.tokenizer.encoders import Encoder, FileEncoder, offsets_of
 from cs336_basics.tokenizer.ids import TokenArray
-from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary
+from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, max_array_size
 
 MAX_VOCAB_SIZE = (1 << 32) - 1
 """The compiled encoder holds ids in 32 bits; the greatest value marks an absent byte."""
-
-# The compiled decoder keeps the tokens in an array, which may have this many gaps.
-_MAX_GAPS = 1 << 20
 
 # The most subsets of the special tokens that are cached; programs hardly ever use more.
 _MAX_SPECIAL_SETS = 16
@@ -175,7 +172,7 @@ def compile_vocabulary(
 def compile_decoder(vocabulary: Vocabulary) -> Decoder:
     """Return the compiled decoder of a vocabulary: one without tokens if the gaps are too large."""
     size = vocabulary.size
-    if size > 8 * len(vocabulary.tokens) + _MAX_GAPS:
+    if size > max_array_size(len(vocabulary.tokens)):
         size = 0
     known = vocabulary.tokens
     tokens: Sequence[bytes] = [known.get(token_id, b"") for token_id in range(size)]

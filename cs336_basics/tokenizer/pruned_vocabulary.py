@@ -29,7 +29,7 @@ from cs336_basics.tokenizer.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.text_input import absent_in_word
 from cs336_basics.tokenizer.token_counts import TokenCounts
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.vocabulary import Vocabulary
+from cs336_basics.tokenizer.vocabulary import Vocabulary, check_gaps
 
 IdPair = tuple[int, int]
 
@@ -71,7 +71,8 @@ def prune(
     Raises:
         TypeError: `tokenizer` or `counts` is something else, `vocab_size` is not an integer.
         ValueError: `vocab_size` is more than the tokenizer has, or fewer than the bytes, the
-            special tokens and the tokens of which those are made; `counts` does not have the shape
+            special tokens and the tokens of which those are made; the greatest id is far above the
+            number of tokens; `counts` does not have the shape
             (vocab_size,) or has a negative item; what `count_words` raises.
     """
     check_is_tokenizer(tokenizer)
@@ -80,6 +81,7 @@ def prune(
         raise ValueError(
             f"vocab_size is {vocab_size:,}, but the tokenizer has {len(tokenizer):,} tokens"
         )
+    check_gaps(tokenizer.vocab)
     tree = MergeTree(tokenizer)
     if isinstance(counts, Corpus):
         counts = count_words(counts, tokenizer.splitter, num_workers=num_workers)

@@ -21,6 +21,7 @@ from cs336_basics.tokenizer.encoded_blocks import DEFAULT_CHUNK_SIZE, EncodingTa
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.token_files import load_token_file
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
+from cs336_basics.tokenizer.vocabulary import check_gaps
 
 TokenCounts = npt.NDArray[np.int64]
 """How often each id occurs, of shape (vocab_size,), dtype int64."""
@@ -56,12 +57,14 @@ def count_tokens(
 
     Raises:
         TypeError: `tokenizer` is not a Tokenizer.
-        FileNotFoundError, ValueError, OSError, ImportError, RuntimeError: as `encode_file`.
+        FileNotFoundError, ValueError, OSError, ImportError, RuntimeError: as `encode_file`; or
+            (ValueError) the greatest id is far above the number of tokens.
 
     Warns:
         UserWarning: as `encode_file`.
     """
     check_is_tokenizer(tokenizer)
+    check_gaps(tokenizer.vocab)
     token_dtype(tokenizer.vocab_size)  # raises for ids of more than 32 bits
     corpus = Corpus.of(source)
     corpus.by_plainness()[1].chunks()  # raises errors of Parquet files before the work begins
@@ -100,9 +103,10 @@ def count_token_file(tokenizer: Tokenizer, path: str | os.PathLike[str]) -> Toke
     Raises:
         TypeError: `tokenizer` is not a Tokenizer.
         FileNotFoundError, ValueError: as `load_token_file`; or the file holds an id that is not
-            below `vocab_size`.
+            below `vocab_size`; or the greatest id is far above the number of tokens.
     """
     check_is_tokenizer(tokenizer)
+    check_gaps(tokenizer.vocab)
     ids = load_token_file(path, tokenizer_hash=tokenizer.hash())
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     for start in range(0, len(ids), _IDS_AT_A_TIME):

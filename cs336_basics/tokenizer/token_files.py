@@ -183,11 +183,12 @@ def _parse_metadata(file: BinaryIO, path: Path) -> dict[str, Any]:
                 f"{path} has no {key!r}: it is not the metadata of a token file. Encode the text "
                 "again"
             )
-    if type(metadata["vocab_size"]) is not int:
-        raise ValueError(
-            f"{path}: vocab_size is {short_repr(metadata['vocab_size'])}, not an integer: encode "
-            "the text again"
-        )
+    for key in ("vocab_size", "num_bytes"):
+        if type(metadata[key]) is not int:
+            raise ValueError(
+                f"{path}: {key} is {short_repr(metadata[key])}, not an integer: encode the text "
+                "again"
+            )
     return metadata
 
 

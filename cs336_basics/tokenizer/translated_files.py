@@ -26,6 +26,7 @@ from cs336_basics.tokenizer.token_files import (
 )
 from cs336_basics.tokenizer.token_writer import EncodedBlock, open_token_writer
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
+from cs336_basics.tokenizer.vocabulary import check_gaps
 
 IDS_AT_A_TIME = 1 << 18
 
@@ -61,7 +62,8 @@ def translate_token_file(
         FileNotFoundError: the source is missing.
         FileExistsError: a destination exists, and `overwrite` is false.
         ValueError: the source is malformed or was made by a tokenizer other than `old`; `new`
-            lacks a byte or a special token of the file; the destination does not end in .npy.
+            lacks a byte or a special token of the file; the greatest id of `old` is far above the
+            number of its tokens; the destination does not end in .npy.
         OSError: the destination cannot be written (the disk is full).
     """
     check_is_tokenizer(old, "old")
@@ -106,6 +108,7 @@ class Translation:
     """
 
     def __init__(self, old: Tokenizer, new: Tokenizer, source: Path) -> None:
+        check_gaps(old.vocab)
         self._source = source
         self._vocab_size = old.vocab_size
         self._absent: dict[int, bytes] = {}

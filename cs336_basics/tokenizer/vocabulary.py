@@ -97,6 +97,25 @@ def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = 
     return [token for token in learned if len(token) == most]
 
 
+def max_array_size(num_tokens: int) -> int:
+    """Return how long an array with an item for each id may be, gaps between ids included."""
+    return 8 * num_tokens + (1 << 20)
+
+
+def check_gaps(tokens: Mapping[int, bytes]) -> None:
+    """Refuse a vocabulary for which an array with an item for each id would be mostly gaps.
+
+    Raises:
+        ValueError: the greatest id is far above the number of tokens.
+    """
+    greatest = max(tokens, default=-1)
+    if greatest >= max_array_size(len(tokens)):
+        raise ValueError(
+            f"the greatest id is {greatest:,}, but the vocabulary has {len(tokens):,} tokens: "
+            "this needs an array with an item for each id; give the tokens smaller ids"
+        )
+
+
 def explain_bad_id(token_id: int, token: object) -> str:
     """Return why an id that is negative or greater than MAX_ID is refused."""
     problem = "is negative" if token_id < 0 else f"is above {MAX_ID}, the greatest of 32 bits"

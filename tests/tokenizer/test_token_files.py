@@ -141,7 +141,8 @@ def test_malformed_metadata_is_refused(token_file, content, message):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("num_tokens", 3), ("dtype", "uint32"), ("vocab_size", "341")]
+    ("key", "value"),
+    [("num_tokens", 3), ("dtype", "uint32"), ("vocab_size", "341"), ("num_bytes", "many")],
 )
 def test_metadata_that_does_not_fit_is_refused(token_file, key, value):
     path = token_file.with_suffix(".json")

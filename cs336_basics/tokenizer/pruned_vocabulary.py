@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
-from cs336_basics.pretokenization import Corpus, count_words
+from cs336_basics.pretokenization import Corpus, WordCounts, count_words
 from cs336_basics.tokenizer.encoders import AbsentByteError, offsets_of
 from cs336_basics.tokenizer.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.text_input import absent_in_word
@@ -73,7 +73,8 @@ def prune(
         ValueError: `vocab_size` is more than the tokenizer has, or fewer than the bytes, the
             special tokens and the tokens of which those are made; the greatest id is far above the
             number of tokens; `counts` does not have the shape
-            (vocab_size,) or has a negative item; what `count_words` raises.
+            (vocab_size,) or has a negative item; the words were counted with another pattern or
+            other special tokens; what `count_words` raises.
     """
     check_is_tokenizer(tokenizer)
     vocab_size = checked_integer("vocab_size", vocab_size, 1)
@@ -85,6 +86,8 @@ def prune(
     tree = MergeTree(tokenizer)
     if isinstance(counts, Corpus):
         counts = count_words(counts, tokenizer.splitter, num_workers=num_workers)
+    elif isinstance(counts, WordCounts):
+        counts.check_made_with(tokenizer.pattern, tokenizer.special_tokens)
     usage: _Usage
     if isinstance(counts, Mapping):
         usage = _ExactUsage(tokenizer, tree, counts)

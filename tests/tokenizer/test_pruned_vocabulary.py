@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics.pretokenization import Corpus, count_text, count_words
+from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words
 from cs336_basics.tokenizer import count_tokens, prune
 from cs336_basics.tokenizer.reference import merge_pretoken
 from tests.texts import long_text
@@ -117,6 +117,15 @@ def test_a_corpus_is_counted(tokenizer, text_file):
     by_words = prune(tokenizer, 300, count_words(text_file, tokenizer.splitter))
     by_corpus = prune(tokenizer, 300, Corpus(text_file))
     assert by_corpus.tokenizer.hash() == by_words.tokenizer.hash()
+
+
+def test_words_of_another_pattern_or_other_special_tokens_are_refused(tokenizer, text_file):
+    for splitter, message in (
+        (Splitter("cl100k", tokenizer.special_tokens), "with the pattern 'cl100k', not"),
+        (Splitter(tokenizer.pattern), r"with the special tokens \[\] cut out, not"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            prune(tokenizer, 262, count_words(text_file, splitter))
 
 
 def test_the_estimate_gives_the_count_of_a_token_to_its_parts():

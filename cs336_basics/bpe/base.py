@@ -389,6 +389,7 @@ class TieBreak:
 
     def __init__(self, name: str, symbols: list[bytes]) -> None:
         self._id: dict[bytes, int] | None = None
+        self._next_id = len(symbols)
         if name == "huggingface":
             ranks = huggingface_byte_ranks()
             self._id = {symbol: id for id, symbol in enumerate(symbols)}
@@ -401,9 +402,10 @@ class TieBreak:
         return -self._id[pair[0]], -self._id[pair[1]]
 
     def add(self, pair: Pair) -> None:
-        """Give the token of a merge its id."""
+        """Give the token of a merge the next id, also where it was made before."""
         if self._id is not None:
-            self._id[pair[0] + pair[1]] = len(self._id)
+            self._id[pair[0] + pair[1]] = self._next_id
+            self._next_id += 1
 
 
 def huggingface_byte_ranks() -> list[int]:

@@ -161,6 +161,18 @@ def test_a_merge_that_could_not_be_reached_keeps_its_rank(name):
         TRAINERS[name](continue_from=(vocab, start)).train_from_counts({b"abc": 9, b"abcd": 5}, 270)
 
 
+@pytest.mark.parametrize("name", TRAINERS)
+def test_a_token_that_is_made_again_has_an_id_of_its_own_in_ties(name):
+    start = [(b"b", b"c"), (b"a", b"b"), (b"ab", b"c")]
+    vocab = {byte: bytes([byte]) for byte in range(256)}
+    vocab |= {256 + i: left + right for i, (left, right) in enumerate(start)}
+    options = {"continue_from": (vocab, start), "tie_break": "huggingface"}
+    words = {b"xyq": 10, b"xy": 40, b"abcq": 10, b"abc": 90}
+    with pytest.warns(UserWarning, match="had already"):
+        _, merges = TRAINERS[name](**options).train_from_counts(words, 262)
+    assert merges == [*start, (b"a", b"bc"), (b"x", b"y"), (b"abc", b"q")]
+
+
 def test_files_and_iterators_are_continued(tmp_path):
     (tmp_path / "text.txt").write_text(long_text(1, 20_000), encoding="utf-8")
     path = str(tmp_path / "text.txt")

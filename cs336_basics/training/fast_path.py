@@ -103,8 +103,9 @@ def _by_rule(
     config: TrainConfig, device: torch.device, given: Collection[str], scores_fit: bool
 ) -> Decisions:
     """Decide without measuring."""
-    precision = _precision_by_rule(device)
-    is_rounded = (config.precision if "precision" in given else precision[0]) == "bfloat16"
+    # (Products are not timed where the answer is given.)
+    is_given = "precision" in given
+    precision = (config.precision, "as requested") if is_given else _precision_by_rule(device)
     compiled = _compile_by_rule(config, device)
     is_compiled = config.compile if "compile" in given else compiled[0]
     return {
@@ -112,7 +113,9 @@ def _by_rule(
         "compile": compiled,
         "loss_chunks": _loss_chunks_by_rule(config),
         "fused_optimizer": _fused_optimizer_by_rule(config),
-        "model.attention": _attention_by_rule(device, is_rounded and is_compiled and scores_fit),
+        "model.attention": _attention_by_rule(
+            device, precision[0] == "bfloat16" and is_compiled and scores_fit
+        ),
     }
 
 

@@ -9,6 +9,7 @@ For a stage in Python,
 - counting is measured on the beginning of the text and extrapolated at that rate.
 """
 
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from measurements import Measurement
 VOCAB_SIZE = 32_000
 NUM_MERGES = VOCAB_SIZE - training_rows.FIRST_MERGE
 COUNTED_BYTES = 100_000_000
+ROUNDS = 3  # the first run on a text that has just been written takes up to 1.5 times as long
 
 
 def make_text(path, num_bytes):
@@ -32,16 +34,19 @@ def make_text(path, num_bytes):
 
 
 def measure(path):
-    """Return stage -> answer for the stages that can be run whole, and counting seconds.
+    """Return stage -> answers of its rounds, for the stages that can be run whole, and "rates".
 
     Raises:
         AssertionError: the two learn different merges.
     """
-    native = trainer_run.run(training_rows.request("native", path, [NUM_MERGES]))
-    memoryview = trainer_run.run(
-        training_rows.request("memoryview", path, [NUM_MERGES], count=False)
-    )
-    if native.pop("merges") != memoryview.pop("merges"):
+    native = [
+        trainer_run.run(training_rows.request("native", path, [NUM_MERGES])) for _ in range(ROUNDS)
+    ]
+    memoryview = [
+        trainer_run.run(training_rows.request("memoryview", path, [NUM_MERGES], count=False))
+    ]
+    merges = [answer.pop("merges") for answer in native + memoryview]
+    if any(learned != merges[0] for learned in merges):
         raise AssertionError(f"native and memoryview learn different merges of {path}")
     head = head_of(path, COUNTED_BYTES)
     rates = {}
@@ -60,28 +65,27 @@ def rows(measured, num_bytes, existing):
         existing: rows of the ladders `merging` and `counting`, to extrapolate from.
     """
     found = []
-    num_words = measured["native"]["words"] if measured else OWT_WORDS
+    num_words = measured["native"][0]["words"] if measured else OWT_WORDS
     for stage in tables.STAGES:
         fit = merge_loop_fit(existing, stage, num_words)
-        answer = measured.get(stage) if measured else None
-        loop = sum(answer["checkpoints"][-1][1].values()) if answer else fit
-        if loop is None:
+        answers = measured.get(stage, []) if measured else []
+        loops = [sum(answer["checkpoints"][-1][1].values()) for answer in answers]
+        if not loops and fit is None:
             continue
-        note = "" if answer else "merge loop extrapolated by the growth with distinct words"
-        if answer and fit:
-            note = (
-                f"merge loop {tables.time_text(loop)}; the growth fit says {tables.time_text(fit)}"
-            )
-        if answer and answer["counting"]:
-            counting = answer["counting"]
-        else:
-            counting = num_bytes / counting_rate(measured, existing, stage)
+        note = "" if loops else "merge loop extrapolated by the growth with distinct words"
+        if loops and fit:
+            loop = tables.time_text(statistics.median(loops))
+            note = f"merge loop {loop}; the growth fit says {tables.time_text(fit)}"
+        counting = [answer["counting"] for answer in answers if answer["counting"]]
+        is_whole = bool(counting)
+        if not is_whole:
+            counting = [num_bytes / counting_rate(measured, existing, stage)]
             note += ", counting at the rate measured on the beginning"
-        is_whole = bool(answer and answer["counting"])
+        seconds = [a + b for a, b in zip(counting, loops or [fit], strict=True)]
         found.append(Measurement(
-            "owt-sized", "web", num_bytes, VOCAB_SIZE, stage, [counting + loop],
-            num_bytes / 1e6, "MB", phases={"reading and counting": [counting]},
-            peak_memory=answer["peak_memory"] if is_whole else None, note=note,
+            "owt-sized", "web", num_bytes, VOCAB_SIZE, stage, seconds,
+            num_bytes / 1e6, "MB", phases={"reading and counting": counting},
+            peak_memory=max(a["peak_memory"] for a in answers) if is_whole else None, note=note,
             measured=None if is_whole else COUNTED_BYTES / 1e6,
         ))  # fmt: skip
     return found

@@ -14,19 +14,11 @@
 
 #include "encoder.hpp"
 #include "failure.hpp"
-#include "safe_cuts.hpp"
+#include "text_view.hpp"
 #include "thread_pool.hpp"
 #include "word_merger.hpp"
 
 namespace cs336 {
-
-struct TextSpan {
-    const uint8_t* data;
-    size_t size;
-};
-
-// Bytes. A larger buffer for ids is freed after its use.
-constexpr size_t MAX_KEPT_OUTPUT = size_t{1} << 24;
 
 // A byte that the vocabulary lacks, by its offset in the text.
 inline Failure absent_byte_failure(const AbsentByte& absent, TextSpan text) {
@@ -55,21 +47,15 @@ inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, 
     return {};
 }
 
-// Cut a text in memory into spans of about `span_size` bytes that can be encoded one by one.
-inline std::vector<TextSpan> cut_text(TextSpan text, size_t span_size, const SpecialIds& special,
-                                      const Scanner& scanner) {
-    const SafeCuts cuts(special.tokens, scanner);
-    std::vector<TextSpan> spans;
-    size_t start = 0;
-    while (start < text.size) {
-        size_t end = text.size;
-        if (text.size - start > span_size) {
-            end = cuts.first(text.data, text.size, start + span_size, text.size);
-        }
-        spans.push_back({text.data + start, end - start});
-        start = end;
-    }
-    return spans;
+// Encode a text of any kind, behind `done` ids that are in the output of the worker already.
+inline Failure encode_text(EncodingWorker& worker, const TextView& text, const SpecialIds& special,
+                           size_t id_size, size_t done, size_t& num_ids) {
+    TextSpan utf8;
+    const Failure failure = as_utf8(text, worker.text, utf8);
+    if (failure.kind) return failure;
+    worker.output.reserve((done + utf8.size + OUTPUT_SLACK) * id_size, done * id_size);
+    return encode_to(worker, utf8, special, worker.output.data() + done * id_size, ABSENT_ID,
+                     nullptr, num_ids);
 }
 
 // Encodes texts with threads, in groups of consecutive texts: `start`; then either `wait_group`,
@@ -79,19 +65,19 @@ class BatchEncoder {
   public:
     // All arguments must outlive this object. There is one thread for each worker.
     BatchEncoder(const std::vector<EncodingWorker*>& workers, size_t id_size,
-                 const std::vector<TextSpan>& texts, const SpecialIds& special)
+                 const std::vector<TextView>& texts, const SpecialIds& special)
         : workers_(workers),
           id_size_(id_size),
           texts_(texts),
           special_(special),
           num_ids_(texts.size()) {
-        size_t num_bytes = 0;
+        size_t length = 0;
         for (size_t i = 0; i < texts.size(); ++i) {
-            if (i == 0 || num_bytes >= GROUP_BYTES) {
+            if (i == 0 || length >= GROUP_LENGTH) {
                 starts_.push_back(i);
-                num_bytes = 0;
+                length = 0;
             }
-            num_bytes += texts[i].size;
+            length += texts[i].length;
         }
         groups_.reset(new Group[starts_.size()]);
         starts_.push_back(texts.size());
@@ -153,8 +139,8 @@ class BatchEncoder {
     }
 
   private:
-    // Bytes of text that a thread encodes at a time, if there are several texts.
-    static constexpr size_t GROUP_BYTES = size_t{1} << 16;
+    // Bytes or characters that a thread encodes at a time, if there are several texts.
+    static constexpr size_t GROUP_LENGTH = size_t{1} << 16;
 
     struct Group {
         std::unique_ptr<uint8_t[]> ids;
@@ -163,13 +149,10 @@ class BatchEncoder {
     };
 
     Failure encode_group(EncodingWorker& worker, size_t group) {
-        size_t total = 0, num_bytes = 0;
-        for (size_t i = starts_[group]; i < starts_[group + 1]; ++i) num_bytes += texts_[i].size;
-        worker.output.reserve((num_bytes + OUTPUT_SLACK) * id_size_, 0);
+        size_t total = 0;
         for (size_t i = starts_[group]; i < starts_[group + 1]; ++i) {
             Failure failure =
-                encode_to(worker, texts_[i], special_, worker.output.data() + total * id_size_,
-                          ABSENT_ID, nullptr, num_ids_[i]);
+                encode_text(worker, texts_[i], special_, id_size_, total, num_ids_[i]);
             if (failure.kind) {
                 failure.file = i;
                 return failure;
@@ -179,13 +162,13 @@ class BatchEncoder {
         groups_[group].num_ids = total;
         groups_[group].ids.reset(new uint8_t[total * id_size_ + 1]);
         std::memcpy(groups_[group].ids.get(), worker.output.data(), total * id_size_);
-        worker.output.trim(MAX_KEPT_OUTPUT);
+        worker.trim();
         return {};
     }
 
     const std::vector<EncodingWorker*>& workers_;
     const size_t id_size_;
-    const std::vector<TextSpan>& texts_;
+    const std::vector<TextView>& texts_;
     const SpecialIds& special_;
     std::vector<size_t> num_ids_;  // of every text
     std::vector<size_t> starts_;   // of the groups: their first texts, and the number of texts

@@ -31,6 +31,9 @@ namespace cs336 {
 // Elements of the output that may be written after the last id: ids are stored 16 bytes at a time.
 constexpr size_t OUTPUT_SLACK = 8;
 
+// Bytes. A larger buffer is freed after its use.
+constexpr size_t MAX_KEPT_BUFFER = size_t{1} << 24;
+
 // Special tokens that are cut out of a text, and their ids; the longest must come first.
 struct SpecialIds {
     SpecialTokens tokens;
@@ -42,10 +45,15 @@ class EncodingWorker {
   public:
     // Set by another thread: `encode` throws Cancelled soon.
     std::atomic<bool> cancelled{false};
-    // For callers that need memory for ids.
-    Buffer output;
+    // For callers that need memory for ids, and for text in UTF-8.
+    Buffer output, text;
 
     virtual ~EncodingWorker() = default;
+    // Free buffers that are too large to keep.
+    void trim() {
+        output.trim(MAX_KEPT_BUFFER);
+        text.trim(MAX_KEPT_BUFFER);
+    }
     // Write the ids of a text, which must be valid UTF-8, to `out`, an array of elements of
     // `id_size` bytes with room for `size` + OUTPUT_SLACK of them. Returns the number of ids. If
     // `ends` is given, the number of ids up to and with each special token of the id `separator` is

@@ -9,7 +9,7 @@
 namespace cs336 {
 
 struct Failure {
-    enum Kind { NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, ABSENT_BYTE };
+    enum Kind { NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, ABSENT_BYTE, LONE_SURROGATE };
     Kind kind = NONE;
     size_t file = 0;        // index of the file; SIZE_MAX: no file
     uint64_t offset = 0;    // in the file

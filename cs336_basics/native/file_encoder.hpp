@@ -15,6 +15,7 @@
 #include "encoder.hpp"
 #include "failure.hpp"
 #include "memory.hpp"
+#include "text_view.hpp"
 #include "thread_pool.hpp"
 #include "utf8.hpp"
 
@@ -73,7 +74,7 @@ class FileEncoder {
 
     // The block is not needed any more.
     void next() {
-        slot(taken_).block.ids.trim(MAX_KEPT_OUTPUT);
+        slot(taken_).block.ids.trim(MAX_KEPT_BUFFER);
         std::lock_guard<std::mutex> lock(mutex_);
         slot(taken_).state = Slot::OPEN;
         ++taken_;

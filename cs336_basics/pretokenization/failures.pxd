@@ -19,6 +19,7 @@ cdef extern from "failure.hpp" namespace "cs336" nogil:
     int NOT_UTF8 "cs336::Failure::NOT_UTF8"
     int MEMORY "cs336::Failure::MEMORY"
     int ABSENT_BYTE "cs336::Failure::ABSENT_BYTE"
+    int LONE_SURROGATE "cs336::Failure::LONE_SURROGATE"
 
 
 cdef inline int raise_reading_failure(const Failure& failure, path) except -1:

@@ -9,12 +9,12 @@ from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization.failures cimport Failure
 from cs336_basics.pretokenization.scanners cimport Scanner, SimdLevel
+from cs336_basics.tokenizer.text_views cimport TextSpan, TextView
 
 
 cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
     uint32_t ABSENT_ID
     size_t OUTPUT_SLACK
-    size_t MAX_KEPT_OUTPUT
     size_t first_invalid_utf8(const uint8_t* text, size_t size)
 
     cdef cppclass Replaced:
@@ -35,7 +35,8 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
 
     cdef cppclass EncodingWorker:
         cbool cancelled
-        Buffer output
+        Buffer output, text
+        void trim()
 
     cdef cppclass CppEncoder "cs336::Encoder":
         unique_ptr[EncodingWorker] make_worker(size_t cache_bytes) except +
@@ -45,17 +46,14 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
         cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
         size_t cache_bytes, Scanner scanner, SimdLevel simd_level) except +
 
-    cdef struct TextSpan:
-        const uint8_t* data
-        size_t size
-
     Failure encode_to(EncodingWorker&, TextSpan, const SpecialIds&, void*, uint32_t,
                       vector[int64_t]*, size_t&) except +
+    Failure encode_text(EncodingWorker&, const TextView&, const SpecialIds&, size_t, size_t,
+                        size_t&) except +
     Failure encode_word_to(EncodingWorker&, TextSpan, void*, size_t&) except +
-    vector[TextSpan] cut_text(TextSpan, size_t, const SpecialIds&, const Scanner&) except +
 
     cdef cppclass BatchEncoder:
-        BatchEncoder(const vector[EncodingWorker*]&, size_t, const vector[TextSpan]&,
+        BatchEncoder(const vector[EncodingWorker*]&, size_t, const vector[TextView]&,
                      const SpecialIds&) except +
         void start() except +
         cbool wait(int milliseconds)
@@ -91,3 +89,11 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
         const Failure& failure()
         size_t num_encoded()
         cpp_map[size_t, Replaced] replaced()
+
+
+cdef extern from "text_cutter.hpp" namespace "cs336" nogil:
+    cdef cppclass TextCutter:
+        TextCutter(const TextView&, size_t, const SpecialTokens&, const Scanner&, Buffer&) except +
+        Failure next(TextSpan&) except +
+
+    vector[TextView] cut_text(TextSpan, size_t, const SpecialTokens&, const Scanner&) except +

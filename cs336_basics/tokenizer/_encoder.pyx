@@ -24,11 +24,15 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization.failures cimport (
-    ABSENT_BYTE, MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
+    ABSENT_BYTE, LONE_SURROGATE, MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
 )
 
 from cs336_basics.pretokenization.scanners cimport (
     Scanner, SimdLevel, make_scanner, simd_level_of,
+)
+
+from cs336_basics.tokenizer.text_views cimport (
+    UTF8, TextSpan, TextView, utf8_bound, utf8_text, view_text, view_texts,
 )
 
 from cs336_basics.pretokenization._scanner import default_simd_level
@@ -37,9 +41,6 @@ from cs336_basics.tokenizer.encoders import AbsentByteError
 
 
 cdef extern from "Python.h":
-    bint PyUnicode_IS_ASCII(object text)
-    void* PyUnicode_DATA(object text)
-    Py_ssize_t PyUnicode_GET_LENGTH(object text)
     void PyObject_GC_Track(void* container)
     void PyObject_GC_UnTrack(void* container)
 
@@ -52,6 +53,9 @@ cdef int STEP_MILLISECONDS = 50
 
 # Bytes of text that are encoded at a time: between two spans the main thread checks for Ctrl-C.
 cdef size_t SPAN_SIZE = 1 << 19
+
+# The same for a text that is not UTF-8: what is written as UTF-8 stays in the L2 cache.
+cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 
 # A text of more bytes is not written straight into an array that has room for as many ids.
 cdef size_t MAX_DIRECT = 1 << 30
@@ -171,7 +175,7 @@ cdef class Encoder:
         return workers
 
     cdef object release(self, Worker worker):
-        worker.worker.get().output.trim(MAX_KEPT_OUTPUT)
+        worker.worker.get().trim()
         worker.worker.get().cancelled = False
         self.idle.append(worker)
 
@@ -189,28 +193,26 @@ cdef class Encoder:
         Raises:
             AbsentByteError, UnicodeEncodeError (a lone surrogate).
         """
-        cdef TextSpan span
+        cdef TextView view = view_text(text)
         cdef size_t num_ids = 0
         cdef Failure failure
         cdef const uint8_t[::1] found
         cdef Worker used = worker
-        kept = view_text(text, &span)
-        if span.size >= MAX_UNINTERRUPTED:
-            found = self.encode_array(kept, special, 1).view(np.uint8)
+        if view.length >= MAX_UNINTERRUPTED:
+            found = self.encode_array(text, special, 1).view(np.uint8)
             return self.to_list(&found[0], found.shape[0] // self.id_size, worker is None)
         if worker is None:
             used = self.acquire()
         cdef EncodingWorker* cpp_worker = used.worker.get()
         try:
-            cpp_worker.output.reserve((span.size + OUTPUT_SLACK) * self.id_size, 0)
-            if span.size < MIN_WITHOUT_GIL:
-                failure = encode_to(cpp_worker[0], span, special.special,
-                                    cpp_worker.output.data(), ABSENT_ID, NULL, num_ids)
+            if view.length < MIN_WITHOUT_GIL:
+                failure = encode_text(
+                    cpp_worker[0], view, special.special, self.id_size, 0, num_ids)
             else:
                 with nogil:
-                    failure = encode_to(cpp_worker[0], span, special.special,
-                                        cpp_worker.output.data(), ABSENT_ID, NULL, num_ids)
-            check(failure)
+                    failure = encode_text(
+                        cpp_worker[0], view, special.special, self.id_size, 0, num_ids)
+            check(failure, text)
             return self.to_list(cpp_worker.output.data(), num_ids, worker is None)
         finally:
             if worker is None:
@@ -224,12 +226,15 @@ cdef class Encoder:
         """
         cdef Worker used = self.acquire() if worker is None else worker
         cdef EncodingWorker* cpp_worker = used.worker.get()
+        cdef TextView view
         cdef TextSpan span
         cdef size_t num_ids = 0, total = 0, index = 0
         cdef Failure failure
         try:
             for word in words:
-                kept = view_text(word, &span)
+                kept = utf8_text(word)
+                view = view_text(kept)
+                span = TextSpan(<const uint8_t*>view.data, view.length)
                 cpp_worker.output.reserve(
                     (total + span.size + OUTPUT_SLACK) * self.id_size, total * self.id_size)
                 failure = encode_word_to(
@@ -250,7 +255,7 @@ cdef class Encoder:
             AbsentByteError: its `item` is the index of the text; UnicodeEncodeError.
         """
         cdef list lists = []
-        cdef vector[TextSpan] spans
+        cdef vector[TextView] views
         cdef unique_ptr[BatchEncoder] job
         cdef vector[EncodingWorker*] pointers
         cdef const uint8_t* data
@@ -264,10 +269,10 @@ cdef class Encoder:
                 error.item = len(lists)
                 raise
             return tracked(lists)
-        kept = view_texts(texts, spans)
-        workers = self.acquire_all(num_threads(num_workers, spans.size()), pointers)
+        view_texts(texts, views)
+        workers = self.acquire_all(num_threads(num_workers, views.size()), pointers)
         try:
-            job.reset(new BatchEncoder(pointers, self.id_size, spans, special.special))
+            job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
             job.get().start()
             # This thread makes the lists of a group while the others encode the next ones.
             for group in range(job.get().num_groups()):
@@ -280,7 +285,7 @@ cdef class Encoder:
                     if failed:
                         with nogil:
                             job.get().join()
-                        check(job.get().failure())
+                        check(job.get().failure(), texts)
                 data = job.get().ids(group)
                 for i in range(job.get().group_start(group), job.get().group_start(group + 1)):
                     lists.append(untracked(self.to_list(data, job.get().num_ids(i), True)))
@@ -314,22 +319,21 @@ cdef class Encoder:
         Raises:
             AbsentByteError, UnicodeEncodeError.
         """
-        cdef TextSpan span
-        cdef vector[TextSpan] spans
-        cdef size_t longest = 0, i
-        kept = view_text(text, &span)
+        cdef TextView view = view_text(text)
+        cdef vector[TextView] spans
+        if (num_workers <= 1 or view.length <= SPAN_SIZE) and utf8_bound(view) < MAX_DIRECT:
+            ids = self.encode_spans(text, special)
+            if ids is not None:
+                return ids
+        kept = utf8_text(text, num_workers)
+        view = view_text(kept)
         with nogil:
-            spans = cut_text(span, SPAN_SIZE, special.special, self.scanner)
-        for i in range(spans.size()):
-            longest = max(longest, spans[i].size)
-        # (This thread does not check for Ctrl-C while it encodes a span.)
-        if (num_workers <= 1 or spans.size() == 1) and (
-                span.size < MAX_DIRECT and longest < MAX_UNINTERRUPTED):
-            return self.encode_spans(span, spans, special)
+            spans = cut_text(TextSpan(<const uint8_t*>view.data, view.length), SPAN_SIZE,
+                             special.special.tokens, self.scanner)
         try:
-            return self.encode_in_threads(spans, special, num_workers)[0]
+            return self.encode_in_threads(kept, spans, special, num_workers)[0]
         except AbsentByteError as error:
-            error.offset += spans[error.item].data - span.data
+            error.offset += <const uint8_t*>spans[error.item].data - <const uint8_t*>view.data
             error.item = 0
             raise
 
@@ -339,26 +343,39 @@ cdef class Encoder:
         Raises:
             AbsentByteError: its `item` is the index of the text; UnicodeEncodeError.
         """
-        cdef vector[TextSpan] spans
-        kept = view_texts(texts, spans)
-        return self.encode_in_threads(spans, special, num_workers)
+        cdef vector[TextView] views
+        view_texts(texts, views)
+        return self.encode_in_threads(texts, views, special, num_workers)
 
-    cdef encode_spans(self, TextSpan text, vector[TextSpan]& spans, SpecialSet special):
+    cdef encode_spans(self, text, SpecialSet special):
+        """Return the ids of a text, or None if this thread could not check for Ctrl-C."""
+        cdef TextView view = view_text(text)
         # Only the memory that is written to is really taken; the rest is freed.
-        ids = np.empty(text.size + OUTPUT_SLACK, self.dtype)
+        ids = np.empty(utf8_bound(view) + OUTPUT_SLACK, self.dtype)
         cdef uint8_t[::1] out = ids.view(np.uint8)
         cdef Worker worker = self.acquire()
-        cdef size_t total = 0, num_ids = 0
-        cdef size_t i
+        cdef size_t total = 0, num_bytes = 0, num_ids = 0
         cdef Failure failure
+        cdef TextSpan span
+        cdef unique_ptr[TextCutter] cutter
         try:
-            for i in range(spans.size()):
+            cutter.reset(new TextCutter(
+                view, SPAN_SIZE if view.kind == UTF8 else CONVERTED_SPAN_SIZE,
+                special.special.tokens, self.scanner, worker.worker.get().text))
+            while True:
                 with nogil:
-                    failure = encode_to(worker.worker.get()[0], spans[i], special.special,
-                                        &out[total * self.id_size], ABSENT_ID, NULL, num_ids)
-                failure.offset += spans[i].data - text.data
-                check(failure)
+                    failure = cutter.get().next(span)
+                    if failure.kind == NONE and 0 < span.size < MAX_UNINTERRUPTED:
+                        failure = encode_to(worker.worker.get()[0], span, special.special,
+                                            &out[total * self.id_size], ABSENT_ID, NULL, num_ids)
+                        failure.offset += num_bytes
+                check(failure, text)
+                if span.size == 0:
+                    break
+                if span.size >= MAX_UNINTERRUPTED:
+                    return None
                 total += num_ids
+                num_bytes += span.size
                 PyErr_CheckSignals()
         finally:
             self.release(worker)
@@ -366,18 +383,20 @@ cdef class Encoder:
         ids.resize(total, refcheck=False)
         return ids
 
-    cdef encode_in_threads(self, vector[TextSpan]& spans, SpecialSet special, int num_workers):
+    cdef encode_in_threads(
+        self, texts, vector[TextView]& views, SpecialSet special, int num_workers
+    ):
         cdef unique_ptr[BatchEncoder] job
         cdef vector[EncodingWorker*] pointers
         cdef size_t i, total = 0
         cdef uint8_t[::1] out
         cdef int64_t[::1] lengths
-        workers = self.acquire_all(num_threads(num_workers, spans.size()), pointers)
+        workers = self.acquire_all(num_threads(num_workers, views.size()), pointers)
         try:
-            self.run(job, spans, special, pointers)
-            counts = np.empty(spans.size() + 1, np.int64)
+            self.run(job, texts, views, special, pointers)
+            counts = np.empty(views.size() + 1, np.int64)
             lengths = counts
-            for i in range(spans.size()):
+            for i in range(views.size()):
                 lengths[i] = job.get().num_ids(i)
                 total += lengths[i]
             ids = np.empty(total + 1, self.dtype)
@@ -391,11 +410,11 @@ cdef class Encoder:
             for worker in workers:
                 self.release(worker)
 
-    cdef int run(self, unique_ptr[BatchEncoder]& job, vector[TextSpan]& spans, SpecialSet special,
-                 vector[EncodingWorker*]& workers) except -1:
+    cdef int run(self, unique_ptr[BatchEncoder]& job, texts, vector[TextView]& views,
+                 SpecialSet special, vector[EncodingWorker*]& workers) except -1:
         """Encode with threads, wait, and raise what went wrong."""
         cdef cbool done = False
-        job.reset(new BatchEncoder(workers, self.id_size, spans, special.special))
+        job.reset(new BatchEncoder(workers, self.id_size, views, special.special))
         try:
             job.get().start()
             while not done:
@@ -408,7 +427,7 @@ cdef class Encoder:
             raise
         with nogil:
             job.get().join()
-        check(job.get().failure())
+        check(job.get().failure(), texts)
         return 0
 
 
@@ -575,36 +594,12 @@ cdef list tracked(list lists):
     return lists
 
 
-cdef list view_texts(list texts, vector[TextSpan]& spans):
-    """Point at the UTF-8 of texts; valid as long as the returned list."""
-    cdef TextSpan span
-    cdef list kept = []
-    spans.reserve(len(texts))
-    for text in texts:
-        kept.append(view_text(text, &span))
-        spans.push_back(span)
-    return kept
-
-
-cdef object view_text(text, TextSpan* span):
-    """Point at the UTF-8 of a text; valid as long as the returned object."""
-    if isinstance(text, str):
-        # ASCII is UTF-8 already. (PyUnicode_AsUTF8 would leave the UTF-8 of other texts in them.)
-        if PyUnicode_IS_ASCII(text):
-            span.data = <const uint8_t*>PyUnicode_DATA(text)
-            span.size = PyUnicode_GET_LENGTH(text)
-            return text
-        text = (<str>text).encode()
-    elif not isinstance(text, bytes):  # above all: not a buffer that can change meanwhile
-        raise TypeError(f"text is a {type(text).__name__}, not str or bytes")
-    span.data = <const uint8_t*>PyBytes_AS_STRING(<bytes>text)
-    span.size = PyBytes_GET_SIZE(<bytes>text)
-    return text
-
-
-cdef int check(const Failure& failure) except -1:
+cdef int check(const Failure& failure, texts=None) except -1:
+    """Raise the exception for a failure to encode texts, a list, or one text."""
     if failure.kind == NONE:
         return 0
+    if failure.kind == LONE_SURROGATE:
+        (texts[failure.file] if isinstance(texts, list) else texts).encode()  # which raises
     if failure.kind == ABSENT_BYTE:
         raise AbsentByteError(failure.code, failure.file, failure.offset)
     if failure.kind == MEMORY:

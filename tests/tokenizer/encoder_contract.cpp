@@ -18,6 +18,8 @@
 #include "batch_encoder.hpp"
 #include "decoder.hpp"
 #include "hashing.hpp"
+#include "text_cutter.hpp"
+#include "text_view.hpp"
 
 // The number of threads that can still be started; -1: no limit but the system's.
 static int threads_left = -1;
@@ -84,7 +86,7 @@ void a_batch_is_complete_with_fewer_threads_or_none() {
     const auto worker = encoder->make_worker(0);
     const std::vector<EncodingWorker*> workers = {worker.get()};
     const std::string text = "abc def";
-    const std::vector<TextSpan> texts(3, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    const std::vector<TextView> texts(3, {text.data(), text.size(), TextView::UTF8});
     const SpecialIds special;
     BatchEncoder batch(workers, 2, texts, special);
     threads_left = 1;
@@ -142,6 +144,113 @@ void merges_wait_for_the_tokens_that_they_join() {
     check(!table.joins('b', 'a'), "and no others");
 }
 
+// The UTF-8 of a code point in the plainest way.
+void append_utf8(std::vector<uint8_t>& utf8, uint32_t c) {
+    const int length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    if (length == 1) {
+        utf8.push_back(uint8_t(c));
+        return;
+    }
+    utf8.push_back(uint8_t((0xF00 >> length) | c >> 6 * (length - 1)));
+    for (int i = length - 2; i >= 0; --i) utf8.push_back(uint8_t(0x80 | (c >> 6 * i & 0x3F)));
+}
+
+template <class Unit>
+void utf8_is_written_without_a_byte_beyond_it(TextView::Kind kind,
+                                              const std::vector<uint32_t>& characters) {
+    uint32_t random = 1;
+    for (size_t length = 0; length < 300; ++length) {
+        // Exactly as large as the text: the sanitizer sees what is read or written beyond it.
+        std::unique_ptr<Unit[]> units(new Unit[length]);
+        std::vector<uint8_t> expected;
+        for (size_t i = 0; i < length; ++i) {
+            random = random * 1664525 + 1013904223;
+            // Runs of characters of one length, or a change at any of them.
+            const size_t chosen = length % 3 ? random >> 16 : i / 20;
+            units[i] = Unit(characters[chosen % characters.size()]);
+            append_utf8(expected, units[i]);
+        }
+        const TextView view = {units.get(), length, kind};
+        check(utf8_size(view, 0, length) == expected.size(), "the size of the UTF-8");
+        check(utf8_bound(view) >= expected.size(), "its bound");
+        std::unique_ptr<uint8_t[]> out(new uint8_t[expected.size()]);
+        check(write_utf8(view, 0, length, out.get()) == out.get() + expected.size(), "its end");
+        check(std::equal(expected.begin(), expected.end(), out.get()), "the UTF-8");
+        for (int threads = 1; threads <= 3; ++threads) {
+            std::fill(out.get(), out.get() + expected.size(), 0);
+            const Utf8Writer writer(view, threads);
+            check(writer.size() == expected.size() && writer.write(out.get()), "by threads");
+            check(std::equal(expected.begin(), expected.end(), out.get()), "UTF-8 by threads");
+        }
+    }
+}
+
+void every_str_is_written_as_utf8() {
+    utf8_is_written_without_a_byte_beyond_it<uint8_t>(TextView::LATIN1, {'a', 0x7F, 0x80, 0xFF});
+    utf8_is_written_without_a_byte_beyond_it<uint16_t>(
+        TextView::UCS2, {'a', 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF});
+    utf8_is_written_without_a_byte_beyond_it<uint32_t>(
+        TextView::UCS4, {'a', 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF});
+}
+
+void a_lone_surrogate_is_found_wherever_it_is() {
+    for (const uint16_t surrogate : {0xD800, 0xDBFF, 0xDC00, 0xDFFF}) {
+        for (const uint16_t other : {0x61, 0xE9, 0x6F22}) {
+            for (size_t at = 0; at < 20; ++at) {
+                std::vector<uint16_t> narrow(20, other);
+                std::vector<uint32_t> wide(20, other);
+                narrow[at] = surrogate;
+                wide[at] = surrogate;
+                std::vector<uint8_t> out(60);
+                const TextView views[] = {{narrow.data(), 20, TextView::UCS2},
+                                          {wide.data(), 20, TextView::UCS4}};
+                for (const TextView& view : views) {
+                    check(!write_utf8(view, 0, 20, out.data()), "a surrogate is found");
+                    check(!Utf8Writer(view, 3).write(out.data()), "by threads");
+                }
+            }
+        }
+    }
+}
+
+void a_text_is_cut_the_same_whatever_it_is_stored_as() {
+    const std::string words[] = {"word ", "\xC3\xA9t\xC3\xA9 ", "\xE6\xBC\xA2\xE5\xAD\x97\n", "<|end|>"};
+    const SpecialTokens tokens(std::vector<std::string>{"<|end|>"});
+    const Scanner scanner(false, SimdLevel::SCALAR);
+    uint32_t random = 1;
+    for (size_t span_size : {1, 10, 100, 5000}) {
+        std::string utf8;
+        for (int i = 0; i < 2000; ++i) {
+            random = random * 1664525 + 1013904223;
+            utf8 += words[random >> 30];
+        }
+        std::vector<uint16_t> units;
+        for (size_t i = 0; i < utf8.size();) {
+            const auto byte = [&](size_t at) { return uint32_t(uint8_t(utf8[i + at])); };
+            const int length = byte(0) < 0x80 ? 1 : byte(0) < 0xE0 ? 2 : 3;
+            units.push_back(uint16_t(
+                length == 1   ? byte(0)
+                : length == 2 ? (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F)
+                              : (byte(0) & 0xF) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F)));
+            i += length;
+        }
+        const TextSpan text = {reinterpret_cast<const uint8_t*>(utf8.data()), utf8.size()};
+        const std::vector<TextView> expected = cut_text(text, span_size, tokens, scanner);
+        Buffer buffer;
+        TextCutter cutter({units.data(), units.size(), TextView::UCS2}, span_size, tokens, scanner,
+                          buffer);
+        TextSpan span;
+        size_t number = 0, offset = 0;
+        while (check(cutter.next(span).kind == Failure::NONE, "no surrogate"), span.size) {
+            check(number < expected.size() && span.size == expected[number].length, "the cuts");
+            check(!std::memcmp(span.data, utf8.data() + offset, span.size), "the text");
+            offset += span.size;
+            ++number;
+        }
+        check(number == expected.size(), "all spans");
+    }
+}
+
 void ids_may_change_while_they_are_decoded() {
     // Ids 0: no token, 1: one byte, 2: a long token; others do not exist.
     const std::string token(5000, 'x');
@@ -178,4 +287,7 @@ int main() {
     hostile_words_are_cached_as_others();
     merges_wait_for_the_tokens_that_they_join();
     ids_may_change_while_they_are_decoded();
+    every_str_is_written_as_utf8();
+    a_lone_surrogate_is_found_wherever_it_is();
+    a_text_is_cut_the_same_whatever_it_is_stored_as();
 }

@@ -40,14 +40,14 @@ from cs336_basics.training import (
 
 def run_linear(d_in: int, d_out: int, weights: Tensor, in_features: Tensor) -> Tensor:
     """Linear."""
-    linear = Linear(d_in, d_out)
+    linear = Linear(d_in, d_out, dtype=weights.dtype)
     linear.load_state_dict({"weight": weights})
     return linear(in_features)
 
 
 def run_embedding(vocab_size: int, d_model: int, weights: Tensor, token_ids: Tensor) -> Tensor:
     """Embedding."""
-    embedding = Embedding(vocab_size, d_model)
+    embedding = Embedding(vocab_size, d_model, dtype=weights.dtype)
     embedding.load_state_dict({"weight": weights})
     return embedding(token_ids)
 
@@ -61,7 +61,7 @@ def run_swiglu(
     in_features: Tensor,
 ) -> Tensor:
     """SwiGLU."""
-    swiglu = SwiGLU(d_model, d_ff)
+    swiglu = SwiGLU(d_model, d_ff, dtype=w1_weight.dtype)
     swiglu.load_state_dict({"w1.weight": w1_weight, "w2.weight": w2_weight, "w3.weight": w3_weight})
     return swiglu(in_features)
 
@@ -83,7 +83,7 @@ def run_multihead_self_attention(
     in_features: Tensor,
 ) -> Tensor:
     """Causal multi-head self-attention without positions."""
-    attention = MultiHeadSelfAttention(d_model, num_heads)
+    attention = MultiHeadSelfAttention(d_model, num_heads, dtype=q_proj_weight.dtype)
     attention.load_state_dict(
         {
             "q_proj.weight": q_proj_weight,
@@ -109,7 +109,7 @@ def run_multihead_self_attention_with_rope(
 ) -> Tensor:
     """Causal multi-head self-attention with rotary positions."""
     rope = RotaryPositionalEmbedding(theta, d_model // num_heads, max_seq_len)
-    attention = MultiHeadSelfAttention(d_model, num_heads, rope)
+    attention = MultiHeadSelfAttention(d_model, num_heads, rope, dtype=q_proj_weight.dtype)
     attention.load_state_dict(
         {
             "q_proj.weight": q_proj_weight,
@@ -143,9 +143,8 @@ def run_transformer_block(
 ) -> Tensor:
     """One pre-norm Transformer block with rotary positions."""
     config = ModelConfig(d_model=d_model, num_heads=num_heads, d_ff=d_ff)
-    block = TransformerBlock(
-        config, RotaryPositionalEmbedding(theta, d_model // num_heads, max_seq_len)
-    )
+    rope = RotaryPositionalEmbedding(theta, d_model // num_heads, max_seq_len)
+    block = TransformerBlock(config, rope, dtype=weights["ln1.weight"].dtype)
     block.load_state_dict(weights)
     return block(in_features)
 
@@ -171,14 +170,14 @@ def run_transformer_lm(
         d_ff=d_ff,
         rope_theta=rope_theta,
     )
-    model = TransformerLM(config)
+    model = TransformerLM(config, dtype=weights["ln_final.weight"].dtype)
     model.load_state_dict(weights)
     return model(in_indices)
 
 
 def run_rmsnorm(d_model: int, eps: float, weights: Tensor, in_features: Tensor) -> Tensor:
     """RMSNorm."""
-    rmsnorm = RMSNorm(d_model, eps)
+    rmsnorm = RMSNorm(d_model, eps, dtype=weights.dtype)
     rmsnorm.load_state_dict({"weight": weights})
     return rmsnorm(in_features)
 

@@ -6,6 +6,7 @@ without it, so the cache changes the speed and not the text.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,7 @@ class _Texts:
         self, model: TransformerLM, prompts: Sequence[Sequence[int]], use_cache: bool
     ) -> None:
         self.model = model
-        self.ids = [list(prompt) for prompt in prompts]
+        self.ids = [[operator.index(token_id) for token_id in prompt] for prompt in prompts]
         self.context_length = model.config.context_length
         self.windows = [ids[-self.context_length :] for ids in self.ids]
         self.use_cache = use_cache

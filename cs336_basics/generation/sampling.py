@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
 
+from cs336_basics._messages import short_repr
 from cs336_basics.model.attention import softmax
 
 
@@ -20,6 +22,7 @@ class Sampling:
     min-p. Each filter sees the distribution that those before it leave, scaled to a sum of 1.
 
     Raises:
+        TypeError: a value is not a number, or `top_k` is not a whole one.
         ValueError: a value is out of its bounds.
     """
 
@@ -36,6 +39,12 @@ class Sampling:
     """Above 1, tokens that the text already has become less likely."""
 
     def __post_init__(self) -> None:
+        for name in ("temperature", "top_p", "min_p", "repetition_penalty"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise TypeError(f"{name} is {short_repr(value)}: it must be a number")
+        if self.top_k is not None and not isinstance(self.top_k, Integral):
+            raise TypeError(f"top_k is {short_repr(self.top_k)}: it must be a whole number or None")
         if not 0 <= self.temperature < math.inf:
             raise ValueError(
                 f"temperature is {self.temperature}: it must be 0 (greedy) or more, and finite"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from cs336_basics._messages import short_repr
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.generation.generate import generate
 from cs336_basics.tokenizer import StreamingDecoder
@@ -72,8 +73,11 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
     longest where several end at the same character. Nothing after that is read from `texts`.
 
     Raises:
-        ValueError: a stop string is empty; at the call.
+        TypeError: `stop` is one string.
+        ValueError: a stop string is empty. Both at the call.
     """
+    if isinstance(stop, str):
+        raise TypeError(f"stop is {short_repr(stop)}: pass a list of strings, such as [{stop!r}]")
     if "" in stop:
         raise ValueError("a stop string is empty: it would stop the text before it begins")
 

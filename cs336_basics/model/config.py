@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_type_hints
 
 from cs336_basics._messages import short_repr
@@ -69,7 +70,12 @@ class ModelConfig:
         """Refuse values from which no model can be built."""
         kinds = get_type_hints(type(self))
         for field in fields(self):
-            _check_value(field.name, getattr(self, field.name), kinds[field.name])
+            value = getattr(self, field.name)
+            if isinstance(value, Real) and not isinstance(value, (int, float)):
+                # A NumPy number: configurations are written as YAML and JSON.
+                value = int(value) if isinstance(value, Integral) else float(value)
+                object.__setattr__(self, field.name, value)
+            _check_value(field.name, value, kinds[field.name])
         if self.d_model % self.num_heads != 0:
             raise ValueError(
                 f"num_heads must divide d_model: {self.num_heads} does not divide {self.d_model}"

@@ -64,8 +64,9 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     alone, for generation. A file object is read from its beginning, whatever its position. A path
     may also be a checkpoint directory of `checkpoint_dir.py`.
 
-    Raises ValueError if `src` is not a checkpoint, is damaged or cut short; FileNotFoundError if it
-    is missing; RuntimeError (from torch) if its weights do not fit this model.
+    Raises ValueError if `src` is not a checkpoint, is damaged or cut short, or is one of another
+    optimizer; then nothing is changed. FileNotFoundError if it is missing; RuntimeError (from
+    torch) if its weights do not fit this model.
     """
     if isinstance(src, (str, os.PathLike)) and os.path.isdir(src) and os.listdir(src):
         return load_checkpoint_directory(src, model, optimizer)
@@ -78,11 +79,35 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     # plain name -> this model's name, compiled or not
     own_names = {plain_name(key): key for key in model.state_dict()}
     saved = checkpoint["model"]
+    if optimizer is not None:
+        _check_optimizer(optimizer, checkpoint["optimizer"], name)
     model.load_state_dict({own_names.get(key, key): value for key, value in saved.items()})
     if optimizer is not None:
         optimizer.load_state_dict(checkpoint["optimizer"])
     iteration: int = checkpoint["iteration"]
     return iteration
+
+
+def _check_optimizer(optimizer: Optimizer, saved: dict[str, Any], name: str) -> None:
+    """Check that the saved state is one of this optimizer, before anything is changed."""
+    groups, own = saved.get("param_groups"), optimizer.param_groups
+    if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
+        raise ValueError(f"{name} holds no state of an optimizer")
+    sizes = [len(group.get("params", ())) for group in groups]
+    own_sizes = [len(group["params"]) for group in own]
+    if sizes != own_sizes:
+        raise ValueError(
+            f"{name} is of another optimizer: its groups have {short_repr(sizes)} parameters, "
+            f"those of this one {short_repr(own_sizes)}"
+        )
+    # (Options that only one version of torch has are no reason.)
+    for group, own_group in zip(groups, own, strict=True):
+        missing, unknown = own_group.keys() - group.keys(), group.keys() - own_group.keys()
+        if missing and unknown:
+            raise ValueError(
+                f"{name} is of another optimizer than {type(optimizer).__name__}: it has "
+                f"{', '.join(sorted(map(str, unknown)))} instead of {', '.join(sorted(missing))}"
+            )
 
 
 def _plain_numbers(value: Any) -> Any:

@@ -42,6 +42,12 @@ DEFAULT_CACHE_SIZE = 128 << 20
 # encode_iterable holds less than a megabyte, its cached words included.
 _ITERABLE_CACHE_SIZE = 448 << 10
 
+# What `Tokenizer._set` sets; a copy keeps other attributes, those of a subclass.
+_ATTRIBUTES = {
+    "_choose_special", "_hash", "_vocabulary", "backend", "cache_size", "encoder", "merges",
+    "pattern", "special_tokens", "splitter", "vocab",
+}  # fmt: skip
+
 
 class Tokenizer(Detokenizer):
     """Byte-pair encoding with a vocabulary, its merges and special tokens.
@@ -125,10 +131,13 @@ class Tokenizer(Detokenizer):
             "splitter": self.splitter,
             "cache_size": self.cache_size,
             "backend": self.backend,
+            "others": {key: value for key, value in vars(self).items() if key not in _ATTRIBUTES},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        others = state.pop("others")
         self._set(**state)
+        vars(self).update(others)
 
     def __repr__(self) -> str:
         return (

@@ -31,6 +31,8 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
     """
     if not max_l2_norm > 0:
         raise ValueError(f"max_l2_norm must be positive, not {max_l2_norm}")
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return 0.0
@@ -39,10 +41,21 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
     norms = [torch.linalg.vector_norm(at_least_float32(g)).to(device) for g in gradients]
     # The norm of the norms is the norm of all. The host waits for a GPU once, here.
     norm = float(torch.linalg.vector_norm(torch.stack(norms)))
+    if math.isinf(norm):
+        norm = _norm_of_large(gradients)
     if math.isfinite(norm) and norm > max_l2_norm:
         for gradient in gradients:
             gradient.mul_(max_l2_norm / (norm + eps))
     return norm
+
+
+def _norm_of_large(gradients: list[Tensor]) -> float:
+    """Return the norm of gradients whose squares exceed their dtype."""
+    largest = max(float(gradient.abs().max()) for gradient in gradients if gradient.numel())
+    if not math.isfinite(largest):
+        return largest
+    norms = [float(torch.linalg.vector_norm(at_least_float32(g) / largest)) for g in gradients]
+    return largest * math.hypot(*norms)
 
 
 @torch.no_grad()
@@ -50,7 +63,7 @@ def clip_gradients_foreach(parameters: Iterable[Tensor], max_l2_norm: float) -> 
     """`clip_gradients` by torch's function, which does not make the host wait for a GPU.
 
     The gradients may be sharded over processes (FSDP); the norm is that of all of them. Where it is
-    infinite or NaN, the gradients become NaN: check the norm before weights are saved.
+    infinite or NaN, the gradients become 0 or NaN: check the norm before weights are saved.
 
     Returns the norm before clipping, a scalar tensor on the gradients' device.
     """

@@ -141,6 +141,7 @@ def _check_values(config: TrainConfig) -> None:
                 value = getattr(value, part)
             raise ValueError(f"{key} is {short_repr(value)}: it must be {rule}")
 
+    positive, not_negative = "a finite number above 0", "a finite number, 0 or more"
     for key in ("batch_size", "max_steps", "accumulation", "log_every", "eval_every"):
         require(key, getattr(config, key) >= 1, "at least 1")
     for key in ("checkpoint_every", "keep_checkpoints", "loss_chunks"):
@@ -148,7 +149,7 @@ def _check_values(config: TrainConfig) -> None:
     workers = config.num_workers
     require("num_workers", workers is None or 1 <= workers <= 4096, "between 1 and 4096")
     for key in ("eval_batches", "sample_tokens", "sample_temperature"):
-        require(key, 0 <= getattr(config, key) < math.inf, "0 or more")
+        require(key, 0 <= getattr(config, key) < math.inf, not_negative)
     require("sample_top_p", 0 < config.sample_top_p <= 1, "above 0 and at most 1")
     # Seeds are one word of the data order's Philox key, and the sample corpus takes the next one.
     require("seed", 0 <= config.seed < 2**63 - 1, "between 0 and 2^63 - 2")
@@ -160,7 +161,7 @@ def _check_values(config: TrainConfig) -> None:
     )
     require("log_to", set(config.loggers) <= set(LOGGERS), f"a list of {', '.join(LOGGERS)}")
     rates = config.schedule
-    require("schedule.max_learning_rate", 0 < rates.max_learning_rate < math.inf, "above 0")
+    require("schedule.max_learning_rate", 0 < rates.max_learning_rate < math.inf, positive)
     require(
         "schedule.min_learning_rate",
         0 <= rates.min_learning_rate <= rates.max_learning_rate,
@@ -172,8 +173,8 @@ def _check_values(config: TrainConfig) -> None:
     require("schedule.decay_fraction", 0 <= rates.decay_fraction <= 1, "between 0 and 1")
     betas = config.optimizer.betas
     require("optimizer.betas", all(0 <= beta < 1 for beta in betas), "two numbers in [0, 1)")
-    require("optimizer.eps", 0 < config.optimizer.eps < math.inf, "above 0")
-    require("optimizer.weight_decay", 0 <= config.optimizer.weight_decay < math.inf, "0 or more")
+    require("optimizer.eps", 0 < config.optimizer.eps < math.inf, positive)
+    require("optimizer.weight_decay", 0 <= config.optimizer.weight_decay < math.inf, not_negative)
     require("optimizer.momentum", 0 <= config.optimizer.momentum < 1, "at least 0 and below 1")
     require(
         "optimizer.nesterov",
@@ -182,5 +183,5 @@ def _check_values(config: TrainConfig) -> None:
     )
     for key in ("optimizer.embedding_lr_scale", "optimizer.head_lr_scale"):
         scale = getattr(config.optimizer, key.partition(".")[2])
-        require(key, 0 <= scale < math.inf, "0 or more")
-    require("optimizer.max_grad_norm", 0 < config.optimizer.max_grad_norm < math.inf, "above 0")
+        require(key, 0 <= scale < math.inf, not_negative)
+    require("optimizer.max_grad_norm", 0 < config.optimizer.max_grad_norm < math.inf, positive)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -208,3 +209,10 @@ def test_the_repetition_penalty_covers_the_whole_text(model):
         == expected
     )
     assert expected != plain_greedy(model, prompt, 40)
+
+
+def test_a_prompt_may_be_an_array_of_any_integer_dtype(model):
+    expected = list(generate(model, [1, 2, 3], 5, GREEDY))
+    for dtype in (np.uint16, np.uint32, np.int64):
+        assert list(generate(model, np.array([1, 2, 3], dtype), 5, GREEDY)) == expected
+    assert list(generate(model, torch.tensor([1, 2, 3]), 5, GREEDY)) == expected

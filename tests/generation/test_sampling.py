@@ -167,3 +167,13 @@ def test_extreme_temperatures_stay_finite(temperature):
     assert token in range(3)
     if temperature < 1:
         assert token == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"temperature": None}, {"top_p": "1"}, {"min_p": True}, {"top_k": 2.5}, {"top_k": "2"}],
+)
+def test_a_value_that_is_no_number_is_refused(options):
+    ((name, value),) = options.items()
+    with pytest.raises(TypeError, match=f"{name} is {value!r}: it must be a"):
+        Sampling(**options)

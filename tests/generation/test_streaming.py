@@ -89,3 +89,8 @@ def test_text_is_refused_at_the_call(model, tokenizer):
         generate_text(model, tokenizer, "a", -1)
     with pytest.raises(ValueError, match="is not a special token"):
         generate_text(model, Tokenizer({97: b"a"}, []), "a", 1)
+
+
+def test_one_string_is_no_list_of_stop_strings():
+    with pytest.raises(TypeError, match="stop is 'The end': pass a list of strings"):
+        stop_at(["text"], "The end")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 from cs336_basics.model import ModelConfig
@@ -80,3 +81,9 @@ def test_config_checks_replaced_values():
         ModelConfig().num_heads = 7
     with pytest.raises(ValueError, match="num_heads"):
         dataclasses.replace(ModelConfig(), num_heads=7)
+
+
+def test_numpy_numbers_become_plain_ones():
+    config = ModelConfig(vocab_size=np.int64(300), norm_eps=np.float32(0.5))
+    assert (type(config.vocab_size), type(config.norm_eps)) == (int, float)
+    assert config == ModelConfig(vocab_size=300, norm_eps=0.5)

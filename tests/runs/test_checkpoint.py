@@ -441,3 +441,17 @@ def test_a_compressed_archive_is_refused(saved, tmp_path):
             archive.writestr(name, plain.read(name), zipfile.ZIP_DEFLATED)
     with pytest.raises(ValueError, match=r"packed\.pt is not a checkpoint, .* is compressed$"):
         load_checkpoint(packed, *new_run(1))
+
+
+def test_a_checkpoint_of_another_optimizer_changes_nothing(saved):
+    path = saved[1]
+    model = new_run(3)[0]
+    before = copy.deepcopy(model.state_dict())
+    halves = [[*model.parameters()][:3], [*model.parameters()][3:]]
+    for optimizer in (
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+        AdamW([{"params": half} for half in halves], lr=0.1),
+    ):
+        with pytest.raises(ValueError, match="is of another optimizer"):
+            load_checkpoint(path, model, optimizer)
+        assert_close(model.state_dict(), before, atol=0, rtol=0)

@@ -453,6 +453,24 @@ def test_a_copy_or_pickle_encodes_like_the_original(make_small, clone):
     assert type(other.encoder) is type(tokenizer.encoder)
 
 
+class NamedTokenizer(Tokenizer):
+    name = ""
+
+
+@pytest.mark.parametrize(
+    "clone", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))]
+)
+def test_a_copy_or_pickle_keeps_the_attributes_of_a_subclass(make_small, clone):
+    small = make_small()
+    tokenizer = NamedTokenizer(small.vocab, small.merges)
+    tokenizer.name = "small"
+    other = clone(tokenizer)
+    assert (type(other), other.name) == (NamedTokenizer, "small")
+    assert other.encode(TRAINING_TEXT) == tokenizer.encode(TRAINING_TEXT)
+    # Its own attributes are not kept twice.
+    assert set(tokenizer.__getstate__()["others"]) == {"name"}
+
+
 def test_threads_can_share_a_tokenizer(make_small):
     tokenizer = make_small(cache_size=2000)
     texts = [TRAINING_TEXT[start:] for start in range(40)]

@@ -240,3 +240,9 @@ def test_pages_of_a_map_that_was_written_to_are_kept(tmp_path):
     release_pages(shared[5:])
     release_pages(np.zeros(3))
     assert (shared == 0).all()
+
+
+@pytest.mark.parametrize("dataset", [[1, 2, 3, 4], torch.arange(4)])
+def test_a_dataset_that_is_no_array_is_refused(dataset):
+    with pytest.raises(TypeError, match=f"dataset is a {type(dataset).__name__}: pass a NumPy"):
+        get_batch(dataset, 1, 2, "cpu")

@@ -157,16 +157,20 @@ inline uint8_t* write_utf8(const TextView& text, size_t from, size_t to, uint8_t
     }
 }
 
+// Room for the UTF-8 of a text, in bytes. The bound costs nothing, and memory that is not written
+// to next to nothing; of a very long text, even address space matters.
+inline size_t utf8_room(const TextView& text) {
+    constexpr size_t MAX_BOUNDED = size_t{1} << 24;
+    return text.length <= MAX_BOUNDED ? utf8_bound(text) : utf8_size(text, 0, text.length);
+}
+
 // Point at the UTF-8 of a text, which is written to `buffer` if necessary. LONE_SURROGATE.
 inline Failure as_utf8(const TextView& text, Buffer& buffer, TextSpan& utf8) {
     if (text.kind == TextView::UTF8) {
         utf8 = {static_cast<const uint8_t*>(text.data), text.length};
         return {};
     }
-    // Of a short text, the bound costs less than the size; of a long one, memory matters.
-    constexpr size_t MAX_BOUNDED = size_t{1} << 16;
-    buffer.reserve(text.length <= MAX_BOUNDED ? utf8_bound(text) : utf8_size(text, 0, text.length),
-                   0);
+    buffer.reserve(utf8_room(text), 0);
     const uint8_t* const end = write_utf8(text, 0, text.length, buffer.data());
     if (!end) return {Failure::LONE_SURROGATE, 0, 0, 0, 0, ""};
     utf8 = {buffer.data(), size_t(end - buffer.data())};

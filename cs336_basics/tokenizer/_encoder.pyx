@@ -32,7 +32,7 @@ from cs336_basics.pretokenization.scanners cimport (
 )
 
 from cs336_basics.tokenizer.text_views cimport (
-    UTF8, TextSpan, TextView, utf8_bound, utf8_text, view_text, view_texts,
+    UTF8, TextSpan, TextView, utf8_bound, utf8_room, utf8_text, view_text, view_texts,
 )
 
 from cs336_basics.pretokenization._scanner import default_simd_level
@@ -351,7 +351,7 @@ cdef class Encoder:
         """Return the ids of a text, or None if this thread could not check for Ctrl-C."""
         cdef TextView view = view_text(text)
         # Only the memory that is written to is really taken; the rest is freed.
-        ids = np.empty(utf8_bound(view) + OUTPUT_SLACK, self.dtype)
+        ids = np.empty(utf8_room(view) + OUTPUT_SLACK, self.dtype)
         cdef uint8_t[::1] out = ids.view(np.uint8)
         cdef Worker worker = self.acquire()
         cdef size_t total = 0, num_bytes = 0, num_ids = 0

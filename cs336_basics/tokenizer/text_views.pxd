@@ -24,6 +24,7 @@ cdef extern from "text_view.hpp" namespace "cs336" nogil:
         TextKind kind
 
     size_t utf8_bound(const TextView&)
+    size_t utf8_room(const TextView&)
 
     cdef cppclass Utf8Writer:
         Utf8Writer(const TextView&, int num_threads) except +

@@ -139,6 +139,11 @@ def test_special_tokens_with_ids_are_refused(make):
         make({"<|endoftext|>": 999})
 
 
+def test_an_open_file_is_no_path(path):
+    with open(path, encoding="utf-8") as file, pytest.raises(TypeError, match=r"^paths is <_io"):
+        train_bpe(file, 300, [])
+
+
 def test_other_arguments_are_named(path):
     train = TRAINERS["heap"]().train_from_counts
     for call, message in (

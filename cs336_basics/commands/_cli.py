@@ -57,6 +57,10 @@ Any other exception is a bug of the library and keeps its traceback.
 """
 
 
+LONGEST_MESSAGE = 2000
+"""The most characters of an error or a warning that are printed: half of them from its end."""
+
+
 class OutputEnded(Exception):  # noqa: N818 -- not always an error: `... | head` has seen enough
     """Standard output takes no more text."""
 
@@ -155,10 +159,20 @@ def describe_error(error: Exception, parser: Parser | None = None) -> str:
     if isinstance(error, MissingFieldError) and parser is not None:
         example = error.columns[0] if error.columns else "text"
         return f"{error.problem}: give --{error.option} {shlex.quote(example)}"
-    message = " ".join(str(error).split())
+    message = _one_line(str(error))
     if not message:  # as of a MemoryError
         return "out of memory" if isinstance(error, MemoryError) else type(error).__name__
     return message if parser is None else parser.in_own_terms(message)
+
+
+def _one_line(message: str) -> str:
+    """Return a message as one line, without its middle if it is as long as those of a compiler."""
+    line = " ".join(message.split())
+    left_out = len(line) - LONGEST_MESSAGE
+    if left_out <= 0:
+        return line
+    half = LONGEST_MESSAGE // 2
+    return f"{line[:half]} [... {left_out:,} characters left out ...] {line[-half:]}"
 
 
 def _missing_package(error: ModuleNotFoundError, parser: Parser | None) -> str:
@@ -176,7 +190,7 @@ def _warnings_as_lines(name: str) -> Iterator[None]:
     """Within this block, print warnings as one line, without the source line."""
 
     def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-        complain(f"{name}: warning: {' '.join(str(message).split())}")
+        complain(f"{name}: warning: {_one_line(str(message))}")
 
     with warnings.catch_warnings():
         warnings.showwarning = print_warning

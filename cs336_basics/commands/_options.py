@@ -39,6 +39,9 @@ COMMON = (
 )
 """The values that `--help` shows, besides the options of the run directory."""
 
+DEFAULT_CONFIG = "sample"
+"""The configuration of a command line without --config; the help pages show its values."""
+
 MODEL_HELP = {
     "vocab_size": "tokens of a new tokenizer and its model; a finished tokenizer has its own size",
     "context_length": "longest sequence that the model sees, in tokens",
@@ -102,7 +105,8 @@ class TrainParser(Parser):
         self._shown_config = TrainConfig()
         self.add(
             "--config",
-            f"{', '.join(NAMED_CONFIGS)}, or a YAML file (default: sample)",
+            f"{', '.join(NAMED_CONFIGS)}, or a YAML file (default: sample); its values "
+            "are the defaults on this page",
             metavar="NAME",
         )
         keys = config_keys()
@@ -152,6 +156,7 @@ class TrainParser(Parser):
             word.split("=", 1) if word.startswith(("--config=", "--resume=")) else [word]
             for word in words
         )
+        self._shown_config = load_config(find_config(DEFAULT_CONFIG))
         for before, word in itertools.pairwise(parts):
             if before == "--config":
                 self._shown_config = load_config(find_config(word))
@@ -192,7 +197,7 @@ def read_command_line(found: argparse.Namespace) -> CommandLine:
     elif found.skip_damaged:
         raise ConfigError("--skip-damaged needs --resume RUN_DIR as well")
     else:
-        source = find_config("sample" if found.config is None else found.config)
+        source = find_config(DEFAULT_CONFIG if found.config is None else found.config)
     changes = {name: parse_value(keys[name], getattr(found, name)) for name in given}
     return CommandLine(
         load_config(source, changes),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import math
 import os
 import shlex
 import textwrap
@@ -25,6 +26,9 @@ PROGRAM = "cs336"
 
 INVOCATION = "python -m cs336_basics"
 """The form of a command that always works, installed or not; examples and advice use it."""
+
+MOST_WORKERS = 4096
+"""The largest --num-workers: far more threads end the process without a message."""
 
 _WIDTH = 80
 _HELP_COLUMN = 28
@@ -222,9 +226,11 @@ class Parser:
         # A name of several words does not read as English; the others are subjects of "is".
         if subject in by_argument and (rest.startswith("is ") or not subject.isalnum()):
             message = f"{by_argument[subject].name} {rest}"
-        words = []
+        words: list[str] = []
         for word in message.split(" "):
             core = word.strip("().,;:")
+            if word == f"({core})" and words and core == words[-1]:
+                continue  # of `overwrite=True (--overwrite)`
             name, equals, value = core.partition("=")
             if equals and name in by_argument:
                 option = by_argument[name]
@@ -332,7 +338,7 @@ def add_num_workers(parser: Parser, what: str = "threads or processes", **settin
     parser.add(
         "--num-workers",
         f"number of {what} (default: all cores)",
-        type=integer(at_least=1),
+        type=integer(at_least=1, at_most=MOST_WORKERS),
         metavar="N",
         **settings,
     )
@@ -383,6 +389,14 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"is {text!r}: it must be a number") from None
+
+
+def positive(text: str) -> float:
+    """Read a finite number above 0."""
+    value = number(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"is {value}: it must be a finite number above 0")
+    return value
 
 
 def choice(names: Iterable[str]) -> Callable[[str], str]:

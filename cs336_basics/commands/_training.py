@@ -176,8 +176,9 @@ def _print_summary(result: TrainResult, run: RunDirectory) -> None:
         ("metrics", str(run.metrics)),
         ("loss curve", str(run.loss_plot)),
         ("checkpoints", str(run.checkpoints)),
-        ("samples", str(run.samples)),
     ]
+    if run.samples.is_dir():  # not with sample_tokens 0
+        rows.append(("samples", str(run.samples)))
     say("")
     for name, value in rows:
         say(f"{name:<22}{value}")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from cs336_basics._text import END_OF_TEXT
 from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import Parser, add_format, add_text_options, integer
+from cs336_basics.commands._parser import Parser, add_format, add_text_options, integer, positive
 from cs336_basics.interop.compared_tokenizers import ComparedTokenizer, open_tokenizer
 from cs336_basics.interop.comparison import (
     NUM_LONGEST,
@@ -68,7 +68,7 @@ def build_parser() -> Parser:
     parser.add(
         "--gigabytes",
         "size of the text for which hours are computed; that of the Pile",
-        type=float,
+        type=positive,
         default=PILE_GIGABYTES,
         metavar="X",
     )

@@ -60,9 +60,8 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _line(file: FileStatus) -> str:
-    about = "about " if file.sha256 is None else ""
     name = DATASETS[file.dataset].files[file.split].name
-    return f"{file.split:<6} {name:<29}{about + f'{file.num_bytes:,} bytes':>24}  {file.note}"
+    return f"{file.split:<6} {name:<29}{f'{file.num_bytes:,} bytes':>24}  {file.note}"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,9 +27,8 @@ def build_parser() -> TrainParser:
     """Return the options of the command: those of `train`, and its own."""
     parser = TrainParser(
         "estimate",
-        "Estimate the memory and time of a training run. It takes the options of train. "
-        "Parameters, FLOPs and the memory of the tensors are computed; then four steps are "
-        "measured in a separate process.",
+        "Estimate the memory and time of a training run, with the options of train. Memory and "
+        "FLOPs are computed; then four steps are measured in another process.",
         examples=[
             "estimate --config tinystories --fast auto",
             "estimate --config my.yaml --batch-size 128 --device cuda",
@@ -45,12 +45,11 @@ def _estimate(options: argparse.Namespace) -> None:
     command = read_command_line(options)
     import torch
 
-    from cs336_basics.training.devices import check_precision, choose_device
+    from cs336_basics.training.devices import choose_device
     from cs336_basics.training.fast_path import choose_fast_path
 
-    config = command.config
+    config = _checked(command.config)
     device = choose_device(config.device)
-    check_precision(config.precision, device)
     if config.num_workers is not None:
         torch.set_num_threads(config.num_workers)
     if config.fast == "auto":
@@ -72,6 +71,25 @@ def _estimate(options: argparse.Namespace) -> None:
             ) from error
         for name, value in rows:
             say(f"{name:<24}{value}")
+
+
+def _checked(config: TrainConfig) -> TrainConfig:
+    """Check what `train` checks before it starts; return the configuration that it would train.
+
+    A dataset need not be there: it may be worth its download only after the estimate.
+    """
+    from cs336_basics.tokenizer import Tokenizer
+    from cs336_basics.training.start import check_start
+
+    data = config.data
+    if data.train_path is None:
+        data = dataclasses.replace(data, dataset="sample")
+    check_start(dataclasses.replace(config, data=data))
+    if data.tokenizer is None:
+        return config
+    vocab_size = Tokenizer.from_directory(data.tokenizer).vocab_size
+    model = dataclasses.replace(config.model, vocab_size=vocab_size)
+    return dataclasses.replace(config, model=model)
 
 
 def computed(config: TrainConfig) -> list[tuple[str, str]]:

@@ -21,7 +21,14 @@ _AGAIN = "the same command continues from there"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    return run_command(build_parser(), _experiment, arguments)
+    parser = build_parser()
+
+    def work(options: argparse.Namespace) -> int:
+        if options.dataset is not None and vars(options)["data.train_path"] is not None:
+            raise parser.usage_error("--dataset and --train-path both name a text: give one")
+        return _experiment(options)
+
+    return run_command(parser, work, arguments)
 
 
 def build_parser() -> Parser:

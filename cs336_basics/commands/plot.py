@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cs336_basics._messages import short_repr
 from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import Parser
+from cs336_basics.commands._parser import Parser, positive
 from cs336_basics.runs.plots import AXES, name_runs, plot_runs, read_curves
 
 
@@ -37,7 +38,7 @@ def build_parser() -> Parser:
         default="all",
         metavar="AXIS",
     )
-    parser.add("--ymax", "upper limit of the loss", type=float, metavar="LOSS")
+    parser.add("--ymax", "upper limit of the loss", type=positive, metavar="LOSS")
     parser.add(
         "--output",
         "picture to write: .png, .svg or .pdf",
@@ -51,6 +52,7 @@ def build_parser() -> Parser:
 
 def _plot(options: argparse.Namespace) -> None:
     """Draw the runs, and print a line for each of them."""
+    _check_format(options.output)
     curves = {run: read_curves(run) for run in options.runs}
     axes = list(AXES) if options.x == "all" else [options.x]
     plot_runs(curves, options.output, axes, options.ymax)
@@ -63,6 +65,16 @@ def _plot(options: argparse.Namespace) -> None:
             f"{last.get('seconds', math.nan):>11,.0f}{best:>16.4f}"
         )
     say(f"written to {options.output}")
+
+
+def _check_format(output: Path) -> None:
+    """Refuse a name that is not that of a picture: it may be another file, which would be lost."""
+    from matplotlib.backend_bases import FigureCanvasBase  # help pages do without
+
+    if output.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
+        raise ValueError(
+            f"--output is {short_repr(str(output))}: its name must end in .png, .svg or .pdf"
+        )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import numpy as np
 
 from cs336_basics._files import atomic_writer, check_is_no_input
 from cs336_basics.commands._cli import run_command, say
+from cs336_basics.commands._outputs import check_beside_tokenizer
 from cs336_basics.commands._parser import (
     Parser,
     add_input,
@@ -59,6 +60,8 @@ def build_parser() -> Parser:
 
 def _prune(options: argparse.Namespace) -> None:
     """Prune, write the tokenizer, and print what was removed."""
+    if options.id_map is not None:
+        check_beside_tokenizer("--id-map", options.id_map, options.output)
     for output in filter(None, (options.output, options.id_map)):
         check_is_free(output, options.overwrite)
     tokenizer = Tokenizer.from_directory(options.tokenizer)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from cs336_basics.bpe.base import TIE_BREAKS
 from cs336_basics.bpe.symbols import Pair
 from cs336_basics.bpe.trace import trace_file
 from cs336_basics.commands._cli import run_command, say
+from cs336_basics.commands._outputs import check_beside_tokenizer
 from cs336_basics.commands._parser import (
     Parser,
     add_input,
@@ -25,14 +25,9 @@ from cs336_basics.commands._parser import (
     add_text_options,
     corpus_of,
 )
-from cs336_basics.pretokenization import PATTERNS, Corpus
+from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer.train_tokenizer import train_tokenizer
-from cs336_basics.tokenizer.vocab_files import (
-    MERGES_FILE,
-    METADATA_FILE,
-    VOCAB_FILE,
-    load_tokenizer,
-)
+from cs336_basics.tokenizer.vocab_files import load_tokenizer
 from cs336_basics.tokenizer.vocabulary import longest_tokens
 
 
@@ -133,11 +128,15 @@ def _train(options: argparse.Namespace) -> None:
     corpus = None
     if options.input:
         corpus = corpus_of(options)
+    if options.save_counts:
+        check_beside_tokenizer("--save-counts", options.save_counts, options.output)
     pattern, special_tokens, continue_from = _start(options)
     with contextlib.ExitStack() as files:
         trace = None
         if options.trace:
-            _check_trace(options, corpus)
+            files_of_words = [*options.counts, *filter(None, [options.save_counts])]
+            others = [*files_of_words, *(corpus.files if corpus is not None else ())]
+            check_beside_tokenizer("--trace", options.trace, options.output, others)
             trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
         trainer = TRAINERS[options.trainer](
             pattern=pattern,
@@ -187,20 +186,6 @@ def _start(
         )
     special_tokens += [token for token in options.special_tokens if token not in special_tokens]
     return pattern, special_tokens, (vocab, merges)
-
-
-def _check_trace(options: argparse.Namespace, corpus: Corpus | None) -> None:
-    """Refuse a trace that would replace another file of this command."""
-    outputs = [
-        os.path.join(options.output, name) for name in (VOCAB_FILE, MERGES_FILE, METADATA_FILE)
-    ]
-    inputs = [*options.counts, *(corpus.files if corpus is not None else ())]
-    others = [*outputs, *inputs, *filter(None, [options.save_counts])]
-    if os.path.realpath(options.trace) in map(os.path.realpath, others):
-        raise ValueError(
-            f"--trace is {options.trace!r}: the command reads or writes this file already; name "
-            "another file"
-        )
 
 
 if __name__ == "__main__":

@@ -71,7 +71,8 @@ def fetch_split(
 
     Raises:
         DownloadError: the download failed, is incomplete, damaged or another file, or does not fit
-            on the disk; or the existing file differs in size from its record.
+            on the disk; or the existing file differs in size from its record, or from the text
+            that is generated.
         FileNotFoundError: the directory `source` lacks the file.
         ValueError: no such dataset or split; a `source` that is neither a directory nor a web
             address, or that is given for a text that is generated.
@@ -81,11 +82,17 @@ def fetch_split(
     directory = _checked_source(source, file)
     if path.is_file() and not force:
         check_against_record(path)
+        if file.url is None and path.stat().st_size != file.num_bytes:
+            raise DownloadError(
+                f"{path} has {path.stat().st_size:,} bytes, and the text of {name} has "
+                f"{file.num_bytes:,}; replace it with force=True"
+            )
         return path, False
     path.parent.mkdir(parents=True, exist_ok=True)
     if file.url is None:
         # Different seeds keep the two splits apart.
         write_sample(path, file.num_bytes, seed=SPLITS.index(split), progress=progress)
+        _write_record(path, file, _record(name, split))
         return path, True
     if directory is not None:
         _copy(directory, file, path, _record(name, split), progress)

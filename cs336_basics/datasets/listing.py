@@ -17,7 +17,8 @@ class FileStatus:
 
     Attributes:
         dataset, split: as in `DATASETS`.
-        licence, url, sha256: of the dataset or its text; None for a text that is generated.
+        licence, url, sha256: of the dataset or its text; the url of a text that is generated is
+            None.
         num_bytes: size of the text.
         path: the file that has the text, or an extract from it; None if there is none.
         found_bytes: size of that file, or of an unfinished download; 0 if there is neither.
@@ -29,7 +30,7 @@ class FileStatus:
     split: str
     licence: str
     url: str | None
-    sha256: str | None
+    sha256: str
     num_bytes: int
     path: str | None
     found_bytes: int
@@ -62,7 +63,7 @@ def _status(dataset: str, split: str, file: DataFile, directory: Path, verify: b
     found, verified = 0, None
     if path is not None:
         found = path.stat().st_size
-        if verify and file.sha256 is not None and path.name == file.name:
+        if verify and path.name == file.name:
             verified = found == file.num_bytes and sha256_file(path) == file.sha256
         note = _note_on(file, path, found, verified)
     else:
@@ -89,10 +90,10 @@ def _note_on(file: DataFile, path: Path, found: int, verified: bool | None) -> s
         check_against_record(path)
     except DownloadError as error:
         return str(error)
-    if file.sha256 is not None and found != file.num_bytes:
+    if found != file.num_bytes:
         return f"present, but a different text: {found:,} bytes"
     if verified is None:
-        return "present" if file.sha256 is not None else f"present, {found:,} bytes"
+        return "present"
     return "present, verified" if verified else "present, but a different text: its SHA-256 differs"
 
 

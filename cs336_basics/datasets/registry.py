@@ -22,11 +22,11 @@ class DataFile:
     name: str
     """Its file name in the data directory."""
     num_bytes: int
-    """Size of the text in bytes: exact for a download, approximate for a text that is generated."""
+    """Size of the text in bytes."""
+    sha256: str
+    """SHA-256 of the text, decompressed."""
     url: str | None = None
     """URL of the download, gzip-compressed if it ends in `.gz`; None: the text is generated."""
-    sha256: str | None = None
-    """SHA-256 of the text, decompressed; None: the text is generated."""
     other_names: tuple[str, ...] = ()
     """Other file names of the text, or of an extract from it."""
 
@@ -54,8 +54,8 @@ class Dataset:
 _TINYSTORIES = "https://huggingface.co/datasets/roneneldan/TinyStories/resolve/main/"
 _OWT = "https://huggingface.co/datasets/stanford-cs336/owt-sample/resolve/main/"
 
-# The sizes and hashes are those of the texts in November 2026: several public records of course
-# work give them, and all agree.
+# The sizes and hashes of the downloads are those of the texts in November 2026: several public
+# records of course work give them, and all agree.
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
@@ -64,8 +64,16 @@ DATASETS: dict[str, Dataset] = {
             description="children's stories from the generator in this package; needs no network",
             licence="MIT, like this package",
             files={
-                "train": DataFile("sample_train.txt", 10_000_000),
-                "valid": DataFile("sample_valid.txt", 500_000),
+                "train": DataFile(
+                    "sample_train.txt",
+                    10_000_881,
+                    "66a7ac20e24779d176cb9ea77a1f7b4b5f188dd0c97f3687b6f0e58227f65c87",
+                ),
+                "valid": DataFile(
+                    "sample_valid.txt",
+                    500_690,
+                    "b26bfd3c4700eb0228095884363c1b02a0e4e55ab1a1ebf93822f751216c727a",
+                ),
             },
         ),
         Dataset(
@@ -76,15 +84,15 @@ DATASETS: dict[str, Dataset] = {
                 "train": DataFile(
                     "TinyStoriesV2-GPT4-train.txt",
                     2_227_753_162,
-                    _TINYSTORIES + "TinyStoriesV2-GPT4-train.txt",
                     "6418d412de72888f52b5142c761ac21a582f7d1166f0bfbdb5f03ccfdec90443",
+                    _TINYSTORIES + "TinyStoriesV2-GPT4-train.txt",
                     other_names=("tinystories_train.txt",),
                 ),
                 "valid": DataFile(
                     "TinyStoriesV2-GPT4-valid.txt",
                     22_502_601,
-                    _TINYSTORIES + "TinyStoriesV2-GPT4-valid.txt",
                     "6874bae9a4c1a4e7edcf0e53b86c17817e9cf881fc75ff2368da457b80c0585d",
+                    _TINYSTORIES + "TinyStoriesV2-GPT4-valid.txt",
                     other_names=("tinystories_valid.txt",),
                 ),
             },
@@ -97,14 +105,14 @@ DATASETS: dict[str, Dataset] = {
                 "train": DataFile(
                     "owt_train.txt",
                     11_920_511_059,
-                    _OWT + "owt_train.txt.gz",
                     "bbeb7f291a981ecfd5cf44b84d0f654b9e96c53dff99f2556b7d2cccaf8c1918",
+                    _OWT + "owt_train.txt.gz",
                 ),
                 "valid": DataFile(
                     "owt_valid.txt",
                     289_998_753,
-                    _OWT + "owt_valid.txt.gz",
                     "2406f278e71829d273b315e9b403285baea7022b26a96d2728dd8b776ea40660",
+                    _OWT + "owt_valid.txt.gz",
                 ),
             },
         ),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,8 +44,9 @@ class Sampling:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise TypeError(f"{name} is {short_repr(value)}: it must be a number")
-        if self.top_k is not None and not isinstance(self.top_k, Integral):
-            raise TypeError(f"top_k is {short_repr(self.top_k)}: it must be a whole number or None")
+        top_k: Any = self.top_k
+        if top_k is not None and not isinstance(top_k, Integral):
+            raise TypeError(f"top_k is {short_repr(top_k)}: it must be a whole number or None")
         if not 0 <= self.temperature < math.inf:
             raise ValueError(
                 f"temperature is {self.temperature}: it must be 0 (greedy) or more, and finite"

@@ -84,7 +84,7 @@ def compare(
     """
     documents = checked_integer("documents", documents, 1)
     if not 0 < gigabytes < float("inf"):
-        raise ValueError(f"gigabytes is {gigabytes}: it must be above 0")
+        raise ValueError(f"gigabytes is {gigabytes}: it must be a finite number above 0")
     results = []
     for name, corpus in corpora:
         sample = sample_documents(

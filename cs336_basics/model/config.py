@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_type_hints
 
 from cs336_basics._messages import short_repr
@@ -71,9 +70,8 @@ class ModelConfig:
         kinds = get_type_hints(type(self))
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, Real) and not isinstance(value, (int, float)):
-                # A NumPy number: configurations are written as YAML and JSON.
-                value = int(value) if isinstance(value, Integral) else float(value)
+            if hasattr(value, "item"):  # of NumPy: configurations are written as YAML and JSON
+                value = value.item()
                 object.__setattr__(self, field.name, value)
             _check_value(field.name, value, kinds[field.name])
         if self.d_model % self.num_heads != 0:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import glob
+import io
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +27,7 @@ from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics._warnings import warn
 from cs336_basics.pretokenization.arrow import holds_text, open_arrow, open_parquet
-from cs336_basics.pretokenization.encodings import BEGINNING, check_beginning, wide_encoding
+from cs336_basics.pretokenization.encodings import BEGINNING, check_file, wide_encoding
 from cs336_basics.pretokenization.storage import (
     COMPRESSED_ENDINGS,
     decompressed_blocks,
@@ -144,10 +145,10 @@ class Corpus:
 
     Raises:
         FileNotFoundError: a file does not exist, or no file matches a glob.
-        ValueError: a path is a directory, a pipe or a device; all files are empty; a file begins
-            with the byte order mark of UTF-16 or UTF-32; there is a `field` and no file of JSON
-            lines, or a `column` and no file with columns; `errors` is not one of
-            ENCODING_ERRORS.
+        ValueError: a path is a directory, a pipe or a device; all files are empty; a file is
+            an archive or an array, or begins with the byte order mark of UTF-16 or UTF-32
+            (`"bytes"` takes these); there is a `field` and no file of JSON lines, or a `column`
+            and no file with columns; `errors` is not one of ENCODING_ERRORS.
         MissingFieldError: a file holds JSON lines and there is no `field`, or a table and there is
             no `column`. (It is a ValueError. `chunks` checks that tables have the column.)
         TypeError: a path is not a str or Path; `field` or `column` is not a str.
@@ -379,12 +380,12 @@ def check_errors(errors: str, allowed: Sequence[str] = ERRORS) -> None:
 
 
 def _check_beginning_of(file: str) -> None:
-    """Check the encoding of a local file, as far as its first bytes show it.
+    """Check that a local file is text in UTF-8, as far as its first bytes show it.
 
     What cannot be read here is reported by whoever reads the text.
 
     Raises:
-        ValueError: see `check_beginning`.
+        ValueError: see `check_file`.
     """
     if is_url(file) or kind_of(file) in ("parquet", "arrow"):
         return
@@ -396,7 +397,7 @@ def _check_beginning_of(file: str) -> None:
                 data = opened.read(BEGINNING)
     except (OSError, ValueError, ImportError):
         return
-    check_beginning(data, file)
+    check_file(data, file)
     wide = wide_encoding(data)
     if wide is not None:
         warn(
@@ -417,7 +418,7 @@ def expand_paths(paths: PathsLike) -> tuple[str, ...]:
 def _names_of(paths: object) -> tuple[str, ...]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    if isinstance(paths, bytes) or not isinstance(paths, Iterable):
+    if isinstance(paths, (bytes, io.IOBase)) or not isinstance(paths, Iterable):
         raise TypeError(f"paths is {short_repr(paths)}: it must be a path (str or Path) or several")
     several = []
     for path in paths:  # the rows of a dataset may have no end: the first of them is refused

@@ -1,8 +1,9 @@
-"""Text in an encoding other than UTF-8: refused where that is certain, else guessed."""
+"""Files that are not text in UTF-8: refused where that is certain, else their encoding guessed."""
 
 from __future__ import annotations
 
 import codecs
+import re
 
 # The longer marks first: that of UTF-32 begins with that of UTF-16.
 _BYTE_ORDER_MARKS = (
@@ -12,8 +13,53 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 
+_FORMATS = (
+    (r"PK(\x03\x04|\x05\x06)", "a ZIP archive", "unpack it first"),
+    (r"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
+    (r".{257}ustar", "a tar archive", "unpack it first"),
+    (r"BZh[1-9]1AY&SY", "a file compressed by bzip2", "decompress it first"),
+    (r"\xfd7zXZ\x00", "a file compressed by xz", "decompress it first"),
+    (r"\x1f\x8b\x08", "a file compressed by gzip", "decompress it first, or name it FILE.gz"),
+    (r"\x28\xb5\x2f\xfd", "a file compressed by zstd", "decompress it first, or name it FILE.zst"),
+    (r"\x93NUMPY", "a NumPy array", "name the text that it was made from"),
+    (r"PAR1", "a Parquet file", "name it FILE.parquet"),
+    (r"ARROW1\x00\x00", "an Arrow file", "name it FILE.arrow"),
+)
+"""How files of other formats begin, what they are, and what to do with them."""
+
+_BEGINNINGS = tuple(
+    (re.compile(pattern.encode(), re.DOTALL), kind, advice) for pattern, kind, advice in _FORMATS
+)
+
 BEGINNING = 1 << 10
-"""Bytes of a file that `check_beginning` and `wide_encoding` need."""
+"""Bytes of a file that the checks of its beginning and `wide_encoding` need."""
+
+
+def check_file(data: bytes, name: str) -> None:
+    """Refuse a file that begins as text in UTF-16 or UTF-32, an archive, or an array does.
+
+    Text in UTF-8 without NUL is not refused, whatever its first words are.
+
+    Args:
+        data: the first BEGINNING bytes of the file, decompressed where its name says that it is
+            compressed; fewer if it has fewer.
+        name: the file, for the message.
+
+    Raises:
+        ValueError: it is not text in UTF-8.
+    """
+    check_beginning(data, name)
+    for beginning, kind, advice in _BEGINNINGS:
+        if beginning.match(data) and not _may_be_text(data):
+            raise ValueError(f"{name} is {kind}, not text: {advice}")
+
+
+def _may_be_text(data: bytes) -> bool:
+    """Return whether the beginning of a file is UTF-8 without NUL; its end may cut a character."""
+    try:
+        return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
 
 
 def check_beginning(data: bytes, name: str) -> None:

@@ -17,7 +17,7 @@ from cs336_basics.pretokenization.arrow import (
 )
 from cs336_basics.pretokenization.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.corpus import WHOLE_FILE, Chunk, Corpus
-from cs336_basics.pretokenization.encodings import check_beginning
+from cs336_basics.pretokenization.encodings import BEGINNING, check_file
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.storage import (
@@ -124,7 +124,7 @@ def _text_blocks(chunk: Chunk, cuts: SafeCuts, block_size: int) -> Iterator[tupl
         offset = start
         for block in safe_blocks(blocks, cuts):
             if offset == 0 and chunk.errors != "bytes":
-                check_beginning(block, chunk.path)
+                check_file(block[:BEGINNING], chunk.path)
             num_read = file.tell() if chunk.end == WHOLE_FILE else offset + len(block) - start
             yield offset, block, min(num_read, chunk.num_bytes)
             offset += len(block)
@@ -165,7 +165,7 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
             if chunk.end != WHOLE_FILE and offset >= chunk.end:
                 return
             if offset == 0 and chunk.errors != "bytes":
-                check_beginning(line, chunk.path)
+                check_file(line[:BEGINNING], chunk.path)
             if line.strip():
                 location = f"the line at byte {offset:,}"
                 text = _text_of_line(line, chunk, f"{chunk.path}, {location}")

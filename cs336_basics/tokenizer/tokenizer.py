@@ -126,18 +126,13 @@ class Tokenizer(Detokenizer):
     # The encoder holds caches and pointers, so a copy or an unpickled tokenizer makes its own.
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "vocabulary": self._vocabulary,
-            "splitter": self.splitter,
-            "cache_size": self.cache_size,
-            "backend": self.backend,
-            "others": {key: value for key, value in vars(self).items() if key not in _ATTRIBUTES},
-        }
+        own = (self._vocabulary, self.splitter, self.cache_size, self.backend)
+        others = {key: value for key, value in vars(self).items() if key not in _ATTRIBUTES}
+        return {"own": own, "others": others}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        others = state.pop("others")
-        self._set(**state)
-        vars(self).update(others)
+        self._set(*state["own"])
+        vars(self).update(state["others"])
 
     def __repr__(self) -> str:
         return (

@@ -21,6 +21,8 @@ from cs336_basics.__main__ import main
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.bpe.unbuilt import unbuilt_trainer
 from cs336_basics.commands import COMMANDS
+from cs336_basics.commands._cli import run_command
+from cs336_basics.commands._parser import Parser
 from cs336_basics.runs.run_dir import RunDirectory
 from tests.commands.small_run import TINY, environment
 
@@ -354,6 +356,29 @@ def test_a_library_error_is_explained_in_options(files, capsys):
     words = ["--input", "text.txt", "--output", "tok"]
     assert main([*TRAIN_BPE, *words]) == 2
     assert complaint(capsys, "train-bpe").endswith("pass --overwrite")
+
+
+def test_an_option_that_replaces_is_named_once(files, capsys):
+    words = [*ENCODE, "--input", "text.txt", "--output", "new.npy"]
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(words) == 2
+    message = complaint(capsys, "encode")
+    assert message.endswith("or replace it with --overwrite")
+
+
+def test_a_very_long_error_has_its_beginning_and_its_end(capsys):
+    parser = Parser("train", "", [])
+
+    def work(_options):
+        raise RuntimeError("first\n" + "warning: unused variable\n" * 4000 + "last")
+
+    assert run_command(parser, work, []) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("cs336 train: error: first warning: ")
+    assert re.search(r" \[\.\.\. [\d,]+ characters left out \.\.\.\] ", error)
+    assert error.endswith("unused variable last\n")
+    assert (error.count("\n"), len(error) < 2100) == (1, True)
 
 
 def test_a_traceback_is_shown_on_request(capsys, monkeypatch):

@@ -87,7 +87,8 @@ def test_a_tokenizer_that_drops_text_is_named(work, capsys):
     ("words", "message"),
     [
         (["--input", "no.txt"], "'no.txt' does not exist"),
-        (["--input", "text.txt", "--gigabytes", "0"], "--gigabytes is 0.0: it must be above 0"),
+        (["--input", "text.txt", "--gigabytes", "0"], "--gigabytes is 0.0: it must be a finite n"),
+        (["--input", "text.txt", "--gigabytes", "inf"], "--gigabytes is inf: it must be a finite"),
         (["--input", "text.txt", "--documents", "0"], "--documents is 0: it must be at least 1"),
     ],
 )

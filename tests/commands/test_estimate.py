@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import cs336_basics.training.fast_path as fast_path
 from cs336_basics.commands import estimate
+from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import measure
 from cs336_basics.training.calibration import Calibration, Candidate, Timing
+from cs336_basics.training.config_files import find_config, load_config
 
 
 def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
@@ -66,8 +70,36 @@ def test_estimate_names_what_cannot_be_used(capsys, words):
     assert capsys.readouterr().err.startswith("cs336 estimate: error: ")
 
 
-def test_estimate_takes_the_options_of_data_and_sgd(capsys):
-    words = ["--data.train-path", "web/*.jsonl.gz", "more.jsonl", "--data.field", "text"]
+def test_estimate_takes_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
+    vocab = {**{byte: bytes([byte]) for byte in range(256)}, 256: b"<|endoftext|>", 257: b"th"}
+    Tokenizer(vocab, [(b"t", b"h")], ["<|endoftext|>"]).save(tmp_path / "tok")
+    words = ["--device", "cpu", "--no-measure", "--data.tokenizer", str(tmp_path / "tok")]
+    assert estimate.main(words) == 0
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if "parameters " in line)
+    model = dataclasses.replace(load_config(find_config("sample")).model, vocab_size=258)
+    assert row.split() == ["parameters", f"{model.num_parameters():,}"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data.tokenizer", "nosuch"], "nosuch does not exist"),
+        (["--data.train-path", "nosuch.txt"], "train-path is 'nosuch.txt': there is no such file"),
+    ],
+)
+def test_estimate_refuses_what_train_refuses(capsys, words, message):
+    assert estimate.main(["--device", "cpu", "--no-measure", *words]) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_estimate_takes_the_options_of_data_and_sgd(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file in ("first.jsonl", "more.jsonl"):
+        (tmp_path / file).write_text('{"text": "Once"}\n')
+    words = ["--data.train-path", "f*.jsonl", "more.jsonl", "--data.field", "text"]
     optimizers = {}
     for kind in ("adamw", "sgd"):
         more = ["--optimizer.kind", kind, "--device", "cpu", "--no-measure"]

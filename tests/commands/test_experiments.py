@@ -216,6 +216,12 @@ def test_a_token_file_is_refused(tmp_path, capsys):
     assert "--train-path is the token file tokens.npy" in capsys.readouterr().err
 
 
+def test_one_text_is_named(tmp_path, capsys):
+    assert again(tmp_path / "out", "--train-path", "a.txt", "--dataset", "owt") == 2
+    assert "--dataset and --train-path both name a text: give one" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_texts_are_named_as_in_train():
     values = {"data.train_path": ("a.txt", "b.txt"), "batch_size": 3, "betas": (0.9, 0.95)}
     words = ["--data.train-path", "a.txt", "b.txt", "--batch-size", "3", "--betas"]

@@ -94,6 +94,7 @@ def test_a_text_that_ends_inside_a_character_shows_it(run, monkeypatch, capsys):
         (["--top-p", "0"], "--top-p is 0"),
         (["--max-new-tokens", "-5"], "--max-new-tokens is -5"),
         (["--num-workers", "0"], "--num-workers is 0"),
+        (["--num-workers", "99999"], "--num-workers is 99999: it must be at most 4096"),
         (["--seed", str(2**70)], "--seed is"),
         (["--device", "abacus"], "abacus"),
         (["--checkpoint", "nothing.pt"], "nothing.pt"),

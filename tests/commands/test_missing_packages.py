@@ -100,12 +100,15 @@ def test_a_command_names_the_missing_package_in_one_line(work):
 
 
 def test_text_and_tokenizers_need_none_of_them(work):
+    text = ["--tokenizer", "tokenizer", "--input", "text.txt"]
     lines = [
         ["datasets", "list"],
         ["download", "sample", "--split", "valid"],
         ["train-bpe", "--input", "text.txt", "--vocab-size", "260", "--output", "trained"],
-        ["encode", "--tokenizer", "tokenizer", "--input", "text.txt", "--output", "out.npy"],
-        ["compare", "--tokenizer", "tokenizer", "--input", "text.txt"],
+        ["encode", *text, "--output", "out.npy"],
+        ["compare", *text],
+        ["tokens", *text],
+        ["prune", *text, "--vocab-size", "258", "--output", "pruned"],
         ["export", "--tokenizer", "tokenizer", "--to", "gpt2", "--output", "gpt2"],
     ]
     for words, done in zip(lines, run_all(lines, directory=work), strict=True):

@@ -182,6 +182,7 @@ def test_an_error_in_a_file_is_named_on_one_line(tmp_path, text, named):
         (["--optimizer.nesterov", "--optimizer.momentum", "0"], ["optimizer.nesterov"]),
         (["--optimizer.momentum", "1"], ["optimizer.momentum", "1"]),
         (["--optimizer.head-lr-scale", "-1"], ["optimizer.head_lr_scale", "-1"]),
+        (["--optimizer.max-grad-norm", "inf"], ["max_grad_norm is inf: it must be a finite numb"]),
         (["--schedule.shape", "square"], ["schedule.shape", "square"]),
         (["--schedule.decay-fraction", "1.5"], ["schedule.decay_fraction", "1.5"]),
         (["--model.logit-soft-cap", "0"], ["logit_soft_cap", "0"]),
@@ -278,6 +279,15 @@ def test_help_shows_the_values_of_a_file_that_is_named_with_an_equals_sign(tmp_p
     assert f"(default: {steps})" in page
     with pytest.raises(ConfigError, match="nowhere"):
         TrainParser("train", "", []).requested_help(["--config=nowhere", "--help"])
+
+
+def test_help_without_a_configuration_shows_the_values_of_the_sample():
+    page = TrainParser("train", "", []).requested_help(["--help-all"])
+    options = " ".join(page.split()).split(" --")
+    for name, key in config_keys(load_config(find_config("sample"))).items():
+        if type(key.default) in (int, float):
+            (text,) = (part for part in options if part.split()[0] == name.replace("_", "-"))
+            assert f"(default: {key.default})" in text
 
 
 def test_every_field_of_the_model_has_a_help_line():

@@ -133,6 +133,24 @@ def test_a_run_without_times_is_drawn_by_steps(runs):
     assert plot.main(["plain"]) == 0
 
 
+@pytest.mark.parametrize("name", ["notes", "notes.txt"])
+def test_only_a_name_of_a_picture_is_written(runs, capsys, name):
+    (runs / name).write_text("mine")
+    assert plot.main(["plain", "--output", name]) == 2
+    assert f"--output is '{name}': its name must end in .png, .svg or .pdf" in (
+        capsys.readouterr().err
+    )
+    assert (runs / name).read_text() == "mine"
+    assert plot.main(["plain", "--output", "curves.SVG"]) == 0
+
+
+@pytest.mark.parametrize("ymax", ["0", "-3", "nan", "inf"])
+def test_the_limit_of_the_loss_is_a_finite_number_above_0(runs, capsys, ymax):
+    assert plot.main(["plain", f"--ymax={ymax}"]) == 2
+    message = f"--ymax is {float(ymax)}: it must be a finite number above 0"
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("make", ["nothing", "directory", "empty"])
 def test_runs_without_metrics_are_named(runs, capsys, make):
     if make != "nothing":

@@ -56,6 +56,26 @@ def test_a_tokenizer_is_pruned(saved, capsys):
     assert prune.main(arguments(saved, *more, "--overwrite")) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"), [("", "the tokenizer's directory is there"), ("/vocab.json", "reads or wr")]
+)
+def test_an_id_map_is_not_in_the_place_of_the_tokenizer(saved, name, reason, capsys):
+    small = str(saved / "small")
+    more = ["--vocab-size", "260", "--output", small, "--id-map", small + name]
+    assert prune.main(arguments(saved, *more)) == 2
+    error = capsys.readouterr().err
+    assert f"--id-map is {small + name!r}: " in error
+    assert reason in error
+    assert not (saved / "small").exists()
+
+
+def test_the_ids_of_a_token_file_are_not_read_as_text(saved, capsys):
+    np.save(saved / "ids.npy", np.arange(300, dtype=np.uint16))
+    more = ["--input", str(saved / "ids.npy")]
+    assert tokens.main(["--tokenizer", str(saved / "tok"), *more]) == 2
+    assert "ids.npy is a NumPy array, not text: name the text" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [tokens, prune])
 def test_an_array_never_replaces_the_text(saved, command, capsys):
     text = saved / "other.txt"

@@ -55,6 +55,15 @@ def test_a_run_without_data_makes_all_files_and_prints_their_paths(tiny, capsys,
     assert metadata["bytes_per_token"] == valid / metadata["num_tokens"]
 
 
+def test_samples_are_listed_only_where_there_are_some(tiny, capsys):
+    for tokens in ("0", "5"):
+        words = ["--config", tiny, "--run-dir", f"run{tokens}", "--max-steps", "1"]
+        assert main([*words, "--sample-tokens", tokens]) == 0
+        out = capsys.readouterr().out
+        listed = f"samples               run{tokens}/samples\n" in out
+        assert listed == RunDirectory(f"run{tokens}").samples.is_dir() == (tokens == "5")
+
+
 def test_runs_go_into_a_directory_with_name_and_date(tiny):
     assert main(["--config", tiny, "--max-steps", "1"]) == 0
     (run,) = Path("runs").iterdir()

@@ -320,6 +320,16 @@ def test_a_trace_does_not_replace_another_file_of_the_command(name, text_file, t
     assert not (tmp_path / "tokenizer").exists()
 
 
+@pytest.mark.parametrize("option", ["--trace", "--save-counts"])
+@pytest.mark.parametrize("name", ["new", "new/tokenizer"])
+def test_no_file_is_in_the_place_of_the_tokenizer(option, name, text_file, tmp_path, capsys):
+    more = [option, str(tmp_path / "new")]
+    assert main(arguments(text_file, tmp_path / name, *more)) == 2
+    error = capsys.readouterr().err
+    assert f"{option} is {str(tmp_path / 'new')!r}: the tokenizer's directory is there" in error
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_tokenizer_is_continued(text_file, tmp_path, capsys):
     first, whole = tmp_path / "first", tmp_path / "whole"
     assert main(arguments(text_file, first)) == 0

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cs336_basics.datasets import dataset_path, fetch
+from cs336_basics.datasets import DATASETS, dataset_path, fetch
 from cs336_basics.datasets.fetch import DownloadError, fetch_split
 from tests.datasets.web_server import PACKED, TEXT, names_in
 
@@ -251,5 +251,22 @@ def test_the_sample_is_generated(tmp_path, monkeypatch):
     path, fetched = fetch_split("sample", "valid", tmp_path)
     assert (path, fetched) == (tmp_path / "sample_valid.txt", True)
     assert path.read_bytes().endswith(b"\n<|endoftext|>\n")
-    assert path.stat().st_size >= 500_000
+    text = path.read_bytes()
     assert fetch_split("sample", "valid", tmp_path) == (path, False)
+    record = json.loads((tmp_path / "sample_valid.txt.json").read_text(encoding="utf-8"))
+    assert record["num_bytes"] == DATASETS["sample"].files["valid"].num_bytes == len(text)
+    assert record["sha256"] == DATASETS["sample"].files["valid"].sha256
+    assert record["sha256"] == hashlib.sha256(text).hexdigest()
+
+
+@pytest.mark.parametrize("has_record", [True, False])
+def test_a_truncated_sample_is_refused(tmp_path, has_record):
+    path, _ = fetch_split("sample", "valid", tmp_path)
+    text = path.read_bytes()
+    path.write_bytes(text[:100])
+    if not has_record:
+        (tmp_path / "sample_valid.txt.json").unlink()
+    with pytest.raises(DownloadError, match=r"has 100 bytes.*force=True"):
+        fetch_split("sample", "valid", tmp_path)
+    assert fetch_split("sample", "valid", tmp_path, force=True) == (path, True)
+    assert path.read_bytes() == text

@@ -66,7 +66,7 @@ def test_extracts_and_compressed_files_and_unfinished_downloads_are_named(server
     assert {
         key: (file.found_bytes, file.note) for key, file in found.items() if file.found_bytes
     } == {
-        ("sample", "valid"): (7, "present, 7 bytes"),
+        ("sample", "valid"): (7, "present, but a different text: 7 bytes"),
         ("tinystories", "train"): (10, "tinystories_train.txt is present, 10 bytes"),
         ("tinystories", "valid"): (
             4,
@@ -75,4 +75,6 @@ def test_extracts_and_compressed_files_and_unfinished_downloads_are_named(server
         ("owt", "train"): (5, "only owt_train.txt.gz is present"),
         ("owt", "valid"): (6, "the download was interrupted after 6 bytes of the .gz file"),
     }
-    assert {file.verified for file in found.values()} == {None}
+    verified = {key for key, file in found.items() if file.verified is not None}
+    assert verified == {("sample", "valid")}
+    assert found["sample", "valid"].verified is False

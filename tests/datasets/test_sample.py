@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.datasets import sample, sample_documents, write_sample
+from cs336_basics._files import sha256_file
+from cs336_basics.datasets import DATASETS, sample, sample_documents, write_sample
 from cs336_basics.datasets.sample import SEPARATOR, Story, random_numbers
 from cs336_basics.datasets.story_files import read_library, read_sections
 from cs336_basics.datasets.templates import Cast, Choice, Phrase, parse_template, render
@@ -236,6 +237,7 @@ def test_stories_vary(corpora, stories):
 def test_ten_megabytes_have_hardly_a_duplicate(tmp_path):
     train = write_sample(tmp_path / "train.txt", 10_000_000, 0).read_text("utf-8").split(END)[:-1]
     valid = write_sample(tmp_path / "valid.txt", 1_000_000, 1).read_text("utf-8").split(END)[:-1]
+    assert sha256_file(tmp_path / "train.txt") == DATASETS["sample"].files["train"].sha256
     assert 1 - len(set(train)) / len(train) < 0.001
     assert len(set(train) & set(valid)) / len(valid) < 0.001
 

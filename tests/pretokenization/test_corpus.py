@@ -4,11 +4,12 @@ import dataclasses
 import os
 import pickle
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from cs336_basics.pretokenization import Corpus, MissingFieldError
+from cs336_basics.pretokenization import Corpus, MissingFieldError, Splitter, count_words
 from cs336_basics.pretokenization.corpus import (
     Chunk,
     check_options_are_used,
@@ -65,6 +66,24 @@ def test_bad_paths_and_options_are_refused_when_it_is_made(folder, paths, option
     os.mkfifo(folder / "fifo")
     with pytest.raises(error, match=message):
         Corpus([folder / paths], **options)
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tgz"])
+def test_an_archive_of_texts_is_refused(folder, name):
+    with tarfile.open(folder / name, "w" if name == "x.tar" else "w:gz") as archive:
+        archive.add(folder / "b.txt")
+    kind = "a file compressed by gzip" if name == "x.tgz" else "a tar archive"
+    with pytest.raises(ValueError, match=rf"{name} is {kind}, not text: (unpack|decompress) it"):
+        Corpus([folder / "a.txt", folder / name])
+    assert Corpus(folder / name, errors="bytes").num_bytes > 0
+
+
+def test_an_archive_at_a_url_is_refused_when_it_is_read(folder):
+    pytest.importorskip("fsspec")
+    with tarfile.open(folder / "x.tar", "w") as archive:
+        archive.add(folder / "b.txt")
+    with pytest.raises(ValueError, match=r"x\.tar is a tar archive"):
+        count_words(Corpus(f"file://{folder / 'x.tar'}"), Splitter(), num_workers=1)
 
 
 def test_something_that_is_not_a_path_is_refused():

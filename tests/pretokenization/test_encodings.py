@@ -1,10 +1,18 @@
 """Text in another encoding: byte order marks, NUL bytes, guesses."""
 
+import bz2
+import gzip
+import lzma
 import random
 
 import pytest
 
-from cs336_basics.pretokenization.encodings import check_beginning, guess_encoding, wide_encoding
+from cs336_basics.pretokenization.encodings import (
+    check_beginning,
+    check_file,
+    guess_encoding,
+    wide_encoding,
+)
 
 ENGLISH = "The cat sat on the mat, and the dog looked at it. " * 40
 KOREAN = "고양이가 매트 위에 앉아 있었고 개가 그것을 바라보았다. " * 40
@@ -26,6 +34,33 @@ def test_byte_order_marks_are_refused_with_the_conversion(encoding, order, text)
 )
 def test_other_beginnings_are_accepted(data):
     check_beginning(data, "x")
+
+
+OTHER_FORMATS = {
+    "a ZIP archive": b"PK\x03\x04\x14\x00\x00",
+    "a 7z archive": b"7z\xbc\xaf\x27\x1c\x00",
+    "a tar archive": b"a.txt".ljust(257, b"\0") + b"ustar\x0000",
+    "a file compressed by bzip2": bz2.compress(ENGLISH.encode()),
+    "a file compressed by xz": lzma.compress(ENGLISH.encode()),
+    "a file compressed by gzip": gzip.compress(ENGLISH.encode()),
+    "a file compressed by zstd": b"\x28\xb5\x2f\xfd\x00",
+    "a NumPy array": b"\x93NUMPY\x01\x00",
+    "a Parquet file": b"PAR1\x15\x04\x15\x00",
+    "an Arrow file": b"ARROW1\x00\x00",
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FORMATS)
+def test_files_of_other_formats_are_refused_with_advice(kind):
+    with pytest.raises(ValueError, match=f"^x is {kind}, not text: (unpack|decompress|name) "):
+        check_file(OTHER_FORMATS[kind], "x")
+
+
+@pytest.mark.parametrize(
+    "text", ["PK", "7z", "BZh", "BZh91AY&SY begins every such file", "PAR1", "a" * 257 + "ustar"]
+)
+def test_text_may_begin_with_the_letters_of_another_format(text):
+    check_file((text + KOREAN).encode()[:1024], "x")
 
 
 def test_no_text_in_utf_8_begins_with_a_refused_mark():

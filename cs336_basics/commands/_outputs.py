@@ -13,7 +13,7 @@ from cs336_basics.tokenizer.vocab_files import MERGES_FILE, METADATA_FILE, VOCAB
 def check_beside_tokenizer(
     option: str, file: str, directory: str, others: Iterable[str] = ()
 ) -> None:
-    """Refuse a file to write that is another file of the command, or in the tokenizer's place.
+    """Refuse a file to write where another file of the command, or the tokenizer's directory, is.
 
     Args:
         option: that names the file, for the message.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 
 # The longer marks first: that of UTF-32 begins with that of UTF-16.
 _BYTE_ORDER_MARKS = (
@@ -14,22 +13,24 @@ _BYTE_ORDER_MARKS = (
 )
 
 _FORMATS = (
-    (r"PK(\x03\x04|\x05\x06)", "a ZIP archive", "unpack it first"),
-    (r"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
-    (r".{257}ustar", "a tar archive", "unpack it first"),
-    (r"BZh[1-9]1AY&SY", "a file compressed by bzip2", "decompress it first"),
-    (r"\xfd7zXZ\x00", "a file compressed by xz", "decompress it first"),
-    (r"\x1f\x8b\x08", "a file compressed by gzip", "decompress it first, or name it FILE.gz"),
-    (r"\x28\xb5\x2f\xfd", "a file compressed by zstd", "decompress it first, or name it FILE.zst"),
-    (r"\x93NUMPY", "a NumPy array", "name the text that it was made from"),
-    (r"PAR1", "a Parquet file", "name it FILE.parquet"),
-    (r"ARROW1\x00\x00", "an Arrow file", "name it FILE.arrow"),
+    (0, b"PK\x03\x04", "a ZIP archive", "unpack it first"),
+    (0, b"PK\x05\x06", "a ZIP archive", "unpack it first"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
+    (257, b"ustar", "a tar archive", "unpack it first"),
+    (4, b"1AY&SY", "a file compressed by bzip2", "decompress it first"),
+    (0, b"\xfd7zXZ\x00", "a file compressed by xz", "decompress it first"),
+    (0, b"\x1f\x8b\x08", "a file compressed by gzip", "name it FILE.gz"),
+    (
+        0,
+        b"\x28\xb5\x2f\xfd",
+        "a file compressed by zstd",
+        "decompress it first, or name it FILE.zst",
+    ),
+    (0, b"\x93NUMPY", "a NumPy array", "name the text that it was made from"),
+    (0, b"PAR1", "a Parquet file", "name it FILE.parquet"),
+    (0, b"ARROW1\x00\x00", "an Arrow file", "name it FILE.arrow"),
 )
-"""How files of other formats begin, what they are, and what to do with them."""
-
-_BEGINNINGS = tuple(
-    (re.compile(pattern.encode(), re.DOTALL), kind, advice) for pattern, kind, advice in _FORMATS
-)
+"""The offset and the bytes that identify files of other formats; what they are, and what to do."""
 
 BEGINNING = 1 << 10
 """Bytes of a file that the checks of its beginning and `wide_encoding` need."""
@@ -49,8 +50,8 @@ def check_file(data: bytes, name: str) -> None:
         ValueError: it is not text in UTF-8.
     """
     check_beginning(data, name)
-    for beginning, kind, advice in _BEGINNINGS:
-        if beginning.match(data) and not _may_be_text(data):
+    for offset, magic, kind, advice in _FORMATS:
+        if data.startswith(magic, offset) and not _may_be_text(data):
             raise ValueError(f"{name} is {kind}, not text: {advice}")
 
 

@@ -72,7 +72,7 @@ def build_parser() -> Parser:
         "of --continue)", metavar="NAME")  # fmt: skip
     add_text_options(parser)
     add_num_workers(parser)
-    add_overwrite(parser, "a tokenizer that exists")
+    add_overwrite(parser, "outputs that exist")
 
     merges = "merges"
     add(
@@ -129,7 +129,7 @@ def _train(options: argparse.Namespace) -> None:
     if options.input:
         corpus = corpus_of(options)
     if options.save_counts:
-        check_beside_tokenizer("--save-counts", options.save_counts, options.output)
+        check_beside_tokenizer("--save-counts", options.save_counts, options.output, options.counts)
     pattern, special_tokens, continue_from = _start(options)
     with contextlib.ExitStack() as files:
         trace = None

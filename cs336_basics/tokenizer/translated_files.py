@@ -90,7 +90,7 @@ def translate_token_file(
             "vocab_size": new.vocab_size,
             "dtype": token_dtype(new.vocab_size).name,
             "num_tokens": num_tokens,
-            "bytes_per_token": metadata["num_bytes"] / num_tokens,
+            "bytes_per_token": metadata["num_bytes"] / max(num_tokens, 1),
             "library_version": cs336_basics.__version__,
         }
         if starts is not None:

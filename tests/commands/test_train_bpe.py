@@ -182,6 +182,16 @@ def test_saved_counts_never_replace_the_text(text_file, tmp_path, capsys):
         assert text_file.read_bytes() == text
 
 
+def test_saved_counts_never_replace_counts_that_are_added(text_file, tmp_path, capsys):
+    counts = tmp_path / "counts.npz"
+    assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", str(counts)]) == 0
+    before = counts.read_bytes()
+    more = ["--counts", str(counts), "--save-counts", str(counts), "--overwrite"]
+    assert main([*arguments(text_file, tmp_path / "two"), *more]) == 2
+    assert "the command reads or writes this file already" in capsys.readouterr().err
+    assert counts.read_bytes() == before
+
+
 def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):
     more = ["--max-token-length", "3", "--min-frequency", "50", "--tie-break", "huggingface"]
     assert main([*arguments(text_file, tmp_path / "out"), *more]) == 0

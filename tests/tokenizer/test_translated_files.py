@@ -131,3 +131,13 @@ def test_files_of_other_tokenizers_are_refused(tokenizer, pruned, source, out):
     np.save(out / "gaps.npy", ids)
     with pytest.raises(ValueError, match="holds the id 1, for which its tokenizer has no token"):
         translate_token_file(out / "gaps.npy", out / "new.npy", gaps, gaps)
+
+
+def test_a_file_without_tokens_is_translated(tokenizer, pruned, source, out):
+    encode_file(tokenizer, source, out / "empty.npy")
+    metadata = json.loads((out / "empty.json").read_text())
+    np.save(out / "empty.npy", np.zeros(0, load_token_file(out / "empty.npy").dtype))
+    metadata |= {"num_tokens": 0, "num_bytes": 0}
+    (out / "empty.json").write_text(json.dumps(metadata))
+    translated = translate_token_file(out / "empty.npy", out / "new.npy", tokenizer, pruned)
+    assert (translated["num_tokens"], len(load_token_file(out / "new.npy"))) == (0, 0)

@@ -32,7 +32,11 @@ TEXTS = {"tinystories": "TinyStories", "owt": "OpenWebText", "sample": "embedded
 WHOLE_SIZES = (10_000, 32_000)
 SHARES = (1 / 32, 1 / 4)
 """The beginnings from which whole runs are predicted, to check the method."""
-FIRST_STAGE, LAST_STAGE = "the definition, in Python", "**this library**"
+STAGE_NAMES = {
+    STAGES[0]: f"{STAGES[0]}, the definition in Python",
+    STAGES[-1]: f"**{STAGES[-1]}, the default**",
+}
+"""In the summary, where the others have their own names."""
 NOTHING = ["*Not measured yet: `make stages` measures it.*"]
 BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
@@ -232,25 +236,34 @@ def phase_tables(rows, wanted):
 
 
 def summary(rows):
-    """The first stage, the last one, and other libraries: training, and encoding."""
+    """Every stage and other libraries: training run to its end, and encoding, first and last."""
     columns = []
-    for ladder, wanted in (("end-to-end", whole_tasks), ("encoding", largest_tasks)):
+    for ladder, wanted in (("end-to-end", completed_tasks), ("encoding", largest_tasks)):
         found = of_ladder(rows, ladder)
         for corpus, num_bytes, vocab_size in first_and_last(wanted(found)):
             column = at(found, (corpus, num_bytes, vocab_size))
-            ours = [row for row in column.values() if not row.is_peer]
-            cells = {row.stage: row for row in column.values() if row.is_peer}
-            if ours:
-                cells |= {FIRST_STAGE: ours[0], LAST_STAGE: ours[-1]}
+            peers = {row.stage: row for row in column.values() if row.is_peer}
+            ours = {row.stage: row for row in column.values() if not row.is_peer}
+            if ladder == "encoding" and ours:
+                ours = {STAGES[0]: next(iter(ours.values())), STAGES[-1]: [*ours.values()][-1]}
             title = "train" if ladder == "end-to-end" else "encode"
             name = f"{text_name(corpus, num_bytes)}, {vocab_size:,} tokens"
-            columns.append((f"{title}: {name}", cells))
-    if not columns:
-        return []
-    names = dict.fromkeys(name for _, cells in columns for name in cells)
-    names = [FIRST_STAGE, LAST_STAGE, *(n for n in names if n not in (FIRST_STAGE, LAST_STAGE))]
-    body = [[name, *(short_text(cells.get(name)) for _, cells in columns)] for name in names]
-    return markdown(["", *(title for title, _ in columns)], body)
+            columns.append((f"{title}: {name}", ours | peers))
+    found_names = dict.fromkeys(name for _, cells in columns for name in cells)
+    names = [*(n for n in STAGES if n in found_names), *(n for n in found_names if n not in STAGES)]
+    body = [
+        [STAGE_NAMES.get(name, name), *(short_text(cells.get(name)) for _, cells in columns)]
+        for name in names
+    ]
+    return markdown(["", *(title for title, _ in columns)], body) if columns else []
+
+
+def completed_tasks(found):
+    """Return the whole corpora and vocabularies for which no stage was extrapolated."""
+    return [
+        task for task in whole_tasks(found)
+        if not any(row.is_extrapolated for row in at(found, task).values())
+    ]  # fmt: skip
 
 
 def first_and_last(found):

@@ -129,7 +129,7 @@ def _train(options: argparse.Namespace) -> None:
     if options.input:
         corpus = corpus_of(options)
     if options.save_counts:
-        check_beside_tokenizer("--save-counts", options.save_counts, options.output, options.counts)
+        check_beside_tokenizer("--save-counts", options.save_counts, options.output)
     pattern, special_tokens, continue_from = _start(options)
     with contextlib.ExitStack() as files:
         trace = None

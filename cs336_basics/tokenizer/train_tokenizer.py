@@ -65,8 +65,8 @@ def train_tokenizer(
             `overwrite` is False.
         IsADirectoryError: `save_counts` is a directory.
         NotADirectoryError: `directory` is a file.
-        ValueError, OSError: see `BPE_Trainer.train`; or `save_counts` is a file of the corpus; or
-            counts were made with another pattern or other special tokens.
+        ValueError, OSError: see `BPE_Trainer.train`; or `save_counts` is a file of the corpus or
+            of `counts`; or counts were made with another pattern or other special tokens.
     """
     output = Path(directory)
     if output.exists() and not output.is_dir():
@@ -80,7 +80,7 @@ def train_tokenizer(
     trainer.check_request(vocab_size, special_tokens)
     if save_counts:
         path = replaced_file(save_counts)  # raises where it cannot be written as a whole
-        check_is_no_input(path, corpus.files if corpus else ())
+        check_is_no_input(path, [*(corpus.files if corpus else ()), *counts])
         if path.exists() and not overwrite:
             raise FileExistsError(
                 f"{path} exists: choose another name for the counts, or replace it with "

@@ -186,10 +186,12 @@ def test_saved_counts_never_replace_counts_that_are_added(text_file, tmp_path, c
     counts = tmp_path / "counts.npz"
     assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", str(counts)]) == 0
     before = counts.read_bytes()
-    more = ["--counts", str(counts), "--save-counts", str(counts), "--overwrite"]
-    assert main([*arguments(text_file, tmp_path / "two"), *more]) == 2
-    assert "the command reads or writes this file already" in capsys.readouterr().err
-    assert counts.read_bytes() == before
+    (tmp_path / "link.npz").hardlink_to(counts)
+    for name in (counts, tmp_path / "link.npz"):
+        more = ["--counts", str(counts), "--save-counts", str(name), "--overwrite"]
+        assert main([*arguments(text_file, tmp_path / "two"), *more]) == 2
+        assert "would replace a file that is read" in capsys.readouterr().err
+        assert counts.read_bytes() == before
 
 
 def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):

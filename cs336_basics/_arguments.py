@@ -9,6 +9,9 @@ from cs336_basics._messages import short_repr
 
 MAX_INT64 = 2**63 - 1
 
+MOST_THREADS = 4096
+"""The largest `num_workers` of a command: far more threads end the process without a message."""
+
 
 def checked_integer(
     name: str, value: Any, smallest: int, largest: int | None = None, note: str = ""

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._arguments import MOST_THREADS
+
 if TYPE_CHECKING:
     from cs336_basics.pretokenization import Corpus
 
@@ -26,9 +28,6 @@ PROGRAM = "cs336"
 
 INVOCATION = "python -m cs336_basics"
 """The form of a command that always works, installed or not; examples and advice use it."""
-
-MOST_WORKERS = 4096
-"""The largest --num-workers: far more threads end the process without a message."""
 
 _WIDTH = 80
 _HELP_COLUMN = 28
@@ -338,7 +337,7 @@ def add_num_workers(parser: Parser, what: str = "threads or processes", **settin
     parser.add(
         "--num-workers",
         f"number of {what} (default: all cores)",
-        type=integer(at_least=1, at_most=MOST_WORKERS),
+        type=integer(at_least=1, at_most=MOST_THREADS),
         metavar="N",
         **settings,
     )

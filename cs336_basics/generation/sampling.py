@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any
+from numbers import Real
 
 import torch
 from torch import Tensor
 
+from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.model.attention import softmax
 
@@ -44,15 +44,12 @@ class Sampling:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise TypeError(f"{name} is {short_repr(value)}: it must be a number")
-        top_k: Any = self.top_k
-        if top_k is not None and not isinstance(top_k, Integral):
-            raise TypeError(f"top_k is {short_repr(top_k)}: it must be a whole number or None")
         if not 0 <= self.temperature < math.inf:
             raise ValueError(
                 f"temperature is {self.temperature}: it must be 0 (greedy) or more, and finite"
             )
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k is {self.top_k}: it must be at least 1")
+        if self.top_k is not None:
+            checked_integer("top_k", self.top_k, 1, note=", or None (all tokens)")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p is {self.top_p}: it must be above 0 and at most 1")
         if not 0 <= self.min_p <= 1:

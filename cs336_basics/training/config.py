@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from cs336_basics._arguments import MOST_THREADS
 from cs336_basics._messages import short_repr
 from cs336_basics._option import option
 from cs336_basics.model import ModelConfig
@@ -147,7 +148,11 @@ def _check_values(config: TrainConfig) -> None:
     for key in ("checkpoint_every", "keep_checkpoints", "loss_chunks"):
         require(key, getattr(config, key) >= 1, "at least 1")
     workers = config.num_workers
-    require("num_workers", workers is None or 1 <= workers <= 4096, "between 1 and 4096")
+    require(
+        "num_workers",
+        workers is None or 1 <= workers <= MOST_THREADS,
+        f"between 1 and {MOST_THREADS}",
+    )
     for key in ("eval_batches", "sample_tokens", "sample_temperature"):
         require(key, 0 <= getattr(config, key) < math.inf, not_negative)
     require("sample_top_p", 0 < config.sample_top_p <= 1, "above 0 and at most 1")

@@ -59,8 +59,8 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
 }
 
 // Encodes texts with threads, in groups of consecutive texts: `start`; then either `wait_group`,
-// `ids` and `free` for one group after the other, or `wait` until it returns true, `join` and
-// `gather`.
+// `ids` and `free` for one group after the other, or, for all ids in one array, `wait_group` and
+// `place` as soon as its size can be estimated, `wait` until it returns true, `join` and `gather`.
 class BatchEncoder {
   public:
     // All arguments must outlive this object. There is one thread for each worker.
@@ -90,11 +90,7 @@ class BatchEncoder {
     void start() {
         pool_.start(int(workers_.size()), num_groups(), [this](int thread, size_t group) {
             const Failure failure = encode_group(*workers_[thread], group);
-            if (failure.kind == Failure::NONE) {
-                std::lock_guard<std::mutex> lock(mutex_);
-                groups_[group].done = true;
-                group_done_.notify_one();
-            }
+            place_finished();
             return failure;
         });
     }
@@ -119,21 +115,47 @@ class BatchEncoder {
     const uint8_t* ids(size_t group) const { return groups_[group].ids.get(); }
     void free(size_t group) { groups_[group].ids.reset(); }
 
-    // Copy all ids, one text after the other, and free them. Threads do that, too: the memory they
-    // copy to is touched for the first time.
-    void gather(uint8_t* out) {
-        std::vector<uint8_t*> outs;
-        for (size_t group = 0; group < num_groups(); ++group) {
-            outs.push_back(out);
-            out += groups_[group].num_ids * id_size_;
+    // The number of ids that the groups up to and with `last`, which are encoded, let expect of all.
+    size_t estimate(size_t last) const {
+        double length = 0, ids = 0, all = 0;
+        for (size_t i = 0; i < texts_.size(); ++i) {
+            all += double(texts_[i].length);
+            if (i >= starts_[last + 1]) continue;
+            length += double(texts_[i].length);
+            ids += double(num_ids_[i]);
         }
-        const auto copy = [&](int, size_t group) {
-            std::memcpy(outs[group], ids(group), groups_[group].num_ids * id_size_);
-            free(group);
+        return length > 0 ? size_t(ids * (all / length)) : 0;
+    }
+
+    // Have the ids copied to `out`, one text after the other, as they come: so they are not kept in
+    // memory that is used for the first time, and copied to other such memory afterwards. What is
+    // beyond `room` ids is kept until `gather`.
+    void place(uint8_t* out, size_t room) {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            out_ = out;
+            room_ = room;
+        }
+        place_finished();
+    }
+
+    // Copy the ids that are not in place to `out`, where all others are, and free them. Threads do
+    // that, too: the memory they copy to is touched for the first time.
+    void gather(uint8_t* out) {
+        const size_t first = num_placed_;
+        std::vector<uint8_t*> outs;
+        uint8_t* next = out + num_ids_placed_ * id_size_;
+        for (size_t group = first; group < num_groups(); ++group) {
+            outs.push_back(next);
+            next += groups_[group].num_ids * id_size_;
+        }
+        const auto copy = [&](int, size_t i) {
+            copy_group(first + i, outs[i]);
             return Failure();
         };
-        if (!pool_.start(int(workers_.size()), num_groups(), copy)) {
-            for (size_t group = 0; group < num_groups(); ++group) copy(0, group);
+        if (outs.empty()) return;
+        if (!pool_.start(int(workers_.size()), outs.size(), copy)) {
+            for (size_t i = 0; i < outs.size(); ++i) copy(0, i);
         }
         pool_.join();
     }
@@ -159,11 +181,58 @@ class BatchEncoder {
             }
             total += num_ids_[i];
         }
-        groups_[group].num_ids = total;
-        groups_[group].ids.reset(new uint8_t[total * id_size_ + 1]);
-        std::memcpy(groups_[group].ids.get(), worker.output.data(), total * id_size_);
+        finish_group(worker, group, total);
         worker.trim();
         return {};
+    }
+
+    // Copy the ids of a group from the worker: to their place, if that is known by now.
+    void finish_group(EncodingWorker& worker, size_t group, size_t num_ids) {
+        uint8_t* out = nullptr;
+        groups_[group].num_ids = num_ids;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (group == num_placed_ && fits(group)) out = claim_place();
+        }
+        if (!out) {
+            groups_[group].ids.reset(new uint8_t[num_ids * id_size_ + 1]);
+            out = groups_[group].ids.get();
+        }
+        std::memcpy(out, worker.output.data(), num_ids * id_size_);
+        std::lock_guard<std::mutex> lock(mutex_);
+        groups_[group].done = true;
+        group_done_.notify_one();
+    }
+
+    // Copy the groups to their places that were encoded before those in front of them.
+    void place_finished() {
+        for (;;) {
+            size_t group;
+            uint8_t* out;
+            {
+                std::lock_guard<std::mutex> lock(mutex_);
+                group = num_placed_;
+                if (group == num_groups() || !groups_[group].done || !fits(group)) return;
+                out = claim_place();
+            }
+            copy_group(group, out);
+        }
+    }
+
+    // Whether there is a place for a group, if it is the next one. With `mutex_`.
+    bool fits(size_t group) const {
+        return out_ && groups_[group].num_ids <= room_ - num_ids_placed_;
+    }
+    // The place of the next group. With `mutex_`.
+    uint8_t* claim_place() {
+        uint8_t* const place = out_ + num_ids_placed_ * id_size_;
+        num_ids_placed_ += groups_[num_placed_++].num_ids;
+        return place;
+    }
+
+    void copy_group(size_t group, uint8_t* out) {
+        std::memcpy(out, ids(group), groups_[group].num_ids * id_size_);
+        free(group);
     }
 
     const std::vector<EncodingWorker*>& workers_;
@@ -173,8 +242,11 @@ class BatchEncoder {
     std::vector<size_t> num_ids_;  // of every text
     std::vector<size_t> starts_;   // of the groups: their first texts, and the number of texts
     std::unique_ptr<Group[]> groups_;
-    std::mutex mutex_;  // of `done` of the groups
+    std::mutex mutex_;  // of `done` of the groups, and of the following members
     std::condition_variable group_done_;
+    uint8_t* out_ = nullptr;
+    size_t room_ = 0;
+    size_t num_placed_ = 0, num_ids_placed_ = 0;  // groups and ids that have their places in `out_`
     ThreadPool pool_;  // the last member: destroyed first, which ends its threads
 };
 

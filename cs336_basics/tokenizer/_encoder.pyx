@@ -60,6 +60,11 @@ cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 # A text of more bytes is not written straight into an array that has room for as many ids.
 cdef size_t MAX_DIRECT = 1 << 30
 
+# The size of an array for the ids of a batch is estimated by 1 in ESTIMATED_PARTS of its texts. The
+# array is shortened where less than LEAST_USED of it is used.
+cdef size_t ESTIMATED_PARTS = 16
+cdef double MORE_THAN_ESTIMATED = 1.05, LEAST_USED = 0.8
+
 # At most this many bytes or ids are processed without a check for Ctrl-C: some hundredths of a
 # second (for one long word up to 0.7).
 cdef size_t MAX_UNINTERRUPTED = 1 << 24
@@ -260,7 +265,6 @@ cdef class Encoder:
         cdef vector[EncodingWorker*] pointers
         cdef const uint8_t* data
         cdef size_t group, i
-        cdef cbool done, failed
         if num_workers == 1:
             try:
                 for text in texts:
@@ -276,16 +280,7 @@ cdef class Encoder:
             job.get().start()
             # This thread makes the lists of a group while the others encode the next ones.
             for group in range(job.get().num_groups()):
-                done = False
-                while not done:
-                    with nogil:
-                        done = job.get().wait_group(group, STEP_MILLISECONDS)
-                        failed = not done and job.get().wait(0)
-                    PyErr_CheckSignals()
-                    if failed:
-                        with nogil:
-                            job.get().join()
-                        check(job.get().failure(), texts)
+                wait_group(job.get(), group, texts)
                 data = job.get().ids(group)
                 for i in range(job.get().group_start(group), job.get().group_start(group + 1)):
                     lists.append(untracked(self.to_list(data, job.get().num_ids(i), True)))
@@ -388,47 +383,53 @@ cdef class Encoder:
     ):
         cdef unique_ptr[BatchEncoder] job
         cdef vector[EncodingWorker*] pointers
-        cdef size_t i, total = 0
+        cdef size_t i, group, sample, room = 0, total = 0
         cdef uint8_t[::1] out
         cdef int64_t[::1] lengths
+        cdef cbool done = False
         workers = self.acquire_all(num_threads(num_workers, views.size()), pointers)
         try:
-            self.run(job, texts, views, special, pointers)
+            job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
+            job.get().start()
+            if views.size():
+                # The first texts tell how large the array should be.
+                sample = job.get().num_groups() // ESTIMATED_PARTS
+                for group in range(sample + 1):
+                    wait_group(job.get(), group, texts)
+                room = <size_t>(MORE_THAN_ESTIMATED * job.get().estimate(sample))
+            ids = np.empty(room + 1, self.dtype)
+            out = ids.view(np.uint8)
+            with nogil:
+                job.get().place(&out[0], room)
+            while not done:
+                with nogil:
+                    done = job.get().wait(STEP_MILLISECONDS)
+                PyErr_CheckSignals()
+            with nogil:
+                job.get().join()
+            check(job.get().failure(), texts)
             counts = np.empty(views.size() + 1, np.int64)
             lengths = counts
             for i in range(views.size()):
                 lengths[i] = job.get().num_ids(i)
                 total += lengths[i]
-            ids = np.empty(total + 1, self.dtype)
-            out = ids.view(np.uint8)
+            if total > room or total < room * LEAST_USED:
+                out = None
+                ids.resize(total + 1, refcheck=False)
+                out = ids.view(np.uint8)
             with nogil:
                 job.get().gather(&out[0])
             return ids[:total], counts[: len(counts) - 1]
         finally:
+            # (After an error, threads may still run. They end before others use the workers, and
+            # before the array is freed.)
+            if job:
+                with nogil:
+                    job.get().cancel()
             with nogil:
                 job.reset()
             for worker in workers:
                 self.release(worker)
-
-    cdef int run(self, unique_ptr[BatchEncoder]& job, texts, vector[TextView]& views,
-                 SpecialSet special, vector[EncodingWorker*]& workers) except -1:
-        """Encode with threads, wait, and raise what went wrong."""
-        cdef cbool done = False
-        job.reset(new BatchEncoder(workers, self.id_size, views, special.special))
-        try:
-            job.get().start()
-            while not done:
-                with nogil:
-                    done = job.get().wait(STEP_MILLISECONDS)
-                PyErr_CheckSignals()
-        except BaseException:
-            with nogil:
-                job.get().cancel()
-            raise
-        with nogil:
-            job.get().join()
-        check(job.get().failure(), texts)
-        return 0
 
 
 @cython.final
@@ -554,6 +555,22 @@ cdef class FileEncoding:
         # (Ends the threads, and without the GIL: one of them may wait for a slow disk.)
         with nogil:
             self.job.reset()
+
+
+cdef int wait_group(BatchEncoder* job, size_t group, texts) except -1:
+    """Wait until a group of texts is encoded; raise what went wrong."""
+    cdef cbool done = False, ended
+    while not done:
+        with nogil:
+            done = job.wait_group(group, STEP_MILLISECONDS)
+            ended = not done and job.wait(0)
+        PyErr_CheckSignals()
+        if ended:
+            with nogil:
+                job.join()
+            check(job.failure(), texts)
+            return 0
+    return 0
 
 
 cdef size_t num_threads(int num_workers, size_t num_items) noexcept:

@@ -81,26 +81,41 @@ void a_long_word_without_room_does_not_clear_the_cache() {
     check(!budget->take(1), "the budget is not exceeded");
 }
 
-void a_batch_is_complete_with_fewer_threads_or_none() {
+// Encode three texts of 70,000 bytes, each a group, to an array that has room for `room` ids while
+// threads run.
+void encode_with_room(size_t room, bool without_threads) {
     const auto encoder = encoder_of_bytes(1 << 20);
-    const auto worker = encoder->make_worker(0);
-    const std::vector<EncodingWorker*> workers = {worker.get()};
-    const std::string text = "abc def";
+    const auto first = encoder->make_worker(0), second = encoder->make_worker(0);
+    const std::vector<EncodingWorker*> workers = {first.get(), second.get()};
+    std::string text;
+    for (int i = 0; i < 10000; ++i) text += "abc def";
     const std::vector<TextView> texts(3, {text.data(), text.size(), TextView::UTF8});
     const SpecialIds special;
     BatchEncoder batch(workers, 2, texts, special);
-    threads_left = 1;
+    check(batch.num_groups() == 3, "a text of this length is a group");
+    threads_left = without_threads ? 1 : -1;
     batch.start();
+    std::vector<uint16_t> ids(3 * text.size());
+    batch.place(reinterpret_cast<uint8_t*>(ids.data()), room);
     while (!batch.wait(50)) {
     }
     batch.join();
     check(batch.failure().kind == Failure::NONE, "one thread is enough");
-    std::vector<uint16_t> ids(3 * text.size());
+    check(batch.estimate(batch.num_groups() - 1) == ids.size(), "all groups tell all ids");
+    for (size_t i = room / text.size() * text.size(); i < ids.size(); ++i) {
+        check(ids[i] == 0, "a text for which there is no room is not placed");
+    }
     batch.gather(reinterpret_cast<uint8_t*>(ids.data()));
     threads_left = -1;
     for (size_t i = 0; i < ids.size(); ++i) {
-        check(ids[i] == uint8_t(text[i % text.size()]), "ids are gathered without any thread");
+        check(ids[i] == uint8_t(text[i % text.size()]), "ids are in the order of the texts");
     }
+}
+
+void a_batch_is_complete_with_fewer_threads_or_none() { encode_with_room(0, true); }
+
+void ids_are_placed_as_far_as_there_is_room() {
+    for (const size_t room : {0, 69999, 70000, 209999, 210000}) encode_with_room(room, false);
 }
 
 void hostile_words_are_cached_as_others() {
@@ -284,6 +299,7 @@ int main() {
     workers_may_outlive_their_encoder();
     a_long_word_without_room_does_not_clear_the_cache();
     a_batch_is_complete_with_fewer_threads_or_none();
+    ids_are_placed_as_far_as_there_is_room();
     hostile_words_are_cached_as_others();
     merges_wait_for_the_tokens_that_they_join();
     ids_may_change_while_they_are_decoded();

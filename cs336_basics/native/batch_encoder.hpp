@@ -115,7 +115,8 @@ class BatchEncoder {
     const uint8_t* ids(size_t group) const { return groups_[group].ids.get(); }
     void free(size_t group) { groups_[group].ids.reset(); }
 
-    // The number of ids that the groups up to and with `last`, which are encoded, let expect of all.
+    // The number of ids that the groups up to and with `last`, which are encoded, let expect of
+    // all.
     size_t estimate(size_t last) const {
         double length = 0, ids = 0, all = 0;
         for (size_t i = 0; i < texts_.size(); ++i) {

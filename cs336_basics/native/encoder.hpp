@@ -1,8 +1,9 @@
 // Byte-pair encoding of text to ids.
 //
 // The text is cut at its special tokens and scanned into pre-tokens. The ids of most pre-tokens are
-// in a cache; new ones are merged. What depends on the vocabulary alone is immutable and shared by
-// all threads; what changes belongs to a worker, which one thread uses at a time.
+// in a cache; new ones are cut into segments, and the ids of most of these are in the cache. What
+// depends on the vocabulary alone is immutable and shared by all threads; what changes belongs to a
+// worker, which one thread uses at a time.
 
 #pragma once
 
@@ -21,6 +22,7 @@
 #include "memory.hpp"
 #include "merge_table.hpp"
 #include "scanner.hpp"
+#include "segment_cutter.hpp"
 #include "special_tokens.hpp"
 #include "word_cache.hpp"
 #include "word_merger.hpp"
@@ -122,7 +124,7 @@ class TypedEncoder final : public Encoder {
             if (!length) return 0;
             readable_end_ = word + length;
             Id* const out = static_cast<Id*>(output);
-            return look_up(cache_.key(word, length, readable_end_), word, length, out) - out;
+            return look_up<false>(cache_.key(word, length, readable_end_), word, length, out) - out;
         }
 
       private:
@@ -132,7 +134,7 @@ class TypedEncoder final : public Encoder {
                 text, size,
                 [&](const uint8_t* first, const uint32_t* ends, size_t count) {
                     if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
-                    out = encode_batch(first, ends, count, out);
+                    out = encode_batch<false>(first, ends, count, out);
                 },
                 [&](const uint8_t* word, size_t length) {
                     out = merger_.merge(word, length, out);
@@ -140,8 +142,11 @@ class TypedEncoder final : public Encoder {
             return out;
         }
 
-        // The words [first, first + ends[0]), [first + ends[0], first + ends[1]), ...
-        Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t num_words, Id* out) {
+        // The words [first, first + ends[0]), [first + ends[0], first + ends[1]), ...; or segments
+        // of a word.
+        template <bool SEGMENTS>
+        CS336_INLINE Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t num_words,
+                                      Id* out) {
             // As WordTable::add_batch: far enough ahead to hide the latency of memory.
             constexpr size_t GROUP = 128;
             WordKey keys[GROUP];
@@ -161,7 +166,8 @@ class TypedEncoder final : public Encoder {
                         continue;
                     }
                     const uint32_t word = i ? group_ends[i - 1] : group_start;
-                    out = look_up(keys[i], first + word, group_ends[i] - word, out);
+                    const size_t length = group_ends[i] - word;
+                    out = look_up<SEGMENTS>(keys[i], first + word, length, out);
                     view = cache_.view();
                 }
             }
@@ -197,14 +203,40 @@ class TypedEncoder final : public Encoder {
             return start;
         }
 
+        // A word, or a segment of one, whose ids are not in its first slot.
+        template <bool SEGMENT>
         CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
                                    Id* out) {
             if (const typename Cache::Entry* entry = cache_.find(key, word)) {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
-            Id* const end = merger_.merge(word, length, out);
-            cache_.insert(key, word, out, end - out);
+            // (Short words of ASCII are hardly ever cut.)
+            if (SEGMENT || (length <= MAX_SHORT_WORD && word[length - 1] < 0x80)) {
+                return merge_segment(key, word, length, out);
+            }
+            return encode_new_word(key, word, length, out);
+        }
+
+        // The segments of most new words are known.
+        Id* encode_new_word(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
+            if (cache_.is_off()) return merger_.merge(word, length, out);
+            SegmentCutter cutter = merger_.segments(word, length);
+            const uint8_t* start;
+            uint32_t ends[SegmentCutter::CAPACITY];
+            Id* end = out;
+            while (const size_t count = cutter.fill(start, ends)) {
+                if (count == 1 && ends[0] == length) return merge_segment(key, word, length, out);
+                if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
+                end = encode_batch<true>(start, ends, count, end);
+            }
+            if (cache_.was_seen(key)) cache_.insert(key, word, out, end - out);
+            return end;
+        }
+
+        Id* merge_segment(const WordKey& key, const uint8_t* segment, size_t length, Id* out) {
+            Id* const end = merger_.merge_segment(segment, length, out);
+            cache_.insert(key, segment, out, end - out);
             return end;
         }
 

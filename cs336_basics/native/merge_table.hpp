@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "hashing.hpp"
+#include "join_filter.hpp"
 
 namespace cs336 {
 
@@ -29,7 +29,8 @@ class MergeTable {
     // every rank: left, right, merged. Throws std::length_error.
     MergeTable(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                const HashSeed& seed = process_hash_seed())
-        : multiplier_(seed.multiplier) {
+        : multiplier_(seed.multiplier),
+          joins_(byte_ids, merges, num_merges, ABSENT_ID, seed.multiplier) {
         if (num_merges >= NO_RANK) throw std::length_error("too many merges");
         std::copy(byte_ids, byte_ids + 256, byte_ids_);
         has_all_bytes_ = std::find(byte_ids, byte_ids + 256, ABSENT_ID) == byte_ids + 256;
@@ -42,7 +43,6 @@ class MergeTable {
             merged_[rank] = Id(merges[3 * rank + 2]);
         }
         in_order_ = ranks_grow(merges, num_merges);
-        find_joins(byte_ids, merges, num_merges);
         byte_ranks_.resize(1 << 16);
         for (int left = 0; left < 256; ++left) {
             for (int right = 0; right < 256; ++right) {
@@ -70,11 +70,7 @@ class MergeTable {
     uint32_t byte_rank(uint8_t left, uint8_t right) const {
         return byte_ranks_[size_t(left) << 8 | right];
     }
-    // Whether any merge joins a token that ends with `left` and one that begins with `right`: if
-    // none does, the bytes before and after this boundary merge independently.
-    bool joins(uint8_t left, uint8_t right) const {
-        return joins_[left][right >> 6] >> (right & 63) & 1;
-    }
+    const JoinFilter& joins() const { return joins_; }
     bool has_all_bytes() const { return has_all_bytes_; }
     size_t size() const { return merged_.size(); }
 
@@ -131,49 +127,9 @@ class MergeTable {
         return true;
     }
 
-    struct SeededHash {
-        uint64_t multiplier;
-        size_t operator()(uint32_t id) const { return size_t(id * multiplier >> 32); }
-    };
-    template <class Value>
-    using ById = std::unordered_map<uint32_t, Value, SeededHash>;
-
-    void find_joins(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges) {
-        // id -> first and last byte.
-        ById<std::pair<uint8_t, uint8_t>> ends(512, SeededHash{multiplier_});
-        for (int byte = 0; byte < 256; ++byte) {
-            if (byte_ids[byte] != ABSENT_ID) ends[byte_ids[byte]] = {uint8_t(byte), uint8_t(byte)};
-        }
-        // Merges may be in any order: one whose token is not made yet waits for it. One that is
-        // never reached joins nothing.
-        ById<std::vector<uint32_t>> waiting(16, SeededHash{multiplier_});
-        std::vector<uint32_t> ready;
-        for (size_t next = 0; next < num_merges; ++next) {
-            ready.assign(1, uint32_t(next));
-            while (!ready.empty()) {
-                const uint32_t* const merge = merges + 3 * size_t(ready.back());
-                const auto left = ends.find(merge[0]), right = ends.find(merge[1]);
-                if (left == ends.end() || right == ends.end()) {
-                    waiting[merge[left == ends.end() ? 0 : 1]].push_back(ready.back());
-                    ready.pop_back();
-                    continue;
-                }
-                ready.pop_back();
-                const uint8_t last = left->second.second, first = right->second.first;
-                joins_[last][first >> 6] |= uint64_t{1} << (first & 63);
-                const auto joined = std::make_pair(left->second.first, right->second.second);
-                if (!ends.emplace(merge[2], joined).second) continue;
-                const auto freed = waiting.find(merge[2]);
-                if (freed == waiting.end()) continue;
-                ready.insert(ready.end(), freed->second.begin(), freed->second.end());
-                waiting.erase(freed);
-            }
-        }
-    }
-
     const uint64_t multiplier_;
+    const JoinFilter joins_;
     uint32_t byte_ids_[256];
-    uint64_t joins_[256][4] = {};
     bool has_all_bytes_;
     int bits_;
     std::vector<Slot> slots_;

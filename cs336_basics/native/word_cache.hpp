@@ -94,18 +94,23 @@ class WordCache {
     WordCache(const WordCache&) = delete;
     ~WordCache() {
         clear_records();
-        budget_->give_back(table_.size() * sizeof(Entry));
+        budget_->give_back(table_.size() * sizeof(Entry) + (seen_ ? NUM_SEEN : 0));
     }
 
+    // Whether it never holds a word.
+    bool is_off() const { return budget_->is_zero(); }
     const HashSeed& seed() const { return seed_; }
 
     // The key of a word. Bytes from `readable_end` on are not read.
     CS336_INLINE WordKey key(const uint8_t* word, size_t length,
                              const uint8_t* readable_end) const {
+        WordKey key;
         if (length <= MAX_SHORT_WORD && readable_end - word >= ptrdiff_t(WORD_PADDING)) {
-            return make_short_key(seed_, word, length);
+            make_short_key(seed_, word, length, key);
+        } else {
+            key = rare_key(word, length);
         }
-        return rare_key(word, length);
+        return key;
     }
 
     // The same for a long word, or a short one at the end of the text, where 16 bytes cannot be
@@ -158,6 +163,27 @@ class WordCache {
         return entry.is_far() ? entry.far.num_ids : entry.count();
     }
 
+    // Whether a word was passed to this function before, as far as that is known: of some hundred
+    // thousand words, and for one new word in 128 by mistake. A word that is cheap to encode is
+    // inserted only if so: most phrases of Chinese occur once, and the memory for them costs more
+    // time than it saves. (A small table takes all words.)
+    bool was_seen(const WordKey& key) {
+        if (table_.size() * sizeof(Entry) < NUM_SEEN) return true;
+        if (!seen_) {
+            if (!budget_->take(NUM_SEEN)) return true;
+            seen_.reset(new (std::nothrow) uint8_t[NUM_SEEN]());
+            if (!seen_) {
+                budget_->give_back(NUM_SEEN);
+                return true;
+            }
+        }
+        uint8_t& seen = seen_[key.hash >> (64 - SEEN_BITS)];
+        const uint8_t next_bits = uint8_t(key.hash >> (56 - SEEN_BITS)) | 1;
+        const bool equal = seen == next_bits;
+        seen = next_bits;
+        return equal;
+    }
+
     // Insert the ids of a word that is not in the cache, if there is memory for it.
     void insert(const WordKey& key, const uint8_t* word, const Id* ids, size_t num_ids) {
         if (key.length() > MAX_WORD || budget_->is_zero() || !make_room()) return;
@@ -184,6 +210,8 @@ class WordCache {
   private:
     static constexpr uint64_t FAR_BIT = uint64_t{1} << 62;
     static constexpr int FIRST_BITS = 12, SMALLEST_BITS = 4;
+    static constexpr int SEEN_BITS = 20;
+    static constexpr size_t NUM_SEEN = size_t{1} << SEEN_BITS;
     static constexpr size_t FIRST_BLOCK = size_t{1} << 14, LAST_BLOCK = size_t{1} << 20;
 
     // Memory for records.
@@ -290,6 +318,7 @@ class WordCache {
     EntryArray<Entry> table_;
     int bits_ = 0, shift_ = 63;
     size_t size_ = 0;
+    std::unique_ptr<uint8_t[]> seen_;  // by the first bits of a word's hash: the next ones
     std::vector<Block> blocks_;
     uint8_t* next_ = nullptr;  // in the last block
     size_t available_ = 0;     // bytes from there on

@@ -11,6 +11,7 @@
 #include "failure.hpp"
 #include "long_word_merger.hpp"
 #include "merge_table.hpp"
+#include "segment_cutter.hpp"
 #include "short_word_merger.hpp"
 #include "simd/dispatch.hpp"
 
@@ -36,34 +37,40 @@ class WordMerger {
           takes_short_(merges.in_order() && merges.size() < ShortWordMerger<Id>::MAX_MERGES) {}
 
     // Write the ids of a pre-token, at most `length` > 0 of them; returns their end. Throws
-    // AbsentByte, Cancelled.
+    // AbsentByte, Cancelled, std::length_error.
     Id* merge(const uint8_t* word, size_t length, Id* out) {
+        if (length <= MAX_WHOLE) return merge_segment(word, length, out);
+        SegmentCutter cutter = segments(word, length);
+        const uint8_t* start;
+        uint32_t ends[SegmentCutter::CAPACITY];
+        while (const size_t count = cutter.fill(start, ends)) {
+            if (cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
+            for (size_t i = 0, first = 0; i < count; first = ends[i++]) {
+                out = merge_segment(start + first, ends[i] - first, out);
+            }
+        }
+        return out;
+    }
+
+    // The segments of a word, and merging one of them.
+    SegmentCutter segments(const uint8_t* word, size_t length) const {
+        return SegmentCutter(merges_.joins(), word, length);
+    }
+    Id* merge_segment(const uint8_t* segment, size_t length, Id* out) {
         if (!merges_.has_all_bytes()) {
             for (size_t i = 0; i < length; ++i) {
-                if (merges_.byte_id(word[i]) == ABSENT_ID) throw AbsentByte{word + i};
+                if (merges_.byte_id(segment[i]) == ABSENT_ID) throw AbsentByte{segment + i};
             }
         }
-        if (length <= 16) return merge_segment(word, length, out);
-        // A long word mostly falls into segments that no merge can join.
-        size_t start = 0;
-        for (size_t i = 1; i < length; ++i) {
-            if (i % (1 << 16) == 0 && cancelled_.load(std::memory_order_relaxed)) {
-                throw Cancelled();
-            }
-            if (merges_.joins(word[i - 1], word[i])) continue;
-            out = merge_segment(word + start, i - start, out);
-            start = i;
+        if (takes_short_ && length <= ShortWordMerger<Id>::MAX_LENGTH) {
+            return short_.merge(segment, length, out);
         }
-        return merge_segment(word + start, length - start, out);
+        return long_.merge(segment, length, out);
     }
 
   private:
-    Id* merge_segment(const uint8_t* word, size_t length, Id* out) {
-        if (takes_short_ && length <= ShortWordMerger<Id>::MAX_LENGTH) {
-            return short_.merge(word, length, out);
-        }
-        return long_.merge(word, length, out);
-    }
+    // Bytes. Without a cache for segments, shorter words are merged faster than they are cut.
+    static constexpr size_t MAX_WHOLE = 16;
 
     const MergeTable<Id>& merges_;
     const std::atomic<bool>& cancelled_;

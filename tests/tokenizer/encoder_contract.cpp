@@ -5,12 +5,14 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -145,6 +147,20 @@ void hostile_words_are_cached_as_others() {
     }
 }
 
+std::vector<std::string> segments_of(const JoinFilter& joins, const std::string& word) {
+    std::vector<std::string> segments;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(word.data());
+    SegmentCutter cutter(joins, bytes, word.size());
+    const uint8_t* first;
+    uint32_t ends[SegmentCutter::CAPACITY];
+    while (const size_t count = cutter.fill(first, ends)) {
+        for (size_t i = 0, start = 0; i < count; start = ends[i++]) {
+            segments.emplace_back(reinterpret_cast<const char*>(first) + start, ends[i] - start);
+        }
+    }
+    return segments;
+}
+
 void merges_wait_for_the_tokens_that_they_join() {
     // Tokens a^(i+1) for i < 3000, learned from the longest to the shortest.
     constexpr uint32_t LENGTH = 3000;
@@ -155,8 +171,75 @@ void merges_wait_for_the_tokens_that_they_join() {
     std::vector<uint32_t> merges = {LENGTH - 1, LENGTH, LENGTH + 1};
     for (uint32_t id = LENGTH - 1; id > 0; --id) merges.insert(merges.end(), {id - 1, 0, id});
     const MergeTable<uint16_t> table(byte_ids, merges.data(), merges.size() / 3);
-    check(table.joins('a', 'a') && table.joins('a', 'b'), "all merges that can happen join bytes");
-    check(!table.joins('b', 'a'), "and no others");
+    check(segments_of(table.joins(), "aaaaab").size() == 1, "merges that can happen join bytes");
+    check(segments_of(table.joins(), "baab").size() == 3, "and no others");
+}
+
+void segments_merge_as_their_word() {
+    // Random tokens of characters of one to four bytes, and merges in any order.
+    const std::vector<std::string> characters = {"a", "b", "\xc3\xa9", "\xe4\xb8\xad",
+                                                 "\xe4\xb8\xbb", "\xf0\x9f\x98\x80"};
+    std::mt19937 random(11);
+    size_t num_words = 0, num_segments = 0;
+    for (int round = 0; round < 200; ++round) {
+        uint32_t byte_ids[256];
+        std::vector<std::string> tokens;
+        for (uint32_t byte = 0; byte < 256; ++byte) {
+            byte_ids[byte] = byte;
+            tokens.emplace_back(1, char(byte));
+        }
+        std::vector<std::array<uint32_t, 3>> learned;
+        const auto learn = [&](uint32_t left, uint32_t right) {
+            const std::string token = tokens[left] + tokens[right];
+            if (token.size() > 12) return;
+            if (std::find(tokens.begin(), tokens.end(), token) != tokens.end()) return;
+            learned.push_back({left, right, uint32_t(tokens.size())});
+            tokens.push_back(token);
+        };
+        for (const std::string& character : characters) {  // of most of them, most bytes
+            for (size_t i = 1; i < character.size() && random() % 8; ++i) {
+                const auto find = [&](const std::string& token) {
+                    return uint32_t(std::find(tokens.begin(), tokens.end(), token) -
+                                    tokens.begin());
+                };
+                learn(find(character.substr(0, i)), find(character.substr(i, 1)));
+            }
+        }
+        const uint32_t some[] = {'a', 'b', 0xA9, 0xE4, 0xAD};
+        for (int i = 0; i < 40; ++i) {
+            const auto draw = [&] {
+                const size_t known = tokens.size() - 256;
+                return random() % 4 && known ? uint32_t(256 + random() % known)
+                                             : some[random() % 5];
+            };
+            learn(draw(), draw());
+        }
+        if (round % 2) std::shuffle(learned.begin(), learned.end(), random);
+        std::vector<uint32_t> merges;
+        for (const auto& merge : learned) merges.insert(merges.end(), merge.begin(), merge.end());
+        const auto encoder = make_encoder(true, byte_ids, merges.data(), learned.size(), 1 << 20,
+                                          Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+        const auto worker = encoder->make_worker(0);
+        const MergeTable<uint16_t> table(byte_ids, merges.data(), learned.size());
+        const std::atomic<bool> cancelled{false};
+        WordMerger<uint16_t> merger(table, SimdLevel::SCALAR, cancelled);
+        for (int i = 0; i < 200; ++i) {
+            std::string word;
+            for (size_t n = 1 + random() % (i % 20 ? 20 : 300); n; --n) {
+                word += characters[random() % characters.size()];
+            }
+            const auto* bytes = reinterpret_cast<const uint8_t*>(word.data());
+            std::vector<uint16_t> whole(word.size() + OUTPUT_SLACK), cut = whole, cached = whole;
+            whole.resize(merger.merge_segment(bytes, word.size(), whole.data()) - whole.data());
+            cut.resize(merger.merge(bytes, word.size(), cut.data()) - cut.data());
+            check(cut == whole, "segments merge as their word");
+            cached.resize(worker->encode_word(bytes, word.size(), cached.data()));
+            check(cached == whole, "and so do segments in the cache");
+            num_segments += segments_of(table.joins(), word).size();
+            ++num_words;
+        }
+    }
+    check(num_segments > 2 * num_words, "words are cut");
 }
 
 // The UTF-8 of a code point in the plainest way.
@@ -302,6 +385,7 @@ int main() {
     ids_are_placed_as_far_as_there_is_room();
     hostile_words_are_cached_as_others();
     merges_wait_for_the_tokens_that_they_join();
+    segments_merge_as_their_word();
     ids_may_change_while_they_are_decoded();
     every_str_is_written_as_utf8();
     a_lone_surrogate_is_found_wherever_it_is();

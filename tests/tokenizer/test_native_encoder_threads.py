@@ -106,7 +106,10 @@ def peak():
     with open("/proc/self/status") as status:
         line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
-tokenizer = Tokenizer({i: bytes([i]) for i in range(256)}, [], cache_size=int(sys.argv[1]))
+# All digits can be joined, so that a number is not cut into segments, which would be few.
+merges = [(b"%d" % i, b"%d" % j) for i in range(10) for j in range(10)]
+tokens = [bytes([i]) for i in range(256)] + [left + right for left, right in merges]
+tokenizer = Tokenizer(dict(enumerate(tokens)), merges, cache_size=int(sys.argv[1]))
 tokenizer.encode_array("a")
 before = peak()
 for start in range(0, 1_200_000, 20_000):

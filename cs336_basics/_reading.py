@@ -66,11 +66,13 @@ def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises:
         ValueError: a key occurs twice; names it.
     """
-    content: dict[str, Any] = {}
-    for key, value in items:
-        if key in content:
-            raise ValueError(f"the key {short_repr(key)} occurs twice: remove one")
-        content[key] = value
+    content = dict(items)
+    if len(content) < len(items):
+        seen: set[str] = set()
+        for key, _ in items:
+            if key in seen:
+                raise ValueError(f"the key {short_repr(key)} occurs twice: remove one")
+            seen.add(key)
     return content
 
 

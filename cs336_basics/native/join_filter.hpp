@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler.hpp"
-#include "hashing.hpp"
+#include "id_map.hpp"
 
 namespace cs336 {
 
@@ -113,22 +113,23 @@ class JoinFilter {
         }
     }
 
-    struct SeededHash {
-        uint64_t multiplier;
-        size_t operator()(uint32_t id) const { return size_t(id * multiplier >> 32); }
-    };
-    template <class Value>
-    using ById = std::unordered_map<uint32_t, Value, SeededHash>;
-
     void insert_all(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                     uint32_t absent_id) {
-        ById<Ends> ends(512, SeededHash{multiplier_});
-        for (uint32_t byte = 0; byte < 256; ++byte) {
-            if (byte_ids[byte] != absent_id)
-                ends[byte_ids[byte]] = {1, {uint8_t(byte)}, {uint8_t(byte)}};
+        uint32_t greatest = 0;
+        const size_t num_ids = 256 + 3 * num_merges;
+        for (int byte = 0; byte < 256; ++byte) {
+            if (byte_ids[byte] != absent_id) greatest = std::max(greatest, byte_ids[byte]);
+        }
+        for (size_t i = 0; i < 3 * num_merges; ++i) greatest = std::max(greatest, merges[i]);
+        IdMap<Ends> ends(num_ids, greatest, multiplier_);
+        for (int byte = 0; byte < 256; ++byte) {
+            if (byte_ids[byte] != absent_id) {
+                ends.insert(byte_ids[byte], {1, {uint8_t(byte)}, {uint8_t(byte)}});
+            }
         }
         // A merge whose token is not made yet waits for it.
-        ById<std::vector<uint32_t>> waiting(16, SeededHash{multiplier_});
+        std::unordered_map<uint32_t, std::vector<uint32_t>, SeededIdHash> waiting(
+            16, SeededIdHash{multiplier_});
         std::vector<uint32_t> ready;
         std::vector<Join> joins;
         joins.reserve(num_merges);
@@ -136,15 +137,15 @@ class JoinFilter {
             ready.assign(1, uint32_t(next));
             while (!ready.empty()) {
                 const uint32_t* const merge = merges + 3 * size_t(ready.back());
-                const auto left = ends.find(merge[0]), right = ends.find(merge[1]);
-                if (left == ends.end() || right == ends.end()) {
-                    waiting[merge[left == ends.end() ? 0 : 1]].push_back(ready.back());
+                const Ends *const left = ends.find(merge[0]), *const right = ends.find(merge[1]);
+                if (!left || !right) {
+                    waiting[merge[left ? 1 : 0]].push_back(ready.back());
                     ready.pop_back();
                     continue;
                 }
                 ready.pop_back();
-                joins.push_back(join_of(left->second, right->second));
-                if (!ends.emplace(merge[2], joined(left->second, right->second)).second) continue;
+                joins.push_back(join_of(*left, *right));
+                if (!ends.insert(merge[2], joined(*left, *right))) continue;
                 const auto freed = waiting.find(merge[2]);
                 if (freed == waiting.end()) continue;
                 ready.insert(ready.end(), freed->second.begin(), freed->second.end());

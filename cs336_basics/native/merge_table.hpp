@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hashing.hpp"
+#include "id_map.hpp"
 #include "join_filter.hpp"
 
 namespace cs336 {
@@ -108,20 +109,17 @@ class MergeTable {
         filter_[bit >> 6] |= uint64_t{1} << (bit & 63);
     }
 
-    static bool ranks_grow(const uint32_t* merges, size_t num_merges) {
-        std::vector<std::pair<uint32_t, uint32_t>> last_made;  // id, the last rank that makes it
+    bool ranks_grow(const uint32_t* merges, size_t num_merges) const {
+        if (num_merges == 0) return true;
+        const uint32_t greatest = *std::max_element(merges, merges + 3 * num_merges);
+        IdMap<uint32_t> last_made(3 * num_merges, greatest, multiplier_);  // the last rank
         for (size_t rank = 0; rank < num_merges; ++rank) {
-            last_made.emplace_back(merges[3 * rank + 2], uint32_t(rank));
+            last_made.replace(merges[3 * rank + 2], uint32_t(rank));
         }
-        std::sort(last_made.begin(), last_made.end());
         for (size_t rank = 0; rank < num_merges; ++rank) {
             for (int side = 0; side < 2; ++side) {
-                const uint32_t id = merges[3 * rank + side];
-                auto after = std::upper_bound(last_made.begin(), last_made.end(),
-                                              std::make_pair(id, UINT32_MAX));
-                if (after == last_made.begin()) continue;
-                --after;
-                if (after->first == id && after->second >= rank) return false;
+                const uint32_t* const made = last_made.find(merges[3 * rank + side]);
+                if (made && *made >= rank) return false;
             }
         }
         return true;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import SupportsIndex
@@ -39,7 +40,10 @@ class NativeWordEncoder(Encoder):
     def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
         super().__init__(vocabulary, pattern)
         self._compiled = compile_vocabulary(vocabulary, pattern, cache_size)
-        self._decoder = compile_decoder(vocabulary)
+
+    @functools.cached_property
+    def _decoder(self) -> Decoder:
+        return compile_decoder(self.vocabulary)
 
     def with_own_cache(self, cache_size: int) -> NativeWordEncoder:
         """As `Encoder`."""

@@ -92,13 +92,16 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     """
     path = Path(path)
     with opened(path) as file:
-        return _parse_vocab(file.read(), path)
+        return _parse_vocab(file.read(), path)[0]
 
 
-def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
-    """Return the vocabulary that a file with this content and name holds."""
+def _parse_vocab(data: bytes, path: Path) -> tuple[dict[int, bytes], dict[str, bytes]]:
+    """Return the vocabulary that a file with this content and name holds, and string -> token.
+
+    Not all strings need be in the second one: it saves `_parse_merges` time.
+    """
     if path.suffix in _PICKLE_SUFFIXES:
-        return load_pickled_vocab(data, path)
+        return load_pickled_vocab(data, path), {}
 
     content = parse_json(data, path, unique_keys)
     if not isinstance(content, dict):
@@ -110,7 +113,7 @@ def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
     if None not in tokens and set(map(type, ids)) == {int} and 0 <= min(ids) <= max(ids) <= MAX_ID:
         vocab = dict(zip(ids, tokens, strict=True))
         if len(vocab) == len(tokens):
-            return vocab
+            return vocab, dict(zip(content, tokens, strict=True))
     vocab = {}
     for (string, token_id), token in zip(content.items(), tokens, strict=True):
         if type(token_id) is not int:
@@ -132,7 +135,7 @@ def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
                 f"{short_repr(token_id)}"
             )
         vocab[token_id] = token
-    return vocab
+    return vocab, {}
 
 
 # --------------------------------------------------------------------- merges.txt
@@ -175,11 +178,16 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
     """
     path = Path(path)
     with opened(path) as file:
-        return _parse_merges(file.read(), path)
+        return _parse_merges(file.read(), path, {})
 
 
-def _parse_merges(data: bytes, path: Path) -> list[Pair]:
-    """Return the merges that a file with this content and name holds."""
+def _parse_merges(data: bytes, path: Path, known: Mapping[str, bytes]) -> list[Pair]:
+    """Return the merges that a file with this content and name holds.
+
+    Args:
+        data, path: of the file.
+        known: string -> token, as `_parse_vocab` returns it.
+    """
     if path.suffix in _PICKLE_SUFFIXES:
         return load_pickled_merges(data, path)
     # Not `splitlines`, which breaks lines at more than line feeds. A carriage return never occurs
@@ -189,7 +197,10 @@ def _parse_merges(data: bytes, path: Path) -> list[Pair]:
         lines.pop()
     first = 1 if lines and lines[0].startswith("#version:") else 0
     halves = [line.partition(" ") for line in lines[first:]]
-    strings = list(dict.fromkeys(string for half in halves for string in half[::2]))
+    try:
+        return [(known[left], known[right]) for left, _, right in halves]
+    except KeyError:
+        strings = list(dict.fromkeys(string for half in halves for string in half[::2]))
     tokens = dict(zip(strings, strings_to_tokens(strings), strict=True))
     if all(tokens.values()):  # an empty token or a second space is false, or None
         return [(tokens[left], tokens[right]) for left, _, right in halves]  # type: ignore[misc]
@@ -224,10 +235,8 @@ def load_pair(
         with opened_together(vocab_path.parent, [vocab_path.name, merges_path.name]) as files:
             contents = {name: file.read() for name, file in files.items()}
         if len(contents) == 2:
-            return (
-                _parse_vocab(contents[vocab_path.name], vocab_path),
-                _parse_merges(contents[merges_path.name], merges_path),
-            )
+            vocab, known = _parse_vocab(contents[vocab_path.name], vocab_path)
+            return vocab, _parse_merges(contents[merges_path.name], merges_path, known)
     return load_vocab(vocab_path), load_merges(merges_path)
 
 
@@ -335,8 +344,8 @@ def load_tokenizer(
     """
     directory = Path(directory)
     contents = _read_files(directory)
-    vocab = _parse_vocab(contents[VOCAB_FILE], directory / VOCAB_FILE)
-    merges = _parse_merges(contents[MERGES_FILE], directory / MERGES_FILE)
+    vocab, known = _parse_vocab(contents[VOCAB_FILE], directory / VOCAB_FILE)
+    merges = _parse_merges(contents[MERGES_FILE], directory / MERGES_FILE, known)
     path = directory / METADATA_FILE
     metadata = parse_json(contents[METADATA_FILE], path)
     if not isinstance(metadata, dict):

@@ -1,0 +1,60 @@
+// IdMap: ids of tokens -> values.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace cs336 {
+
+struct SeededIdHash {
+    uint64_t multiplier;
+    size_t operator()(uint32_t id) const { return size_t(id * multiplier >> 32); }
+};
+
+// An array by id where the ids are dense, as in nearly every vocabulary; else a hash table with a
+// seed, since a file could choose ids that collide.
+template <class Value>
+class IdMap {
+  public:
+    // For `num_ids` ids up to `greatest`.
+    IdMap(size_t num_ids, uint32_t greatest, uint64_t multiplier)
+        : sparse_(0, SeededIdHash{multiplier}) {
+        if (greatest / 8 <= num_ids) {
+            values_.resize(size_t(greatest) + 1);
+            known_.resize(size_t(greatest) + 1);
+        }
+    }
+
+    const Value* find(uint32_t id) const {
+        if (!known_.empty()) return known_[id] ? &values_[id] : nullptr;
+        const auto found = sparse_.find(id);
+        return found == sparse_.end() ? nullptr : &found->second;
+    }
+
+    // Returns whether the id had no value.
+    bool insert(uint32_t id, const Value& value) {
+        if (known_.empty()) return sparse_.emplace(id, value).second;
+        if (known_[id]) return false;
+        known_[id] = 1;
+        values_[id] = value;
+        return true;
+    }
+    void replace(uint32_t id, const Value& value) {
+        if (known_.empty()) {
+            sparse_[id] = value;
+        } else {
+            known_[id] = 1;
+            values_[id] = value;
+        }
+    }
+
+  private:
+    std::vector<Value> values_;
+    std::vector<uint8_t> known_;
+    std::unordered_map<uint32_t, Value, SeededIdHash> sparse_;
+};
+
+}  // namespace cs336

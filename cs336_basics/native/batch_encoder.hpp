@@ -60,7 +60,8 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
 
 // Encodes texts with threads, in groups of consecutive texts: `start`; then either `wait_group`,
 // `ids` and `free` for one group after the other, or, for all ids in one array, `wait_group` and
-// `place` as soon as its size can be estimated, `wait` until it returns true, `join` and `gather`.
+// `write_to` as soon as its size can be estimated, `wait` until it returns true, `join` and
+// `gather`.
 class BatchEncoder {
   public:
     // All arguments must outlive this object. There is one thread for each worker.
@@ -90,7 +91,7 @@ class BatchEncoder {
     void start() {
         pool_.start(int(workers_.size()), num_groups(), [this](int thread, size_t group) {
             const Failure failure = encode_group(*workers_[thread], group);
-            place_finished();
+            write_finished();
             return failure;
         });
     }
@@ -131,21 +132,21 @@ class BatchEncoder {
     // Have the ids copied to `out`, one text after the other, as they come: so they are not kept in
     // memory that is used for the first time, and copied to other such memory afterwards. What is
     // beyond `room` ids is kept until `gather`.
-    void place(uint8_t* out, size_t room) {
+    void write_to(uint8_t* out, size_t room) {
         {
             std::lock_guard<std::mutex> lock(mutex_);
             out_ = out;
             room_ = room;
         }
-        place_finished();
+        write_finished();
     }
 
-    // Copy the ids that are not in place to `out`, where all others are, and free them. Threads do
+    // Copy the ids that are not in `out` yet, where all others are, and free them. Threads do
     // that, too: the memory they copy to is touched for the first time.
     void gather(uint8_t* out) {
-        const size_t first = num_placed_;
+        const size_t first = num_written_;
         std::vector<uint8_t*> outs;
-        uint8_t* next = out + num_ids_placed_ * id_size_;
+        uint8_t* next = out + num_ids_written_ * id_size_;
         for (size_t group = first; group < num_groups(); ++group) {
             outs.push_back(next);
             next += groups_[group].num_ids * id_size_;
@@ -187,13 +188,13 @@ class BatchEncoder {
         return {};
     }
 
-    // Copy the ids of a group from the worker: to their place, if that is known by now.
+    // Copy the ids of a group from the worker: to `out_`, if their offset is known by now.
     void finish_group(EncodingWorker& worker, size_t group, size_t num_ids) {
         uint8_t* out = nullptr;
         groups_[group].num_ids = num_ids;
         {
             std::lock_guard<std::mutex> lock(mutex_);
-            if (group == num_placed_ && fits(group)) out = claim_place();
+            if (group == num_written_ && fits(group)) out = claim_output();
         }
         if (!out) {
             groups_[group].ids.reset(new uint8_t[num_ids * id_size_ + 1]);
@@ -205,30 +206,30 @@ class BatchEncoder {
         group_done_.notify_one();
     }
 
-    // Copy the groups to their places that were encoded before those in front of them.
-    void place_finished() {
+    // Copy the groups to `out_` that were encoded before those in front of them.
+    void write_finished() {
         for (;;) {
             size_t group;
             uint8_t* out;
             {
                 std::lock_guard<std::mutex> lock(mutex_);
-                group = num_placed_;
+                group = num_written_;
                 if (group == num_groups() || !groups_[group].done || !fits(group)) return;
-                out = claim_place();
+                out = claim_output();
             }
             copy_group(group, out);
         }
     }
 
-    // Whether there is a place for a group, if it is the next one. With `mutex_`.
+    // Whether there is room for a group, if it is the next one. With `mutex_`.
     bool fits(size_t group) const {
-        return out_ && groups_[group].num_ids <= room_ - num_ids_placed_;
+        return out_ && groups_[group].num_ids <= room_ - num_ids_written_;
     }
-    // The place of the next group. With `mutex_`.
-    uint8_t* claim_place() {
-        uint8_t* const place = out_ + num_ids_placed_ * id_size_;
-        num_ids_placed_ += groups_[num_placed_++].num_ids;
-        return place;
+    // Where to copy the next group. With `mutex_`.
+    uint8_t* claim_output() {
+        uint8_t* const out = out_ + num_ids_written_ * id_size_;
+        num_ids_written_ += groups_[num_written_++].num_ids;
+        return out;
     }
 
     void copy_group(size_t group, uint8_t* out) {
@@ -247,7 +248,7 @@ class BatchEncoder {
     std::condition_variable group_done_;
     uint8_t* out_ = nullptr;
     size_t room_ = 0;
-    size_t num_placed_ = 0, num_ids_placed_ = 0;  // groups and ids that have their places in `out_`
+    size_t num_written_ = 0, num_ids_written_ = 0;  // groups and ids in `out_`
     ThreadPool pool_;  // the last member: destroyed first, which ends its threads
 };
 

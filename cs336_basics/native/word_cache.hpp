@@ -1,4 +1,4 @@
-// The cache of words: pre-token -> ids. Most pre-tokens of a text occurred before.
+// The cache of words: pre-token, or segment of one, -> ids. Most words of a text occurred before.
 
 #pragma once
 

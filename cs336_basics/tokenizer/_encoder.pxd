@@ -67,7 +67,7 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
         void free(size_t group)
         size_t num_ids(size_t text)
         size_t estimate(size_t last)
-        void place(uint8_t* out, size_t room)
+        void write_to(uint8_t* out, size_t room)
         void gather(uint8_t* out) except +
 
     cdef cppclass BlockReader:

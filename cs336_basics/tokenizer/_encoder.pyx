@@ -400,7 +400,7 @@ cdef class Encoder:
             ids = np.empty(room + 1, self.dtype)
             out = ids.view(np.uint8)
             with nogil:
-                job.get().place(&out[0], room)
+                job.get().write_to(&out[0], room)
             while not done:
                 with nogil:
                     done = job.get().wait(STEP_MILLISECONDS)

@@ -98,14 +98,14 @@ void encode_with_room(size_t room, bool without_threads) {
     threads_left = without_threads ? 1 : -1;
     batch.start();
     std::vector<uint16_t> ids(3 * text.size());
-    batch.place(reinterpret_cast<uint8_t*>(ids.data()), room);
+    batch.write_to(reinterpret_cast<uint8_t*>(ids.data()), room);
     while (!batch.wait(50)) {
     }
     batch.join();
     check(batch.failure().kind == Failure::NONE, "one thread is enough");
     check(batch.estimate(batch.num_groups() - 1) == ids.size(), "all groups tell all ids");
     for (size_t i = room / text.size() * text.size(); i < ids.size(); ++i) {
-        check(ids[i] == 0, "a text for which there is no room is not placed");
+        check(ids[i] == 0, "a text for which there is no room is not written");
     }
     batch.gather(reinterpret_cast<uint8_t*>(ids.data()));
     threads_left = -1;
@@ -116,7 +116,7 @@ void encode_with_room(size_t room, bool without_threads) {
 
 void a_batch_is_complete_with_fewer_threads_or_none() { encode_with_room(0, true); }
 
-void ids_are_placed_as_far_as_there_is_room() {
+void ids_are_written_as_far_as_there_is_room() {
     for (const size_t room : {0, 69999, 70000, 209999, 210000}) encode_with_room(room, false);
 }
 
@@ -382,7 +382,7 @@ int main() {
     workers_may_outlive_their_encoder();
     a_long_word_without_room_does_not_clear_the_cache();
     a_batch_is_complete_with_fewer_threads_or_none();
-    ids_are_placed_as_far_as_there_is_room();
+    ids_are_written_as_far_as_there_is_room();
     hostile_words_are_cached_as_others();
     merges_wait_for_the_tokens_that_they_join();
     segments_merge_as_their_word();

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-_NO_BYTE = 0x100
+NO_BYTE = 0x100
 
 
 @functools.cache
@@ -58,7 +58,7 @@ def strings_to_tokens(strings: Sequence[str]) -> list[bytes | None]:
     a fifth of it.
     """
     codes = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), "<u4")
-    values = _byte_of_code()[np.minimum(codes, _NO_BYTE + 68)]
+    values = byte_of_code()[np.minimum(codes, NO_BYTE + 68)]
     ends = np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)))
     data = values.astype(np.uint8).tobytes()
     tokens: list[bytes | None] = []
@@ -66,15 +66,18 @@ def strings_to_tokens(strings: Sequence[str]) -> list[bytes | None]:
     for end in ends.tolist():
         tokens.append(data[start:end])
         start = end
-    for index in np.searchsorted(ends, np.flatnonzero(values == _NO_BYTE), side="right").tolist():
+    for index in np.searchsorted(ends, np.flatnonzero(values == NO_BYTE), side="right").tolist():
         tokens[index] = None
     return tokens
 
 
 @functools.cache
-def _byte_of_code() -> npt.NDArray[np.uint16]:
-    """Return code point -> byte, _NO_BYTE for one that represents none; the last for all others."""
-    table = np.full(_NO_BYTE + 69, _NO_BYTE, np.uint16)
+def byte_of_code() -> npt.NDArray[np.uint16]:
+    """Return code point -> byte, NO_BYTE for one that represents none, shape (325,).
+
+    The last item holds for all greater code points.
+    """
+    table = np.full(NO_BYTE + 69, NO_BYTE, np.uint16)
     for character, byte in character_to_byte().items():
         table[ord(character)] = byte
     return table

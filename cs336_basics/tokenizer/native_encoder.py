@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import SupportsIndex
 
 import numpy as np
@@ -158,14 +157,9 @@ def compile_vocabulary(
     vocabulary: Vocabulary, pattern: str, cache_size: int, **options: str
 ) -> _encoder.Encoder:
     """Return the compiled encoder of a vocabulary; `options` are passed on to it."""
-    merges = np.empty((len(vocabulary.merged_ids), 3), np.uint32)
-    if len(merges):
-        pairs = np.fromiter(chain.from_iterable(vocabulary.pair_ranks), np.uint32, 2 * len(merges))
-        merges[:, :2] = pairs.reshape(-1, 2)  # in the order of their ranks
-        merges[:, 2] = vocabulary.merged_ids
     return _encoder.Encoder(
         [None if byte_id == ABSENT else byte_id for byte_id in vocabulary.byte_ids],
-        merges,
+        vocabulary.merge_ids,
         vocabulary.size,
         pattern,
         cache_size,

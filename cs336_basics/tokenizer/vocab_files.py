@@ -26,6 +26,7 @@ from cs336_basics._messages import short_repr
 from cs336_basics._reading import decoded, parse_json, unique_keys
 from cs336_basics.pretokenization.patterns import PATTERNS, pattern_name, resolve_pattern
 from cs336_basics.tokenizer.byte_strings import (
+    byte_of_code,
     string_to_token,
     strings_to_tokens,
     token_to_string,
@@ -34,9 +35,9 @@ from cs336_basics.tokenizer.plain_pickles import load_pickled_merges, load_pickl
 from cs336_basics.tokenizer.vocabulary import MAX_ID, explain_bad_id
 
 try:
-    from cs336_basics.tokenizer import _hashing
+    from cs336_basics.tokenizer import _loading
 except ImportError:  # it is not built
-    _hashing = None  # type: ignore[assignment]
+    _loading = None  # type: ignore[assignment]
 
 Pair = tuple[bytes, bytes]
 
@@ -92,29 +93,27 @@ def load_vocab(path: str | os.PathLike[str]) -> dict[int, bytes]:
     """
     path = Path(path)
     with opened(path) as file:
-        return _parse_vocab(file.read(), path)[0]
+        return _parse_vocab(file.read(), path)
 
 
-def _parse_vocab(data: bytes, path: Path) -> tuple[dict[int, bytes], dict[str, bytes]]:
-    """Return the vocabulary that a file with this content and name holds, and string -> token.
-
-    Not all strings need be in the second one: it saves `_parse_merges` time.
-    """
+def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
+    """Return the vocabulary that a file with this content and name holds."""
     if path.suffix in _PICKLE_SUFFIXES:
-        return load_pickled_vocab(data, path), {}
-
+        return load_pickled_vocab(data, path)
     content = parse_json(data, path, unique_keys)
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds a {type(content).__name__}, not an object of token -> id")
+    if _loading is not None:
+        vocab = _loading.vocab_of_strings(content, byte_of_code(), MAX_ID)
+        if vocab is not None:  # else a token is plain text, or something is wrong
+            return vocab
+    return _vocab_of_strings(content, path)
+
+
+def _vocab_of_strings(content: dict[str, Any], path: Path) -> dict[int, bytes]:
+    """Return id -> token for string -> id, after checking every item."""
+    vocab: dict[int, bytes] = {}
     tokens = strings_to_tokens(list(content))
-    ids = content.values()
-    # All at once; one by one where a token is text, or for a message. Larger ids are no keys before
-    # they are refused: a dict of chosen ones takes quadratic time.
-    if None not in tokens and set(map(type, ids)) == {int} and 0 <= min(ids) <= max(ids) <= MAX_ID:
-        vocab = dict(zip(ids, tokens, strict=True))
-        if len(vocab) == len(tokens):
-            return vocab, dict(zip(content, tokens, strict=True))
-    vocab = {}
     for (string, token_id), token in zip(content.items(), tokens, strict=True):
         if type(token_id) is not int:
             raise ValueError(
@@ -135,7 +134,7 @@ def _parse_vocab(data: bytes, path: Path) -> tuple[dict[int, bytes], dict[str, b
                 f"{short_repr(token_id)}"
             )
         vocab[token_id] = token
-    return vocab, {}
+    return vocab
 
 
 # --------------------------------------------------------------------- merges.txt
@@ -178,29 +177,31 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
     """
     path = Path(path)
     with opened(path) as file:
-        return _parse_merges(file.read(), path, {})
+        return _parse_merges(file.read(), path)
 
 
-def _parse_merges(data: bytes, path: Path, known: Mapping[str, bytes]) -> list[Pair]:
-    """Return the merges that a file with this content and name holds.
-
-    Args:
-        data, path: of the file.
-        known: string -> token, as `_parse_vocab` returns it.
-    """
+def _parse_merges(data: bytes, path: Path) -> list[Pair]:
+    """Return the merges that a file with this content and name holds."""
     if path.suffix in _PICKLE_SUFFIXES:
         return load_pickled_merges(data, path)
+    text = decoded(data, path)
+    if _loading is not None:
+        merges = _loading.merges_of_text(text, byte_of_code())
+        if merges is not None:
+            return merges
+    return _merges_of_text(text, path)
+
+
+def _merges_of_text(text: str, path: Path) -> list[Pair]:
+    """Return the merges in the content of merges.txt, after checking every line."""
     # Not `splitlines`, which breaks lines at more than line feeds. A carriage return never occurs
     # in the string of a token, so removing it is safe.
-    lines = [line.removesuffix("\r") for line in decoded(data, path).split("\n")]
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     first = 1 if lines and lines[0].startswith("#version:") else 0
     halves = [line.partition(" ") for line in lines[first:]]
-    try:
-        return [(known[left], known[right]) for left, _, right in halves]
-    except KeyError:
-        strings = list(dict.fromkeys(string for half in halves for string in half[::2]))
+    strings = list(dict.fromkeys(string for half in halves for string in half[::2]))
     tokens = dict(zip(strings, strings_to_tokens(strings), strict=True))
     if all(tokens.values()):  # an empty token or a second space is false, or None
         return [(tokens[left], tokens[right]) for left, _, right in halves]  # type: ignore[misc]
@@ -235,8 +236,10 @@ def load_pair(
         with opened_together(vocab_path.parent, [vocab_path.name, merges_path.name]) as files:
             contents = {name: file.read() for name, file in files.items()}
         if len(contents) == 2:
-            vocab, known = _parse_vocab(contents[vocab_path.name], vocab_path)
-            return vocab, _parse_merges(contents[merges_path.name], merges_path, known)
+            return (
+                _parse_vocab(contents[vocab_path.name], vocab_path),
+                _parse_merges(contents[merges_path.name], merges_path),
+            )
     return load_vocab(vocab_path), load_merges(merges_path)
 
 
@@ -276,7 +279,7 @@ def hash_lines(ids: Sequence[int], tokens: Sequence[bytes], merges: Sequence[Pai
 
 
 # In Python the lines take ten times as long as hashing them: most of loading a tokenizer.
-_fastest_hash_lines = hash_lines if _hashing is None else _hashing.hash_lines
+_fastest_hash_lines = hash_lines if _loading is None else _loading.hash_lines
 
 
 def save_tokenizer(
@@ -344,8 +347,8 @@ def load_tokenizer(
     """
     directory = Path(directory)
     contents = _read_files(directory)
-    vocab, known = _parse_vocab(contents[VOCAB_FILE], directory / VOCAB_FILE)
-    merges = _parse_merges(contents[MERGES_FILE], directory / MERGES_FILE, known)
+    vocab = _parse_vocab(contents[VOCAB_FILE], directory / VOCAB_FILE)
+    merges = _parse_merges(contents[MERGES_FILE], directory / MERGES_FILE)
     path = directory / METADATA_FILE
     metadata = parse_json(contents[METADATA_FILE], path)
     if not isinstance(metadata, dict):

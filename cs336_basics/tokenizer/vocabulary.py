@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from cs336_basics._messages import short_repr
 
+try:
+    from cs336_basics.tokenizer import _loading
+except ImportError:  # it is not built
+    _loading = None  # type: ignore[assignment]
+
 Pair = tuple[bytes, bytes]
+MergeIds = npt.NDArray[np.uint32]
 
 ABSENT = -1
 """Stands for the id of a byte that the vocabulary lacks."""
@@ -44,8 +51,7 @@ class Vocabulary:
         special_ids: special token -> id, in the order given.
         size: the greatest id plus one.
         byte_ids: the id of each of the 256 bytes, ABSENT for one without a token.
-        pair_ranks: (left id, right id) -> rank, in the order of the ranks.
-        merged_ids: rank -> the id that the merge makes.
+        merge_ids: the ids of left, right and joined token of each merge, shape (num_merges, 3).
 
     Raises:
         TypeError, ValueError: see `Tokenizer`.
@@ -60,7 +66,7 @@ class Vocabulary:
         self.tokens = dict(tokens)
         self.merges = list(merges)
         token_ids = _index_tokens(self.tokens)
-        self.pair_ranks, self.merged_ids = _index_merges(self.merges, token_ids)
+        self.merge_ids = _index_merges(self.merges, token_ids)
         if set(map(type, self.merges)) - {tuple}:  # lists cannot be keys of a dict
             self.merges = [(left, right) for left, right in self.merges]
         self.special_ids: dict[str, int] = {}
@@ -77,13 +83,28 @@ class Vocabulary:
         self.size = next_id
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
 
+    # What the native encoder does not need is made on first use.
+
     @functools.cached_property
     def token_ids(self) -> dict[bytes, int]:
-        """Token -> id. Encoders do not need it: it is made on first use."""
+        """Token -> id."""
         return {token: token_id for token_id, token in self.tokens.items()}
 
+    @functools.cached_property
+    def pair_ranks(self) -> dict[tuple[int, int], int]:
+        """(left id, right id) -> rank, in the order of the ranks."""
+        pairs = self.merge_ids[:, :2].T.tolist()
+        return {pair: rank for rank, pair in enumerate(zip(*pairs, strict=True))}
+
+    @functools.cached_property
+    def merged_ids(self) -> list[int]:
+        """Rank -> the id that the merge makes."""
+        merged_ids: list[int] = self.merge_ids[:, 2].tolist()
+        return merged_ids
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "token_ids"}
+        made = ("token_ids", "pair_ranks", "merged_ids")
+        return {name: value for name, value in vars(self).items() if name not in made}
 
 
 def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = ()) -> list[bytes]:
@@ -155,29 +176,29 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
     return token_ids
 
 
-def _index_merges(
-    merges: list[Pair], token_ids: dict[bytes, int]
-) -> tuple[dict[tuple[int, int], int], list[int]]:
-    """Return (left id, right id) -> rank, and rank -> merged id, after checking every merge."""
-    # As in `_index_tokens`.
-    if set(map(type, merges)) <= {tuple, list} and set(map(len, merges)) <= {2}:
-        parts = list(chain.from_iterable(merges))
-        if set(map(type, parts)) <= {bytes}:
-            joined = map(b"".join, merges)
-            with contextlib.suppress(KeyError):
-                part_ids = [token_ids[part] for part in parts]
-                merged_ids = [token_ids[token] for token in joined]
-                pairs = zip(part_ids[::2], part_ids[1::2], strict=True)
-                pair_ranks = dict(zip(pairs, range(len(merges)), strict=True))
-                if len(pair_ranks) == len(merges):
-                    return pair_ranks, merged_ids
-    pair_ranks = {}
-    merged_ids = []
+def _index_merges(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
+    """Return the ids of left, right and joined token of each merge, after checking every merge."""
+    if _loading is not None:
+        ids = _loading.index_merges(merges, token_ids)
+        if ids is not None and not _has_repeated_pairs(ids):
+            return ids
+    return _index_merges_one_by_one(merges, token_ids)
+
+
+def _has_repeated_pairs(ids: MergeIds) -> bool:
+    pairs = np.sort(ids[:, 0].astype(np.uint64) << np.uint64(32) | ids[:, 1])
+    return bool(np.any(pairs[1:] == pairs[:-1]))
+
+
+def _index_merges_one_by_one(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
+    rows: list[tuple[int, int, int]] = []
+    ranks: dict[tuple[int, int], int] = {}
     for rank, merge in enumerate(merges):
         if (
             not isinstance(merge, (tuple, list))
             or len(merge) != 2
-            or not all(isinstance(token, bytes) for token in merge)
+            or not isinstance(merge[0], bytes)
+            or not isinstance(merge[1], bytes)
         ):
             raise TypeError(f"merge {rank} is {short_repr(merge)}, not a pair of bytes")
         left, right = merge
@@ -189,12 +210,10 @@ def _index_merges(
                     f"{short_repr(token)}: add it, or remove the merge"
                 )
         pair = token_ids[left], token_ids[right]
-        if pair in pair_ranks:
+        if (first := ranks.setdefault(pair, rank)) != rank:
             raise ValueError(
                 f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge "
-                f"{pair_ranks[pair]}: "
-                "remove one"
+                f"{first}: remove one"
             )
-        pair_ranks[pair] = rank
-        merged_ids.append(token_ids[left + right])
-    return pair_ranks, merged_ids
+        rows.append((*pair, token_ids[left + right]))
+    return np.array(rows, np.uint32).reshape(-1, 3)

@@ -42,13 +42,6 @@ from tests.tokenizer.examples import (
 TOKENS = st.binary(max_size=6)
 
 
-@given(st.dictionaries(st.integers(-3, 2**70), TOKENS), st.lists(st.tuples(TOKENS, TOKENS)))
-def test_the_compiled_hash_lines_equal_those_of_python(vocab, merges):
-    native = pytest.importorskip("cs336_basics.tokenizer._hashing")
-    arguments = (list(vocab), list(vocab.values()), merges)
-    assert native.hash_lines(*arguments) == hash_lines(*arguments)
-
-
 def test_the_hash_is_the_same_for_bytes_of_a_subclass():
     tokens = [b"a", b"b", b"ab"]
     hashes = {

@@ -1,3 +1,0 @@
-"""Stub of _hashing.pyx."""
-
-def hash_lines(ids: list[int], tokens: list[bytes], merges: list[tuple[bytes, bytes]]) -> bytes: ...

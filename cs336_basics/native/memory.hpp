@@ -84,9 +84,13 @@ class EntryArray {
             return;
         }
 #endif
-        memory_ = std::calloc(size + 1, sizeof(Entry));
+        // A page that is read first is a shared one of zeros, whose replacement interrupts the other
+        // threads: so a small table is written to at once.
+        const bool is_small = num_bytes < HUGE_PAGE;
+        memory_ = is_small ? std::malloc(num_bytes + 32) : std::calloc(size + 1, sizeof(Entry));
         if (!memory_) throw std::bad_alloc();
         entries_ = reinterpret_cast<Entry*>((reinterpret_cast<uintptr_t>(memory_) + 31) / 32 * 32);
+        if (is_small) std::memset(static_cast<void*>(entries_), 0, num_bytes);
     }
     EntryArray(EntryArray&& other) noexcept { swap(other); }
     EntryArray& operator=(EntryArray&& other) noexcept {

@@ -13,6 +13,7 @@
 #include "interrupt.hpp"
 #include "memory.hpp"
 #include "run_parts.hpp"
+#include "simd/target.hpp"
 
 namespace cs336 {
 
@@ -88,6 +89,44 @@ CS336_INLINE uint8_t* put_utf8(uint32_t c, uint8_t* out) {
     return out;
 }
 
+#if defined(CS336_X86)
+// Eight units as 16 bits each; those from U+8000 on become others, but none that is ASCII.
+CS336_INLINE __m128i eight_units(const uint16_t* units) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(units));
+}
+CS336_INLINE __m128i eight_units(const uint32_t* units) {
+    const __m128i* const vectors = reinterpret_cast<const __m128i*>(units);
+    return _mm_packs_epi32(_mm_loadu_si128(vectors), _mm_loadu_si128(vectors + 1));
+}
+
+// Write 16 units as bytes; returns a mask of those that are ASCII.
+template <class Unit>
+CS336_INLINE uint32_t put_bytes(const Unit* units, uint8_t* out) {
+    const __m128i first = eight_units(units), last = eight_units(units + 8);
+    const __m128i high = _mm_set1_epi16(int16_t(0xFF80)), zero = _mm_setzero_si128();
+    const __m128i first_ascii = _mm_cmpeq_epi16(_mm_and_si128(first, high), zero);
+    const __m128i last_ascii = _mm_cmpeq_epi16(_mm_and_si128(last, high), zero);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_packus_epi16(first, last));
+    return uint32_t(_mm_movemask_epi8(_mm_packs_epi16(first_ascii, last_ascii)));
+}
+template <>
+CS336_INLINE uint32_t put_bytes(const uint8_t* units, uint8_t* out) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(units));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
+    return ~uint32_t(_mm_movemask_epi8(bytes)) & 0xFFFF;
+}
+#else
+template <class Unit>
+CS336_INLINE uint32_t put_bytes(const Unit* units, uint8_t* out) {
+    uint32_t ascii = 0;
+    for (size_t i = 0; i < 16; ++i) {
+        out[i] = uint8_t(units[i]);
+        ascii |= uint32_t(units[i] < 0x80) << i;
+    }
+    return ascii;
+}
+#endif
+
 // A character of two bytes, its first byte lowest.
 CS336_INLINE uint32_t two_bytes(uint32_t c) { return 0x80C0 | c >> 6 | (c & 0x3F) << 8; }
 
@@ -104,7 +143,7 @@ template <class Unit>
 inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
     // Most characters have neighbours of their length: loops without branches. They store up to a
     // byte more than a character has, so at least one unit must follow.
-    constexpr size_t STEP = 8;
+    constexpr size_t STEP = 8, ASCII_STEP = 16;
     uint32_t surrogates = 0;
     size_t i = 0;
     for (; length - i > STEP; i += STEP) {
@@ -115,6 +154,15 @@ inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
         if (all < 0x80) {
             for (size_t j = 0; j < STEP; ++j) out[j] = uint8_t(block[j]);
             out += STEP;
+            // Much of it may follow. (Each unit that follows it takes a byte or more, so that there
+            // is room for the 16 that are written.)
+            while (length - i > STEP + ASCII_STEP) {
+                const uint32_t others = put_bytes(units + i + STEP, out) ^ 0xFFFF;
+                const size_t count = others ? size_t(lowest_bit(others)) : ASCII_STEP;
+                i += count;
+                out += count;
+                if (others) break;
+            }
         } else if (all < 0x800) {
             for (size_t j = 0; j < STEP; ++j) {
                 const uint32_t c = block[j];

@@ -63,7 +63,7 @@ cdef size_t MAX_DIRECT = 1 << 30
 # The size of an array for the ids of a batch is estimated by 1 in ESTIMATED_PARTS of its texts. The
 # array is shortened where less than LEAST_USED of it is used.
 cdef size_t ESTIMATED_PARTS = 16
-cdef double MORE_THAN_ESTIMATED = 1.05, LEAST_USED = 0.8
+cdef double MORE_THAN_ESTIMATED = 1.25, LEAST_USED = 0.7
 
 # At most this many bytes or ids are processed without a check for Ctrl-C: some hundredths of a
 # second (for one long word up to 0.7).

@@ -9,7 +9,9 @@ Measures float32 and, where the device has instructions for it, bfloat16. All im
 from the same weights and take the same batches. Before anything is timed, the fast path and
 transformers must give the loss of the readable path; then they run alternately, so that other load
 on the machine affects all of them. The peer is LlamaForCausalLM with scaled dot-product attention,
-compiled, in the same precision (bfloat16: autocast), with torch's AdamW; all clip their gradients.
+compiled, in the same precision (bfloat16: autocast), with torch's AdamW as it is by default, and
+again with its fused one, which the fast path has too; all clip their gradients. On the CPU all keep
+freed memory, as `python -m cs336_basics.train` does.
 The fast path is what `--fast auto` chooses for a long run; it calibrates first, unless a
 calibration is cached.
 """
@@ -29,6 +31,7 @@ import torch
 from machine import machine_info
 
 from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.data import BatchLoader, step_generator
@@ -62,6 +65,8 @@ SHAPES = {
         vocab_size=500, context_length=32, d_model=32, num_layers=2, num_heads=2, d_ff=64
     ),
 }
+
+KINDS = ("readable", "fast", "transformers", "transformers-fused")
 
 
 class Ours:
@@ -98,7 +103,7 @@ class Ours:
 class Peer:
     """The same with transformers' LlamaForCausalLM, with our weights."""
 
-    def __init__(self, shape, device, bfloat16):
+    def __init__(self, shape, device, bfloat16, fused=None):
         from transformers import LlamaConfig, LlamaForCausalLM
 
         c = SHAPES[shape]
@@ -121,7 +126,7 @@ class Peer:
         self.model.to(device).train()
         self.device, self.bfloat16 = device, bfloat16
         self.compiled = torch.compile(self.model)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=fused)
 
     def loss(self, x, y):
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
@@ -174,6 +179,7 @@ def measure(shape, batch_size, device, precision, rounds, steps, kinds):
         "readable": lambda: Ours(shape, batch_size, device),
         "fast": lambda: fast,
         "transformers": lambda: Peer(shape, device, bfloat16),
+        "transformers-fused": lambda: Peer(shape, device, bfloat16, fused=True),
     }
     runs = {kind: make[kind]() for kind in kinds}
 
@@ -233,7 +239,11 @@ def main():
     parser.add_argument("--json", help="also write the figures to this file")
     options = parser.parse_args()
     device = choose_device(options.device)
-    kinds = [k for k in ("readable", "fast", "transformers") if k not in options.without]
+    if device.type == "cpu":
+        keep_freed_memory()
+    if "transformers" in options.without:
+        options.without.append("transformers-fused")
+    kinds = [k for k in KINDS if k not in options.without]
     if SHAPES[options.shape].tied_embeddings and "transformers" in kinds:
         parser.error("Llama's tied table is not scaled as ours is: add --without transformers")
     precisions = options.precision
@@ -264,7 +274,7 @@ def report(shape, batch_size, device, speeds, fast):
     for line in fast.choices:
         print(f"  {line}")
     flops = flops_per_token(fast.config.model)
-    print(f"{'':<14}{'tokens/s':>12}{'lowest':>10}{'highest':>10}{'fast is':>10}{'MFU':>8}")
+    print(f"{'':<20}{'tokens/s':>12}{'lowest':>10}{'highest':>10}{'fast is':>10}{'MFU':>8}")
     for kind, values in speeds.items():
         # Ratios within a round, since the load on the machine differs between rounds.
         ratio = statistics.median(f / v for f, v in zip(speeds["fast"], values, strict=True))
@@ -272,7 +282,7 @@ def report(shape, batch_size, device, speeds, fast):
         peak = peak_flops(device_name(device), precision)
         mfu = "" if peak is None else f"{statistics.median(values) * flops / peak:.1%}"
         print(
-            f"{kind:<14}{statistics.median(values):>12,.0f}{min(values):>10,.0f}"
+            f"{kind:<20}{statistics.median(values):>12,.0f}{min(values):>10,.0f}"
             f"{max(values):>10,.0f}{ratio:>9.2f}x{mfu:>8}"
         )
 

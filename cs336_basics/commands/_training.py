@@ -12,6 +12,7 @@ from cs336_basics.commands._cli import complain, say
 from cs336_basics.commands._options import CommandLine
 from cs336_basics.commands._parser import INVOCATION
 from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.devices import choose_device
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.fast_path import choose_fast_path
@@ -27,6 +28,7 @@ def train(command: CommandLine) -> int:
     Returns:
         The exit status.
     """
+    keep_freed_memory()
     world = join_world(command.config.device)
     try:
         return _run(command, world)

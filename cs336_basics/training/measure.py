@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml, load_config
 from cs336_basics.training.memory import peak_memory_of_process
@@ -90,4 +91,5 @@ def take_steps(config: TrainConfig) -> Measurement:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()  # as the command `train` does
     print(json.dumps(take_steps(load_config(Path(sys.argv[1])))._asdict()))

@@ -1,0 +1,50 @@
+"""Memory that is freed stays with the process, so that the next step needs no new pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+COUNT_PAGE_FAULTS = """
+import json, resource, sys
+import torch
+from cs336_basics.training.allocator import keep_freed_memory
+
+kept = sys.argv[1] == "keep" and keep_freed_memory()
+faults = []
+for step in range(12):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    tensors = [torch.zeros(5_000_000) for _ in range(5)]  # 20 MB each, as the logits of a chunk
+    del tensors
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(json.dumps([kept, faults]))
+"""
+
+
+def page_faults_of_steps(mode, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT_PAGE_FAULTS, mode],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_freed_memory_is_kept_where_that_is_asked_for():
+    kept, faults = page_faults_of_steps("keep")
+    assert kept
+    # (The first steps find where the tensors fit. Without it, most steps have some thousands.)
+    assert max(faults[-4:]) < faults[0] / 20, faults
+
+
+def test_an_allocator_that_the_environment_configures_is_left_alone():
+    kept, _ = page_faults_of_steps("keep", MALLOC_TRIM_THRESHOLD_="131072")
+    assert not kept

@@ -84,8 +84,8 @@ class EntryArray {
             return;
         }
 #endif
-        // A page that is read first is a shared one of zeros, whose replacement interrupts the other
-        // threads: so a small table is written to at once.
+        // A page that is read first is a shared one of zeros, whose replacement interrupts the
+        // other threads: so a small table is written to at once.
         const bool is_small = num_bytes < HUGE_PAGE;
         memory_ = is_small ? std::malloc(num_bytes + 32) : std::calloc(size + 1, sizeof(Entry));
         if (!memory_) throw std::bad_alloc();

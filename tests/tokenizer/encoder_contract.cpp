@@ -294,16 +294,16 @@ void every_str_is_written_as_utf8() {
 void a_lone_surrogate_is_found_wherever_it_is() {
     for (const uint16_t surrogate : {0xD800, 0xDBFF, 0xDC00, 0xDFFF}) {
         for (const uint16_t other : {0x61, 0xE9, 0x6F22}) {
-            for (size_t at = 0; at < 20; ++at) {
-                std::vector<uint16_t> narrow(20, other);
-                std::vector<uint32_t> wide(20, other);
+            for (size_t at = 0; at < 60; ++at) {
+                std::vector<uint16_t> narrow(60, other);
+                std::vector<uint32_t> wide(60, other);
                 narrow[at] = surrogate;
                 wide[at] = surrogate;
-                std::vector<uint8_t> out(60);
-                const TextView views[] = {{narrow.data(), 20, TextView::UCS2},
-                                          {wide.data(), 20, TextView::UCS4}};
+                std::vector<uint8_t> out(180);
+                const TextView views[] = {{narrow.data(), 60, TextView::UCS2},
+                                          {wide.data(), 60, TextView::UCS4}};
                 for (const TextView& view : views) {
-                    check(!write_utf8(view, 0, 20, out.data()), "a surrogate is found");
+                    check(!write_utf8(view, 0, 60, out.data()), "a surrogate is found");
                     check(!Utf8Writer(view, 3).write(out.data()), "by threads");
                 }
             }

@@ -14,6 +14,7 @@ from pathlib import Path
 from cs336_basics.commands._cli import complain, run_command, say
 from cs336_basics.commands._parser import Parser, add_device, add_num_workers
 from cs336_basics.experiments.plan import SCALES
+from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.session import TrainingInterrupted
 
 _AGAIN = "the same command continues from there"
@@ -93,6 +94,7 @@ def _experiment(options: argparse.Namespace) -> int:
     }
     values = {key: value for key, value in values.items() if value is not None}
     out = options.out or Path("experiments") / options.scale
+    keep_freed_memory()
     try:
         run_experiments(SCALES[options.scale], out, values, report=say)
     except TrainingInterrupted as stop:

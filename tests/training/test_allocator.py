@@ -10,12 +10,14 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+
 COUNT_PAGE_FAULTS = """
-import json, resource, sys
+import json, resource
 import torch
 from cs336_basics.training.allocator import keep_freed_memory
 
-kept = sys.argv[1] == "keep" and keep_freed_memory()
+kept = keep_freed_memory()
 faults = []
 for step in range(12):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -26,25 +28,27 @@ print(json.dumps([kept, faults]))
 """
 
 
-def page_faults_of_steps(mode, **environment):
+def page_faults_of_steps(**variables):
+    configured = ("MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(configured)}
     done = subprocess.run(
-        [sys.executable, "-c", COUNT_PAGE_FAULTS, mode],
+        [sys.executable, "-c", COUNT_PAGE_FAULTS],
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, **environment},
+        env={**environment, **variables},
     )
     return json.loads(done.stdout)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_freed_memory_is_kept_where_that_is_asked_for():
-    kept, faults = page_faults_of_steps("keep")
+    kept, faults = page_faults_of_steps()
     assert kept
-    # (The first steps find where the tensors fit. Without it, most steps have some thousands.)
-    assert max(faults[-4:]) < faults[0] / 20, faults
+    # The first steps find where the tensors fit. Without it, most steps have some thousands, or
+    # 50 where all pages are huge.
+    assert max(faults[-4:]) < max(faults[0] / 20, 25), faults
 
 
 def test_an_allocator_that_the_environment_configures_is_left_alone():
-    kept, _ = page_faults_of_steps("keep", MALLOC_TRIM_THRESHOLD_="131072")
+    kept, _ = page_faults_of_steps(MALLOC_TRIM_THRESHOLD_="131072")
     assert not kept

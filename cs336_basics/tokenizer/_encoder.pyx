@@ -60,8 +60,9 @@ cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
 # A text of more bytes is not written straight into an array that has room for as many ids.
 cdef size_t MAX_DIRECT = 1 << 30
 
-# The size of an array for the ids of a batch is estimated by 1 in ESTIMATED_PARTS of its texts. The
-# array is shortened where less than LEAST_USED of it is used.
+# The size of an array for the ids of a batch is estimated by 1 in ESTIMATED_PARTS of its texts.
+# Room that is not written to costs next to nothing; an array that is too small is copied to a
+# larger one. It is shortened where less than LEAST_USED of it is used.
 cdef size_t ESTIMATED_PARTS = 16
 cdef double MORE_THAN_ESTIMATED = 1.25, LEAST_USED = 0.7
 

@@ -1,9 +1,9 @@
 # distutils: language = c++
 """What loading a tokenizer does for each token and each merge, compiled.
 
-Loading GPT-2's vocabulary takes half as long as with the same loops in Python (benchmarks/NOTES.md).
-The functions that read return None for whatever is not as it should be: the code in Python, which
-names each, finds out what it is and says so.
+Loading GPT-2's vocabulary takes half as long as with the same loops in Python
+(benchmarks/NOTES.md). The functions that read return None for whatever is not as it should be: the
+code in Python finds out what it is, and says so.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -37,12 +37,13 @@ def vocab_of_strings(dict strings, const uint16_t[::1] byte_of_code, long long m
 
     Args:
         strings: string -> id.
-        byte_of_code: code point -> byte, NO_BYTE for one that represents none; the last for all others.
+        byte_of_code: code point -> byte, NO_BYTE for one that represents none; the last for all
+            others.
         max_id: the greatest id that is allowed.
 
     Returns:
-        None if a string does not represent bytes, or an id is not an int, is not between 0 and
-        `max_id`, or occurs twice.
+        The vocabulary; None if a string does not represent bytes, or an id is not an int, is not
+        between 0 and `max_id`, or occurs twice.
     """
     cdef PyObject* key
     cdef PyObject* value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,11 +179,35 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
 
 def _index_merges(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
     """Return the ids of left, right and joined token of each merge, after checking every merge."""
-    if _loading is not None:
-        ids = _loading.index_merges(merges, token_ids)
-        if ids is not None and not _has_repeated_pairs(ids):
-            return ids
+    # As in `_index_tokens`.
+    ids = _fastest_index_merges(merges, token_ids)
+    if ids is not None and not _has_repeated_pairs(ids):
+        return ids
     return _index_merges_one_by_one(merges, token_ids)
+
+
+def index_merges(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds | None:
+    """Return the ids of left, right and joined token of each merge, shape (num_merges, 3), uint32.
+
+    Returns:
+        None if a merge is not a tuple or list of two bytes, or a token is not in `token_ids`.
+    """
+    if not set(map(type, merges)) <= {tuple, list} or not set(map(len, merges)) <= {2}:
+        return None
+    parts = list(chain.from_iterable(merges))
+    if not set(map(type, parts)) <= {bytes}:
+        return None
+    id_of = token_ids.__getitem__
+    ids = np.empty((len(merges), 3), np.uint32)
+    try:
+        ids[:, :2] = np.fromiter(map(id_of, parts), np.uint32, len(parts)).reshape(-1, 2)
+        ids[:, 2] = np.fromiter(map(id_of, map(b"".join, merges)), np.uint32, len(merges))
+    except KeyError:
+        return None
+    return ids
+
+
+_fastest_index_merges = index_merges if _loading is None else _loading.index_merges
 
 
 def _has_repeated_pairs(ids: MergeIds) -> bool:
@@ -191,8 +216,8 @@ def _has_repeated_pairs(ids: MergeIds) -> bool:
 
 
 def _index_merges_one_by_one(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
-    rows: list[tuple[int, int, int]] = []
-    ranks: dict[tuple[int, int], int] = {}
+    rows: list[tuple[int | None, ...]] = []
+    ranks: dict[tuple[int | None, ...], int] = {}
     for rank, merge in enumerate(merges):
         if (
             not isinstance(merge, (tuple, list))
@@ -202,18 +227,18 @@ def _index_merges_one_by_one(merges: list[Pair], token_ids: dict[bytes, int]) ->
         ):
             raise TypeError(f"merge {rank} is {short_repr(merge)}, not a pair of bytes")
         left, right = merge
-        for token in (left, right, left + right):
-            if token not in token_ids:
-                raise ValueError(
-                    f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
-                    "vocabulary has no token "
-                    f"{short_repr(token)}: add it, or remove the merge"
-                )
-        pair = token_ids[left], token_ids[right]
-        if (first := ranks.setdefault(pair, rank)) != rank:
+        joined = left + right
+        row = token_ids.get(left), token_ids.get(right), token_ids.get(joined)
+        if None in row:
+            missing = next(token for token in (left, right, joined) if token not in token_ids)
+            raise ValueError(
+                f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
+                f"vocabulary has no token {short_repr(missing)}: add it, or remove the merge"
+            )
+        if (first := ranks.setdefault(row[:2], rank)) != rank:
             raise ValueError(
                 f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge "
                 f"{first}: remove one"
             )
-        rows.append((*pair, token_ids[left + right]))
+        rows.append(row)
     return np.array(rows, np.uint32).reshape(-1, 3)

@@ -7,12 +7,12 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from cs336_basics.pretokenization.parallel import resolve_num_workers
-
 ROOT = Path(__file__).parents[1]
 
 
 def machine_info():
+    from cs336_basics.pretokenization.parallel import resolve_num_workers
+
     info = {
         "cpu": cpu_model(),
         "cores": resolve_num_workers(None),

@@ -3,9 +3,10 @@
     pip install -r benchmarks/peers.txt
     python benchmarks/peers.py FILE [FILE ...] --vocab-size 32000 --threads 2 --rounds 5
 
-Every run is a separate process that reads the file, trains, and reports the seconds from the
-call to the result, the peak memory, and the merged tokens. The trainers run alternately, so
-that other load on the machine affects all of them. Files end their documents with `<|endoftext|>`.
+Every run is a process of its own, `peer_run.py`. Shown are the seconds from the call to the
+library's result, those of the whole process up to there, with Python and the imports, and the peak
+memory. The trainers run alternately, so that other load on the machine affects all of them. Files
+end their documents with `<|endoftext|>`.
 
 Expected agreement: ffbpe, with ties broken by the largest content, learns exactly our merges;
 gigabpe, gigatoken and tokenizers break ties by ids, rustbpe and bpeasy in other ways, so for these
@@ -16,7 +17,6 @@ so it learns a few merges more; on text without special tokens its merges are th
 """
 
 import argparse
-import importlib
 import json
 import os
 import statistics
@@ -26,124 +26,38 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import machine_info, peak_memory_of_this_process
+from machine import machine_info
+from peer_run import LIBRARIES
 
-EOT = "<|endoftext|>"
+from cs336_basics.pretokenization import PATTERNS
+
 ROOT = Path(__file__).parents[1]
 
 
-def documents(path):
-    with open(path, encoding="utf-8", newline="") as file:
-        return [document for document in file.read().split(EOT) if document]
+def run(name, path, vocab_size, threads, scratch):
+    """Return {"seconds", "whole", "peak"} of one run in a new process, or {"error"}.
 
-
-def ours(path, vocab_size, threads):
-    from cs336_basics import train_bpe
-
-    _, merges = train_bpe(path, vocab_size, [EOT], trainer="native", num_workers=threads)
-    return [left + right for left, right in merges]
-
-
-def gigatoken(path, vocab_size, threads):
-    import gigatoken
-
-    source = gigatoken.TextFileSource([path], separator=EOT)
-    _, merges = gigatoken.train_bpe(source, vocab_size, [EOT])
-    return [left + right for left, right in merges]
-
-
-def gigabpe(path, vocab_size, threads):
-    import gigabpe
-
-    from cs336_basics.tokenizer.byte_strings import string_to_token
-
-    _, merges = gigabpe.train_bpe(
-        [str(path)], vocab_size, special_tokens=[EOT], pretokenizer="bytelevel", threads=threads
-    )
-    return [string_to_token(left) + string_to_token(right) for left, right in merges]
-
-
-def ffbpe(path, vocab_size, threads):
-    import ffbpe
-
-    splitter = ffbpe.PreTokenizer([EOT], eot_token=EOT)
-    trainer = ffbpe.BpeTrainer([EOT], unit="byte", tie_break="largest_content")
-    trainer.add_words(splitter.get_words_from_file(path))
-    trainer.train(vocab_size)
-    tokens = sorted(trainer.vocab, key=trainer.vocab.get)
-    return [token for token in tokens if len(token) > 1 and token != EOT.encode()]
-
-
-def rustbpe(path, vocab_size, threads):
-    import rustbpe
-
-    tokenizer = rustbpe.Tokenizer()
-    tokenizer.train_from_iterator(iter(documents(path)), vocab_size - 1, pattern=gpt2())
-    return [bytes(token) for token, _ in tokenizer.get_mergeable_ranks()[256:]]
-
-
-def bpeasy(path, vocab_size, threads):
-    import bpeasy
-
-    vocab = bpeasy.train_bpe(iter(documents(path)), gpt2(), 1 << 20, vocab_size - 1)
-    return [token for token in sorted(vocab, key=vocab.get) if len(token) > 1]
-
-
-def tokenizers(path, vocab_size, threads):
-    import tokenizers
-
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=[EOT],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(documents(path), trainer)
-    from cs336_basics.tokenizer.byte_strings import string_to_token
-
-    vocab = tokenizer.get_vocab()
-    mapped = sorted(vocab, key=vocab.get)
-    return [string_to_token(token) for token in mapped if len(token) > 1 and token != EOT]
-
-
-TRAINERS = {f.__name__: f for f in (ours, gigabpe, gigatoken, ffbpe, rustbpe, tokenizers, bpeasy)}
-
-
-def gpt2():
-    from cs336_basics.pretokenization import PATTERNS
-
-    return PATTERNS["gpt2"]
-
-
-def worker(name, path, vocab_size, threads, output):
-    importlib.import_module("cs336_basics.bpe" if name == "ours" else name)
-    start = time.perf_counter()
-    tokens = TRAINERS[name](path, vocab_size, threads)
-    seconds = time.perf_counter() - start
-    Path(output).write_text("\n".join(token.hex() for token in tokens))
-    print(json.dumps({"seconds": seconds, "peak": peak_memory_of_this_process()}))
-
-
-def run(name, path, vocab_size, threads, output):
-    """Return {"seconds", "peak", "whole"} of one run in a new process, or an error."""
+    The merged tokens are written to the file `name` in the directory `scratch`.
+    """
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
-        "RAYON_NUM_THREADS": str(threads),
+        "PYTHONPYCACHEPREFIX": str(Path(scratch) / "bytecode"),
         "PYTHONWARNINGS": "ignore",
+        "RAYON_NUM_THREADS": str(threads),
     }
-    command = [sys.executable, __file__, "--worker", name, str(path), str(vocab_size), str(threads)]
-    start = time.perf_counter()
+    # Without bytecode, our modules would be compiled in every process.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, str(Path(__file__).with_name("peer_run.py")), name, str(path),
+               str(vocab_size), str(threads), PATTERNS["gpt2"]]  # fmt: skip
     process = subprocess.run(
-        [*command, output], capture_output=True, text=True, check=False, env=environment
-    )
-    whole = time.perf_counter() - start
+        [*command, repr(time.time()), str(Path(scratch) / name)],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
     if process.returncode:
         lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
         return {"error": lines[-1]}
-    return {**json.loads(process.stdout.splitlines()[-1]), "whole": whole}
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def agreement(tokens, reference):
@@ -163,13 +77,12 @@ def compare(path, vocab_size, threads, rounds, names):
             for name in names:
                 if name in failed:
                     continue
-                output = str(Path(directory) / name)
-                result = run(name, path, vocab_size, threads, output)
+                result = run(name, path, vocab_size, threads, directory)
                 if "error" in result:
                     failed[name] = result["error"]
                     continue
                 runs[name].append(result)
-                tokens[name] = Path(output).read_text().split("\n")
+                tokens[name] = (Path(directory) / name).read_text().split("\n")
     rows = []
     for name in names:
         if name in failed:
@@ -193,33 +106,31 @@ def compare(path, vocab_size, threads, rounds, names):
 def show(path, vocab_size, threads, rows):
     size = Path(path).stat().st_size / 1e6
     print(f"\n**{Path(path).stem}, {size:.1f} MB, {vocab_size:,} tokens, {threads} threads**\n")
-    print("| trainer | seconds (min-max) | times ours | whole process | peak MB | agreement |")
-    print("|---|---|---|---|---|---|")
-    base = next(row["seconds"] for row in rows if row["trainer"] == "ours")
+    print("| trainer | seconds (min-max) | times ours | whole process | times ours | peak MB "
+          "| agreement |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|")
+    base = next(row for row in rows if row["trainer"] == "ours")
     for row in rows:
         if "error" in row:
-            print(f"| {row['trainer']} | failed: {row['error']} | | | | |")
+            print(f"| {row['trainer']} | failed: {row['error']} | | | | | |")
             continue
         print(
-            f"| {row['trainer']} | {row['seconds']:.2f} "
-            f"({row['seconds_min']:.2f}-{row['seconds_max']:.2f}) | {row['seconds'] / base:.1f} | "
-            f"{row['whole_process_seconds']:.2f} | {row['peak_megabytes']:,.0f} | "
-            f"{row['agreement']} |",
+            f"| {row['trainer']} | {row['seconds']:.3f} "
+            f"({row['seconds_min']:.3f}-{row['seconds_max']:.3f}) | "
+            f"{row['seconds'] / base['seconds']:.1f} | {row['whole_process_seconds']:.3f} | "
+            f"{row['whole_process_seconds'] / base['whole_process_seconds']:.1f} | "
+            f"{row['peak_megabytes']:,.0f} | {row['agreement']} |",
             flush=True,
         )
 
 
 def main():
-    if sys.argv[1:2] == ["--worker"]:
-        name, path, vocab_size, threads, output = sys.argv[2:]
-        worker(name, path, int(vocab_size), int(threads), output)
-        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+")
     parser.add_argument("--vocab-size", type=int, nargs="+", default=[32_000])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--trainers", nargs="+", choices=TRAINERS, default=list(TRAINERS))
+    parser.add_argument("--trainers", nargs="+", choices=LIBRARIES, default=list(LIBRARIES))
     parser.add_argument("--json", help="file for the rows, as data")
     options = parser.parse_args()
     names = list(dict.fromkeys(["ours", *options.trainers]))

@@ -257,7 +257,7 @@ def run_peers(corpora, journal):
             name = f"other libraries, {corpus}, {vocab_size:,} tokens"
             if name not in journal.finished:
                 say(f"{name} ...")
-                found = peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.TRAINERS))
+                found = peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.LIBRARIES))
                 rows = [
                     peer_row(row, corpus, vocab_size)
                     for row in found

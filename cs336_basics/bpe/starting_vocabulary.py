@@ -8,6 +8,7 @@ chosen by the counts alone, and the counts are those that the first training had
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -126,31 +127,30 @@ class StartingVocabulary:
             if token not in known:
                 tokens[next_id] = token
                 next_id += 1
-        known.update(special)
-        made_again = []
-        old_merges = set(self.merges)
-        new_merges = [merge for merge in merges if merge not in old_merges]
-        for left, right in merges:
-            token = left + right
-            if token in special:
+        made = [left + right for left, right in merges]
+        new = dict.fromkeys(made)  # (distinct, in order)
+        for token in special:
+            if token in new:
                 # This cannot happen where the special tokens were cut out of the counted text.
                 raise ValueError(
                     f"the words hold the special token {special[token]!r}, and the merges made it "
                     "again: two ids would have the same bytes; count the words with the same "
                     "special_tokens"
                 )
-            if token in known:
-                made_again.append(token)
-                continue
-            known.add(token)
-            tokens[next_id] = token
-            next_id += 1
-        if made_again:
+        for token in new.keys() & known:
+            del new[token]
+        tokens.update(enumerate(new, next_id))
+        if len(new) < len(made):
+            made_again = Counter(made) - Counter(new.keys())
             warn(
-                f"{len(made_again):,} of the new merges make tokens that the vocabulary had "
-                f"already, such as {short_repr(made_again[0])}; they keep their ids, and the "
-                "vocabulary has that many fewer tokens"
+                f"{made_again.total():,} of the new merges make tokens that the vocabulary had "
+                f"already, such as {short_repr(next(iter(made_again)))}; they keep their ids, and "
+                "the vocabulary has that many fewer tokens"
             )
+        old_merges = set(self.merges)
+        new_merges = (
+            [merge for merge in merges if merge not in old_merges] if old_merges else merges
+        )
         return tokens, [*self.merges, *new_merges]
 
 

@@ -9,6 +9,7 @@
 
 #include "compiler.hpp"
 #include "unicode_cases.hpp"
+#include "unicode_symbols.hpp"
 #include "unicode_tables.hpp"
 
 namespace cs336 {
@@ -31,6 +32,12 @@ CS336_INLINE uint32_t case_in_block(uint32_t block, uint32_t index) {
         return code >= LATE_MARKS_BEGIN && code < LATE_MARKS_END ? MARK : UNCASED;
     }
     return CASE_BLOCKS[CASE_BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
+}
+
+// Whether a code point, in the same form, is punctuation or a symbol.
+CS336_INLINE bool is_symbol_in_block(uint32_t block, uint32_t index) {
+    if (block >= NUM_SYMBOL_BLOCKS_OF) return false;
+    return SYMBOL_BLOCKS[SYMBOL_BLOCK_OF[block]] >> index & 1;
 }
 
 // The code point of a character, in two parts: see `class_in_block`.

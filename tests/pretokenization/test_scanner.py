@@ -84,6 +84,9 @@ def test_tables_equal_those_of_the_pinned_regex():
     assert make_unicode_tables.render(make_unicode_tables.character_classes()) == text
     cases_text = make_unicode_tables.CASES_OUTPUT.read_text(encoding="utf-8")
     assert make_unicode_tables.render_cases(make_unicode_tables.character_cases()) == cases_text
+    symbols_text = make_unicode_tables.SYMBOLS_OUTPUT.read_text(encoding="utf-8")
+    symbols = make_unicode_tables.character_symbols()
+    assert make_unicode_tables.render_symbols(symbols) == symbols_text
 
 
 def test_the_scanner_classifies_every_scalar_value_as_regex_does():
@@ -140,6 +143,7 @@ def test_every_scalar_value_is_split_in_every_context_as_by_regex(context):
         "x" * 200 + "'s" + "字" * 100 + "!" * 100 + "1" * 100 + "\r\n" * 80 + "!" + "\n" * 100,
         "camelCase HTMLParser aB'llC don't's can'tX 'tis f\n/x //\n/* !/\n\n//",
         "12345678  1234 \t12 .name ((f \x1cname \x7f\x00x!\x1c!",
+        "'été 'Así 'n\u0303 \"Да — «Нет» ¿Qué? €5 !\u0301a \u0301 !—a \u3000\u300012 а а字 \xada",
     ],
 )
 def test_examples_at_every_offset_in_a_window(text):

@@ -82,13 +82,18 @@ CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     m.control = (in_range(v, 127 - 0x1F, 0x20) & ~m.space) | equal(v, 0x7F);
     m.wide = bits(v.low, v.high);
     m.continuation = 0;
-    if (WIDE != Wide::NOTHING && m.wide) {
+    if (m.wide) {
         // As signed bytes, 0x80 to 0xBF are those below -64.
         const __m256i limit = _mm256_set1_epi8(-64);
         m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
         m.wide &= ~m.continuation;
-        if (WIDE == Wide::CLASSES) {
-            mark_letters(m, bits(lead_is_letter(v.low), lead_is_letter(v.high)));
+        if (WIDE != Wide::CASES) {
+            uint64_t letters = bits(lead_is_letter(v.low), lead_is_letter(v.high));
+            if (WIDE == Wide::DEEPSEEK) {
+                const __m256i first = _mm256_set1_epi8(char(FIRST_OF_THREE));
+                letters &= bits(_mm256_cmpgt_epi8(first, v.low), _mm256_cmpgt_epi8(first, v.high));
+            }
+            mark_letters(m, letters);
         }
         classify_wide<WIDE>(m, window);
     }

@@ -70,13 +70,17 @@ CS336_AVX512 CS336_INLINE Masks masks(const uint8_t* window) {
                 _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8(0x7F));
     m.continuation = 0;
     m.wide = high;
-    if (WIDE != Wide::NOTHING && high) {
+    if (high) {
         m.continuation = _mm512_cmplt_epi8_mask(v, _mm512_set1_epi8(-64));
         m.wide &= ~m.continuation;
-        if (WIDE == Wide::CLASSES) {
+        if (WIDE != Wide::CASES) {
             const __m512i lead =
                 _mm512_maskz_permutexvar_epi8(m.wide, v, _mm512_loadu_si512(LEAD_IS_LETTER));
-            mark_letters(m, _mm512_test_epi8_mask(lead, lead));
+            uint64_t letters = _mm512_test_epi8_mask(lead, lead);
+            if (WIDE == Wide::DEEPSEEK) {
+                letters &= _mm512_cmplt_epu8_mask(v, _mm512_set1_epi8(char(FIRST_OF_THREE)));
+            }
+            mark_letters(m, letters);
         }
         classify_wide<WIDE>(m, window);
     }

@@ -33,11 +33,23 @@ struct Masks {
     uint64_t continuation;  // second and later bytes of characters
 };
 
-// What is found of characters of several bytes.
-enum class Wide { NOTHING, CLASSES, CASES };
+// What is found of characters of several bytes: their classes; or also their cases. DEEPSEEK:
+// classes, with marks as letters, up to the first character that `deepseek-v3` has rules of its own
+// for: Chinese characters, kana, and what is neither in a class nor a mark, punctuation or symbol.
+enum class Wide { CLASSES, CASES, DEEPSEEK };
+
+// The lowest first byte of characters of three bytes.
+constexpr uint8_t FIRST_OF_THREE = 0xE0;
+
+// Whether a code point is, or may be, of the Chinese characters and kana of `deepseek-v3`: U+3040
+// to U+30FF, and U+4E00 to U+9FA5 (here to the end of its block).
+CS336_INLINE bool may_be_kana(uint32_t block) {
+    return block - (0x3040 >> 6) <= (0x30FF >> 6) - (0x3040 >> 6) ||
+           block - (0x4E00 >> 6) <= (0x9FA5 >> 6) - (0x4E00 >> 6);
+}
 
 // Classify the characters of several bytes one by one. They may extend beyond the window, but not
-// beyond the text, which is valid UTF-8.
+// beyond the text, which is valid UTF-8. What is not classified stays in `wide`.
 //
 // With cases, a window of which at least half are continuation bytes keeps its `wide`: in scripts
 // of three bytes a character, where pre-tokens are long, a SplitProgram is twice as fast.
@@ -46,9 +58,16 @@ CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
     if (WIDE == Wide::CASES && __builtin_popcountll(m.continuation) >= 32) return;
     while (m.wide) {
         const int i = lowest_bit(m.wide);
-        m.wide &= m.wide - 1;
         const WideCode code = wide_code(window + i);
-        const uint32_t char_class = class_in_block(code.block, code.index);
+        uint32_t char_class = class_in_block(code.block, code.index);
+        if (WIDE == Wide::DEEPSEEK) {
+            if (may_be_kana(code.block)) return;
+            if (char_class == OTHER && !is_symbol_in_block(code.block, code.index)) {
+                if (case_in_block(code.block, code.index) != MARK) return;
+                char_class = LETTER;
+            }
+        }
+        m.wide &= m.wide - 1;
         const uint64_t bytes = ((uint64_t{1} << code.length) - 1) << i;
         m.letter |= char_class == LETTER ? bytes : 0;
         m.number |= char_class == NUMBER ? bytes : 0;

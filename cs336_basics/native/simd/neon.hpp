@@ -62,7 +62,7 @@ CS336_INLINE Masks masks(const uint8_t* window) {
     m.control = (in_range(q, 0, ' ') & ~m.space) | equal(q, 0x7F);
     m.wide = in_range(q, 0x80, 0x80);
     m.continuation = 0;
-    if (WIDE != Wide::NOTHING && m.wide) {
+    if (m.wide) {
         m.continuation = in_range(q, 0x80, 0x40);
         m.wide &= ~m.continuation;
         classify_wide<WIDE>(m, window);

@@ -50,7 +50,7 @@ CS336_INLINE Masks masks(const uint8_t* window) {
     m.slash = pack(slash);
     m.control = pack(control) & ~m.space;
     m.wide = pack(high);
-    if (WIDE != Wide::NOTHING && m.wide) {
+    if (m.wide) {
         for (int i = 0; i < 64; ++i) continuation[i] = (window[i] & 0xC0) == 0x80;
         m.continuation = pack(continuation);
         m.wide &= ~m.continuation;

@@ -123,7 +123,9 @@ struct Cl100kRules {
     static constexpr bool LINE_ENDS_WITH_SLASHES = false;
     // Control characters have rules of their own.
     static constexpr bool CONTROLS_DIFFER = false;
-    // What the rules need of characters of several bytes: NOTHING if they are those for ASCII.
+    // Of the others, ASCII characters alone prefix letters, and of these the ASCII letters alone.
+    static constexpr bool ASCII_PREFIXES = false;
+    // What the rules need to know of characters of several bytes.
     static constexpr Wide WIDE = Wide::CLASSES;
 };
 
@@ -146,7 +148,8 @@ struct DeepseekV3Rules : Llama3Rules {
     static constexpr Contractions CONTRACTIONS = Contractions::NONE;
     static constexpr bool JOINS_SPACES_BEFORE_NUMBERS = true;
     static constexpr bool CONTROLS_DIFFER = true;
-    static constexpr Wide WIDE = Wide::NOTHING;
+    static constexpr bool ASCII_PREFIXES = true;
+    static constexpr Wide WIDE = Wide::DEEPSEEK;
 };
 
 template <class Rules>
@@ -182,13 +185,22 @@ struct Cl100kStarts {
         prefix |= prefix << 1 & m.continuation;
         prefix |= prefix << 1 & m.continuation;
         prefix |= prefix << 1 & m.continuation;
+        uint64_t prefixed_ends = 0;
+        if (Rules::ASCII_PREFIXES) {
+            // `[!-/:-@...][A-Za-z]+`: letters beyond ASCII that follow start a pre-token.
+            const uint64_t ascii = m.upper | m.lower;
+            prefix = other_starts & ascii >> 1;
+            prefixed_ends = ~ascii & (ascii + (prefix << 1));
+        }
         uint64_t letter_starts = letter & ~(letter << 1) & ~((prefix | gap) << 1);
+        letter_starts |= letter & prefixed_ends;
         if (Rules::CUTS_BEFORE_CAPITALS) letter_starts |= m.upper & m.lower << 1;
 
         const uint64_t spaces = m.space & ~taken;
         const uint64_t space_starts = spaces & ~(spaces << 1);
-        uint64_t last_spaces = first_bytes(m.space & ~(m.space >> 1), m.continuation) & ~m.line_end;
-        if (Rules::JOINS_SPACES_BEFORE_NUMBERS) last_spaces &= ~(m.number >> 1);
+        uint64_t space_ends = m.space & ~(m.space >> 1);
+        if (Rules::JOINS_SPACES_BEFORE_NUMBERS) space_ends &= ~(m.number >> 1);
+        const uint64_t last_spaces = first_bytes(space_ends, m.continuation) & ~m.line_end;
         uint64_t starts = other_starts | letter_starts | space_starts | last_spaces |
                           number_starts<Rules::DIGITS>(m, window);
 

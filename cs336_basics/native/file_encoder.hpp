@@ -36,15 +36,16 @@ struct EncodedBlock {
 // wrong.
 class FileEncoder {
   public:
-    // All arguments must outlive this object. There is one thread for each worker. Bytes that are
-    // not valid UTF-8 are read as U+FFFD, or with `strict` are a failure.
+    // All arguments must outlive this object. There is one thread for each worker. A byte that is
+    // not valid UTF-8 and is kept becomes the id of this byte; texts end before it and begin after.
     FileEncoder(const BlockReader& reader, const std::vector<EncodingWorker*>& workers,
-                size_t id_size, const SpecialIds& special, bool strict, uint32_t separator)
+                size_t id_size, const SpecialIds& special, InvalidBytes invalid_bytes,
+                uint32_t separator)
         : reader_(reader),
           workers_(workers),
           id_size_(id_size),
           special_(special),
-          strict_(strict),
+          invalid_bytes_(invalid_bytes),
           separator_(separator),
           read_states_(workers.size()),
           slots_(2 * workers.size() + 2) {}
@@ -160,9 +161,12 @@ class FileEncoder {
         std::vector<uint8_t> replaced;
         const size_t invalid = first_invalid_utf8(text.data, text.size);
         if (invalid < text.size) {
-            if (strict_) {
+            if (invalid_bytes_ == InvalidBytes::REFUSE) {
                 return {Failure::NOT_UTF8,  text.file, text.offset + invalid, 0,
                         text.data[invalid], ""};
+            }
+            if (invalid_bytes_ == InvalidBytes::KEEP) {
+                return encode_exactly(text, invalid, worker, result);
             }
             result.replaced = replace_invalid_utf8(text.data, text.size, replaced);
             result.replaced.first += text.offset;
@@ -179,11 +183,47 @@ class FileEncoder {
         return failure;
     }
 
+    // Encode a block whose first invalid byte is at `invalid`; see tokenizer/exact_bytes.py.
+    Failure encode_exactly(const BlockReader::Text& text, size_t invalid, EncodingWorker& worker,
+                           EncodedBlock& result) const {
+        result.ids.reserve((text.size + OUTPUT_SLACK) * id_size_, 0);
+        result.num_ids = 0;
+        const uint8_t* const end = text.data + text.size;
+        // Append the ids of a text, or of one invalid byte.
+        const auto append = [&](TextSpan part, bool is_text) {
+            uint8_t* const out = result.ids.data() + result.num_ids * id_size_;
+            const size_t num_ends = result.ends.size();
+            size_t num_ids = 0;
+            Failure failure =
+                is_text ? encode_to(worker, part, special_, out, separator_, &result.ends, num_ids)
+                        : encode_word_to(worker, part, out, num_ids);
+            for (size_t i = num_ends; i < result.ends.size(); ++i) {
+                result.ends[i] += int64_t(result.num_ids);
+            }
+            result.num_ids += num_ids;
+            failure.file = text.file;
+            failure.offset += text.offset + uint64_t(part.data - text.data);
+            return failure;
+        };
+        for (const uint8_t* start = text.data;;) {
+            const uint8_t* const valid_end = start == text.data
+                                                 ? start + invalid
+                                                 : start + first_invalid_utf8(start, end - start);
+            Failure failure = append({start, size_t(valid_end - start)}, true);
+            if (failure.kind || valid_end == end) return failure;
+            start = valid_end + utf8_sequence(valid_end, end).length;
+            for (const uint8_t* byte = valid_end; byte < start; ++byte) {
+                failure = append({byte, 1}, false);
+                if (failure.kind) return failure;
+            }
+        }
+    }
+
     const BlockReader& reader_;
     const std::vector<EncodingWorker*>& workers_;
     const size_t id_size_;
     const SpecialIds& special_;
-    const bool strict_;
+    const InvalidBytes invalid_bytes_;
     const uint32_t separator_;
     bool closed_ = false;
     std::vector<BlockReader::ReadState> read_states_;

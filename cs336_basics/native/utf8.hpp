@@ -173,6 +173,9 @@ inline size_t first_invalid_utf8(const uint8_t* text, size_t size) {
     return first_invalid_utf8_scalar(text, size);
 }
 
+// What is done with bytes that are not valid UTF-8: they are read as U+FFFD, refused, or kept.
+enum class InvalidBytes { REPLACE, REFUSE, KEEP };
+
 // Invalid sequences of a text that were replaced.
 struct Replaced {
     uint64_t sequences = 0;

@@ -12,6 +12,13 @@ from cs336_basics.pretokenization.scanners cimport Scanner, SimdLevel
 from cs336_basics.tokenizer.text_views cimport TextSpan, TextView
 
 
+cdef extern from "utf8.hpp" namespace "cs336" nogil:
+    cdef enum class InvalidBytes:
+        REPLACE
+        REFUSE
+        KEEP
+
+
 cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
     uint32_t ABSENT_ID
     size_t OUTPUT_SLACK
@@ -82,7 +89,7 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
 
     cdef cppclass FileEncoder:
         FileEncoder(const BlockReader&, const vector[EncodingWorker*]&, size_t, const SpecialIds&,
-                    cbool, uint32_t) except +
+                    InvalidBytes, uint32_t) except +
         void start() except +
         cbool wait(int milliseconds)
         EncodedBlock* block()

@@ -53,7 +53,7 @@ class FileEncoding:
         special: SpecialSet,
         block_size: int,
         num_workers: int,
-        strict: bool,
+        errors: str,
         separator: int | None,
     ) -> None: ...
     def __iter__(self) -> FileEncoding: ...

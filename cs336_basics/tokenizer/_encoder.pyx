@@ -448,7 +448,7 @@ cdef class FileEncoding:
         special: a SpecialSet: no block cuts one of its tokens.
         block_size: bytes.
         num_workers: the number of threads.
-        strict: whether bytes that are not UTF-8 are refused.
+        errors: what is done with bytes that are not UTF-8: "replace", "strict" or "bytes".
         separator: id of a special token at which documents end, or None.
 
     Raises, instead of yielding the failing block:
@@ -465,9 +465,12 @@ cdef class FileEncoding:
     cdef bint begun, closed
 
     def __init__(self, Encoder encoder not None, paths, sizes, SpecialSet special not None,
-                 size_t block_size, int num_workers, bint strict, separator):
+                 size_t block_size, int num_workers, errors, separator):
         cdef vector[string] c_paths
         cdef vector[uint64_t] c_sizes
+        cdef InvalidBytes invalid_bytes = InvalidBytes.REPLACE
+        if errors != "replace":
+            invalid_bytes = InvalidBytes.REFUSE if errors == "strict" else InvalidBytes.KEEP
         self.encoder = encoder
         self.special = special
         self.paths = [os.fspath(path) for path in paths]
@@ -479,7 +482,7 @@ cdef class FileEncoding:
         self.workers = encoder.acquire_all(
             num_threads(num_workers, self.reader.get().num_blocks()), self.pointers)
         self.job.reset(new FileEncoder(
-            self.reader.get()[0], self.pointers, encoder.id_size, special.special, strict,
+            self.reader.get()[0], self.pointers, encoder.id_size, special.special, invalid_bytes,
             ABSENT_ID if separator is None else separator))
         self.job.get().start()
 

@@ -125,7 +125,7 @@ def encoded_blocks(
     bytes_read = 0
     for is_plain, group in itertools.groupby(corpus.files, key=is_plain_text):
         files = corpus.only(group)
-        if is_plain and task.errors != EXACT:
+        if is_plain:
             yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers, changes)
         else:
             batches = read_batches(files, task, bytes_read)
@@ -151,7 +151,7 @@ def _encode_plain_text(
         sizes,
         block_size=block_size,
         num_workers=num_workers,
-        strict=task.errors == "strict",
+        errors=task.errors,
         separator=task.separator_id,
     )
     with contextlib.closing(encoding):
@@ -161,7 +161,11 @@ def _encode_plain_text(
                 yield EncodedBlock(ids, index in first_blocks, document_ends, num_bytes, bytes_read)
             changes.add_files((corpus.files[file], found) for file, *found in encoding.replaced)
         except AbsentByteError as error:
-            raise _absent_byte_in_file(corpus.files[error.item], error) from None
+            file = corpus.files[error.item]
+            if task.errors == EXACT:
+                reason = absent_byte_error(error.byte, f"at offset {error.offset:,}")
+                raise ValueError(f"{file}: {reason}") from None
+            raise _absent_byte_in_file(file, error) from None
 
 
 def encode_batches(

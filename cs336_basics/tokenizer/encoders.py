@@ -250,7 +250,7 @@ class FileEncoder(Encoder):
         *,
         block_size: int,
         num_workers: int,
-        strict: bool,
+        errors: str,
         separator: int | None,
     ) -> FileEncoding:
         """Return an iterator over the blocks of files of plain text, as `_encoder.FileEncoding`."""

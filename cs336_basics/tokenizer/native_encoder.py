@@ -120,13 +120,13 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         *,
         block_size: int,
         num_workers: int,
-        strict: bool,
+        errors: str,
         separator: int | None,
     ) -> _encoder.FileEncoding:
         """As `FileEncoder`."""
         special = self._special_sets[self.all_special]
         return _encoder.FileEncoding(
-            self._compiled, files, sizes, special, block_size, num_workers, strict, separator
+            self._compiled, files, sizes, special, block_size, num_workers, errors, separator
         )
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:

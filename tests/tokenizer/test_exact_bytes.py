@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer, train_bpe
@@ -186,6 +186,40 @@ def test_files_of_bytes_are_encoded_exactly(source, out, backend, chunk_size, nu
     assert all(ids[start - 1] == tokenizer.special_token_id(END) for start in starts[1:].tolist())
     counts = count_tokens(tokenizer, Corpus(source, errors="bytes"))
     np.testing.assert_array_equal(counts, np.bincount(ids, minlength=tokenizer.vocab_size))
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    hostile_bytes.filter(len),
+    st.integers(1, 50),
+    st.sampled_from(["gpt2", "o200k", r"\w+|\s+|[^\w\s]"]),
+)
+def test_files_of_any_bytes_have_the_ids_of_the_rule(tmp_path, data, chunk_size, pattern):
+    tokenizer = small_tokenizer((END, "a b", "\n\n"), pattern, backend="native")
+    (tmp_path / "a.txt").write_bytes(data)
+    encode_file(
+        tokenizer, Corpus(tmp_path / "a.txt", errors="bytes"), tmp_path / "a.npy", num_workers=2,
+        chunk_size=chunk_size, document_starts=True, overwrite=True,
+    )  # fmt: skip
+    ids = load_token_file(tmp_path / "a.npy")
+    assert ids.tolist() == expected_ids(tokenizer, data)
+    ends = np.flatnonzero(ids == tokenizer.special_token_id(END)) + 1
+    starts = load_document_starts(tmp_path / "a.npy")
+    assert starts.tolist() == [0, *ends[ends < len(ids)].tolist()]
+
+
+def test_an_absent_byte_of_a_file_is_named_with_its_offset(tmp_path):
+    tokenizer = Tokenizer({0: b"a", 1: b"\xff", 2: b" "}, [])
+    for before in (b"", b"a a\xff a", b"\xff\xffa " * 9):
+        for absent in (b"b", b"\x80", "é".encode(), b"\xe4\xb8"):
+            (tmp_path / "a.txt").write_bytes(before + absent + b"\xff a")
+            with pytest.raises(ValueError, match=f"byte {absent[0]:#04x} at offset {len(before)}:"):
+                encode_file(
+                    tokenizer, Corpus(tmp_path / "a.txt", errors="bytes"), tmp_path / "a.npy",
+                    chunk_size=5,
+                )  # fmt: skip
 
 
 def test_compressed_files_and_rows_are_encoded_exactly(tmp_path, out):

@@ -60,8 +60,8 @@ def test_the_error_says_when_no_thread_can_be_started(tmp_path):
 
 def encoding_of(tokenizer, path, block_size):
     return tokenizer.encoder.encode_files(
-        [str(path)], [path.stat().st_size], block_size=block_size, num_workers=1, strict=False,
-        separator=None,
+        [str(path)], [path.stat().st_size], block_size=block_size, num_workers=1,
+        errors="replace", separator=None,
     )  # fmt: skip
 
 

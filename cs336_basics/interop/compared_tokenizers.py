@@ -195,4 +195,6 @@ def _guarded(path: Path, load: Callable[[], Any]) -> Any:
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # a Rust panic is not an Exception
-        raise ValueError(f"{short_repr(os.fspath(path))}: {short_reason(error)}") from error
+        raise ValueError(
+            f"{short_repr(os.fspath(path))} cannot be read as a tokenizer: {short_reason(error)}"
+        ) from error

@@ -26,6 +26,8 @@ def softmax(x: Tensor, dim: int) -> Tensor:
     """
     if not x.is_floating_point():
         raise TypeError(f"softmax needs floating-point values, not {x.dtype}")
+    if x.numel() == 0:
+        return x.clone()  # of no values there is no maximum
     precise = at_least_float32(x)
     # Softmax does not change when a constant is subtracted; after subtracting the maximum
     # the largest exponential is e^0 = 1, so none overflows. The maximum needs no gradient.

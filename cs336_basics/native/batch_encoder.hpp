@@ -37,7 +37,17 @@ inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds
     return {};
 }
 
-// The same for one pre-token.
+// EncodingWorker::encode_bytes, with AbsentByte as a Failure.
+inline Failure encode_bytes_to(EncodingWorker& worker, TextSpan bytes, void* out) {
+    try {
+        worker.encode_bytes(bytes.data, bytes.size, out);
+    } catch (const AbsentByte& absent) {
+        return absent_byte_failure(absent, bytes);
+    }
+    return {};
+}
+
+// EncodingWorker::encode_word, with AbsentByte as a Failure.
 inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, size_t& num_ids) {
     try {
         num_ids = worker.encode_word(word.data, word.size, out);

@@ -62,7 +62,9 @@ class EncodingWorker {
     // appended to it. Throws AbsentByte, Cancelled.
     virtual size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* out,
                           uint32_t separator, std::vector<int64_t>* ends) = 0;
-    // The same for one pre-token.
+    // Write the ids of single bytes, one for each; room and errors as for `encode`.
+    virtual void encode_bytes(const uint8_t* bytes, size_t size, void* out) = 0;
+    // As `encode`, for one pre-token.
     virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
 };
 
@@ -96,7 +98,8 @@ class TypedEncoder final : public Encoder {
     class Worker final : public EncodingWorker {
       public:
         Worker(const TypedEncoder& encoder, size_t cache_bytes)
-            : scanner_(encoder.scanner_),
+            : merges_(encoder.merges_),
+              scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
               cache_(cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : encoder.budget_) {}
 
@@ -118,6 +121,16 @@ class TypedEncoder final : public Encoder {
                 if (ends && id == separator) ends->push_back(out - begin);
             }
             return out - begin;
+        }
+
+        void encode_bytes(const uint8_t* bytes, size_t size, void* output) override {
+            if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
+            Id* const out = static_cast<Id*>(output);
+            for (size_t i = 0; i < size; ++i) {
+                const uint32_t id = merges_.byte_id(bytes[i]);
+                if (id == ABSENT_ID) throw AbsentByte{bytes + i};
+                out[i] = Id(id);
+            }
         }
 
         size_t encode_word(const uint8_t* word, size_t length, void* output) override {
@@ -240,6 +253,7 @@ class TypedEncoder final : public Encoder {
             return end;
         }
 
+        const MergeTable<Id>& merges_;
         const Scanner scanner_;
         WordMerger<Id> merger_;
         Cache cache_;

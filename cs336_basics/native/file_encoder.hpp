@@ -110,6 +110,10 @@ class FileEncoder {
     }
 
   private:
+    // Bytes that are not UTF-8 and are encoded at a time: between them it is seen whether the
+    // encoding was cancelled.
+    static constexpr ptrdiff_t MAX_INVALID_RUN = ptrdiff_t{1} << 16;
+
     // Holds every (number of slots)-th block.
     struct Slot {
         enum State { OPEN, DONE, FAILED };
@@ -189,34 +193,50 @@ class FileEncoder {
         result.ids.reserve((text.size + OUTPUT_SLACK) * id_size_, 0);
         result.num_ids = 0;
         const uint8_t* const end = text.data + text.size;
-        // Append the ids of a text, or of one invalid byte.
-        const auto append = [&](TextSpan part, bool is_text) {
-            uint8_t* const out = result.ids.data() + result.num_ids * id_size_;
-            const size_t num_ends = result.ends.size();
-            size_t num_ids = 0;
-            Failure failure =
-                is_text ? encode_to(worker, part, special_, out, separator_, &result.ends, num_ids)
-                        : encode_word_to(worker, part, out, num_ids);
-            for (size_t i = num_ends; i < result.ends.size(); ++i) {
-                result.ends[i] += int64_t(result.num_ids);
-            }
-            result.num_ids += num_ids;
-            failure.file = text.file;
-            failure.offset += text.offset + uint64_t(part.data - text.data);
-            return failure;
-        };
         for (const uint8_t* start = text.data;;) {
+            // Text up to `valid_end`, then bytes that are not UTF-8 up to `stop`.
             const uint8_t* const valid_end = start == text.data
                                                  ? start + invalid
                                                  : start + first_invalid_utf8(start, end - start);
-            Failure failure = append({start, size_t(valid_end - start)}, true);
+            Failure failure = append_text(text, {start, size_t(valid_end - start)}, worker, result);
             if (failure.kind || valid_end == end) return failure;
-            start = valid_end + utf8_sequence(valid_end, end).length;
-            for (const uint8_t* byte = valid_end; byte < start; ++byte) {
-                failure = append({byte, 1}, false);
-                if (failure.kind) return failure;
+            const uint8_t* stop = valid_end + utf8_sequence(valid_end, end).length;
+            while (stop < end && stop - valid_end < MAX_INVALID_RUN) {
+                const Utf8Sequence next = utf8_sequence(stop, end);
+                if (next.valid) break;
+                stop += next.length;
             }
+            const TextSpan bytes = {valid_end, size_t(stop - valid_end)};
+            failure = encode_bytes_to(worker, bytes, result.ids.data() + result.num_ids * id_size_);
+            if (failure.kind) return located(failure, text, bytes);
+            result.num_ids += bytes.size;
+            if (stop == end) return {};
+            start = stop;
         }
+    }
+
+    // Append the ids of a part of a block.
+    Failure append_text(const BlockReader::Text& text, TextSpan part, EncodingWorker& worker,
+                        EncodedBlock& result) const {
+        if (part.size == 0) return {};
+        const size_t num_ends = result.ends.size();
+        size_t num_ids = 0;
+        const Failure failure =
+            encode_to(worker, part, special_, result.ids.data() + result.num_ids * id_size_,
+                      separator_, &result.ends, num_ids);
+        if (failure.kind) return located(failure, text, part);
+        for (size_t i = num_ends; i < result.ends.size(); ++i) {
+            result.ends[i] += int64_t(result.num_ids);
+        }
+        result.num_ids += num_ids;
+        return {};
+    }
+
+    // The failure to encode a part of a block, by its offset in the file.
+    static Failure located(Failure failure, const BlockReader::Text& text, TextSpan part) {
+        failure.file = text.file;
+        failure.offset += text.offset + uint64_t(part.data - text.data);
+        return failure;
     }
 
     const BlockReader& reader_;

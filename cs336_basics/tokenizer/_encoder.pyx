@@ -16,6 +16,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.list cimport PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF, PyObject
+from cpython.unicode cimport PyUnicode_AsUTF8String
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
@@ -620,7 +621,8 @@ cdef int check(const Failure& failure, texts=None) except -1:
     if failure.kind == NONE:
         return 0
     if failure.kind == LONE_SURROGATE:
-        (texts[failure.file] if isinstance(texts, list) else texts).encode()  # which raises
+        # Which raises. A subclass of str may override `encode`.
+        PyUnicode_AsUTF8String(texts[failure.file] if isinstance(texts, list) else texts)
     if failure.kind == ABSENT_BYTE:
         raise AbsentByteError(failure.code, failure.file, failure.offset)
     if failure.kind == MEMORY:

@@ -11,7 +11,7 @@ that is UTF-8 has the ids of its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -86,26 +86,41 @@ def _encode_batch(
 
     `start` is the offset of the first text, for errors.
     """
-    dtype = token_dtype(encoder.vocabulary.size)
-    lengths = [len(text) + len(invalid) for text, invalid in batch]
     texts = [text for text, _ in batch]
     try:
         ids, num_ids = encoder.encode_documents(texts, special)
     except AbsentByteError as error:
-        error.offset += start + sum(lengths[: error.item])
+        before = batch[: error.item]
+        _check_invalid_bytes(encoder.vocabulary.byte_ids, before, start)
+        error.offset += start + sum(len(text) + len(invalid) for text, invalid in before)
         error.item = 0
         raise
+    _check_invalid_bytes(encoder.vocabulary.byte_ids, batch, start)
     invalid = np.frombuffer(b"".join(invalid for _, invalid in batch), np.uint8)
     byte_ids = np.array(encoder.vocabulary.byte_ids, np.int64)[invalid]
     ends_of_texts = np.cumsum(num_ids, dtype=np.int64)
     counts = [len(invalid) for _, invalid in batch]
-    if len(absent := np.flatnonzero(byte_ids == ABSENT)):
-        first = int(absent[0])
-        item = int(np.searchsorted(np.cumsum(counts), first, side="right"))
-        before = first - sum(counts[:item])
-        offset = start + sum(lengths[:item]) + len(texts[item]) + before
-        raise AbsentByteError(int(invalid[first]), offset=offset)
+    dtype = token_dtype(encoder.vocabulary.size)
     return np.insert(ids, np.repeat(ends_of_texts, counts), byte_ids.astype(dtype))
+
+
+def _check_invalid_bytes(
+    byte_ids: Sequence[int], batch: list[tuple[bytes, bytes]], start: int
+) -> None:
+    """Raise AbsentByteError for the first invalid byte that the vocabulary lacks.
+
+    `start` is the offset of the first text.
+    """
+    absent = {byte for byte, token_id in enumerate(byte_ids) if token_id == ABSENT}
+    if not absent:
+        return
+    offset = start
+    for text, invalid in batch:
+        offset += len(text)
+        for byte in invalid:
+            if byte in absent:
+                raise AbsentByteError(byte, offset=offset)
+            offset += 1
 
 
 def absent_byte_error(byte: int, where: str) -> ValueError:

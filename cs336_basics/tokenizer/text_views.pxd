@@ -1,6 +1,7 @@
 """Views of Python texts, str or bytes of valid UTF-8, for C++ (`native/text_view.hpp`)."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_AsUTF8String
 from libc.stdint cimport uint8_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
@@ -86,4 +87,5 @@ cdef inline object utf8_text(text, int num_threads=1):
     out = <uint8_t*>PyBytes_AS_STRING(data)
     with nogil:
         done = writer.get().write(out)
-    return data if done else (<str>text).encode()  # which raises
+    # Where it was not done, the conversion raises. A subclass may override `encode`.
+    return data if done else PyUnicode_AsUTF8String(text)

@@ -34,6 +34,21 @@ def test_a_library_that_cannot_be_imported_is_an_error_of_its_row(text_file, tmp
     assert rows == [{"trainer": "gigabpe", "error": "ImportError: gigabpe is not for this machine"}]
 
 
+def test_the_run_that_compiles_modules_is_not_counted(text_file, monkeypatch):
+    runs = []
+
+    def recorded(name, path, *arguments):
+        runs.append(path)
+        return run(name, path, *arguments)
+
+    run = peers.run
+    monkeypatch.setattr(peers, "run", recorded)
+    (row,) = peers.compare(text_file, 270, 1, 2, ["ours"])
+    assert len(runs) == 3
+    assert text_file != runs[0]
+    assert len(row["rounds"]) == 2
+
+
 def test_only_the_library_is_imported_before_the_clock_starts():
     # The package, and what makes tokens of a result, would be in the time of other libraries.
     code = "import sys; sys.argv = ['x']; import peer_run; print(*sorted(sys.modules))"

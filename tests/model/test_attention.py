@@ -65,6 +65,14 @@ def test_softmax_gives_zero_to_minus_infinity():
     assert softmax(torch.full((3,), -math.inf), 0).isnan().all()
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), ()])
+def test_softmax_of_nothing_or_of_a_scalar_has_the_same_shape(shape):
+    x = torch.zeros(shape, requires_grad=True)
+    assert_close(softmax(x, -1), torch.softmax(x, -1))
+    softmax(x, -1).sum().backward()
+    assert_close(x.grad, torch.zeros(shape))
+
+
 def test_softmax_gradients_equal_finite_differences():
     x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: softmax(x, 0), (x,))

@@ -64,6 +64,30 @@ void workers_may_outlive_their_encoder() {
 }
 
 
+void single_bytes_have_the_ids_of_their_tokens() {
+    uint32_t byte_ids[256];
+    for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = 999 - byte;
+    byte_ids[0xFE] = ABSENT_ID;
+    const auto encoder = make_encoder(true, byte_ids, nullptr, 0, 0,
+                                      Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+    const auto worker = encoder->make_worker(0);
+    const uint8_t bytes[] = {0xFF, 'a', 0, 0xFE};
+    std::vector<uint16_t> ids(3);
+    check(!encode_bytes_to(*worker, {bytes, 3}, ids.data()).kind, "three bytes have tokens");
+    check(ids == std::vector<uint16_t>({744, 902, 999}), "these tokens");
+    const Failure failure = encode_bytes_to(*worker, {bytes + 2, 2}, ids.data());
+    check(failure.kind == Failure::ABSENT_BYTE && failure.code == 0xFE, "the fourth has none");
+    check(failure.offset == 1, "and is named by its offset");
+    worker->cancelled = true;
+    bool threw = false;
+    try {
+        worker->encode_bytes(bytes, 1, ids.data());
+    } catch (const Cancelled&) {
+        threw = true;
+    }
+    check(threw, "bytes are not encoded by a worker that is cancelled");
+}
+
 void a_long_word_without_room_does_not_clear_the_cache() {
     // The table takes all of the budget.
     const auto budget = std::make_shared<CacheBudget>(size_t{1} << 17);
@@ -380,6 +404,7 @@ void ids_may_change_while_they_are_decoded() {
 
 int main() {
     workers_may_outlive_their_encoder();
+    single_bytes_have_the_ids_of_their_tokens();
     a_long_word_without_room_does_not_clear_the_cache();
     a_batch_is_complete_with_fewer_threads_or_none();
     ids_are_written_as_far_as_there_is_room();

@@ -150,6 +150,21 @@ def test_an_absent_byte_is_named_with_its_offset():
             tokenizer.encode_array(data, errors="bytes")
 
 
+@pytest.mark.parametrize("backend", ["native", "python"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_of_several_absent_bytes_the_first_is_named(tmp_path, backend, name):
+    tokenizer = Tokenizer({0: b" ", 1: b"a", 2: b"\xfe"}, [], backend=backend)
+    for data in (b"a\xff b", b"a\xfe\xff \xfd", b"a b\xff", b"\xfe b\xff"):
+        first = next(i for i, byte in enumerate(data) if byte not in b" a\xfe")
+        message = f"byte {data[first]:#04x} at offset {first}"
+        with pytest.raises(ValueError, match=message):
+            tokenizer.encode_array(data, errors="bytes")
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+        with pytest.raises(ValueError, match=message):
+            encode_file(tokenizer, Corpus(path, errors="bytes"), tmp_path / "a.npy")
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     hostile_bytes,

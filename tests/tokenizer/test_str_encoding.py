@@ -49,3 +49,26 @@ def test_a_lone_surrogate_in_a_text_of_any_length_is_named(before, length):
         for encode in (tokenizer.encode_batch, tokenizer.encode_batch_array):
             with pytest.raises(ValueError, match="text 1: .*" + message):
                 encode(["fine", text], num_workers=num_workers)
+
+
+class Shouted(str):
+    """A str that says of itself that it has other bytes."""
+
+    def encode(self, *arguments):
+        return super().upper().encode()
+
+
+def test_a_subclass_of_str_is_encoded_by_its_characters():
+    tokenizer = small_tokenizer(SPECIALS)
+    for text in ("the cat", "thé cat", "漢 cat"):
+        expected = tokenizer.encode(text)
+        assert tokenizer.encode(Shouted(text)) == expected
+        assert tokenizer.encode_array(Shouted(text)).tolist() == expected
+        assert tokenizer.encode_batch([Shouted(text)]) == [expected]
+        for encode in (
+            tokenizer.encode,
+            tokenizer.encode_array,
+            lambda t: tokenizer.encode_batch([t]),
+        ):
+            with pytest.raises(ValueError, match=r"lone surrogate U\+D800"):
+                encode(Shouted(text + "\ud800"))

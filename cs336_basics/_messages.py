@@ -9,10 +9,10 @@ _LONGEST_REASON = 300
 
 
 def short_repr(value: object, longest: int = _LONGEST_VALUE) -> str:
-    """Return `repr(value)`, cut to `longest` characters; its time and memory are bounded as well.
+    """Return `repr(value)` in one line, cut to `longest` characters.
 
     Bad input may hold anything: a string of megabytes, or lists that share their elements, whose
-    whole representation grows exponentially with their depth.
+    whole representation grows exponentially with their depth. So time and memory are bounded, too.
     """
     if isinstance(value, (bytes, bytearray)):
         value = value[: longest + 1]
@@ -23,6 +23,7 @@ def short_repr(value: object, longest: int = _LONGEST_VALUE) -> str:
         text = shortener.repr(value)
     except ValueError:  # Python refuses to write an integer of thousands of digits
         text = f"<{type(value).__name__} that is too long to show>"
+    text = " ".join(line.strip() for line in text.split("\n"))  # arrays have lines
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 

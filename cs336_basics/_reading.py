@@ -93,7 +93,7 @@ def read_json_object(path: Path, longest: int) -> dict[str, Any]:
         raise ValueError(f"{path} is longer than {longest:,} bytes")
     found = parse_json(content, path)
     if not isinstance(found, dict):
-        raise ValueError(f"{path} holds a {type(found).__name__}, not an object")
+        raise ValueError(f"{path} holds a value of type {type(found).__name__}, not an object")
     return found
 
 

@@ -106,7 +106,7 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("value", [5, None, ["a"], np.array(["a"])])
 def test_a_text_must_be_a_str(name, value):
-    with pytest.raises(TypeError, match=r"^text is a "):
+    with pytest.raises(TypeError, match=r"^text is of type "):
         TEXTS[name](value)
 
 

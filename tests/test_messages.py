@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 from cs336_basics._messages import short_reason, short_repr
@@ -24,6 +25,11 @@ def test_a_long_value_is_cut(value):
     text = short_repr(value)
     assert len(text) <= 100
     assert "\n" not in text
+
+
+def test_an_array_is_shown_in_one_line():
+    assert short_repr(np.zeros((2, 2))) == "array([[0., 0.], [0., 0.]])"
+    assert "\n" not in short_repr(np.linspace(0, 1, 100))
 
 
 def test_lists_that_share_their_elements_take_no_time():

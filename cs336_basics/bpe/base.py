@@ -432,7 +432,7 @@ def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[i
     total = 0
     for word, count in word_counts.items():
         if not isinstance(word, bytes):
-            raise TypeError(f"word {word!r} is a {type(word).__name__}, not bytes")
+            raise TypeError(f"word {word!r} is of type {type(word).__name__}, not bytes")
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
             raise TypeError(f"the count of word {word!r} is {count!r}: it must be an int")
         count = int(count)  # a NumPy integer would overflow silently

@@ -112,7 +112,7 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
 
 def _vocab_size_of(model: TransformerLM) -> int:
     if not isinstance(model, TransformerLM):
-        raise TypeError(f"model is a {type(model).__name__}: pass a TransformerLM itself")
+        raise TypeError(f"model is of type {type(model).__name__}: pass a TransformerLM itself")
     return model.config.vocab_size
 
 

@@ -69,7 +69,8 @@ def _dict_texts(rows: Iterable[Any], field: str) -> Iterator[Any]:
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise ValueError(
-                f"row {index:,} is a {type(row).__name__}, not a dict with the field {field!r}: "
+                f"row {index:,} is of type {type(row).__name__}, "
+                f"not a dict with the field {field!r}: "
                 "omit field for rows that are texts"
             )
         if field not in row:

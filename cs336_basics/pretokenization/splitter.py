@@ -221,7 +221,7 @@ def check_is_str(text: object) -> None:
     """Raise TypeError for a text that is not a str."""
     if not isinstance(text, str):
         hint = "; decode it first, text.decode('utf-8')" if isinstance(text, bytes) else ""
-        raise TypeError(f"text is a {type(text).__name__}, not a str{hint}")
+        raise TypeError(f"text is of type {type(text).__name__}, not a str{hint}")
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
@@ -258,7 +258,7 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
     for token in tokens:
         if not isinstance(token, str):
             raise TypeError(
-                f"special token {short_repr(token)} is a {type(token).__name__}, not a str"
+                f"special token {short_repr(token)} is of type {type(token).__name__}, not a str"
             )
         if not token:
             raise ValueError("special token '' is empty: it would match everywhere")

@@ -59,7 +59,7 @@ def count_texts(
         except TypeError:
             hint = ": pass field=, such as field='text'" if isinstance(text, Mapping) else ""
             raise TypeError(
-                f"text {index:,} is a {type(text).__name__}, not str or bytes{hint}"
+                f"text {index:,} is of type {type(text).__name__}, not str or bytes{hint}"
             ) from None
         except ValueError as error:
             raise ValueError(f"text {index:,}: {error}") from None
@@ -166,7 +166,7 @@ def to_utf8(text: str | bytes, errors: str) -> bytes:
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
-        raise TypeError(f"{short_repr(text)} is a {type(text).__name__}, not str or bytes")
+        raise TypeError(f"{short_repr(text)} is of type {type(text).__name__}, not str or bytes")
     try:
         return text.encode()
     except UnicodeEncodeError as error:

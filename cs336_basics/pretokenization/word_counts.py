@@ -155,7 +155,9 @@ class WordCounts(Mapping[bytes, int]):
         numbers: list[int] = []
         for word, count in counts.items():
             if not isinstance(word, bytes):
-                raise TypeError(f"word {short_repr(word)} is a {type(word).__name__}, not bytes")
+                raise TypeError(
+                    f"word {short_repr(word)} is of type {type(word).__name__}, not bytes"
+                )
             if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
                 raise TypeError(
                     f"the count of word {short_repr(word)} is {short_repr(count)}: it must be "

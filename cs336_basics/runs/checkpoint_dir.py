@@ -300,7 +300,9 @@ def _plain_value(value: Any, key: str) -> Any:
         return [_plain_value(item, key) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise TypeError(f"the optimizer's {key} is a {type(value).__name__}, which JSON cannot hold")
+    raise TypeError(
+        f"the optimizer's {key} is of type {type(value).__name__}, which JSON cannot hold"
+    )
 
 
 def _parameter_names(model: Module, optimizer: Optimizer) -> list[str]:

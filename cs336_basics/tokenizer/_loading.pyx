@@ -189,7 +189,7 @@ def hash_lines(list ids, list tokens, list merges):
 
 cdef int append_hex(string& text, token) except -1:
     if not isinstance(token, bytes):  # (A parameter declared as bytes would refuse subclasses.)
-        raise TypeError(f"{token!r} is a {type(token).__name__}, not bytes")
+        raise TypeError(f"{token!r} is of type {type(token).__name__}, not bytes")
     cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(<bytes>token)
     cdef const char* digits = b"0123456789abcdef"
     cdef size_t offset = text.size(), length = PyBytes_GET_SIZE(<bytes>token), i

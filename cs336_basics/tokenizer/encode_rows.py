@@ -93,7 +93,9 @@ def _batches(texts: Iterable[Any], chunk_size: int) -> Iterator[TextBatch]:
     for index, text in enumerate(texts):
         if not isinstance(text, (str, bytes)):
             hint = ": pass field=, such as field='text'" if isinstance(text, Mapping) else ""
-            raise TypeError(f"row {index:,} is a {type(text).__name__}, not str or bytes{hint}")
+            raise TypeError(
+                f"row {index:,} is of type {type(text).__name__}, not str or bytes{hint}"
+            )
         blocks.append(TextBlock(text, True, "", f"row {index:,}", None, 0))
         size += len(text)
         if size >= chunk_size:

@@ -129,7 +129,7 @@ def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
 def _checked_word(tokenizer: Tokenizer, word: str) -> bytes:
     """Return the bytes of a word that one token can stand for."""
     if not isinstance(word, str):
-        raise TypeError(f"word {short_repr(word)} is a {type(word).__name__}, not a str")
+        raise TypeError(f"word {short_repr(word)} is of type {type(word).__name__}, not a str")
     if not word:
         raise ValueError("word '' is empty: leave it out")
     try:

@@ -239,7 +239,7 @@ def parse_tokenizer_json(content: Any) -> TokenizerParts:
         ValueError: see `load_huggingface_tokenizer`.
     """
     if not isinstance(content, dict):
-        raise ValueError(f"it holds a {type(content).__name__}, not an object")
+        raise ValueError(f"it holds a value of type {type(content).__name__}, not an object")
     model = _object(content, "model")
     for key, why in (
         ("normalizer", "the text would be changed before it is split"),

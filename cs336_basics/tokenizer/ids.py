@@ -78,5 +78,6 @@ def plain_ids(ids: Any) -> Iterator[int]:
                 yield operator.index(token_id)
             except TypeError:
                 raise TypeError(
-                    f"id {short_repr(token_id)} is a {type(token_id).__name__}, not an integer"
+                    f"id {short_repr(token_id)} is of type {type(token_id).__name__}, "
+                    "not an integer"
                 ) from None

@@ -55,7 +55,7 @@ class IncrementalEncoder:
             except UnicodeEncodeError as error:
                 raise explained(error, text) from None
         elif not isinstance(text, bytes):
-            raise TypeError(f"text is a {type(text).__name__}: feed str or bytes")
+            raise TypeError(f"text is of type {type(text).__name__}: feed str or bytes")
         return self._encode(self._buffer.add(text))
 
     def finish(self) -> list[int]:

@@ -43,7 +43,9 @@ def load_pickled_vocab(data: bytes, path: Path) -> dict[int, bytes]:
     """
     content = _load(data, path)
     if type(content) is not dict:
-        raise ValueError(f"{path} holds a {type(content).__name__}, not a dict of id -> bytes")
+        raise ValueError(
+            f"{path} holds a value of type {type(content).__name__}, not a dict of id -> bytes"
+        )
     for token_id, token in content.items():
         if type(token_id) is not int or type(token) is not bytes:
             raise ValueError(
@@ -61,7 +63,9 @@ def load_pickled_merges(data: bytes, path: Path) -> list[Pair]:
     """
     content = _load(data, path)
     if type(content) not in (list, tuple):
-        raise ValueError(f"{path} holds a {type(content).__name__}, not a list of byte pairs")
+        raise ValueError(
+            f"{path} holds a value of type {type(content).__name__}, not a list of byte pairs"
+        )
     merges: list[Pair] = []
     for rank, pair in enumerate(content):
         if (

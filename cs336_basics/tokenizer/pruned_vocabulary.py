@@ -193,7 +193,9 @@ class _ExactUsage:
         self._word_counts: list[int] = []
         for word, count in word_counts.items():
             if not isinstance(word, bytes):
-                raise TypeError(f"word {short_repr(word)} is a {type(word).__name__}, not bytes")
+                raise TypeError(
+                    f"word {short_repr(word)} is of type {type(word).__name__}, not bytes"
+                )
             if count < 0:
                 raise ValueError(f"the count of word {short_repr(word)} is {count}: it is negative")
             if word and count:

@@ -57,7 +57,7 @@ cdef inline TextView view_text(text) except *:
         view.length = PyBytes_GET_SIZE(text)
         view.kind = UTF8
     else:  # above all: not a buffer that can change meanwhile
-        raise TypeError(f"text is a {type(text).__name__}, not str or bytes")
+        raise TypeError(f"text is of type {type(text).__name__}, not str or bytes")
     return view
 
 

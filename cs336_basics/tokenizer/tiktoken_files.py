@@ -165,7 +165,7 @@ def load_tiktoken(
     for token in special_tokens or ():
         if not isinstance(token, str):
             raise TypeError(
-                f"special token {short_repr(token)} is a {type(token).__name__}, not a str: "
+                f"special token {short_repr(token)} is of type {type(token).__name__}, not a str: "
                 "special_tokens maps special token -> id"
             )
     if path.is_dir():

@@ -175,7 +175,8 @@ def _parse_metadata(file: BinaryIO, path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not JSON ({error}): encode the text again") from error
     if not isinstance(metadata, dict):
         raise ValueError(
-            f"{path} holds a {type(metadata).__name__}, not an object: encode the text again"
+            f"{path} holds a value of type {type(metadata).__name__}, "
+            "not an object: encode the text again"
         )
     for key in _METADATA_KEYS:
         if key not in metadata:

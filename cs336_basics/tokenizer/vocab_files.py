@@ -102,7 +102,9 @@ def _parse_vocab(data: bytes, path: Path) -> dict[int, bytes]:
         return load_pickled_vocab(data, path)
     content = parse_json(data, path, unique_keys)
     if not isinstance(content, dict):
-        raise ValueError(f"{path} holds a {type(content).__name__}, not an object of token -> id")
+        raise ValueError(
+            f"{path} holds a value of type {type(content).__name__}, not an object of token -> id"
+        )
     if _loading is not None:
         vocab = _loading.vocab_of_strings(content, byte_of_code(), MAX_ID)
         if vocab is not None:  # else a token is plain text, or something is wrong
@@ -352,7 +354,7 @@ def load_tokenizer(
     path = directory / METADATA_FILE
     metadata = parse_json(contents[METADATA_FILE], path)
     if not isinstance(metadata, dict):
-        raise ValueError(f"{path} holds a {type(metadata).__name__}, not an object")
+        raise ValueError(f"{path} holds a value of type {type(metadata).__name__}, not an object")
     pattern, special_tokens = metadata.get("pattern"), metadata.get("special_tokens")
     if not isinstance(pattern, str):
         raise ValueError(f"{path}: 'pattern' is {short_repr(pattern)}, not a string")

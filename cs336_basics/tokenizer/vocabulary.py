@@ -156,14 +156,14 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
     for token_id, token in tokens.items():
         if type(token_id) is not int:
             raise TypeError(
-                f"vocab: id {short_repr(token_id)} of {short_repr(token)} is a "
+                f"vocab: id {short_repr(token_id)} of {short_repr(token)} is of type "
                 f"{type(token_id).__name__}, not an int"
             )
         if not 0 <= token_id <= MAX_ID:
             raise ValueError(f"vocab: {explain_bad_id(token_id, token)}")
         if not isinstance(token, bytes):
             raise TypeError(
-                f"vocab: id {short_repr(token_id)} is {short_repr(token)}, a "
+                f"vocab: id {short_repr(token_id)} is {short_repr(token)}, of type "
                 f"{type(token).__name__}, not bytes"
             )
         if not token:

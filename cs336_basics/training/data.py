@@ -57,7 +57,9 @@ def draw_starts(
 ) -> npt.NDArray[np.int64]:
     """Return the start offsets of the windows of a batch, int64 (batch_size,); see `get_batch`."""
     if not isinstance(dataset, (np.ndarray, JoinedTokens)):
-        raise TypeError(f"dataset is a {type(dataset).__name__}: pass a NumPy array of token ids")
+        raise TypeError(
+            f"dataset is of type {type(dataset).__name__}: pass a NumPy array of token ids"
+        )
     if dataset.ndim != 1:
         raise ValueError(f"dataset must have one dimension, not the shape {dataset.shape}")
     if dataset.dtype.kind not in "iu":

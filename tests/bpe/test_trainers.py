@@ -299,7 +299,7 @@ def test_numpy_integers_are_accepted(name):
     ("word_counts", "error", "message"),
     [
         ({b"ab": -1}, ValueError, "the count of word b'ab' is -1"),
-        ({"ab": 1}, TypeError, "word 'ab' is a str"),
+        ({"ab": 1}, TypeError, "word 'ab' is of type str"),
         ({b"ab": 1.5}, TypeError, r"the count of word b'ab' is 1\.5"),
     ],
 )

@@ -108,5 +108,7 @@ def test_bad_maps_are_refused(id_map, error, message):
 
 
 def test_wrapped_models_are_refused():
-    with pytest.raises(TypeError, match="model is a DataParallel: pass a TransformerLM itself"):
+    with pytest.raises(
+        TypeError, match="model is of type DataParallel: pass a TransformerLM itself"
+    ):
         resize_embeddings(torch.nn.DataParallel(small_model()), 12)

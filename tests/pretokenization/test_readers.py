@@ -133,7 +133,7 @@ def test_texts_in_memory_are_counted():
 def test_bad_texts_are_named():
     with pytest.raises(TypeError, match="pass a list of texts"):
         count_texts("text")
-    with pytest.raises(TypeError, match="text 1 is a int"):
+    with pytest.raises(TypeError, match="text 1 is of type int"):
         count_texts(["a", 5])
     with pytest.raises(ValueError, match=r"text 1: the lone surrogate U\+D800 at character 2"):
         count_texts(["a", "bc\ud800"], errors="strict")

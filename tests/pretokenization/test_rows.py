@@ -136,7 +136,7 @@ def test_a_field_must_be_given_where_there_are_several(form):
 
 
 def test_bad_rows_are_named():
-    with pytest.raises(ValueError, match="row 1 is a str, not a dict with the field 'text'"):
+    with pytest.raises(ValueError, match="row 1 is of type str, not a dict with the field 'text'"):
         list(texts_of_rows([{"text": "a"}, "b"], "text"))
     with pytest.raises(ValueError, match="the column 'id' holds int64, not strings"):
         list(texts_of_rows(table(), "id"))
@@ -146,9 +146,9 @@ def test_bad_rows_are_named():
         texts_of_rows([], 5)
     with pytest.raises(TypeError, match="texts is 5: pass a list of texts"):
         texts_of_rows(5)
-    with pytest.raises(TypeError, match="text 0 is a dict, not str or bytes: pass field="):
+    with pytest.raises(TypeError, match="text 0 is of type dict, not str or bytes: pass field="):
         count_texts([{"text": "a"}])
-    with pytest.raises(TypeError, match="text 0 is a int, not str or bytes"):
+    with pytest.raises(TypeError, match="text 0 is of type int, not str or bytes"):
         count_texts([{"text": 5}], field="text")
 
 

@@ -72,7 +72,7 @@ def test_a_bare_string_is_refused():
         (["a", ""], ValueError, "empty"),
         ([EOT, "x", EOT], ValueError, r"'<\|endoftext\|>' is given twice"),
         (["\ud800"], ValueError, "not valid Unicode"),
-        ([b"x"], TypeError, "b'x' is a bytes"),
+        ([b"x"], TypeError, "b'x' is of type bytes"),
         ({"a", "b"}, TypeError, "pass a list, since the ids follow its order"),
     ],
 )

@@ -206,7 +206,7 @@ def test_strict_refuses_unknown_ids():
 @pytest.mark.parametrize("errors", ["replace", "ignore", "strict"])
 def test_what_is_not_an_id_is_refused_whatever_errors_says(errors):
     tokenizer = small_tokenizer()
-    with pytest.raises(TypeError, match="id 'a' is a str"):
+    with pytest.raises(TypeError, match="id 'a' is of type str"):
         tokenizer.decode([97, "a"] if errors == "strict" else [5000, "a"], errors=errors)
     with pytest.raises(TypeError, match="ids are 'abc'"):
         tokenizer.decode("abc", errors=errors)

@@ -159,7 +159,7 @@ def test_added_tokens_are_saved_pickled_and_copied(tmp_path):
         ("<|user|>", TypeError, "pass a list"),
         ({"<|a|>", "<|b|>"}, TypeError, "is a set"),
         ({"pad_token": "<|pad|>"}, TypeError, "pass a list of str"),
-        ([b"<|user|>"], TypeError, "is a bytes, not a str"),
+        ([b"<|user|>"], TypeError, "is of type bytes, not a str"),
         ([""], ValueError, "is empty"),
         (["<|a|>", "<|a|>"], ValueError, "given twice"),
         (["\ud800"], ValueError, "not valid Unicode"),

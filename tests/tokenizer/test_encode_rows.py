@@ -98,11 +98,11 @@ def failing_rows():
     [
         (failing_rows, "text", OSError, "the connection broke"),
         (lambda: [{"text": "a"}, {"txt": "b"}], "text", ValueError, "row 1 has no field 'text'"),
-        (lambda: ["a", 5], None, TypeError, "row 1 is a int, not str or bytes"),
-        (lambda: [{"text": "a"}], None, TypeError, "row 0 is a dict, .*: pass field="),
+        (lambda: ["a", 5], None, TypeError, "row 1 is of type int, not str or bytes"),
+        (lambda: [{"text": "a"}], None, TypeError, "row 0 is of type dict, .*: pass field="),
         (list, None, ValueError, "gave no tokens: there is no text in it"),
         (lambda: ["", ""], None, ValueError, "gave no tokens: there is no text in it"),
-        (lambda: [UserDict(text="a")], None, TypeError, "row 0 is a UserDict, .*: pass field="),
+        (lambda: [UserDict(text="a")], None, TypeError, "type UserDict, .*: pass field="),
     ],
 )
 def test_after_an_error_there_is_no_file(tmp_path, rows, field, error, message):

@@ -108,7 +108,7 @@ def test_parts_of_another_vocabulary_are_refused():
     ("words", "error", "message"),
     [
         ("the", TypeError, "words is the single text 'the'"),
-        ([b"the"], TypeError, "word b'the' is a bytes, not a str"),
+        ([b"the"], TypeError, "word b'the' is of type bytes, not a str"),
         ([""], ValueError, "word '' is empty"),
         (["New York"], ValueError, r"split into \['New', ' York'\] by the pattern 'gpt2'"),
         ([f"a{END}"], ValueError, "holds the special token '<|endoftext|>'".replace("|", r"\|")),

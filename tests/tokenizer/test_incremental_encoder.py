@@ -90,7 +90,7 @@ def test_what_is_refused_adds_nothing():
     encoder.feed("the")
     with pytest.raises(ValueError, match="lone surrogate U\\+D800 at character 1"):
         encoder.feed("x\ud800")
-    with pytest.raises(TypeError, match="text is a int: feed str or bytes"):
+    with pytest.raises(TypeError, match="text is of type int: feed str or bytes"):
         encoder.feed(5)
     assert encoder.finish() == small_tokenizer().encode("the")
 

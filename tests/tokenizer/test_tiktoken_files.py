@@ -188,7 +188,7 @@ def test_special_tokens_need_ids(tmp_path):
 def test_special_tokens_that_are_not_strings_are_named(tmp_path, special, named):
     write_ranks(tmp_path / "x", BYTES)
     (token,) = special
-    message = f"special token {re.escape(repr(token))} is a {named}, not a str"
+    message = f"special token {re.escape(repr(token))} is of type {named}, not a str"
     with pytest.raises(TypeError, match=message):
         Tokenizer.from_tiktoken(tmp_path / "x", special, pattern="gpt2")
 

@@ -128,7 +128,7 @@ def test_document_starts_of_no_size_are_refused(source, out):
     ("content", "message"),
     [
         ("", "not JSON"),
-        ("[1]", "a list"),
+        ("[1]", "of type list"),
         ("{}", "no 'tokenizer_hash'"),
         (b"\xff", "not JSON"),
     ],

@@ -171,8 +171,8 @@ def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, mes
     [
         ("", "line 1, column 1"),
         ('{"a": 0,\n "b" 1}', "vocab.json, line 2, column 6"),
-        ("[]", "a list"),
-        ("3", "a int"),
+        ("[]", "of type list"),
+        ("3", "of type int"),
         ('{"a": "0"}', "'a' is '0'"),
         ('{"a": 0.0}', "'a' is 0.0"),
         ('{"a": true}', "'a' is True"),

@@ -244,5 +244,7 @@ def test_pages_of_a_map_that_was_written_to_are_kept(tmp_path):
 
 @pytest.mark.parametrize("dataset", [[1, 2, 3, 4], torch.arange(4)])
 def test_a_dataset_that_is_no_array_is_refused(dataset):
-    with pytest.raises(TypeError, match=f"dataset is a {type(dataset).__name__}: pass a NumPy"):
+    with pytest.raises(
+        TypeError, match=f"dataset is of type {type(dataset).__name__}: pass a NumPy"
+    ):
         get_batch(dataset, 1, 2, "cpu")

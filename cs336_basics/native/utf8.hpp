@@ -190,23 +190,54 @@ struct Replaced {
     }
 };
 
+// Call `valid_part(first, end)` for valid UTF-8 and `invalid_sequence(offset, length)` for every
+// invalid sequence, from left to right.
+template <class ValidPart, class InvalidSequence>
+void for_each_part(const uint8_t* text, size_t size, ValidPart valid_part,
+                   InvalidSequence invalid_sequence) {
+    for (size_t start = 0; start < size;) {
+        size_t at = start + first_invalid_utf8(text + start, size - start);
+        valid_part(text + start, text + at);
+        for (; at < size; ++at) {
+            const Utf8Sequence sequence = utf8_sequence(text + at, text + size);
+            if (sequence.valid) break;
+            invalid_sequence(at, sequence.length);
+            at += sequence.length - 1;
+        }
+        start = at;
+    }
+}
+
+// The invalid sequences of a text.
+inline Replaced invalid_utf8(const uint8_t* text, size_t size) {
+    Replaced found;
+    for_each_part(
+        text, size, [](const uint8_t*, const uint8_t*) {},
+        [&](size_t offset, size_t length) { found.add({1, length, offset}); });
+    return found;
+}
+
+// Write a text with U+FFFD for every invalid sequence; returns the end. It takes `size` bytes, less
+// those of the invalid sequences, and three for each of these.
+inline uint8_t* write_valid_utf8(const uint8_t* text, size_t size, uint8_t* out) {
+    for_each_part(
+        text, size,
+        [&](const uint8_t* first, const uint8_t* end) { out = std::copy(first, end, out); },
+        [&](size_t, size_t) {
+            *out++ = 0xEF;
+            *out++ = 0xBF;
+            *out++ = 0xBD;
+        });
+    return out;
+}
+
 // Append [text, text + size) to `out`, with U+FFFD for every invalid sequence.
 inline Replaced replace_invalid_utf8(const uint8_t* text, size_t size, std::vector<uint8_t>& out) {
-    Replaced replaced;
-    const uint8_t* const start = text;
-    static const uint8_t REPLACEMENT[3] = {0xEF, 0xBF, 0xBD};
-    const uint8_t* const end = text + size;
-    while (text < end) {
-        const size_t valid = first_invalid_utf8(text, end - text);
-        out.insert(out.end(), text, text + valid);
-        text += valid;
-        if (text == end) break;
-        out.insert(out.end(), REPLACEMENT, REPLACEMENT + 3);
-        const size_t length = utf8_sequence(text, end).length;
-        replaced.add({1, length, uint64_t(text - start)});
-        text += length;
-    }
-    return replaced;
+    const Replaced found = invalid_utf8(text, size);
+    const size_t done = out.size();
+    out.resize(done + size - found.bytes + 3 * found.sequences);
+    write_valid_utf8(text, size, out.data() + done);
+    return found;
 }
 
 }  // namespace cs336

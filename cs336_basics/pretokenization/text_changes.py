@@ -14,8 +14,7 @@ from cs336_basics._messages import short_repr
 from cs336_basics._warnings import warn
 from cs336_basics.pretokenization.encodings import guess_encoding
 from cs336_basics.pretokenization.storage import is_url, open_path
-
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+from cs336_basics.pretokenization.utf8 import count_invalid
 
 SAMPLE_SIZE = 1 << 13
 """Bytes from which an encoding is guessed."""
@@ -125,15 +124,9 @@ def replaced_in(data: bytes, start: int = 0, row: str | None = None) -> Replaced
         start: its offset in its file.
         row: the row of which it is the text, None for a part of a file of text.
     """
-    text = data.decode("utf-8", "replace")
-    # U+FFFD in the text itself is EF BF BD, which no invalid sequence overlaps.
-    sequences = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
-    num_bytes = len(data) - (len(text.encode()) - 3 * sequences)
-    try:
-        data.decode("utf-8")
+    sequences, num_bytes, offset = count_invalid(data)
+    if not sequences:
         return Replaced(0, 0, start)
-    except UnicodeDecodeError as error:
-        offset = error.start
     sample = data[max(0, offset - SAMPLE_SIZE // 4) :][:SAMPLE_SIZE]
     first = start + offset if row is None else f"at byte {offset:,} of {row}"
     return Replaced(sequences, num_bytes, first, sample)

@@ -22,7 +22,6 @@ cdef extern from "utf8.hpp" namespace "cs336" nogil:
 cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
     uint32_t ABSENT_ID
     size_t OUTPUT_SLACK
-    size_t first_invalid_utf8(const uint8_t* text, size_t size)
 
     cdef cppclass Replaced:
         uint64_t sequences, bytes, first

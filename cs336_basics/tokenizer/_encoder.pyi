@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 _Ids = npt.NDArray[np.unsignedinteger[Any]]
 
-def is_valid_utf8(data: bytes) -> bool: ...
-
 class SpecialSet:
     tokens: list[str]
     def __init__(self, tokens_and_ids: Iterable[tuple[str, int]]) -> None: ...

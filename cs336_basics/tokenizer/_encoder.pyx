@@ -79,16 +79,6 @@ cdef size_t MIN_WITHOUT_GIL = 4096
 cdef size_t MAX_KEPT_IDS = 1 << 20
 
 
-def is_valid_utf8(bytes data not None):
-    """Tell whether bytes are valid UTF-8."""
-    cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(data)
-    cdef size_t size = PyBytes_GET_SIZE(data)
-    cdef size_t valid
-    with nogil:
-        valid = first_invalid_utf8(start, size)
-    return valid == size
-
-
 cdef class SpecialSet:
     """Special tokens that are cut out of a text, and their ids: `SpecialSet([(token, id), ...])`."""
 

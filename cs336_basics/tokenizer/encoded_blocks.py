@@ -27,10 +27,11 @@ from cs336_basics.pretokenization.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.pretokenization.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.pretokenization.text_counting import replaced_surrogates, to_utf8
+from cs336_basics.pretokenization.utf8 import is_valid_utf8
 from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder, FileEncoder
 from cs336_basics.tokenizer.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.ids import TokenArray
-from cs336_basics.tokenizer.text_input import checked_utf8, is_valid_utf8
+from cs336_basics.tokenizer.text_input import checked_utf8
 from cs336_basics.tokenizer.token_writer import EncodedBlock
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 

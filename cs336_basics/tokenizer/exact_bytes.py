@@ -10,11 +10,11 @@ that is UTF-8 has the ids of its text.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from cs336_basics.pretokenization.utf8 import text_and_bytes
 from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.vocabulary import ABSENT
@@ -27,20 +27,6 @@ BATCH_SIZE = 4096
 
 LARGE = 1 << 18
 """Bytes of a text that is encoded by itself, with threads."""
-
-_INVALID = re.compile("[\udc80-\udcff]+")
-
-
-def text_and_bytes(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (text, invalid bytes) from left to right: joined, they are the data."""
-    text = data.decode("utf-8", "surrogateescape")
-    start = 0
-    for match in _INVALID.finditer(text):
-        invalid = match.group().encode("utf-8", "surrogateescape")
-        yield text[start : match.start()].encode(), invalid
-        start = match.end()
-    if start < len(text):
-        yield text[start:].encode(), b""
 
 
 def encode_exactly(

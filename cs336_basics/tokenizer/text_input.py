@@ -10,21 +10,9 @@ from cs336_basics.pretokenization.encodings import check_beginning
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str
 from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
+from cs336_basics.pretokenization.utf8 import count_invalid, is_valid_utf8, replace_invalid
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.tokenizer.encoders import AbsentByteError
-
-try:
-    from cs336_basics.tokenizer._encoder import is_valid_utf8 as is_valid_utf8
-except ImportError:  # not built
-
-    def is_valid_utf8(data: bytes) -> bool:
-        """Tell whether bytes are valid UTF-8."""
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return False
-        return True
-
 
 # encode_iterable holds less than a megabyte: bytes that it reads before it searches for a safe cut,
 # characters of a huge chunk that it reads at a time.
@@ -57,11 +45,10 @@ def checked_utf8(data: bytes, errors: str, *, where: str | None = None, start: i
         return data
     if start == 0:
         check_beginning(data, where or "the text")
-    try:
-        return data.decode("utf-8", errors).encode()
-    except UnicodeDecodeError as error:
-        offset = error.start
-        raise invalid_utf8_error(where, data[offset], start + offset) from None
+    if errors == "strict":
+        _, _, offset = count_invalid(data)
+        raise invalid_utf8_error(where, data[offset], start + offset)
+    return replace_invalid(data)
 
 
 def replaced_utf8(data: bytes, errors: str) -> bytes:

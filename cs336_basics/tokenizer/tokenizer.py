@@ -18,6 +18,7 @@ from cs336_basics._arguments import MAX_INT64, checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
+from cs336_basics.pretokenization.utf8 import is_valid_utf8
 from cs336_basics.tokenizer import vocab_files
 from cs336_basics.tokenizer.backends import make_encoder
 from cs336_basics.tokenizer.batches import Batch, useful_workers
@@ -31,7 +32,6 @@ from cs336_basics.tokenizer.text_input import (
     check_is_iterable,
     explained,
     independent_texts,
-    is_valid_utf8,
     replaced_utf8,
 )
 from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts, Vocabulary

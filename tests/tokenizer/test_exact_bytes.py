@@ -20,7 +20,6 @@ from cs336_basics.tokenizer import (
     load_document_starts,
     load_token_file,
 )
-from cs336_basics.tokenizer.exact_bytes import text_and_bytes
 from tests.tokenizer.corpus_files import TEXT
 from tests.tokenizer.examples import END, FRAGMENTS, reference_ids, small_tokenizer
 
@@ -111,14 +110,6 @@ def test_the_offset_of_an_absent_byte_is_that_in_the_data(special, monkeypatch):
                 tokenizer.encode_array(
                     before + absent + b"\xff", errors="bytes", allowed_special=special
                 )
-
-
-@given(hostile_bytes)
-def test_text_and_other_bytes_are_told_apart(data):
-    pairs = list(text_and_bytes(data))
-    assert b"".join(text + invalid for text, invalid in pairs) == data
-    for text, _ in pairs:
-        text.decode()
 
 
 def test_valid_text_has_the_ids_of_encode(every_tokenizer):

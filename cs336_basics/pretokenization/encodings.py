@@ -27,6 +27,18 @@ _FORMATS = (
 )
 """The offset and the bytes that identify files of other formats; what they are, and what to do."""
 
+_GUESSED = (
+    "cp1252", "gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8_r", "cp866", "cp1250",
+    "cp1253", "cp1254", "cp1255", "cp1256", "cp1257",
+)  # fmt: skip
+"""Encodings that are guessed, the most frequent first. `iconv` knows all of them."""
+
+_FEWEST_BYTES = 8
+"""Bytes beyond ASCII from which an encoding is guessed."""
+
+_MOST_GUESSES = 3
+"""Where more encodings than these are as likely, none is named."""
+
 BEGINNING = 1 << 10
 """Bytes of a file that the checks of its beginning and `wide_encoding` need."""
 
@@ -108,17 +120,31 @@ def guess_encoding(sample: bytes) -> str | None:
     # Text in UTF-8 with a few damaged bytes has other characters beyond ASCII that are whole.
     beyond_ascii = sum(byte > 127 for byte in sample)
     valid = sum(len(c.encode()) for c in sample.decode("utf-8", "ignore") if ord(c) > 127)
-    if not beyond_ascii or valid > beyond_ascii / 2:
+    if beyond_ascii < _FEWEST_BYTES or valid > beyond_ascii / 2:
         return None
     from charset_normalizer import from_bytes  # only where it is needed
 
-    best = from_bytes(sample).best()
-    return None if best is None or best.encoding.startswith("utf") else _remark(best.encoding)
+    matches = from_bytes(sample, cp_isolation=list(_GUESSED))
+    best = matches.best()
+    if best is None:
+        return None
+    # Several may be as good: most letters of Western Europe are letters in CP1250, too.
+    likely = [
+        min(match.could_be_from_charset, key=_GUESSED.index)
+        for match in matches
+        if match.chaos <= best.chaos + 0.05 and match.coherence >= best.coherence - 0.05
+    ]
+    return _remark(*sorted(likely, key=_GUESSED.index)) if len(likely) <= _MOST_GUESSES else None
 
 
-def _remark(encoding: str) -> str:
-    name = encoding.upper().replace("_", "-")
-    return f"it looks like {name}: if so, convert it to UTF-8, with {_conversion(name)}"
+def _remark(*encodings: str) -> str:
+    names = [encoding.upper().replace("_", "-") for encoding in encodings]
+    if len(names) == 1:
+        return f"it looks like {names[0]}: if so, convert it to UTF-8, with {_conversion(names[0])}"
+    return (
+        f"it may be {', '.join(names[:-1])} or {names[-1]}: find out which of them reads well, and "
+        f"convert it to UTF-8, for example with {_conversion(names[0])}"
+    )
 
 
 def _conversion(encoding: str) -> str:

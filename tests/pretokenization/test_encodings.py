@@ -93,6 +93,33 @@ def test_legacy_encodings_are_guessed(text, encoding, guess):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("El señor Peña nació en España; mañana cumplirá años. ¿Qué día es? ", "cp1252"),
+        ("Très tôt, l’élève français a reçu une lettre « à l'école ». ", "cp1252"),
+        (
+            "“Hello” – it’s € 5, she said — and that’s all there was to say. “Yes”, he said. ",
+            "cp1252",
+        ),
+        ("Zażółć gęślą jaźń; młody człowiek poszedł do szkoły. ", "cp1250"),
+        ("Быстрая коричневая лиса прыгает через ленивую собаку. ", "koi8_r"),
+        ("素早い茶色の狐は怠け者の犬を飛び越える。", "cp932"),
+        ("敏捷的棕色狐狸跳过了懒狗。你好，世界。", "gb18030"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 40])
+def test_the_encoding_of_a_text_is_among_the_guesses(text, encoding, times):
+    pytest.importorskip("charset_normalizer")
+    remark = guess_encoding((text * times).encode(encoding))
+    assert encoding.upper().replace("_", "-") in remark.partition(":")[0]
+
+
+@pytest.mark.parametrize("data", [b"ab\xff", b"the cat\xff\xfe sat", "café".encode("cp1252")])
+def test_a_few_bytes_are_too_few_for_a_guess(data):
+    assert guess_encoding(data) is None
+
+
 def test_utf_8_with_a_few_damaged_bytes_and_binary_data_have_no_guess():
     assert guess_encoding(KOREAN.encode() + b"\xff" + KOREAN.encode()) is None
     assert guess_encoding(random.Random(1).randbytes(4000)) == "it does not look like text"

@@ -30,13 +30,20 @@ def checked_integer(
     """
     # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
     if type(value).__name__ in ("bool", "bool_"):
-        raise TypeError(f"{name} is {value!r}: it must be an int{note}")
+        raise TypeError(f"{name} is {value!r}: it must be an int{_suffix(note)}")
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {short_repr(value)}: it must be an int{note}") from None
+        raise TypeError(
+            f"{name} is {short_repr(value)}: it must be an int{_suffix(note)}"
+        ) from None
     if number < smallest:
         raise ValueError(f"{name} is {short_repr(number)}: it must be at least {smallest}{note}")
     if largest is not None and number > largest:
         raise ValueError(f"{name} is {short_repr(number)}: it must be at most {largest}{note}")
     return number
+
+
+def _suffix(note: str) -> str:
+    """Return a note as the end of a message about the type: not a unit."""
+    return note if note.startswith(",") else ""

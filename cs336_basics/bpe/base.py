@@ -149,7 +149,7 @@ class BPE_Trainer:
                 is empty, repeated, or a single byte; what `count_words` raises.
             FileNotFoundError: there is no such file.
         """
-        tokens = self.check_request(vocab_size, special_tokens)
+        tokens = self._begin(vocab_size, special_tokens)
         self._reset_timings()
         start = time.perf_counter()
         word_counts = count_words(
@@ -184,7 +184,7 @@ class BPE_Trainer:
         Raises:
             TypeError, ValueError: as `train` and `count_texts`.
         """
-        tokens = self.check_request(vocab_size, special_tokens)
+        tokens = self._begin(vocab_size, special_tokens)
         self._reset_timings()
         start = time.perf_counter()
         word_counts = count_texts(texts, Splitter(self.pattern, tokens), errors=errors, field=field)
@@ -207,7 +207,7 @@ class BPE_Trainer:
                 64 bits; a special token was not cut out of the words, and the merges make it again.
             TypeError: a word that is not bytes, a count that is not an int.
         """
-        tokens = self.check_request(vocab_size, special_tokens)
+        tokens = self._begin(vocab_size, special_tokens)
         if not isinstance(word_counts, Mapping):
             raise TypeError(
                 f"word_counts is {short_repr(word_counts)}: pass a dict of bytes -> int, or "
@@ -220,6 +220,12 @@ class BPE_Trainer:
         result = self._train_on(word_counts, vocab_size, tokens)
         self.timings["total"] = time.perf_counter() - start
         return result
+
+    def _begin(self, vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
+        """Return the special tokens as a list, after checking and warning of what was asked for."""
+        tokens = self.check_request(vocab_size, special_tokens)
+        self.start.warn_of_unmade_tokens(tokens)
+        return tokens
 
     def check_request(self, vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
         """Return the special tokens as a list, after checking that there is room for them.

@@ -67,7 +67,11 @@ class StartingVocabulary:
         """
         if continued is None:
             return cls({byte: bytes([byte]) for byte in range(NUM_BYTES)}, [])
-        if not isinstance(continued, Sequence) or len(continued) != 2:
+        if (
+            not isinstance(continued, Sequence)
+            or len(continued) != 2
+            or not isinstance(continued[1], Iterable)
+        ):
             raise TypeError(
                 f"continue_from is {short_repr(continued)}: pass (vocab, merges), such as "
                 "(tokenizer.vocab, tokenizer.merges)"
@@ -98,6 +102,18 @@ class StartingVocabulary:
         offsets = np.zeros(len(self.symbols) + 1, np.int64)
         np.cumsum([len(symbol) for symbol in self.symbols], out=offsets[1:])
         return np.frombuffer(b"".join(self.symbols), np.uint8), offsets
+
+    def warn_of_unmade_tokens(self, special_tokens: Iterable[str]) -> None:
+        """Warn of tokens that no merge makes and that are not special: they are never learned."""
+        made = {left + right for left, right in self.merges}
+        made.update(token.encode() for token in special_tokens)
+        unmade = [t for t in self.tokens.values() if len(t) > 1 and t not in made]
+        if unmade:
+            warn(
+                f"no merge makes {len(unmade):,} of the tokens that are continued, such as "
+                f"{short_repr(unmade[0])}, and special_tokens lacks them: their text is split and "
+                "trained on as any other; pass those that are special"
+            )
 
     def num_new_ids(self, special_tokens: Iterable[str]) -> int:
         """Return how many of the special tokens the vocabulary lacks."""

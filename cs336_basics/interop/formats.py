@@ -26,6 +26,7 @@ from cs336_basics.interop.agreement import Agreement
 from cs336_basics.interop.model_card import ModelCard
 from cs336_basics.interop.outputs import check_is_free
 from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
 if TYPE_CHECKING:
     from cs336_basics.model import TransformerLM
@@ -78,10 +79,12 @@ def export_tokenizer(
         overwrite: replace what is in it.
 
     Raises:
+        TypeError: `tokenizer` is not a Tokenizer.
         ValueError: no such format, or one that cannot represent the tokenizer; says why. Nothing
             is written then.
         FileExistsError: the output exists, and `overwrite` is false.
     """
+    check_is_tokenizer(tokenizer)
     found = _find(TOKENIZER_FORMATS, to, "tokenizer")
     check_is_free(output, overwrite)
     found.load().write(tokenizer, Path(output))

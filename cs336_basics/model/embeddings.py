@@ -7,7 +7,8 @@ new optimizer, since the states of the old one (AdamW's moments) belong to the o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,8 @@ def resize_embeddings(
         parts: new id -> the old ids of which its token is made; see `tokenizer.token_parts`.
 
     Raises:
-        TypeError: `model` is not a TransformerLM, `vocab_size` is not an integer.
+        TypeError: `model` is not a TransformerLM, `vocab_size` or an id is not an integer, `parts`
+            is not a mapping of id -> ids.
         ValueError: `vocab_size` is smaller than that of the model; an id of `parts` is not new, or
             a part is not old.
     """
@@ -51,31 +53,44 @@ def resize_embeddings(
             f"vocab_size is {vocab_size:,}, and the model has {old_size:,} ids: to remove rows, "
             "use select_embeddings"
         )
-    made_of = dict(parts or {})
-    for new_id, old_ids in made_of.items():
-        if not old_size <= new_id < vocab_size:
-            raise ValueError(
-                f"parts: id {short_repr(new_id)} is not new: it must be at least {old_size:,} and "
-                f"below {vocab_size:,}"
-            )
-        for old_id in old_ids:
-            if not 0 <= old_id < old_size:
-                raise ValueError(
-                    f"parts: id {new_id} has the part {short_repr(old_id)}, which the model, with "
-                    f"{old_size:,} ids, lacks"
-                )
+    made_of = _checked_parts({} if parts is None else parts, old_size, vocab_size)
 
     def grown(table: Tensor) -> Tensor:
         # Sums of 50,000 numbers in bfloat16 would have no correct digit.
         wide = table.float() if table.dtype in (torch.float16, torch.bfloat16) else table
         rows = wide.mean(dim=0, keepdim=True).repeat(vocab_size - old_size, 1)
         for new_id, old_ids in made_of.items():
-            if len(old_ids):
-                rows[new_id - old_size] = wide[list(old_ids)].mean(dim=0)
+            if old_ids:
+                rows[new_id - old_size] = wide[old_ids].mean(dim=0)
         return torch.cat([table, rows.to(table.dtype)])  # (vocab_size, d_model)
 
     if vocab_size > old_size:
         _replace_tables(model, grown, vocab_size)
+
+
+def _checked_parts(parts: object, old_size: int, vocab_size: int) -> dict[int, list[int]]:
+    """Return `parts` as plain ints; see `resize_embeddings`."""
+    if not isinstance(parts, Mapping):
+        raise TypeError(f"parts is {short_repr(parts)}: pass a dict of new id -> old ids")
+    made_of: dict[int, list[int]] = {}
+    for key, old_ids in parts.items():
+        new_id = checked_integer("an id of parts", key, -sys.maxsize)
+        if not old_size <= new_id < vocab_size:
+            raise ValueError(
+                f"parts: id {short_repr(new_id)} is not new: it must be at least {old_size:,} and "
+                f"below {vocab_size:,}"
+            )
+        if isinstance(old_ids, (str, bytes)) or not isinstance(old_ids, Iterable):
+            raise TypeError(f"parts: id {new_id} has the parts {short_repr(old_ids)}: pass a list")
+        name = f"a part of id {new_id}"
+        made_of[new_id] = [checked_integer(name, part, -sys.maxsize) for part in old_ids]
+        for old_id in made_of[new_id]:
+            if not 0 <= old_id < old_size:
+                raise ValueError(
+                    f"parts: id {new_id} has the part {short_repr(old_id)}, which the model, with "
+                    f"{old_size:,} ids, lacks"
+                )
+    return made_of
 
 
 def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> None:

@@ -13,8 +13,9 @@ from cs336_basics.pretokenization.patterns import compile_pattern, resolve_patte
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
     """Yield the pre-tokens of a text that holds no special token, in order.
 
-    Characters that the pattern does not match are left out, as with `finditer`. The named patterns
-    match every character, so joining their pre-tokens gives the text again.
+    Characters that the pattern does not match are left out, as with `finditer`, and so are empty
+    matches. The named patterns match every character, so joining their pre-tokens gives the text
+    again.
 
     Args:
         text: the text; cut special tokens out first with `split_special_tokens`.
@@ -24,7 +25,8 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         ValueError: see `resolve_pattern`.
     """
     for match in compile_pattern(resolve_pattern(pattern)).finditer(text):
-        yield match.group()
+        if match.group():
+            yield match.group()
 
 
 # For each version of Unicode, a letter that it added: the `regex` module does not give its version.

@@ -160,7 +160,7 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
 
 
 def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
-    """Yield (start in characters, pre-token) as `regex` finds them.
+    """Yield (start in characters, pre-token) as `regex` finds them, without empty ones.
 
     Raises:
         ValueError: it takes longer than SEARCH_TIMEOUT allows.
@@ -186,7 +186,7 @@ def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
                 f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to find the "
                 "next pre-tokens: rewrite it without repetitions inside of repetitions"
             ) from None
-        yield from found
+        yield from ((place, word) for place, word in found if word)
 
 
 def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:

@@ -63,7 +63,7 @@ def plain_ids(ids: Any) -> Iterator[int]:
         raise TypeError(f"ids are {short_repr(ids)}: pass a list or another iterable of ints")
     array: Any = ids
     if getattr(array, "ndim", 1) != 1:  # rows of one id in a tensor would pass for ids
-        raise ValueError(f"ids have the shape {tuple(array.shape)}: decode one sequence at a time")
+        raise ValueError(f"ids have the shape {tuple(array.shape)}: pass one sequence at a time")
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind not in "iu" and ids.size:
             raise TypeError(f"ids are {ids.dtype}, not integers")

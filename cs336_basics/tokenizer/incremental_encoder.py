@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+
 from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
+from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.text_input import SafeCutBuffer, checked_utf8, explained
@@ -56,6 +59,8 @@ class IncrementalEncoder:
                 raise explained(error, text) from None
         elif not isinstance(text, bytes):
             raise TypeError(f"text is of type {type(text).__name__}: feed str or bytes")
+        if self._errors == "strict":
+            self._check_utf8(text)
         return self._encode(self._buffer.add(text))
 
     def finish(self) -> list[int]:
@@ -74,10 +79,24 @@ class IncrementalEncoder:
         changes.warn("", "encoded")
         return ids
 
+    def _check_utf8(self, data: bytes) -> None:
+        """Refuse bytes that are not UTF-8 when they are fed, not when they are encoded."""
+        waiting = self._checker.getstate()[0]  # the beginning of a character
+        try:
+            self._checker.decode(data)
+        except UnicodeDecodeError as error:
+            offset = self._num_fed - len(waiting) + error.start
+            byte = (waiting + data)[error.start]
+            self._reset()
+            raise invalid_utf8_error(None, byte, offset) from None
+        self._num_fed += len(data)
+
     def _reset(self) -> None:
         self._buffer = SafeCutBuffer(self._cuts)
         self._changes = TextChanges()
         self._offset = 0  # bytes that were encoded
+        self._checker = codecs.getincrementaldecoder("utf-8")()
+        self._num_fed = 0  # bytes that it has seen
 
     def _encode(self, data: bytes) -> list[int]:
         if not data:

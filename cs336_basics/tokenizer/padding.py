@@ -235,7 +235,8 @@ def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
 
 
 def _outside(index: int, token_id: int, limits: np.iinfo[Any]) -> ValueError:
+    advice = "" if limits.bits == 64 else "use dtype='int64', or "
     return ValueError(
         f"sequence {index:,} holds id {short_repr(token_id)}, which {limits.dtype} cannot hold: "
-        "use dtype='int64', or smaller ids"
+        f"{advice}pass smaller ids"
     )

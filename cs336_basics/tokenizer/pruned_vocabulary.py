@@ -196,11 +196,11 @@ class _ExactUsage:
                 raise TypeError(
                     f"word {short_repr(word)} is of type {type(word).__name__}, not bytes"
                 )
-            if count < 0:
-                raise ValueError(f"the count of word {short_repr(word)} is {count}: it is negative")
+            if type(count) is not int or count < 0:
+                count = checked_integer(f"the count of word {short_repr(word)}", count, 0)
             if word and count:
                 self._words.append(word)
-                self._word_counts.append(int(count))
+                self._word_counts.append(count)
         encoded = [self._first_ids(tokenizer, word) for word in self._words]
         lengths = np.array([len(ids) for ids in encoded], np.int64)
         ids = np.fromiter((token_id for word in encoded for token_id in word), np.int64)

@@ -121,7 +121,7 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
     Special tokens and single bytes are left out: they are for text that is yet to come.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer.
+        TypeError: `tokenizer` is not a Tokenizer, or `counts` does not hold integers.
         ValueError: `counts` does not have the shape (vocab_size,).
     """
     check_is_tokenizer(tokenizer)
@@ -130,6 +130,8 @@ def never_used(tokenizer: Tokenizer, counts: TokenCounts) -> list[int]:
             f"counts have the shape {np.shape(counts)}: it must be ({tokenizer.vocab_size},), as "
             "count_tokens returns them for this tokenizer"
         )
+    if np.asarray(counts).dtype.kind not in "iu":
+        raise TypeError(f"counts are of dtype {np.asarray(counts).dtype}, not integers")
     special = {token.encode() for token in tokenizer.special_tokens}
     return [
         token_id

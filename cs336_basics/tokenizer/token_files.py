@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics._arguments import checked_integer
 from cs336_basics._journal import opened, opened_together
 from cs336_basics._messages import short_repr
 from cs336_basics._reading import map_array, parse_json
@@ -63,11 +64,18 @@ def load_token_file(
         token ids of shape (num_tokens,), dtype uint16 or uint32.
 
     Raises:
+        TypeError: `vocab_size` is not an int, or `tokenizer_hash` not a str.
         FileNotFoundError: FILE.npy or FILE.json is missing.
         ValueError: one of them is malformed, they do not belong together, or the file was made for
             another tokenizer or a larger vocabulary.
     """
     path = Path(path)
+    if vocab_size is not None:
+        vocab_size = checked_integer("vocab_size", vocab_size, 1)
+    if not isinstance(tokenizer_hash, (str, type(None))):
+        raise TypeError(
+            f"tokenizer_hash is {short_repr(tokenizer_hash)}: pass a str, such as tokenizer.hash()"
+        )
     metadata_path = metadata_path_of(path)
     with opened_together(path.parent, [path.name, metadata_path.name]) as files:
         metadata, tokens = _load_pair(path, files)

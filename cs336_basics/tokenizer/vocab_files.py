@@ -345,7 +345,7 @@ def load_tokenizer(
 
     Raises:
         FileNotFoundError: the directory or one of its files is missing; says how to make it.
-        ValueError: a file is malformed, or the three do not belong together.
+        ValueError: a file is malformed, or the three do not belong together; it is no directory.
     """
     directory = Path(directory)
     contents = _read_files(directory)
@@ -389,6 +389,8 @@ def load_tokenizer(
 def _read_files(directory: Path) -> dict[str, bytes]:
     """Return the content of each file of a tokenizer directory."""
     names = (METADATA_FILE, VOCAB_FILE, MERGES_FILE)
+    if directory.is_file():
+        raise ValueError(f"{directory} is a file: name the directory that holds {METADATA_FILE}")
     with opened_together(directory, names) as files:
         absent = [directory / name for name in names if name not in files]
         if absent:

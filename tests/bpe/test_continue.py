@@ -188,10 +188,25 @@ def test_no_new_merges_give_the_same_vocabulary(counts):
     assert train("native", counts, 300, [EOT], continue_from=first) == first
 
 
+def test_a_special_token_that_is_not_passed_again_is_named(counts):
+    vocab, merges = train("native", counts, 300, [EOT])
+    trainer = TRAINERS["native"](continue_from=(vocab, merges))
+    with pytest.warns(
+        UserWarning, match=r"1 of the tokens .*, such as b'<\|endoftext\|>'"
+    ) as found:
+        trainer.train_from_counts(counts, 310, [])
+    assert len(found) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trainer.train_from_counts(counts, 310, [EOT])
+        TRAINERS["native"]().train_from_counts(counts, 310, [])
+
+
 @pytest.mark.parametrize(
     ("continued", "error", "message"),
     [
         (5, TypeError, r"continue_from is 5: pass \(vocab, merges\)"),
+        (({}, None), TypeError, r"continue_from is \({}, None\): pass \(vocab, merges\)"),
         (({}, []), ValueError, "the byte 0x00 has no id"),
         (([], []), TypeError, r"vocab is \[\]: pass a dict"),
         (({"a": b"a"}, []), TypeError, "'a' -> b'a' is not an int -> bytes"),

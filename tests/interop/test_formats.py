@@ -53,3 +53,8 @@ def test_a_directory_whose_name_is_no_text_is_written(tmp_path, to):
     output = tmp_path / os.fsdecode(b"caf\xe9")
     export_tokenizer(byte_tokenizer(), to, output)
     assert any(output.iterdir())
+
+
+def test_what_is_no_tokenizer_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="tokenizer is None: pass a Tokenizer"):
+        export_tokenizer(None, "gpt2", tmp_path / "out")

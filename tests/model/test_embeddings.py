@@ -83,6 +83,11 @@ def test_the_same_size_changes_nothing():
         (12, {11: [10]}, ValueError, "parts: id 11 has the part 10"),
         (12, {11: [-1]}, ValueError, "parts: id 11 has the part -1"),
         (12.5, {}, TypeError, "vocab_size is 12.5"),
+        (12, {11: [1.9]}, TypeError, "a part of id 11 is 1.9"),
+        (12, {11: [True]}, TypeError, "a part of id 11 is True"),
+        (12, {11: 5}, TypeError, "id 11 has the parts 5: pass a list"),
+        (12, {"11": [1]}, TypeError, "an id of parts is '11'"),
+        (12, [1, 2], TypeError, r"parts is \[1, 2\]: pass a dict"),
     ],
 )
 def test_bad_sizes_are_refused(size, parts, error, message):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization import PATTERNS, Splitter
+from cs336_basics.pretokenization import PATTERNS, Splitter, pretokenize, reference
 from cs336_basics.pretokenization.splitter import check_special_tokens, split_special_tokens
 
 EOT = "<|endoftext|>"
@@ -91,6 +91,12 @@ def test_a_splitter_splits_between_special_tokens():
 
 def test_a_lone_surrogate_is_split_by_the_reference():
     assert list(Splitter().split("a \ud800b")) == ["a", " \ud800", "b"]
+
+
+@pytest.mark.parametrize("pattern", [r"\b|\w+|\W", r"(?=a)|\w+|\W"])
+def test_empty_matches_are_no_pre_tokens(pattern):
+    assert list(pretokenize("low aab", pattern)) == ["low", " ", "aab"]
+    assert list(reference.pretokenize("low aab", pattern)) == ["low", " ", "aab"]
 
 
 def test_a_splitter_is_checked_once_and_is_a_value():

@@ -79,10 +79,18 @@ def test_bytes_that_are_not_utf8_are_replaced_as_in_the_whole(cut):
 def test_strict_names_the_offset_in_the_whole_text_and_starts_over():
     encoder = IncrementalEncoder(small_tokenizer(), errors="strict")
     assert encoder.feed(b"a " * 500)
-    encoder.feed(b"b\xff")
     with pytest.raises(ValueError, match="byte 0xff at offset 1,001 is not valid UTF-8"):
-        encoder.feed(b" c" * 20)
+        encoder.feed(b"b\xff")  # at once, not when it is encoded
     assert fed(encoder, ["the cat"]) == small_tokenizer().encode("the cat")
+    assert encoder.feed(b"a " * 500)
+    assert encoder.feed("é".encode()[:1]) is not None
+    with pytest.raises(ValueError, match="byte 0xc3 at offset 1,000 is not valid UTF-8"):
+        encoder.feed(b"x")
+    encoder.feed(b"b\xc3")
+    with pytest.raises(ValueError, match="byte 0xc3 at offset 1 is not valid UTF-8"):
+        encoder.finish()
+    chunks = [bytes([byte]) for byte in "naïve 🎉 中".encode()]
+    assert fed(encoder, chunks) == small_tokenizer().encode("naïve 🎉 中")
 
 
 def test_what_is_refused_adds_nothing():

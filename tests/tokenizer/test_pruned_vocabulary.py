@@ -159,6 +159,7 @@ def test_tokens_that_no_merge_makes_are_removed_and_the_parts_of_special_tokens_
         (300, np.full(420, -1), ValueError, "counts: id 0 has the count -1"),
         (300, {b"a": -1}, ValueError, "the count of word b'a' is -1"),
         (300, {"a": 1}, TypeError, "word 'a' is of type str, not bytes"),
+        (300, {b"a": 1.5}, TypeError, "the count of word b'a' is 1.5"),
         (2.5, np.zeros(420, np.int64), TypeError, "vocab_size is 2.5"),
     ],
 )

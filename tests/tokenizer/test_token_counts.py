@@ -78,6 +78,8 @@ def test_never_used_tokens_are_neither_bytes_nor_special(tmp_path):
     assert unused == sorted(unused)
     with pytest.raises(ValueError, match=r"counts have the shape \(3,\)"):
         never_used(tokenizer, np.zeros(3, np.int64))
+    with pytest.raises(TypeError, match="counts are of dtype float64, not integers"):
+        never_used(tokenizer, np.ones(tokenizer.vocab_size))
 
 
 def test_a_token_file_of_another_tokenizer_is_refused(source, out):

@@ -30,6 +30,13 @@ def test_a_file_of_another_tokenizer_is_refused_with_both_hashes(token_file):
         load_token_file(token_file, tokenizer_hash=other)
 
 
+def test_arguments_of_the_wrong_type_are_named(token_file):
+    with pytest.raises(TypeError, match="vocab_size is True: it must be an int"):
+        load_token_file(token_file, vocab_size=True)
+    with pytest.raises(TypeError, match=r"tokenizer_hash is 5: pass a str, .*tokenizer\.hash\(\)"):
+        load_token_file(token_file, tokenizer_hash=5)
+
+
 def test_ids_beyond_the_model_are_refused(token_file):
     size = small_tokenizer().vocab_size
     with pytest.raises(

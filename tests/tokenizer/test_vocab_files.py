@@ -437,3 +437,9 @@ def kill_while_saving(folder):
         pair = Tokenizer.from_files(directory / "vocab.json", directory / "merges.txt")
         assert pair.vocab == (old, new)[seen[-1]].vocab
     assert [which for which, _ in itertools.groupby(seen)] == [0, 1]
+
+
+def test_a_file_is_no_tokenizer_directory(tmp_path):
+    (tmp_path / "vocab.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"vocab\.json is a file: name the directory"):
+        Tokenizer.from_directory(tmp_path / "vocab.json")

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import regex
 
 from cs336_basics._messages import short_repr
+from cs336_basics._warnings import warn
 from cs336_basics.pretokenization.pattern_limits import MAX_LENGTH
 from cs336_basics.pretokenization.patterns import (
     CL100K,
@@ -25,6 +26,7 @@ from cs336_basics.pretokenization.patterns import (
     pattern_name,
     resolve_pattern,
 )
+from cs336_basics.pretokenization.split_program import complete_program
 
 _NAMED = {expression: expression for expression in PATTERNS.values()}
 
@@ -117,6 +119,25 @@ def from_fancy_regex(expression: str) -> str:
     return _imported(expression, _FROM_FANCY_REGEX, keeps_rest=False)
 
 
+def from_given_fancy_regex(expression: str) -> str:
+    """Return the name or expression of a split pattern that a caller gives, not a file.
+
+    It is trusted: it may take long, and be one of the `regex` module.
+
+    Warns:
+        UserWarning: it has syntax that may mean something else in tiktoken's fancy-regex.
+    """
+    if expression in _FROM_FANCY_REGEX:
+        expression = _FROM_FANCY_REGEX[expression]
+        return pattern_name(expression) or expression
+    if not _SHARED_SYNTAX.fullmatch(expression):
+        warn(
+            f"pattern {short_repr(expression)} has syntax that may mean something else in "
+            "tiktoken: it is read as a pattern of Python's `regex` module"
+        )
+    return expression
+
+
 def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> str:
     if expression in known:
         return pattern_name(known[expression]) or known[expression]
@@ -127,7 +148,8 @@ def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> st
             "that may mean something else here"
         )
     _check_repetitions(expression, shown)
-    if keeps_rest:
+    # (The group makes it run in the `regex` module: only where something can be left out.)
+    if keeps_rest and complete_program(expression) is None:
         expression = f"{expression}|(?:(?!{expression})[\\s\\S])+"
     checked = resolve_pattern(expression)
     _check_speed(checked, shown)

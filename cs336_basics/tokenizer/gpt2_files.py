@@ -12,10 +12,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from cs336_basics._messages import short_repr
+from cs336_basics._reading import read_json_object
 from cs336_basics.pretokenization.patterns import GPT2, resolve_pattern
 from cs336_basics.tokenizer.huggingface_files import check_has_all_bytes, token_strings
 from cs336_basics.tokenizer.vocab_files import (
     MERGES_FILE,
+    METADATA_FILE,
     VOCAB_FILE,
     Pair,
     load_pair,
@@ -25,6 +28,8 @@ from cs336_basics.tokenizer.vocabulary import TokenizerParts
 
 _OLD_NAMES = ("encoder.json", "vocab.bpe")
 """The names that OpenAI published them under."""
+
+_MAX_METADATA = 1 << 24  # bytes
 
 
 def gpt2_contents(
@@ -65,7 +70,8 @@ def load_gpt2(
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file is malformed; or the source is a file, and `merges_file` is None.
+        ValueError: a file is malformed; the source is a file, and `merges_file` is None; or
+            `Tokenizer.save` wrote the directory, and the split pattern is not GPT-2's.
     """
     source = Path(source)
     if merges_file is not None:
@@ -74,6 +80,7 @@ def load_gpt2(
         names = (VOCAB_FILE, MERGES_FILE)
         if not (source / VOCAB_FILE).exists() and (source / _OLD_NAMES[0]).exists():
             names = _OLD_NAMES
+        _check_is_gpt2(source)
         vocab, merges = load_pair(source / names[0], source / names[1])
     elif source.exists():
         raise ValueError(f"{source} is a file: give merges_file as well, or a directory of both")
@@ -83,6 +90,19 @@ def load_gpt2(
     if special_tokens is None:
         special_tokens = _unmade_tokens(source, vocab, merges)
     return TokenizerParts(vocab, merges, list(special_tokens), "gpt2")
+
+
+def _check_is_gpt2(directory: Path) -> None:
+    """Refuse a directory of `Tokenizer.save` whose split pattern is not GPT-2's."""
+    path = directory / METADATA_FILE
+    if not path.exists():
+        return
+    pattern = read_json_object(path, _MAX_METADATA).get("pattern")
+    if pattern not in (None, "gpt2", GPT2):
+        raise ValueError(
+            f"{path} says that the split pattern is {short_repr(pattern)}: read the directory with "
+            "Tokenizer.from_directory"
+        )
 
 
 def _unmade_tokens(source: Path, vocab: Mapping[int, bytes], merges: Sequence[Pair]) -> list[str]:

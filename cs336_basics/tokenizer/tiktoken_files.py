@@ -22,7 +22,7 @@ from cs336_basics._journal import opened, opened_together
 from cs336_basics._messages import short_reason, short_repr
 from cs336_basics._reading import parse_json, unique_keys
 from cs336_basics.pretokenization.patterns import resolve_pattern
-from cs336_basics.tokenizer.foreign_patterns import from_fancy_regex
+from cs336_basics.tokenizer.foreign_patterns import from_fancy_regex, from_given_fancy_regex
 from cs336_basics.tokenizer.huggingface_files import check_has_all_bytes
 from cs336_basics.tokenizer.vocab_files import Pair
 from cs336_basics.tokenizer.vocabulary import MAX_ID, TokenizerParts, explain_bad_id
@@ -147,7 +147,8 @@ def load_tiktoken(
         source: a file of ranks; a directory that our export wrote; or the name of an encoding, such
             as `cl100k_base`, which tiktoken loads, from its cache or the network.
         special_tokens: special token -> id; None = those that come with the encoding.
-        pattern: the split pattern, which a file of ranks lacks; None: that of the encoding.
+        pattern: the split pattern, which a file of ranks lacks: a name, or a regular expression as
+            in tiktoken. None: that of the encoding.
 
     Raises:
         TypeError: special_tokens is not a mapping, or a key of it is not a str.
@@ -156,6 +157,9 @@ def load_tiktoken(
             ids of its ranks. Names the line or token.
         ImportError: a name is given, and tiktoken is not installed.
         OSError: tiktoken cannot load the encoding.
+
+    Warns:
+        UserWarning: `pattern` has syntax that may mean something else in tiktoken.
     """
     path = Path(source)
     if special_tokens is not None and not isinstance(special_tokens, Mapping):
@@ -181,7 +185,7 @@ def load_tiktoken(
             "as 'gpt2' or 'cl100k'"
         )
     if pattern is not None:
-        resolve_pattern(pattern)  # its errors name the argument
+        pattern = from_given_fancy_regex(resolve_pattern(pattern))  # its errors name the argument
     try:
         pattern = pattern or from_fancy_regex(found["pat_str"])
         merges = merges_of_ranks(ranks)

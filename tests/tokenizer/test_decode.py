@@ -99,7 +99,7 @@ def test_a_tensor_of_two_dimensions_is_refused(shape):
     tokenizer = Tokenizer(BYTES, [])
     ids = torch.full(shape, 97)
     assert tokenizer.decode(ids.reshape(-1)) == "a" * ids.numel()
-    with pytest.raises(ValueError, match=rf"shape \({shape[0]}, {shape[1]}\): decode one"):
+    with pytest.raises(ValueError, match=rf"shape \({shape[0]}, {shape[1]}\): pass one"):
         tokenizer.decode(ids)
 
 
@@ -210,7 +210,7 @@ def test_what_is_not_an_id_is_refused_whatever_errors_says(errors):
         tokenizer.decode([97, "a"] if errors == "strict" else [5000, "a"], errors=errors)
     with pytest.raises(TypeError, match="ids are 'abc'"):
         tokenizer.decode("abc", errors=errors)
-    with pytest.raises(ValueError, match="decode one sequence at a time"):
+    with pytest.raises(ValueError, match="pass one sequence at a time"):
         tokenizer.decode(np.ones((2, 2), int), errors=errors)
 
 

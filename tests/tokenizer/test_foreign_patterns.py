@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import warnings
 
 import pytest
 import regex
@@ -11,6 +12,7 @@ import regex
 from cs336_basics.pretokenization.patterns import GPT2, PATTERNS, compile_pattern
 from cs336_basics.tokenizer.foreign_patterns import (
     from_fancy_regex,
+    from_given_fancy_regex,
     from_oniguruma,
     to_fancy_regex,
     to_oniguruma,
@@ -125,6 +127,24 @@ def test_what_lies_between_the_matches_is_kept_if_it_is_a_pre_token_there():
     # ... and it can be exported again
     again = from_oniguruma(pattern, keeps_rest=True)
     assert from_oniguruma(to_oniguruma(again), keeps_rest=False) == again
+
+
+def test_a_pattern_that_leaves_out_nothing_is_imported_as_it_is():
+    pattern = r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+"
+    assert from_oniguruma(pattern, keeps_rest=True) == pattern  # and so is compiled
+
+
+@pytest.mark.parametrize("pattern", [r"[a-z&&[^aeiou]]+|[\s\S]", r"\b\w+|\W"])
+def test_a_given_pattern_that_may_mean_something_else_in_tiktoken_is_named(pattern):
+    with pytest.warns(UserWarning, match="may mean something else in tiktoken"):
+        assert from_given_fancy_regex(pattern) == pattern
+
+
+@pytest.mark.parametrize("pattern", [r"\p{L}+|[\s\S]", r"(?:a+)+|\s", *PATTERNS.values()])
+def test_a_given_pattern_of_shared_syntax_has_no_warning(pattern):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert PATTERNS.get(found := from_given_fancy_regex(pattern), found) == pattern
 
 
 SLOW = [

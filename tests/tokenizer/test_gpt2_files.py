@@ -49,6 +49,17 @@ def test_special_tokens_can_be_given(tmp_path):
     assert found.special_token_id("<|new|>") == found.special_token_id(END) + 1
 
 
+def test_a_directory_of_save_with_another_pattern_is_refused(tmp_path):
+    small_tokenizer((END,), "gpt2").save(tmp_path / "gpt2")
+    tokenizer = Tokenizer.from_gpt2(tmp_path / "gpt2")
+    assert tokenizer.hash() == small_tokenizer((END,), "gpt2").hash()
+    small_tokenizer((END,), "cl100k").save(tmp_path / "cl100k")
+    with pytest.raises(
+        ValueError, match=r"split pattern is 'cl100k': .* Tokenizer\.from_directory"
+    ):
+        Tokenizer.from_gpt2(tmp_path / "cl100k")
+
+
 def test_the_names_of_the_first_publication_are_read(tmp_path):
     tokenizer = write_pair(tmp_path, names=("encoder.json", "vocab.bpe"))
     assert Tokenizer.from_gpt2(tmp_path).hash() == tokenizer.hash()

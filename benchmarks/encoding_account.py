@@ -52,7 +52,7 @@ PHASES = [
     ("special tokens", r"Occurrences|SpecialTokens|memchr", r""),
     ("special tokens", r"", r"^special_tokens\.hpp"),
     ("scanner", r"::fill<|^cs336::(run_end|white_space|\w+_character|Gpt2::)", r""),
-    ("merging", r"ShortWordMerger<|LongWordMerger<|WordMerger<|MergeTable<", r""),
+    ("merging", r"\w+Merger<|MergeTable<|PairRanks<|fill_some_gaps", r""),
     ("inserting", r"WordCache<.*>::(insert|add_block)|memset|malloc|operator new", r""),
     ("hash and lookup", r"rare_key|make_long_key|Worker::look_up|memcmp|memcpy|memmove", r""),
     ("hash and lookup", LOOP, r"^(word_\w+|hashing)\.hpp|^\w*intrin\.h|^encoder\.hpp loop"),

@@ -25,6 +25,7 @@
 #include "segment_cutter.hpp"
 #include "special_tokens.hpp"
 #include "word_cache.hpp"
+#include "word_group_merger.hpp"
 #include "word_merger.hpp"
 #include "word_table.hpp"
 
@@ -101,6 +102,7 @@ class TypedEncoder final : public Encoder {
             : merges_(encoder.merges_),
               scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
+              group_merger_(encoder.merges_, encoder.simd_level_),
               cache_(cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : encoder.budget_) {}
 
         size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
@@ -108,6 +110,7 @@ class TypedEncoder final : public Encoder {
             Id* const begin = static_cast<Id*>(output);
             Id* out = begin;
             readable_end_ = text + size;
+            num_gaps_ = 0;  // (a text before this one may have ended in an exception)
             if (special.tokens.empty()) return encode_ordinary(text, size, out) - begin;
             Occurrences occurrences(special.tokens, text, size);
             size_t start = 0;
@@ -136,18 +139,28 @@ class TypedEncoder final : public Encoder {
         size_t encode_word(const uint8_t* word, size_t length, void* output) override {
             if (!length) return 0;
             readable_end_ = word + length;
+            num_gaps_ = 0;
             Id* const out = static_cast<Id*>(output);
-            return look_up<false>(cache_.key(word, length, readable_end_), word, length, out) - out;
+            const WordKey key = cache_.key(word, length, readable_end_);
+            return fill_gaps(look_up<false>(key, word, length, out)) - out;
         }
 
       private:
+        // Room in the output for the ids of a new word.
+        struct Gap {
+            WordKey key;
+            const uint8_t* word;
+            size_t length;
+            Id* begin;
+        };
+
         // Text without special tokens.
         Id* encode_ordinary(const uint8_t* text, size_t size, Id* out) {
             scanner_.scan(
                 text, size,
                 [&](const uint8_t* first, const uint32_t* ends, size_t count) {
                     if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
-                    out = encode_batch<false>(first, ends, count, out);
+                    out = fill_gaps(encode_batch<false>(first, ends, count, out));
                 },
                 [&](const uint8_t* word, size_t length) {
                     out = merger_.merge(word, length, out);
@@ -216,7 +229,8 @@ class TypedEncoder final : public Encoder {
             return start;
         }
 
-        // A word, or a segment of one, whose ids are not in its first slot.
+        // A word, or a segment of one, whose ids are not in its first slot. For a new word it may
+        // leave a gap of `length` ids, see `fill_gaps`.
         template <bool SEGMENT>
         CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
                                    Id* out) {
@@ -224,11 +238,45 @@ class TypedEncoder final : public Encoder {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
+            if (SEGMENT) return merge_segment(key, word, length, out);
             // (Short words of ASCII are hardly ever cut.)
-            if (SEGMENT || (length <= MAX_SHORT_WORD && word[length - 1] < 0x80)) {
-                return merge_segment(key, word, length, out);
+            if (length <= MAX_SHORT_WORD && word[length - 1] < 0x80) {
+                if (!merger_.takes_groups()) return merge_segment(key, word, length, out);
+                if (num_gaps_ == WordGroupMerger<Id>::CAPACITY) out = fill_gaps(out);
+                gaps_[num_gaps_++] = {key, word, length, out};
+                return out + length;
             }
             return encode_new_word(key, word, length, out);
+        }
+
+        // Merge the new words for which gaps were left, all together, and move the ids that follow
+        // them; returns the end of all ids.
+        CS336_INLINE Id* fill_gaps(Id* end) { return num_gaps_ ? fill_some_gaps(end) : end; }
+
+        CS336_NOINLINE Id* fill_some_gaps(Id* end) {
+            const bool is_group = num_gaps_ > 1;
+            if (is_group) {
+                group_merger_.clear();
+                for (size_t i = 0; i < num_gaps_; ++i) {
+                    group_merger_.add(gaps_[i].word, gaps_[i].length);
+                }
+                group_merger_.merge();
+            }
+            Id* out = gaps_[0].begin;
+            for (size_t i = 0; i < num_gaps_; ++i) {
+                const Gap& gap = gaps_[i];
+                Id* const ids = out;
+                out = is_group ? group_merger_.ids(i, ids)
+                               : merger_.merge_segment(gap.word, gap.length, ids);
+                if (!cache_.find(gap.key, gap.word))
+                    cache_.insert(gap.key, gap.word, ids, out - ids);
+                const Id* const next = gap.begin + gap.length;
+                const size_t num_known = (i + 1 < num_gaps_ ? gaps_[i + 1].begin : end) - next;
+                std::memmove(out, next, num_known * sizeof(Id));
+                out += num_known;
+            }
+            num_gaps_ = 0;
+            return out;
         }
 
         // The segments of most new words are known.
@@ -256,6 +304,9 @@ class TypedEncoder final : public Encoder {
         const MergeTable<Id>& merges_;
         const Scanner scanner_;
         WordMerger<Id> merger_;
+        WordGroupMerger<Id> group_merger_;
+        Gap gaps_[WordGroupMerger<Id>::CAPACITY];
+        size_t num_gaps_ = 0;
         Cache cache_;
         const uint8_t* readable_end_ = nullptr;
     };

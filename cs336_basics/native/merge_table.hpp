@@ -14,41 +14,37 @@
 #include "hashing.hpp"
 #include "id_map.hpp"
 #include "join_filter.hpp"
+#include "pair_ranks.hpp"
 
 namespace cs336 {
 
 // Stands for the id of a byte that the vocabulary lacks.
 constexpr uint32_t ABSENT_ID = UINT32_MAX;
 
-// (left id, right id) -> rank, as a flat hash table; rank -> merged id. `Id` is uint16_t where all
-// ids fit, which halves the table: it should stay in the L2 cache. Immutable, so threads share it.
+// (left id, right id) -> rank, rank -> merged id. `Id` is uint16_t where all ids fit, which
+// halves the table: it should stay in the L2 cache. Immutable, so threads share it.
 template <class Id>
 class MergeTable {
+    using Pair = typename std::conditional<sizeof(Id) == 2, uint32_t, uint64_t>::type;
+
   public:
-    static constexpr uint32_t NO_RANK = UINT32_MAX;
+    static constexpr uint32_t NO_RANK = PairRanks<uint32_t>::NO_RANK;
 
     // `byte_ids`: 256 ids, ABSENT_ID for a byte that the vocabulary lacks. `merges`: three ids for
     // every rank: left, right, merged. Throws std::length_error.
     MergeTable(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                const HashSeed& seed = process_hash_seed())
-        : multiplier_(seed.multiplier),
-          joins_(byte_ids, merges, num_merges, ABSENT_ID, seed.multiplier) {
-        if (num_merges >= NO_RANK) throw std::length_error("too many merges");
+        : joins_(byte_ids, merges, num_merges, ABSENT_ID, seed.multiplier),
+          ranks_(pairs_of(merges, num_merges), seed) {
         std::copy(byte_ids, byte_ids + 256, byte_ids_);
         has_all_bytes_ = std::find(byte_ids, byte_ids + 256, ABSENT_ID) == byte_ids + 256;
-        // At most four fifths full: a table of half the size, which more often is in the L2 cache,
-        // gains more than a longer search in it costs.
-        bits_ = 4;
-        while ((size_t{1} << bits_) < num_merges + num_merges / 4) ++bits_;
-        slots_.assign(size_t{1} << bits_, Slot{0, NO_RANK});
         merged_.resize(num_merges);
         for (size_t rank = 0; rank < num_merges; ++rank) {
-            insert(pair_of(Id(merges[3 * rank]), Id(merges[3 * rank + 1])), uint32_t(rank));
             merged_[rank] = Id(merges[3 * rank + 2]);
             consecutive_ &= merged_[rank] == Id(merged_[0] + rank);
         }
         if (num_merges) first_merged_ = merged_[0];
-        in_order_ = ranks_grow(merges, num_merges);
+        in_order_ = ranks_grow(merges, num_merges, seed.multiplier);
         byte_ranks_.resize(1 << 16);
         for (int left = 0; left < 256; ++left) {
             for (int right = 0; right < 256; ++right) {
@@ -60,16 +56,17 @@ class MergeTable {
     }
 
     // The rank of a pair; NO_RANK if it is not merged.
-    uint32_t rank(Id left, Id right) const {
+    CS336_INLINE uint32_t rank(Id left, Id right) const { return find(left, right).rank(); }
+
+    // The same in two steps: find the slot of a pair, and read it some time later.
+    struct Found {
+        Pair pair;
+        const typename PairRanks<Pair>::Slot* slot;
+        CS336_INLINE uint32_t rank() const { return PairRanks<Pair>::rank(pair, *slot); }
+    };
+    CS336_INLINE Found find(Id left, Id right) const {
         const Pair pair = pair_of(left, right);
-        const uint64_t hashed = hash(pair);
-        CS336_PREFETCH(&slots_[hashed >> (64 - bits_)]);  // before the filter is read
-        const uint64_t bit = filter_bit(hashed);
-        if (!(filter_[bit >> 6] >> (bit & 63) & 1)) return NO_RANK;
-        for (size_t slot = hashed >> (64 - bits_);; slot = (slot + 1) & mask()) {
-            const Slot& found = slots_[slot];
-            if (found.pair == pair || found.rank == NO_RANK) return found.rank;
-        }
+        return {pair, &ranks_.slot(pair)};
     }
 
     Id merged(uint32_t rank) const {
@@ -89,38 +86,21 @@ class MergeTable {
     bool in_order() const { return in_order_; }
 
   private:
-    using Pair = typename std::conditional<sizeof(Id) == 2, uint32_t, uint64_t>::type;
-    struct Slot {
-        Pair pair;
-        uint32_t rank;  // NO_RANK: the slot is empty
-    };
-
     static Pair pair_of(Id left, Id right) { return Pair(left) << (8 * sizeof(Id)) | right; }
 
-    size_t mask() const { return slots_.size() - 1; }
-
-    // Multiplication by a random odd number: for any two pairs the highest n bits are equal with a
-    // probability of at most 2^(1 - n) (Dietzfelbinger et al. 1997).
-    uint64_t hash(Pair pair) const { return uint64_t(pair) * multiplier_; }
-
-    // Most pairs that are looked up have no rank. A bit for each possible hash identifies most of
-    // them from a few kilobytes, so that the table need not be read.
-    static constexpr int FILTER_BITS = 18;
-    static uint64_t filter_bit(uint64_t hashed) { return hashed << 20 >> (64 - FILTER_BITS); }
-
-    void insert(Pair pair, uint32_t rank) {
-        const uint64_t hashed = hash(pair);
-        size_t slot = hashed >> (64 - bits_);
-        while (slots_[slot].rank != NO_RANK) slot = (slot + 1) & mask();
-        slots_[slot] = {pair, rank};
-        const uint64_t bit = filter_bit(hashed);
-        filter_[bit >> 6] |= uint64_t{1} << (bit & 63);
+    static std::vector<Pair> pairs_of(const uint32_t* merges, size_t num_merges) {
+        if (num_merges >= NO_RANK) throw std::length_error("too many merges");
+        std::vector<Pair> pairs(num_merges);
+        for (size_t rank = 0; rank < num_merges; ++rank) {
+            pairs[rank] = pair_of(Id(merges[3 * rank]), Id(merges[3 * rank + 1]));
+        }
+        return pairs;
     }
 
-    bool ranks_grow(const uint32_t* merges, size_t num_merges) const {
+    static bool ranks_grow(const uint32_t* merges, size_t num_merges, uint64_t multiplier) {
         if (num_merges == 0) return true;
         const uint32_t greatest = *std::max_element(merges, merges + 3 * num_merges);
-        IdMap<uint32_t> last_made(3 * num_merges, greatest, multiplier_);  // the last rank
+        IdMap<uint32_t> last_made(3 * num_merges, greatest, multiplier);  // the last rank
         for (size_t rank = 0; rank < num_merges; ++rank) {
             last_made.replace(merges[3 * rank + 2], uint32_t(rank));
         }
@@ -133,19 +113,16 @@ class MergeTable {
         return true;
     }
 
-    const uint64_t multiplier_;
     const JoinFilter joins_;
+    const PairRanks<Pair> ranks_;
     uint32_t byte_ids_[256];
     bool has_all_bytes_;
-    int bits_;
-    std::vector<Slot> slots_;
     std::vector<Id> merged_;
     // Whether each merged id is one more than the one before, as after training: then it is known
     // without reading `merged_`.
     bool consecutive_ = true;
     Id first_merged_ = 0;
     std::vector<uint32_t> byte_ranks_;
-    uint64_t filter_[(size_t{1} << FILTER_BITS) / 64] = {};
     bool in_order_;
 };
 

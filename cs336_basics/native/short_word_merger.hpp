@@ -13,18 +13,27 @@
 
 namespace cs336 {
 
+// A pair of a word as a number: its rank, and the position at which it begins. The least number of
+// a word is its next merge. Numbers from UNRANKED on are those of pairs without a rank.
+constexpr int32_t UNRANKED = 0x7FFFFF00;
+constexpr size_t MAX_NUMBERED_MERGES = UNRANKED >> 8;
+
+CS336_INLINE int32_t number_of_pair(uint32_t rank, uint32_t position) {
+    return int32_t((rank << 8 | position) & INT32_MAX);  // (no branch: see PairRanks)
+}
+CS336_INLINE uint32_t position_of(int32_t number) { return number & 0xFF; }
+CS336_INLINE uint32_t rank_of(int32_t number) { return uint32_t(number) >> 8; }
+
 // Merges by rank, one pair at a time: the lowest rank, and of equal ones the leftmost. For merges
-// in the order in which they were learned only (`MergeTable::in_order`).
+// in the order in which they were learned only (`MergeTable::in_order`), at most
+// MAX_NUMBERED_MERGES of them.
 //
 // The state of a word: its symbols by the position of their first byte, which bytes begin a symbol,
-// and for every position a number made of the rank of the pair that begins there and the position.
-// The least of these numbers is the next merge. Finding it takes n^2 steps in all, but n is small.
+// and the numbers of its pairs. Finding the least takes n^2 steps in all, but n is small.
 template <class Id>
 class ShortWordMerger {
   public:
     static constexpr size_t MAX_LENGTH = 64;
-    // A rank and a position of 8 bits are packed into 31 bits.
-    static constexpr size_t MAX_MERGES = size_t{1} << 23;
 
     ShortWordMerger(const MergeTable<Id>& merges, SimdLevel simd_level)
         : merges_(merges), simd_level_(simd_level) {}
@@ -54,13 +63,6 @@ class ShortWordMerger {
     }
 
   private:
-    // The number of a position at which no pair that is merged begins.
-    static constexpr int32_t NO_PAIR_HERE = INT32_MAX;
-
-    static int32_t packed(uint32_t rank, uint32_t position) {
-        return rank == MergeTable<Id>::NO_RANK ? NO_PAIR_HERE : int32_t(rank << 8 | position);
-    }
-
     template <uint32_t CAPACITY>
     struct Word {
         Id symbols[CAPACITY];
@@ -71,18 +73,18 @@ class ShortWordMerger {
     struct Change {
         int merged, right, before;         // positions: of the merged symbol, its right half, and
                                            // the symbol before it (where there is none: `right`)
-        int32_t merged_pair, before_pair;  // the new numbers; the one of `right` is NO_PAIR_HERE
+        int32_t merged_pair, before_pair;  // the new numbers; the one of `right` is UNRANKED
     };
 
     // Fill in the symbols of a word and the numbers of its pairs.
     template <uint32_t CAPACITY>
     CS336_INLINE void begin(const uint8_t* bytes, uint32_t length, Word<CAPACITY>& word,
                             int32_t* numbers) const {
-        for (uint32_t i = 0; i < CAPACITY; ++i) numbers[i] = NO_PAIR_HERE;
+        for (uint32_t i = 0; i < CAPACITY; ++i) numbers[i] = UNRANKED;
         word.symbols[0] = Id(merges_.byte_id(bytes[0]));
         for (uint32_t i = 1; i < length; ++i) {
             word.symbols[i] = Id(merges_.byte_id(bytes[i]));
-            numbers[i - 1] = packed(merges_.byte_rank(bytes[i - 1], bytes[i]), i - 1);
+            numbers[i - 1] = number_of_pair(merges_.byte_rank(bytes[i - 1], bytes[i]), i - 1);
         }
         word.begins = ~uint64_t{0} >> (64 - length);
     }
@@ -90,23 +92,23 @@ class ShortWordMerger {
     // Merge the pair with this number.
     template <uint32_t CAPACITY>
     CS336_INLINE Change merge_pair(Word<CAPACITY>& word, int32_t number) const {
-        const int position = number & 0xFF;
-        const Id merged = merges_.merged(uint32_t(number) >> 8);
+        const int position = position_of(number);
+        const Id merged = merges_.merged(rank_of(number));
         word.symbols[position] = merged;
         const uint64_t after = word.begins & (~uint64_t{1} << position);
         const uint64_t behind = after & (after - 1);
         const uint64_t before = word.begins & ((uint64_t{1} << position) - 1);
         word.begins ^= after ^ behind;
-        Change change = {position, lowest_bit(after), 0, NO_PAIR_HERE, NO_PAIR_HERE};
+        Change change = {position, lowest_bit(after), 0, UNRANKED, UNRANKED};
         change.before = change.right;
         if (behind) {
             const Id next = word.symbols[lowest_bit(behind)];
-            change.merged_pair = packed(merges_.rank(merged, next), position);
+            change.merged_pair = number_of_pair(merges_.rank(merged, next), position);
         }
         if (before) {
             change.before = highest_bit(before);
             const Id previous = word.symbols[change.before];
-            change.before_pair = packed(merges_.rank(previous, merged), change.before);
+            change.before_pair = number_of_pair(merges_.rank(previous, merged), change.before);
         }
         return change;
     }
@@ -126,11 +128,11 @@ class ShortWordMerger {
         int32_t numbers[CAPACITY];
         begin(bytes, length, word, numbers);
         for (;;) {
-            int32_t least = NO_PAIR_HERE;
+            int32_t least = UNRANKED;
             for (uint32_t i = 0; i < CAPACITY; ++i) least = std::min(least, numbers[i]);
-            if (least == NO_PAIR_HERE) return finish(word, out);
+            if (least >= UNRANKED) return finish(word, out);
             const Change change = merge_pair(word, least);
-            numbers[change.right] = NO_PAIR_HERE;
+            numbers[change.right] = UNRANKED;
             numbers[change.merged] = change.merged_pair;
             numbers[change.before] = change.before_pair;
         }
@@ -163,14 +165,14 @@ class ShortWordMerger {
             __m512i lower = open[0];
             for (int r = 1; r < REGISTERS; ++r) lower = _mm512_min_epi32(lower, open[r]);
             const int32_t least = _mm512_reduce_min_epi32(lower);
-            if (least == NO_PAIR_HERE) return finish(word, out);
+            if (least >= UNRANKED) return finish(word, out);
             const Change change = merge_pair(word, least);
             const uint64_t right = uint64_t{1} << change.right;
             const uint64_t merged = uint64_t{1} << change.merged;
             const uint64_t before = uint64_t{1} << change.before;
             for (int r = 0; r < REGISTERS; ++r) {
                 const auto mask = [&](uint64_t bit) { return __mmask16(bit >> 16 * r); };
-                open[r] = _mm512_mask_set1_epi32(open[r], mask(right), NO_PAIR_HERE);
+                open[r] = _mm512_mask_set1_epi32(open[r], mask(right), UNRANKED);
                 open[r] = _mm512_mask_set1_epi32(open[r], mask(merged), change.merged_pair);
                 open[r] = _mm512_mask_set1_epi32(open[r], mask(before), change.before_pair);
             }

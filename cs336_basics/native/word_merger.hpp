@@ -34,7 +34,10 @@ class WordMerger {
           cancelled_(cancelled),
           short_(merges, simd_level),
           long_(merges, cancelled),
-          takes_short_(merges.in_order() && merges.size() < ShortWordMerger<Id>::MAX_MERGES) {}
+          takes_short_(merges.in_order() && merges.size() <= MAX_NUMBERED_MERGES) {}
+
+    // Whether WordGroupMerger may merge words for which there is no AbsentByte.
+    bool takes_groups() const { return takes_short_ && merges_.has_all_bytes(); }
 
     // Write the ids of a pre-token, at most `length` > 0 of them; returns their end. Throws
     // AbsentByte, Cancelled, std::length_error.

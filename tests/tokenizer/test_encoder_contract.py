@@ -28,9 +28,10 @@ def sanitized(request, tmp_path_factory):
     return command
 
 
-def test_memory_and_threads_of_the_encoder(sanitized, tmp_path):
+@pytest.mark.parametrize("contract", ["encoder_contract", "merging_contract"])
+def test_what_the_encoder_guarantees_in_cpp(sanitized, tmp_path, contract):
     program = tmp_path / "contract"
-    source = FOLDER / "encoder_contract.cpp"
+    source = FOLDER / f"{contract}.cpp"
     subprocess.run([*sanitized, f"-I{INCLUDE}", source, "-o", program, "-ldl"], check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

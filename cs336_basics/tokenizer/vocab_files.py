@@ -386,6 +386,22 @@ def load_tokenizer(
     return vocab, merges, special_tokens, pattern, found
 
 
+def _how_to_make(directory: Path) -> str:
+    """Return the sentence that says how a directory becomes a tokenizer directory."""
+    sentence = (
+        "Make one with `python -m cs336_basics train-bpe --input FILE --vocab-size N "
+        f"--output {directory}`"
+    )
+    vocab_file, merges_file = directory / VOCAB_FILE, directory / MERGES_FILE
+    if (directory / "tokenizer.json").exists():
+        read = f"tokenizer.json with Tokenizer.from_huggingface({str(directory)!r})"
+    elif vocab_file.exists() and merges_file.exists():
+        read = f"GPT-2's files with Tokenizer.from_gpt2({str(vocab_file)!r}, {str(merges_file)!r})"
+    else:
+        return sentence
+    return f"{sentence}, or read {read} and write one with `save`"
+
+
 def _read_files(directory: Path) -> dict[str, bytes]:
     """Return the content of each file of a tokenizer directory."""
     names = (METADATA_FILE, VOCAB_FILE, MERGES_FILE)
@@ -397,7 +413,6 @@ def _read_files(directory: Path) -> dict[str, bytes]:
             missing = absent[0] if directory.exists() else directory
             raise FileNotFoundError(
                 f"{missing} does not exist: a tokenizer directory holds {VOCAB_FILE}, "
-                f"{MERGES_FILE} and {METADATA_FILE}. Make one with `python -m cs336_basics "
-                f"train-bpe --input FILE --vocab-size N --output {directory}`"
+                f"{MERGES_FILE} and {METADATA_FILE}. {_how_to_make(directory)}"
             )
         return {name: file.read() for name, file in files.items()}

@@ -439,6 +439,28 @@ def kill_while_saving(folder):
     assert [which for which, _ in itertools.groupby(seen)] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("names", "advice"),
+    [
+        ([], "train-bpe --input FILE"),
+        (["vocab.json"], "train-bpe --input FILE"),
+        (
+            ["vocab.json", "merges.txt"],
+            r"read GPT-2's files with Tokenizer\.from_gpt2\('.*vocab\.json', ",
+        ),
+        (
+            ["vocab.json", "tokenizer.json"],
+            r"read tokenizer\.json with Tokenizer\.from_huggingface\(",
+        ),
+    ],
+)
+def test_a_directory_of_other_files_is_refused_with_the_way_to_read_them(tmp_path, names, advice):
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(FileNotFoundError, match=rf"metadata\.json does not exist: .*{advice}"):
+        Tokenizer.from_directory(tmp_path)
+
+
 def test_a_file_is_no_tokenizer_directory(tmp_path):
     (tmp_path / "vocab.json").write_text("{}")
     with pytest.raises(ValueError, match=r"vocab\.json is a file: name the directory"):

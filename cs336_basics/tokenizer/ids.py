@@ -59,7 +59,7 @@ def plain_ids(ids: Any) -> Iterator[int]:
         TypeError: `ids` is not an iterable, or an item is a bool or not an integer.
         ValueError: an array or tensor that does not have exactly one dimension.
     """
-    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+    if isinstance(ids, (str, bytes, bytearray)) or not isinstance(ids, Iterable):
         raise TypeError(f"ids are {short_repr(ids)}: pass a list or another iterable of ints")
     array: Any = ids
     if getattr(array, "ndim", 1) != 1:  # rows of one id in a tensor would pass for ids

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization import Corpus, WordCounts, count_words
+from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.tokenizer.encoders import AbsentByteError, offsets_of
 from cs336_basics.tokenizer.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.text_input import absent_in_word
@@ -62,14 +63,15 @@ def prune(
             Corpus, whose words are counted: the counts of tokens are exact at every step. It takes
             memory for all distinct words. Or counts of tokens, as `count_tokens` returns them: a
             faster estimate.
-        num_workers: for counting the words of a Corpus.
+        num_workers: for counting the words of a Corpus; None: one for each core.
 
     Returns:
         the tokenizer and the map of its ids. For a model, pass the map to
         `model.select_embeddings`; for token files there is `translate_token_file`.
 
     Raises:
-        TypeError: `tokenizer` or `counts` is something else, `vocab_size` is not an integer.
+        TypeError: `tokenizer` or `counts` is something else, `vocab_size` or `num_workers` is not
+            an integer.
         ValueError: `vocab_size` is more than the tokenizer has, or fewer than the bytes, the
             special tokens and the tokens of which those are made; the greatest id is far above the
             number of tokens; `counts` does not have the shape
@@ -82,6 +84,7 @@ def prune(
         raise ValueError(
             f"vocab_size is {vocab_size:,}, but the tokenizer has {len(tokenizer):,} tokens"
         )
+    num_workers = resolve_num_workers(num_workers)
     check_gaps(tokenizer.vocab)
     tree = MergeTree(tokenizer)
     if isinstance(counts, Corpus):

@@ -61,7 +61,7 @@ class SpecialChoice:
             raise ValueError(
                 f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
             )
-        if not isinstance(tokens, Collection):
+        if isinstance(tokens, (bytes, bytearray)) or not isinstance(tokens, Collection):
             raise TypeError(
                 f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
             )

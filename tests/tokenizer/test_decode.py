@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -208,8 +209,9 @@ def test_what_is_not_an_id_is_refused_whatever_errors_says(errors):
     tokenizer = small_tokenizer()
     with pytest.raises(TypeError, match="id 'a' is of type str"):
         tokenizer.decode([97, "a"] if errors == "strict" else [5000, "a"], errors=errors)
-    with pytest.raises(TypeError, match="ids are 'abc'"):
-        tokenizer.decode("abc", errors=errors)
+    for not_ids in ("abc", b"abc", bytearray(b"abc")):
+        with pytest.raises(TypeError, match=f"ids are {re.escape(repr(not_ids))}: pass a list"):
+            tokenizer.decode(not_ids, errors=errors)
     with pytest.raises(ValueError, match="pass one sequence at a time"):
         tokenizer.decode(np.ones((2, 2), int), errors=errors)
 

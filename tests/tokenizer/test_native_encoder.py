@@ -350,6 +350,8 @@ def test_special_tokens_can_be_allowed_and_refused():
         tokenizer.encode(text, allowed_special=[END], disallowed_special=[END])
     with pytest.raises(ValueError, match="'all'"):
         tokenizer.encode(text, allowed_special="none")
+    with pytest.raises(TypeError, match="allowed_special is b'all': it must be 'all' or a list"):
+        tokenizer.encode(text, allowed_special=b"all")
     assert tokenizer.encode_with_offsets(text, allowed_special=[END])[0] == some
 
 

@@ -168,6 +168,11 @@ def test_bad_requests_are_refused(tokenizer, size, counts, error, message):
         prune(tokenizer, size, counts)
 
 
+def test_a_bad_number_of_workers_is_refused_even_where_nothing_is_counted(tokenizer):
+    with pytest.raises(ValueError, match="num_workers is -1"):
+        prune(tokenizer, 300, np.zeros(420, np.int64), num_workers=-1)
+
+
 def test_a_word_with_a_byte_outside_the_vocabulary_is_refused():
     with pytest.raises(ValueError, match="word b'x' needs the byte 0x78"):
         prune(Tokenizer({0: b"a", 1: b"aa"}, [(b"a", b"a")]), 1, {b"x": 1})

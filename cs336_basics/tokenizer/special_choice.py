@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization import split_special_tokens
@@ -61,7 +62,8 @@ class SpecialChoice:
             raise ValueError(
                 f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
             )
-        if isinstance(tokens, (bytes, bytearray)) or not isinstance(tokens, Collection):
+        given: Any = tokens
+        if isinstance(given, (bytes, bytearray)) or not isinstance(given, Collection):
             raise TypeError(
                 f"{name} is {short_repr(tokens)}: it must be 'all' or a list of special tokens"
             )

@@ -1,9 +1,10 @@
 // Byte-pair encoding of text to ids.
 //
 // The text is cut at its special tokens and scanned into pre-tokens. The ids of most pre-tokens are
-// in a cache; new ones are cut into segments, and the ids of most of these are in the cache. What
-// depends on the vocabulary alone is immutable and shared by all threads; what changes belongs to a
-// worker, which one thread uses at a time.
+// in a cache. New ones that are short are merged together at the end of a batch; long ones are cut
+// into segments, and the ids of most of these are in the cache. What depends on the vocabulary
+// alone is immutable and shared by all threads; what changes belongs to a worker, which one thread
+// uses at a time.
 
 #pragma once
 
@@ -268,8 +269,9 @@ class TypedEncoder final : public Encoder {
                 Id* const ids = out;
                 out = is_group ? group_merger_.ids(i, ids)
                                : merger_.merge_segment(gap.word, gap.length, ids);
-                if (!cache_.find(gap.key, gap.word))
+                if (!cache_.find(gap.key, gap.word)) {  // it may be twice in the group
                     cache_.insert(gap.key, gap.word, ids, out - ids);
+                }
                 const Id* const next = gap.begin + gap.length;
                 const size_t num_known = (i + 1 < num_gaps_ ? gaps_[i + 1].begin : end) - next;
                 std::memmove(out, next, num_known * sizeof(Id));

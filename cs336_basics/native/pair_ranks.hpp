@@ -17,7 +17,7 @@ namespace cs336 {
 // probing every lookup costs a branch that is predicted wrongly.
 //
 // Hash and displace (Belazzougui, Botelho and Dietzfelbinger 2009): a first hash sends pairs to
-// buckets of four on average; every bucket has a factor, found by trial, with which a second hash
+// buckets of two or three on average; every bucket has a factor, found by trial, with which a second hash
 // sends its pairs to slots that are free. The largest buckets choose first. `Pair` is an unsigned
 // integer. Immutable, so threads share it.
 template <class Pair>

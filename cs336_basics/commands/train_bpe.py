@@ -27,7 +27,6 @@ from cs336_basics.commands._parser import (
 )
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer.train_tokenizer import train_tokenizer
-from cs336_basics.tokenizer.vocab_files import load_tokenizer
 from cs336_basics.tokenizer.vocabulary import longest_tokens
 
 
@@ -178,14 +177,20 @@ def _start(
     """Return the pattern, all special tokens, and the vocabulary and merges that are continued."""
     if options.continued is None:
         return options.pattern or "gpt2", options.special_tokens, None
-    vocab, merges, special_tokens, pattern, _ = load_tokenizer(options.continued)
+    # Imported here: the command otherwise starts without what encodes.
+    from cs336_basics.tokenizer.tokenizer import Tokenizer
+    from cs336_basics.tokenizer.whole_words import check_merges_suffice
+
+    tokenizer = Tokenizer.from_directory(options.continued)
+    check_merges_suffice(tokenizer, "training that continues")
+    vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
     if options.pattern not in (None, pattern):
         raise ValueError(
             f"--pattern is {options.pattern!r}, but {options.continued} has the pattern "
             f"{pattern!r}: leave --pattern out, since merges belong to a pattern"
         )
-    special_tokens += [token for token in options.special_tokens if token not in special_tokens]
-    return pattern, special_tokens, (vocab, merges)
+    added = [token for token in options.special_tokens if token not in special_tokens]
+    return pattern, [*special_tokens, *added], (vocab, merges)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.model.llama import llama_state
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.gguf_vocab import gguf_vocab
+from cs336_basics.tokenizer.whole_words import check_merges_suffice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -229,6 +230,7 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
             f"the tokenizer has no special token {END_OF_TEXT}: llama.cpp needs one that ends a "
             "text, and would end texts at id 11 instead"
         )
+    check_merges_suffice(tokenizer, "llama.cpp")
     end = tokenizer.special_token_id(END_OF_TEXT)
     found = gguf_vocab(
         tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern, size

@@ -9,10 +9,12 @@ from cs336_basics.interop.outputs import write_directory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.gpt2_files import gpt2_contents
 from cs336_basics.tokenizer.vocab_files import MERGES_FILE, METADATA_FILE, VOCAB_FILE
+from cs336_basics.tokenizer.whole_words import check_merges_suffice
 
 
 def write(tokenizer: Tokenizer, output: Path) -> None:
     """Write the two files; see `export_tokenizer`."""
+    check_merges_suffice(tokenizer, "a program that reads the pair of files")
     contents = gpt2_contents(
         tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
     )

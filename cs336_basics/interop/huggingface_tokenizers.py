@@ -35,9 +35,7 @@ def tokenizer_contents(tokenizer: Tokenizer, context_length: int | None = None) 
     Raises:
         ValueError: the format cannot represent the tokenizer; see `tokenizer_json`.
     """
-    content = tokenizer_json(
-        tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
-    )
+    content = tokenizer_json(*tokenizer.parts())
     end_of_text = END_OF_TEXT if END_OF_TEXT in tokenizer.special_tokens else None
     config = tokenizer_config(content, context_length=context_length, end_of_text=end_of_text)
     return {CONFIG_FILE: json_text(config), TOKENIZER_FILE: json_text(content)}

@@ -47,7 +47,8 @@ if __name__ == "__main__":
 
 def write(tokenizer: Tokenizer, output: Path) -> None:
     """Write ranks.tiktoken, encoding.json and encoding.py; see `export_tokenizer`."""
-    ranks = tiktoken_ranks(tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
+    vocab, merges, special_tokens, _, ignore_merges = tokenizer.parts()
+    ranks = tiktoken_ranks(vocab, merges, special_tokens, ignore_merges)
     settings: dict[str, Any] = {
         "name": printable_path(output.resolve().name),
         "pat_str": to_fancy_regex(tokenizer.pattern),

@@ -25,6 +25,7 @@
 #include "scanner.hpp"
 #include "segment_cutter.hpp"
 #include "special_tokens.hpp"
+#include "whole_words.hpp"
 #include "word_cache.hpp"
 #include "word_group_merger.hpp"
 #include "word_merger.hpp"
@@ -76,6 +77,9 @@ class Encoder {
     virtual ~Encoder() = default;
     // `cache_bytes`: of a cache of its own; 0: its cache shares what was given to `make_encoder`.
     virtual std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) = 0;
+    // Words that are tokens, not single bytes, and become these whatever the merges. To be called
+    // before `make_worker`.
+    virtual void set_whole_words(const std::vector<WholeWord>& words) = 0;
     virtual size_t id_size() const = 0;
 };
 
@@ -92,6 +96,9 @@ class TypedEncoder final : public Encoder {
     std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) override {
         return std::unique_ptr<EncodingWorker>(new Worker(*this, cache_bytes));
     }
+    void set_whole_words(const std::vector<WholeWord>& words) override {
+        whole_words_ = WholeWords(unmerged(words));
+    }
     size_t id_size() const override { return sizeof(Id); }
 
   private:
@@ -101,6 +108,7 @@ class TypedEncoder final : public Encoder {
       public:
         Worker(const TypedEncoder& encoder, size_t cache_bytes)
             : merges_(encoder.merges_),
+              whole_words_(encoder.whole_words_),
               scanner_(encoder.scanner_),
               merger_(encoder.merges_, encoder.simd_level_, cancelled),
               group_merger_(encoder.merges_, encoder.simd_level_),
@@ -164,7 +172,12 @@ class TypedEncoder final : public Encoder {
                     out = fill_gaps(encode_batch<false>(first, ends, count, out));
                 },
                 [&](const uint8_t* word, size_t length) {
-                    out = merger_.merge(word, length, out);
+                    const uint32_t* const whole = whole_words_.find(word, length);
+                    if (whole) {
+                        *out++ = Id(*whole);
+                    } else {
+                        out = merger_.merge(word, length, out);
+                    }
                 });
             return out;
         }
@@ -239,6 +252,12 @@ class TypedEncoder final : public Encoder {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
+            // What is a whole word is never in the cache, which holds segments, too.
+            if (const uint32_t* whole = whole_words_.find(word, length)) {
+                if (SEGMENT) return merger_.merge_segment(word, length, out);
+                *out = Id(*whole);
+                return out + 1;
+            }
             if (SEGMENT) return merge_segment(key, word, length, out);
             // (Short words of ASCII are hardly ever cut.)
             if (length <= MAX_SHORT_WORD && word[length - 1] < 0x80) {
@@ -304,6 +323,7 @@ class TypedEncoder final : public Encoder {
         }
 
         const MergeTable<Id>& merges_;
+        const WholeWords& whole_words_;
         const Scanner scanner_;
         WordMerger<Id> merger_;
         WordGroupMerger<Id> group_merger_;
@@ -313,7 +333,29 @@ class TypedEncoder final : public Encoder {
         const uint8_t* readable_end_ = nullptr;
     };
 
+    // Those of the words that the merges do not make of their bytes.
+    std::vector<WholeWord> unmerged(const std::vector<WholeWord>& words) const {
+        const std::atomic<bool> cancelled{false};
+        WordMerger<Id> merger(merges_, simd_level_, cancelled);
+        std::vector<Id> ids;
+        std::vector<WholeWord> found;
+        for (const WholeWord& word : words) {
+            const auto* const bytes = reinterpret_cast<const uint8_t*>(word.first.data());
+            ids.resize(word.first.size() + OUTPUT_SLACK);
+            bool is_merged = false;
+            try {
+                const size_t num_ids =
+                    merger.merge(bytes, word.first.size(), ids.data()) - ids.data();
+                is_merged = num_ids == 1 && ids[0] == Id(word.second);
+            } catch (const AbsentByte&) {
+            }
+            if (!is_merged) found.push_back(word);
+        }
+        return found;
+    }
+
     const MergeTable<Id> merges_;
+    WholeWords whole_words_;
     const std::shared_ptr<CacheBudget> budget_;
     const Scanner scanner_;
     const SimdLevel simd_level_;

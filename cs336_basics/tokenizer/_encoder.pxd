@@ -5,6 +5,7 @@ from libcpp cimport bool as cbool
 from libcpp.map cimport map as cpp_map
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
+from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
 from cs336_basics.pretokenization.failures cimport Failure
@@ -44,8 +45,11 @@ cdef extern from "file_encoder.hpp" namespace "cs336" nogil:
         Buffer output, text
         void trim()
 
+    ctypedef pair[string, uint32_t] WholeWord
+
     cdef cppclass CppEncoder "cs336::Encoder":
         unique_ptr[EncodingWorker] make_worker(size_t cache_bytes) except +
+        void set_whole_words(const vector[WholeWord]& words) except +
         size_t id_size()
 
     unique_ptr[CppEncoder] make_encoder(

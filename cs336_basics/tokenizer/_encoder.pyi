@@ -1,7 +1,7 @@
 """Stub of _encoder.pyx."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class Encoder:
         pattern: str,
         cache_size: int,
         simd_level: str | None = None,
+        whole_words: Mapping[bytes, int] | None = None,
     ) -> None: ...
     def streaming_worker(self, cache_size: int) -> Worker: ...
     def encode(

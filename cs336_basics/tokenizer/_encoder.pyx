@@ -116,6 +116,7 @@ cdef class Encoder:
         pattern: the split pattern; where it has no scanner, only `encode_words` can be called.
         cache_size: bytes of memory for cached words, of all threads together.
         simd_level: a name in `_scanner.simd_levels()`; None: the fastest.
+        whole_words: bytes -> id, of the tokens that a pre-token becomes as a whole.
 
     Attributes:
         scanned: whether there is a scanner for the pattern.
@@ -132,7 +133,8 @@ cdef class Encoder:
     cdef readonly object dtype
 
     def __init__(self, byte_ids, const uint32_t[:, ::1] merges, size_t vocab_size, pattern,
-                 size_t cache_size, simd_level=None):
+                 size_t cache_size, simd_level=None, whole_words=None):
+        cdef vector[WholeWord] c_whole_words
         cdef uint32_t c_byte_ids[256]
         cdef int i
         cdef SimdLevel c_simd_level = simd_level_of(simd_level or default_simd_level())
@@ -148,6 +150,11 @@ cdef class Encoder:
             self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, merges.shape[0],
             cache_size, self.scanner, c_simd_level,
         )
+        if whole_words:
+            for token, token_id in whole_words.items():
+                if len(token) > 1:
+                    c_whole_words.push_back(WholeWord(token, token_id))
+            self.encoder.get().set_whole_words(c_whole_words)
         self.id_size = self.encoder.get().id_size()
         self.idle = []
 

@@ -6,7 +6,7 @@ word, encodes the word again, and so on until it is a single token. The intermed
 t1 t2, are tokens, too: a word of k tokens needs up to k - 1 new ids. There is no way with fewer:
 a merge joins two tokens. (Words that are cut out of the text before it is split, as other libraries
 have them, would need one id, but would also be cut out of longer words, and change how the text
-around them is split.)
+around them is split.) Only with `ignore_merges`, a word is one new token without any merge.
 
 The new merges come last in rank. So every pre-token is first merged as before, and the new merges
 apply to what that gives: a text whose encoding holds none of their pairs keeps its ids.
@@ -61,9 +61,10 @@ def extend(
     known = set(vocab.values())
     next_id = extended.vocab_size
     for word in words:
-        for pair in _new_merges(_checked_word(extended, word), ranks):
-            merges.append(pair)
-            token = pair[0] + pair[1]
+        data = _checked_word(extended, word)
+        pairs = [] if extended.ignore_merges else _new_merges(data, ranks)
+        merges.extend(pairs)
+        for token in [left + right for left, right in pairs] or [data]:
             if token not in known:
                 vocab[next_id] = token
                 known.add(token)
@@ -75,6 +76,7 @@ def extend(
         pattern=tokenizer.pattern,
         cache_size=tokenizer.cache_size,
         backend=tokenizer.backend,
+        ignore_merges=tokenizer.ignore_merges,
     )
 
 

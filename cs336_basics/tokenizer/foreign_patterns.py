@@ -47,6 +47,11 @@ _KNOWN = {_GPT2_PUBLISHED: GPT2, _GPT2_BRACKETS: GPT2}
 _FROM_ONIGURUMA = {**_KNOWN, **{theirs: ours for ours, theirs in ONIGURUMA.items()}}
 _FROM_FANCY_REGEX = {**_NAMED, **_KNOWN, _GPT2_TIKTOKEN: GPT2, _CL100K_TIKTOKEN: CL100K}
 
+# GPT-2 after numbers were cut out, whole or digit by digit: StarCoder, SmolLM. The space before a
+# number is a pre-token of its own, and so is all white space there.
+GPT2_NUMBERS = r"\p{N}+|'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
+GPT2_SINGLE_DIGITS = GPT2_NUMBERS.replace(r"\p{N}+|", r"\p{N}|", 1)
+
 # Without case: other letters that count as one of these are the same in all three. (In general they
 # are not: Oniguruma takes `ß` for `ss`.)
 _CONTRACTIONS = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)")

@@ -2,8 +2,8 @@
 
 What is written holds everything that `tokenizers` needs for the same ids: vocabulary, merges,
 special tokens and split pattern. What is read is refused where `Tokenizer` cannot do the same as
-the file says: a normalizer, byte fallback, dropout, an unknown pre-tokenizer and so on. Formats
-checked against tokenizers 0.23.3 and transformers 5.23.0.
+the file says: a normalizer, byte fallback, dropout, an unknown pre-tokenizer and so on; some of
+that can be ignored on request. Formats checked against tokenizers 0.23.3 and transformers 5.23.0.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from typing import Any
 from cs336_basics._journal import opened
 from cs336_basics._messages import short_repr
 from cs336_basics._reading import parse_json, unique_keys
-from cs336_basics.pretokenization.patterns import GPT2, pattern_name, resolve_pattern
 from cs336_basics.tokenizer.byte_strings import character_to_byte, string_to_token, token_to_string
-from cs336_basics.tokenizer.foreign_patterns import from_oniguruma, to_oniguruma
+from cs336_basics.tokenizer.huggingface_pretokenizers import (
+    kind_of,
+    list_in,
+    pattern_of,
+    pre_tokenizer_of,
+)
 from cs336_basics.tokenizer.vocab_files import Pair
 from cs336_basics.tokenizer.vocabulary import MAX_ID, TokenizerParts, explain_bad_id
 
@@ -28,38 +32,12 @@ CONFIG_FILE = "tokenizer_config.json"
 # --------------------------------------------------------------------- out
 
 
-def _pre_tokenizer(pattern: str) -> dict[str, Any]:
-    """Return the pre-tokenizer that splits as our pattern does."""
-    expression = resolve_pattern(pattern)
-    if expression == GPT2:  # ByteLevel has it built in
-        return _byte_level(use_regex=True)
-    if pattern_name(pattern):
-        split = {"behavior": "Isolated", "invert": False}
-    else:  # what the pattern does not match is dropped, as ours is
-        split = {"behavior": "Removed", "invert": True}
-    return {
-        "type": "Sequence",
-        "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex": to_oniguruma(pattern)}, **split},
-            _byte_level(use_regex=False),
-        ],
-    }
-
-
-def _byte_level(use_regex: bool) -> dict[str, Any]:
-    return {
-        "type": "ByteLevel",
-        "add_prefix_space": False,
-        "trim_offsets": True,
-        "use_regex": use_regex,
-    }
-
-
 def tokenizer_json(
     vocab: Mapping[int, bytes],
     merges: Sequence[Pair],
     special_tokens: Sequence[str],
     pattern: str,
+    ignore_merges: bool = False,
 ) -> dict[str, Any]:
     """Return the content of a `tokenizer.json` that gives the same ids.
 
@@ -68,6 +46,7 @@ def tokenizer_json(
         merges: in the order of their ranks.
         special_tokens: which of the tokens are special.
         pattern: a name in PATTERNS or a regular expression.
+        ignore_merges: see `Tokenizer`.
 
     Raises:
         ValueError: the format cannot represent the tokenizer; says which token or pattern. A byte
@@ -86,7 +65,7 @@ def tokenizer_json(
         "padding": None,
         "added_tokens": added,
         "normalizer": None,
-        "pre_tokenizer": _pre_tokenizer(pattern),
+        "pre_tokenizer": pre_tokenizer_of(pattern),
         "post_processor": None,
         "decoder": {
             "type": "ByteLevel",
@@ -102,7 +81,7 @@ def tokenizer_json(
             "end_of_word_suffix": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            "ignore_merges": False,
+            "ignore_merges": ignore_merges,
             "vocab": strings,
             "merges": [[token_to_string(a), token_to_string(b)] for a, b in merges],
         },
@@ -208,14 +187,30 @@ def tokenizer_config(
 
 # --------------------------------------------------------------------- in
 
+IGNORABLE = {
+    "normalizer": "the text would be changed before it is split",
+    "post_processor": "it may add tokens to a text",
+    "truncation": "texts would be cut",
+    "padding": "ids would be added",
+}
+"""Parts of the file that can be ignored on request, and what they do."""
 
-def load_huggingface_tokenizer(path: str | os.PathLike[str]) -> TokenizerParts:
+
+def load_huggingface_tokenizer(
+    path: str | os.PathLike[str], ignore: Iterable[str] = ()
+) -> TokenizerParts:
     """Read a `tokenizer.json`, or a directory that holds one.
+
+    Args:
+        path: the file or directory.
+        ignore: names in IGNORABLE.
 
     Raises:
         FileNotFoundError: there is no such file.
+        TypeError: `ignore` is a str.
         ValueError: the file is malformed, or holds what `Tokenizer` does not do; names it.
     """
+    ignored = _checked_ignorable(ignore)
     path = Path(path)
     if path.is_dir():
         path = path / TOKENIZER_FILE
@@ -227,12 +222,23 @@ def load_huggingface_tokenizer(path: str | os.PathLike[str]) -> TokenizerParts:
     with opened(path) as file:
         content = parse_json(file.read(), path, unique_keys)
     try:
-        return parse_tokenizer_json(content)
+        return parse_tokenizer_json(content, ignored)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def parse_tokenizer_json(content: Any) -> TokenizerParts:
+def _checked_ignorable(ignore: Iterable[str]) -> frozenset[str]:
+    if isinstance(ignore, str):
+        raise TypeError(f"ignore is {short_repr(ignore)}: pass a list, such as [{ignore!r}]")
+    ignored = frozenset(ignore)
+    for name in ignored - IGNORABLE.keys():
+        raise ValueError(
+            f"ignore has {short_repr(name)}: only {', '.join(IGNORABLE)} can be ignored"
+        )
+    return ignored
+
+
+def parse_tokenizer_json(content: Any, ignored: frozenset[str] = frozenset()) -> TokenizerParts:
     """Return the parts of the tokenizer that the content of a `tokenizer.json` describes.
 
     Raises:
@@ -241,24 +247,35 @@ def parse_tokenizer_json(content: Any) -> TokenizerParts:
     if not isinstance(content, dict):
         raise ValueError(f"it holds a value of type {type(content).__name__}, not an object")
     model = _object(content, "model")
-    for key, why in (
-        ("normalizer", "the text would be changed before it is split"),
-        ("truncation", "texts would be cut"),
-        ("padding", "ids would be added"),
-    ):
-        if content.get(key) is not None:
+    for key, why in IGNORABLE.items():
+        if key not in ignored and not _does_nothing(key, content.get(key)):
             raise ValueError(
-                f"it has a {key} ({_kind(content[key])}): {why}, which is not supported"
+                f"it has a {key} ({kind_of(content[key])}): {why}, which is not supported; to load "
+                f"the tokenizer without it, pass ignore=[{key!r}]"
             )
-    _check_byte_level(content.get("decoder"), "decoder")
-    if content.get("post_processor") is not None:
-        _check_byte_level(content["post_processor"], "post_processor")
-    pattern = _pattern_of(content.get("pre_tokenizer"))
+    decoder = content.get("decoder")
+    if not isinstance(decoder, dict) or decoder.get("type") != "ByteLevel":
+        raise ValueError(f"its decoder is {kind_of(decoder)}: only ByteLevel can be loaded")
+    pattern = pattern_of(content.get("pre_tokenizer"))
     special_tokens = _special_tokens(content.get("added_tokens"))
     vocab = _vocab(_object(model, "vocab"), special_tokens)
     _check_model(model, vocab)
-    merges = [_merge(rank, merge) for rank, merge in enumerate(_list(model, "merges"))]
-    return TokenizerParts(vocab, merges, list(special_tokens), pattern)
+    merges = [_merge(rank, merge) for rank, merge in enumerate(list_in(model, "merges"))]
+    ignore_merges = bool(model.get("ignore_merges"))
+    return TokenizerParts(vocab, merges, list(special_tokens), pattern, ignore_merges)
+
+
+def _does_nothing(key: str, part: Any) -> bool:
+    """Return whether a part of the file, one of IGNORABLE, changes neither text nor ids."""
+    if not isinstance(part, dict):
+        return part is None
+    if key == "normalizer":
+        return part.get("type") == "Sequence" and part.get("normalizers") == []
+    if key != "post_processor":
+        return False
+    steps = list_in(part, "processors") if part.get("type") == "Sequence" else [part]
+    # After the merges, ByteLevel changes offsets only.
+    return all(isinstance(step, dict) and step.get("type") == "ByteLevel" for step in steps)
 
 
 def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
@@ -270,63 +287,20 @@ def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
         "continuing_subword_prefix": "tokens would have a prefix within words",
         "end_of_word_suffix": "tokens would have a suffix at the end of words",
         "byte_fallback": "its tokens are not written in GPT-2's byte alphabet",
-        "ignore_merges": "a word in the vocabulary would be taken whole, whatever the merges",
     }
     if not {bytes([byte]) for byte in range(256)}.issubset(vocab.values()):
         reasons["unk_token"] = "bytes that the vocabulary lacks would get this token"
+    if model.get("ignore_merges") not in (None, False, True):
+        raise ValueError(
+            f"its model has ignore_merges {short_repr(model['ignore_merges'])}, neither true nor "
+            "false"
+        )
     for key, why in reasons.items():
         value = model.get(key)
         if value is not None and value not in (False, "", 0):
             raise ValueError(
                 f"its model has {key} {short_repr(value)}: {why}, which is not supported"
             )
-
-
-def _pattern_of(pre_tokenizer: Any) -> str:
-    """Return the split pattern of a pre-tokenizer."""
-    unknown = (
-        f"its pre_tokenizer ({_kind(pre_tokenizer)}) is unknown: ByteLevel, or a Sequence of one "
-        "Split and ByteLevel, can be loaded"
-    )
-    steps = [pre_tokenizer]
-    if isinstance(pre_tokenizer, dict) and pre_tokenizer.get("type") == "Sequence":
-        steps = _list(pre_tokenizer, "pretokenizers")
-    if len(steps) not in (1, 2) or not all(isinstance(step, dict) for step in steps):
-        raise ValueError(unknown)
-    *splits, last = steps
-    if last.get("type") != "ByteLevel":
-        raise ValueError(unknown)
-    if last.get("add_prefix_space"):
-        raise ValueError("its pre_tokenizer adds a space before the text, which is not supported")
-    uses_gpt2 = last.get("use_regex", True)
-    if not splits:
-        if not uses_gpt2:
-            raise ValueError("its pre_tokenizer does not split text at all, which is not supported")
-        return "gpt2"
-    if uses_gpt2:
-        raise ValueError("its pre_tokenizer splits twice, which is not supported")
-    return _pattern_of_split(splits[0], unknown)
-
-
-def _pattern_of_split(split: dict[str, Any], unknown: str) -> str:
-    pattern = split.get("pattern")
-    if split.get("type") != "Split" or not isinstance(pattern, dict) or len(pattern) != 1:
-        raise ValueError(unknown)
-    expression = pattern.get("Regex")
-    how = (split.get("behavior"), split.get("invert", False))
-    if not isinstance(expression, str) or how not in (("Isolated", False), ("Removed", True)):
-        raise ValueError(
-            f"its pre_tokenizer splits at {short_repr(pattern)} with behavior "
-            f"{short_repr(how[0])}, invert {short_repr(how[1])}: a Regex that is Isolated, or "
-            "Removed and inverted, can be loaded"
-        )
-    return from_oniguruma(expression, keeps_rest=how[0] == "Isolated")
-
-
-def _check_byte_level(value: Any, key: str) -> None:
-    if not isinstance(value, dict) or value.get("type") != "ByteLevel":
-        adds = " and may add tokens" if key == "post_processor" else ""
-        raise ValueError(f"its {key} is {_kind(value)}{adds}: only ByteLevel can be loaded")
 
 
 def _special_tokens(added: Any) -> dict[str, int]:
@@ -436,15 +410,3 @@ def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"its {key!r} is {short_repr(value)}, not an object")
     return value
-
-
-def _list(parent: dict[str, Any], key: str) -> list[Any]:
-    value = parent.get(key)
-    if not isinstance(value, list):
-        raise ValueError(f"its {key!r} is {short_repr(value)}, not a list")
-    return value
-
-
-def _kind(value: Any) -> str:
-    """Return the type that a part of the file names, for messages."""
-    return short_repr(value.get("type")) if isinstance(value, dict) else short_repr(value)

@@ -163,6 +163,7 @@ def compile_vocabulary(
         vocabulary.size,
         pattern,
         cache_size,
+        whole_words=vocabulary.whole_words,
         **options,
     )
 

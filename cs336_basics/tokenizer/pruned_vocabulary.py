@@ -30,7 +30,7 @@ from cs336_basics.tokenizer.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.text_input import absent_in_word
 from cs336_basics.tokenizer.token_counts import TokenCounts
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
-from cs336_basics.tokenizer.vocabulary import Vocabulary, check_gaps
+from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, check_gaps
 
 IdPair = tuple[int, int]
 
@@ -111,9 +111,12 @@ class MergeTree:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        vocabulary = Vocabulary(tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens)
-        # The encoder looks up the ranks, from which those of removed tokens are deleted.
+        vocabulary = Vocabulary(
+            tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.ignore_merges
+        )
+        # The encoder looks up the ranks and whole words, from which removed tokens are deleted.
         self._encoder = PythonEncoder(vocabulary, tokenizer.pattern, 0)
+        self._vocabulary = vocabulary
         self.ranks = vocabulary.pair_ranks
         self.tokens = set(tokenizer.vocab)
         self.merges: defaultdict[int, list[IdPair]] = defaultdict(list)
@@ -122,11 +125,12 @@ class MergeTree:
             self.merges[merged].append(pair)
             for part in pair:
                 self.num_uses[part] += 1
-        special = {token.encode() for token in tokenizer.special_tokens}
+        stays = {token.encode() for token in tokenizer.special_tokens}
+        stays.update(token for token in vocabulary.whole_words if not self._is_encodable(token))
         self._stays = {
             token_id
             for token_id, token in tokenizer.vocab.items()
-            if len(token) == 1 or token in special
+            if len(token) == 1 or token in stays
         }
 
     def is_leaf(self, token_id: int) -> bool:
@@ -143,12 +147,23 @@ class MergeTree:
     def remove(self, token_id: int) -> list[IdPair]:
         """Remove a leaf; return the pairs that made it."""
         self.tokens.remove(token_id)
+        self._vocabulary.whole_words.pop(self._vocabulary.tokens[token_id], None)
         pairs = self.merges.pop(token_id, [])
         for pair in pairs:
             del self.ranks[pair]
             for part in pair:
                 self.num_uses[part] -= 1
         return pairs
+
+    def parts_of_whole_word(self, token_id: int) -> list[int]:
+        """Return what a removed token that no merge makes becomes: nothing, if it never occurs."""
+        if not self._vocabulary.ignore_merges:
+            return []
+        return self.encode(self._vocabulary.tokens[token_id])
+
+    def _is_encodable(self, token: bytes) -> bool:
+        """Return whether the vocabulary has the bytes of a token."""
+        return all(self._vocabulary.byte_ids[byte] != ABSENT for byte in token)
 
     def encode(self, word: bytes) -> list[int]:
         """Return the ids of a word by the merges that remain.
@@ -172,13 +187,15 @@ class _EstimatedUsage:
     """A removed token becomes the parts of its first merge."""
 
     def __init__(self, tree: MergeTree, counts: TokenCounts) -> None:
+        self._tree = tree
         self.counts = counts.tolist()
 
     def removed(self, token_id: int, pairs: list[IdPair]) -> Iterable[int]:
-        for part in pairs[0] if pairs else ():
+        parts = pairs[0] if pairs else self._tree.parts_of_whole_word(token_id)
+        for part in parts:
             self.counts[part] += self.counts[token_id]
         self.counts[token_id] = 0
-        return pairs[0] if pairs else ()
+        return parts
 
 
 class _ExactUsage:
@@ -297,6 +314,7 @@ def _renumbered(tokenizer: Tokenizer, tree: MergeTree) -> Pruned:
         pattern=tokenizer.pattern,
         cache_size=tokenizer.cache_size,
         backend=tokenizer.backend,
+        ignore_merges=tokenizer.ignore_merges,
     )
     return Pruned(pruned, id_map)
 

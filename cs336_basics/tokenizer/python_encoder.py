@@ -48,6 +48,9 @@ class PythonEncoder(Encoder):
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """Return the ids of a word that need not be UTF-8."""
+        whole = self.vocabulary.whole_words.get(data)
+        if whole is not None:
+            return [whole]
         byte_ids = self.vocabulary.byte_ids
         symbols = [byte_ids[byte] for byte in data]
         if ABSENT in symbols:

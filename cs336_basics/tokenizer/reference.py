@@ -23,6 +23,7 @@ def encode_text(
     merges: Iterable[Pair],
     special_tokens: Iterable[str] = (),
     pattern: str = "gpt2",
+    ignore_merges: bool = False,
 ) -> list[int]:
     """Return the ids of a text: cut out special tokens, split into pre-tokens, merge.
 
@@ -32,19 +33,25 @@ def encode_text(
         merges: pairs in the order in which they were learned: the index of a pair is its rank.
         special_tokens: texts that become one id each; the longest wins where they overlap.
         pattern: split pattern, a name in PATTERNS or a regular expression.
+        ignore_merges: a pre-token that is a token becomes it, whatever the merges.
 
     Raises:
         KeyError: a byte or special token is not in the vocabulary.
     """
     token_ids = {token: token_id for token_id, token in vocab.items()}
     ranks = {pair: rank for rank, pair in enumerate(merges)}
+    special_tokens = list(special_tokens)
+    special = {token.encode() for token in special_tokens}
     ids: list[int] = []
     for segment, is_special in split_special_tokens(text, special_tokens):
         if is_special:
             ids.append(token_ids[segment.encode()])
-        else:
-            for pretoken in reference_splitter.pretokenize(segment, pattern):
-                ids.extend(token_ids[token] for token in merge_pretoken(pretoken.encode(), ranks))
+            continue
+        for pretoken in map(str.encode, reference_splitter.pretokenize(segment, pattern)):
+            if ignore_merges and pretoken in token_ids and pretoken not in special:
+                ids.append(token_ids[pretoken])
+            else:
+                ids.extend(token_ids[token] for token in merge_pretoken(pretoken, ranks))
     return ids
 
 
@@ -118,6 +125,8 @@ class ReferenceEncoder(Encoder):
     def encode_word(self, word: str) -> list[int]:
         """As `Encoder`."""
         token_ids, data = self.vocabulary.token_ids, word.encode()
+        if data in self.vocabulary.whole_words:
+            return [token_ids[data]]
         for offset, byte in enumerate(data):
             if bytes([byte]) not in token_ids:
                 raise AbsentByteError(byte, offset=offset)

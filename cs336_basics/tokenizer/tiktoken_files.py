@@ -35,7 +35,10 @@ ENCODING_FILE = "encoding.json"
 
 
 def tiktoken_ranks(
-    vocab: Mapping[int, bytes], merges: Sequence[Pair], special_tokens: Iterable[str]
+    vocab: Mapping[int, bytes],
+    merges: Sequence[Pair],
+    special_tokens: Iterable[str],
+    ignore_merges: bool = False,
 ) -> dict[bytes, int]:
     """Return the mergeable ranks with which tiktoken gives the same ids.
 
@@ -43,6 +46,7 @@ def tiktoken_ranks(
         vocab: id -> token, special tokens included.
         merges: in the order of their ranks.
         special_tokens: which of the tokens are special.
+        ignore_merges: see `Tokenizer`. tiktoken always does so.
 
     Raises:
         ValueError: ranks cannot represent the vocabulary; names the byte, token or merge. tiktoken
@@ -61,7 +65,11 @@ def tiktoken_ranks(
             )
         del ranks[token]
     for token in ranks:
-        if len(token) > 1 and token not in merged:
+        if (
+            len(token) > 1
+            and token not in merged
+            and not (ignore_merges and _is_word(token, ranks))
+        ):
             raise ValueError(
                 f"token {short_repr(token)} is made by no merge, but tiktoken would produce it: "
                 "remove it"
@@ -97,7 +105,8 @@ def _check_prefixes(special: set[bytes]) -> None:
 def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[bytes]:
     """Return the tokens that tiktoken makes of these bytes with the ranks below a limit.
 
-    In time n log n for n bytes, since a file may hold a token of any length.
+    The bytes as a whole are not one of them. In time n log n for n bytes, since a file may hold a
+    token of any length.
     """
     size = len(token)
     # ends[i]: where the token that begins at offset i ends; 0 if none begins there.
@@ -107,7 +116,7 @@ def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[b
 
     def push(start: int) -> None:
         middle = ends[start]
-        if middle < size:
+        if middle < size and (start or ends[middle] < size):
             rank = ranks.get(token[start : ends[middle]], limit)
             if rank < limit:
                 heapq.heappush(heap, (rank, start, ends[middle]))
@@ -125,6 +134,15 @@ def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[b
         if start:
             push(before[start])
     return [token[start:end] for start, end in enumerate(ends) if end]
+
+
+def _is_word(token: bytes, ranks: Mapping[bytes, int]) -> bool:
+    """Return whether tiktoken makes a token only of the pre-token that equals it.
+
+    It takes that one whole. Within other words, what it makes of these bytes without the token is
+    never one pair, even with tokens of higher rank.
+    """
+    return len(_merge_below(token, ranks, MAX_ID + 1)) > 2
 
 
 def ranks_as_bytes(ranks: Mapping[bytes, int]) -> bytes:
@@ -192,7 +210,8 @@ def load_tiktoken(
         vocab = _joined(ranks, special)
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
-    return TokenizerParts(vocab, merges, list(special), pattern)
+    ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
+    return TokenizerParts(vocab, merges, list(special), pattern, ignore_merges)
 
 
 def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
@@ -295,9 +314,11 @@ def _parse_ranks(content: bytes, path: Path) -> dict[bytes, int]:
 def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
     """Return the merges that give the ids of tiktoken's ranks.
 
+    A token for which there is none is taken only for the pre-token that equals it: `ignore_merges`.
+
     Raises:
-        ValueError: a byte is missing, or a token is not made of exactly two tokens of lower rank,
-            so that no merge gives its ids; names it.
+        ValueError: a byte is missing, or a token is made of two tokens of which one has a higher
+            rank, so that merges may not give its ids; names it.
     """
     for byte in range(256):
         if bytes([byte]) not in ranks:
@@ -307,12 +328,13 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
         if len(token) == 1:
             continue
         parts = _merge_below(token, ranks, rank)
-        if len(parts) != 2:
+        if len(parts) == 2:
+            merges.append((parts[0], parts[1]))
+        elif not _is_word(token, ranks):
             raise ValueError(
                 f"token {short_repr(token)} of rank {rank} is made of {len(parts)} tokens of lower "
-                "rank instead of two: no merge makes it"
+                "rank, and of two with those of higher rank: merges may not give its ids"
             )
-        merges.append((parts[0], parts[1]))
     return merges
 
 

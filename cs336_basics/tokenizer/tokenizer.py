@@ -44,8 +44,8 @@ _ITERABLE_CACHE_SIZE = 448 << 10
 
 # What `Tokenizer._set` sets; a copy keeps other attributes, those of a subclass.
 _ATTRIBUTES = {
-    "_choose_special", "_hash", "_vocabulary", "backend", "cache_size", "encoder", "merges",
-    "pattern", "special_tokens", "splitter", "vocab",
+    "_choose_special", "_hash", "_vocabulary", "backend", "cache_size", "encoder", "ignore_merges",
+    "merges", "pattern", "special_tokens", "splitter", "vocab",
 }  # fmt: skip
 
 
@@ -68,11 +68,13 @@ class Tokenizer(Detokenizer):
         backend: the implementation, one of `backends.BACKENDS`: `"reference"`, `"python"` or
             `"native"`. All give the same ids. None: `"native"` where the extensions are built and
             the greatest id is below 2^32 - 1, else `"python"`.
+        ignore_merges: a pre-token that is a token, and not a special one, becomes this token,
+            whatever the merges: as in tiktoken, and in tokenizers with this switch (Llama 3).
 
     Attributes:
         vocab: id -> token, with the special tokens (a copy of the argument).
         merges, special_tokens: lists, as given.
-        pattern, cache_size, backend: as given.
+        pattern, cache_size, backend, ignore_merges: as given.
         splitter: the `Splitter` of pattern and special tokens.
         encoder: the `Encoder` that does the work.
 
@@ -96,6 +98,7 @@ class Tokenizer(Detokenizer):
         pattern: str = "gpt2",
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
+        ignore_merges: bool = False,
     ) -> None:
         cache_size = checked_integer(
             "cache_size", cache_size, 0, MAX_INT64, note=" bytes (0: no cache)"
@@ -104,7 +107,7 @@ class Tokenizer(Detokenizer):
         if not isinstance(vocab, Mapping):
             raise TypeError(f"vocab is {short_repr(vocab)}: pass a dict of id -> bytes")
         splitter = Splitter(pattern, check_special_tokens(special_tokens))
-        vocabulary = Vocabulary(vocab, merges, splitter.special_tokens)
+        vocabulary = Vocabulary(vocab, merges, splitter.special_tokens, ignore_merges)
         self._set(vocabulary, splitter, cache_size, backend)
 
     def _set(
@@ -113,6 +116,7 @@ class Tokenizer(Detokenizer):
         self._vocabulary = vocabulary
         self.vocab = vocabulary.tokens
         self.merges = vocabulary.merges
+        self.ignore_merges = vocabulary.ignore_merges
         self.splitter = splitter
         self.special_tokens = list(splitter.special_tokens)
         self.pattern = splitter.pattern
@@ -158,10 +162,8 @@ class Tokenizer(Detokenizer):
         Raises:
             FileNotFoundError, ValueError: see `load_vocab` and `load_merges`.
         """
-        vocab, merges = vocab_files.load_pair(vocab_filepath, merges_filepath)
-        return cls(
-            vocab, merges, special_tokens, pattern=pattern, cache_size=cache_size, backend=backend
-        )
+        pair = vocab_files.load_pair(vocab_filepath, merges_filepath)
+        return cls(*pair, special_tokens, pattern=pattern, cache_size=cache_size, backend=backend)
 
     @classmethod
     def from_directory(
@@ -176,11 +178,9 @@ class Tokenizer(Detokenizer):
         Raises:
             FileNotFoundError, ValueError: see `load_tokenizer`.
         """
-        vocab, merges, special_tokens, pattern, found = vocab_files.load_tokenizer(directory)
-        tokenizer = cls(
-            vocab, merges, special_tokens, pattern=pattern, cache_size=cache_size, backend=backend
-        )
-        if len(tokenizer.vocab) == len(vocab):  # else special tokens were appended
+        parts, found = vocab_files.load_tokenizer(directory)
+        tokenizer = cls(**parts._asdict(), cache_size=cache_size, backend=backend)
+        if len(tokenizer.vocab) == len(parts.vocab):  # else special tokens were appended
             tokenizer._hash = found
         return tokenizer
 
@@ -190,6 +190,7 @@ class Tokenizer(Detokenizer):
         source: str | os.PathLike[str],
         *,
         revision: str | None = None,
+        ignore: Iterable[str] = (),
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
@@ -199,19 +200,22 @@ class Tokenizer(Detokenizer):
             source: the file, a directory that holds it, or the name of a repository of the hub,
                 such as `openai-community/gpt2`, from which huggingface_hub downloads it.
             revision: a branch, tag or commit of the repository.
+            ignore: parts of the file that a Tokenizer cannot do, and that are left out:
+                `"normalizer"` (normalize texts yourself), `"post_processor"` (no tokens are added
+                to a text), `"truncation"`, `"padding"`.
             cache_size, backend: as the constructor.
 
         Raises:
             FileNotFoundError, OSError, ImportError: see `find_or_download`.
             ValueError: the file is malformed, or does what a Tokenizer does not do, such as a
-                normalizer: names it.
+                normalizer: names it, and says whether it can be ignored.
         """
         # Formats of other libraries are imported where they are read: few programs need them.
         from cs336_basics.tokenizer import huggingface_files
         from cs336_basics.tokenizer.hub import find_or_download
 
         path = find_or_download(source, huggingface_files.TOKENIZER_FILE, revision)
-        parts = huggingface_files.load_huggingface_tokenizer(path)
+        parts = huggingface_files.load_huggingface_tokenizer(path, ignore)
         return cls._of(parts, source, cache_size, backend)
 
     @classmethod
@@ -261,29 +265,24 @@ class Tokenizer(Detokenizer):
         cls, parts: TokenizerParts, source: object, cache_size: int, backend: str | None
     ) -> Tokenizer:
         try:
-            return cls(
-                parts.vocab,
-                parts.merges,
-                parts.special_tokens,
-                pattern=parts.pattern,
-                cache_size=cache_size,
-                backend=backend,
-            )
+            return cls(**parts._asdict(), cache_size=cache_size, backend=backend)
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write vocab.json, merges.txt and metadata.json into a directory."""
-        vocab_files.save_tokenizer(
-            directory, self.vocab, self.merges, self.special_tokens, self.pattern
+        vocab_files.save_tokenizer(directory, *self.parts())
+
+    def parts(self) -> TokenizerParts:
+        """Return everything that determines the ids of a text."""
+        return TokenizerParts(
+            self.vocab, self.merges, self.special_tokens, self.pattern, self.ignore_merges
         )
 
     def hash(self) -> str:
         """Return the SHA-256 (64 hexadecimal digits) of what determines the ids of a text."""
         if self._hash is None:
-            self._hash = vocab_files.tokenizer_hash(
-                self.vocab, self.merges, self.special_tokens, self.pattern
-            )
+            self._hash = vocab_files.tokenizer_hash(*self.parts())
         return self._hash
 
     def add_special_tokens(self, special_tokens: Iterable[str]) -> list[int]:
@@ -307,7 +306,9 @@ class Tokenizer(Detokenizer):
         added = check_special_tokens(special_tokens)
         together = dict.fromkeys([*self.special_tokens, *added])
         splitter = Splitter(self.pattern, list(together))
-        vocabulary = Vocabulary(self.vocab, self.merges, splitter.special_tokens)
+        vocabulary = Vocabulary(
+            self.vocab, self.merges, splitter.special_tokens, self.ignore_merges
+        )
         changed = type(self).__new__(type(self))
         changed._set(vocabulary, splitter, self.cache_size, self.backend)
         # One call: no thread sees the attributes of two vocabularies.

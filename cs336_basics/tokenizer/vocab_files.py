@@ -32,7 +32,7 @@ from cs336_basics.tokenizer.byte_strings import (
     token_to_string,
 )
 from cs336_basics.tokenizer.plain_pickles import load_pickled_merges, load_pickled_vocab
-from cs336_basics.tokenizer.vocabulary import MAX_ID, explain_bad_id
+from cs336_basics.tokenizer.vocabulary import MAX_ID, TokenizerParts, explain_bad_id
 
 try:
     from cs336_basics.tokenizer import _loading
@@ -249,14 +249,18 @@ def load_pair(
 
 
 def tokenizer_hash(
-    vocab: Mapping[int, bytes], merges: Iterable[Pair], special_tokens: Iterable[str], pattern: str
+    vocab: Mapping[int, bytes],
+    merges: Iterable[Pair],
+    special_tokens: Iterable[str],
+    pattern: str,
+    ignore_merges: bool = False,
 ) -> str:
     """Return the SHA-256, 64 hexadecimal digits, of everything that determines the ids of a text.
 
     It depends neither on the order of `vocab` and of the special tokens, nor on whether the pattern
     is given by its name.
     """
-    return _hash(vocab, merges, special_tokens, resolve_pattern(pattern))
+    return _hash(vocab, merges, special_tokens, resolve_pattern(pattern), ignore_merges)
 
 
 def _hash(
@@ -264,12 +268,15 @@ def _hash(
     merges: Iterable[Pair],
     special_tokens: Iterable[str],
     expression: str,
+    ignore_merges: bool,
 ) -> str:
     ids = sorted(vocab)
     digest = hashlib.sha256(f"pattern {expression!r}\n".encode())
     digest.update(_fastest_hash_lines(ids, [vocab[token_id] for token_id in ids], list(merges)))
     for token in sorted(token.encode() for token in special_tokens):
         digest.update(f"special {token.hex()}\n".encode())
+    if ignore_merges:
+        digest.update(b"ignore_merges\n")
     return digest.hexdigest()
 
 
@@ -290,6 +297,7 @@ def save_tokenizer(
     merges: Sequence[Pair],
     special_tokens: Sequence[str],
     pattern: str = "gpt2",
+    ignore_merges: bool = False,
     **extra_metadata: Any,
 ) -> None:
     """Write a tokenizer directory: vocab.json, merges.txt and metadata.json, all of them or none.
@@ -300,6 +308,7 @@ def save_tokenizer(
         merges: in the order in which they were learned.
         special_tokens: which of the tokens are special.
         pattern: the split pattern, a name in PATTERNS or a regular expression.
+        ignore_merges: see `Tokenizer`.
         extra_metadata: further items to record, for example the corpus and its hash.
 
     Raises:
@@ -315,9 +324,10 @@ def save_tokenizer(
         "pattern": pattern_name(pattern) or pattern,
         "pattern_regex": resolve_pattern(pattern),
         "special_tokens": list(special_tokens),
+        "ignore_merges": ignore_merges,
         "vocab_size": max(vocab, default=-1) + 1,
         "num_merges": len(merges),
-        "tokenizer_hash": tokenizer_hash(vocab, merges, special_tokens, pattern),
+        "tokenizer_hash": tokenizer_hash(vocab, merges, special_tokens, pattern, ignore_merges),
         "library_version": cs336_basics.__version__,
         # Its Unicode tables determine which characters are letters for the pattern.
         "regex_version": regex.__version__,
@@ -336,12 +346,8 @@ def save_tokenizer(
             change.write(name, content)
 
 
-def load_tokenizer(
-    directory: str | os.PathLike[str],
-) -> tuple[dict[int, bytes], list[Pair], list[str], str, str]:
-    """Read a tokenizer directory: vocabulary, merges, special tokens, split pattern, hash.
-
-    The hash has been checked against the other four.
+def load_tokenizer(directory: str | os.PathLike[str]) -> tuple[TokenizerParts, str]:
+    """Read a tokenizer directory: what it says of the tokenizer, and its hash, which is checked.
 
     Raises:
         FileNotFoundError: the directory or one of its files is missing; says how to make it.
@@ -362,6 +368,11 @@ def load_tokenizer(
         raise ValueError(
             f"{path}: 'special_tokens' is {short_repr(special_tokens)}, not a list of strings"
         )
+    ignore_merges = metadata.get("ignore_merges", False)  # (older versions do not write it)
+    if not isinstance(ignore_merges, bool):
+        raise ValueError(
+            f"{path}: 'ignore_merges' is {short_repr(ignore_merges)}, neither true nor false"
+        )
     # The hash first: compiling the pattern of a damaged file could take any time.
     expression = PATTERNS.get(pattern, pattern)
     saved_expression = metadata.get("pattern_regex")
@@ -373,7 +384,7 @@ def load_tokenizer(
         )
     expected = metadata.get("tokenizer_hash")
     try:
-        found = _hash(vocab, merges, special_tokens, expression)
+        found = _hash(vocab, merges, special_tokens, expression, ignore_merges)
     except UnicodeEncodeError:
         raise ValueError(f"{path}: a special token or the pattern is not valid Unicode") from None
     if found != expected:
@@ -383,7 +394,7 @@ def load_tokenizer(
             "intended, load the pair with Tokenizer.from_files and save it again"
         )
     resolve_pattern(pattern)
-    return vocab, merges, special_tokens, pattern, found
+    return TokenizerParts(vocab, merges, special_tokens, pattern, ignore_merges), found
 
 
 def _how_to_make(directory: Path) -> str:

@@ -35,6 +35,7 @@ class TokenizerParts(NamedTuple):
     merges: list[Pair]
     special_tokens: list[str]
     pattern: str
+    ignore_merges: bool = False
 
 
 class Vocabulary:
@@ -45,10 +46,12 @@ class Vocabulary:
         merges: pairs of tokens in the order in which they were learned.
         special_tokens: texts that become one id each, as a Splitter holds them. One that `tokens`
             lacks is appended after the greatest id.
+        ignore_merges: see `Tokenizer`.
 
     Attributes:
         tokens: id -> token, special tokens included (a copy of the argument).
         merges: list of pairs, as given.
+        ignore_merges: as given.
         special_ids: special token -> id, in the order given.
         size: the greatest id plus one.
         byte_ids: the id of each of the 256 bytes, ABSENT for one without a token.
@@ -63,8 +66,12 @@ class Vocabulary:
         tokens: Mapping[int, bytes],
         merges: Iterable[Pair],
         special_tokens: Iterable[str] = (),
+        ignore_merges: bool = False,
     ) -> None:
+        if not isinstance(ignore_merges, bool):
+            raise TypeError(f"ignore_merges is {short_repr(ignore_merges)}: pass True or False")
         self.tokens = dict(tokens)
+        self.ignore_merges = ignore_merges
         self.merges = list(merges)
         token_ids = _index_tokens(self.tokens)
         self.merge_ids = _index_merges(self.merges, token_ids)
@@ -103,8 +110,18 @@ class Vocabulary:
         merged_ids: list[int] = self.merge_ids[:, 2].tolist()
         return merged_ids
 
+    @functools.cached_property
+    def whole_words(self) -> dict[bytes, int]:
+        """Token -> id, of the tokens that a pre-token becomes as a whole, whatever the merges."""
+        if not self.ignore_merges:
+            return {}
+        special = {token.encode() for token in self.special_ids}
+        return {
+            token: token_id for token, token_id in self.token_ids.items() if token not in special
+        }
+
     def __getstate__(self) -> dict[str, Any]:
-        made = ("token_ids", "pair_ranks", "merged_ids")
+        made = ("token_ids", "pair_ranks", "merged_ids", "whole_words")
         return {name: value for name, value in vars(self).items() if name not in made}
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import re
 import time
+import unicodedata
 
 import pytest
 
@@ -81,6 +83,13 @@ SAME = {
         post_processor={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False,
                         "use_regex": True}
     ),
+    "several byte-level post-processors": lambda c: c.update(
+        post_processor={"type": "Sequence", "processors": [
+            {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False}] * 2}
+    ),
+    "a sequence of no normalizers": lambda c: c.update(
+        normalizer={"type": "Sequence", "normalizers": []}
+    ),
     "normalized special tokens": lambda c: [t.update(normalized=True) for t in c["added_tokens"]],
     "ordinary added tokens": lambda c: [t.update(special=False) for t in c["added_tokens"]],
     "the published pattern as a split": lambda c: c.update(
@@ -126,18 +135,126 @@ def test_a_file_and_its_directory_are_read(tmp_path, pattern):
         assert (found.cache_size, found.backend) == (0, "python")
 
 
+def pre_tokenizers(*steps, use_regex):
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    return {"type": "Sequence", "pretokenizers": [*steps, {**byte_level, "use_regex": use_regex}]}
+
+
+def isolated(expression):
+    return {
+        "type": "Split",
+        "pattern": {"Regex": expression},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+
+
+@pytest.mark.parametrize("individual", [True, False])
+def test_numbers_are_cut_out_before_gpt2_splits(tmp_path, individual):
+    digits = {"type": "Digits", "individual_digits": individual}
+    content = changed("pre_tokenizer", pre_tokenizers(digits, use_regex=True))
+    path = saved(content, tmp_path)
+    ours, theirs = Tokenizer.from_huggingface(path), tokenizers.Tokenizer.from_file(str(path))
+    for text in [*chosen_texts(), *random_texts(9, 500), *map("".join, itertools.product(
+        ["a", " ", "1", "'s", "'", "½", ".", "\n"], repeat=4
+    ))]:  # fmt: skip
+        pretokens = [
+            word for word, _ in theirs.pre_tokenizer.pre_tokenize_str(text)
+        ]  # in GPT-2's byte alphabet
+        assert [len(word.encode()) for word in ours.splitter.pretokenize(text)] == list(
+            map(len, pretokens)
+        )
+        assert ours.encode(text) == theirs.encode(text).ids
+    # What is exported splits in the same way, and is read again.
+    again = saved(content_of(ours), tmp_path)
+    assert Tokenizer.from_huggingface(again).hash() == ours.hash()
+
+
+@pytest.mark.parametrize("line_ends", [r"\r\n", "\r\n"], ids=["escaped", "literal"])
+def test_the_three_steps_of_deepseek_v3_are_the_named_pattern(tmp_path, line_ends):
+    steps = [
+        r"\p{N}{1,3}",
+        "[一-龥\u3040-ゟ゠-ヿ]+",
+        r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"""
+        rf"|[^{line_ends}\p{{L}}\p{{P}}\p{{S}}]?[\p{{L}}\p{{M}}]+"
+        rf"| ?[\p{{P}}\p{{S}}]+[{line_ends}]*|\s*[{line_ends}]+|\s+(?!\S)|\s+",
+    ]
+    content = content_of(trained("deepseek-v3"))
+    content["pre_tokenizer"] = pre_tokenizers(*map(isolated, steps), use_regex=False)
+    path = saved(content, tmp_path)
+    ours, theirs = Tokenizer.from_huggingface(path), tokenizers.Tokenizer.from_file(str(path))
+    assert ours.hash() == trained("deepseek-v3").hash()
+    for text in [*chosen_texts(), *random_texts(10, 500)]:
+        assert ours.encode(text) == theirs.encode(text).ids
+    content["pre_tokenizer"]["pretokenizers"][1] = isolated("[一-龥]+")
+    with pytest.raises(ValueError, match=r"its pre_tokenizer \('Sequence'\) is unknown"):
+        parse_tokenizer_json(content)
+
+
+# What changes a text or its ids from outside can be ignored on request.
+
+
+def test_parts_of_the_file_are_ignored_on_request(tmp_path):
+    content = content_of(trained("llama3"))
+    content["normalizer"] = {"type": "NFC"}
+    content["truncation"] = {
+        "direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0,
+    }  # fmt: skip
+    content["padding"] = {
+        "strategy": {"Fixed": 8}, "direction": "Right", "pad_to_multiple_of": None,
+        "pad_id": 256, "pad_type_id": 0, "pad_token": END,
+    }  # fmt: skip
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [
+            {"SpecialToken": {"id": END, "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {END: {"id": END, "ids": [256], "tokens": [END]}},
+    }
+    path = saved(content, tmp_path)
+    names = ["normalizer", "post_processor", "truncation", "padding"]
+    ours = Tokenizer.from_huggingface(path, ignore=names)
+    assert ours.hash() == trained("llama3").hash()
+    theirs = tokenizers.Tokenizer.from_file(str(path))
+    theirs.no_truncation()
+    theirs.no_padding()
+    for text in chosen_texts():
+        text = unicodedata.normalize("NFC", text)
+        assert ours.encode(text) == theirs.encode(text, add_special_tokens=False).ids
+    for name in names:
+        others = [other for other in names if other != name]
+        with pytest.raises(ValueError, match=f"to load the tokenizer without it, .*{name}"):
+            Tokenizer.from_huggingface(path, ignore=others)
+
+
+def test_only_known_parts_can_be_ignored(tmp_path):
+    path = saved(content_of(trained("gpt2")), tmp_path)
+    with pytest.raises(ValueError, match="ignore has 'decoder': only normalizer, post_processor"):
+        Tokenizer.from_huggingface(path, ignore=["decoder"])
+    with pytest.raises(TypeError, match=r"ignore is 'padding': pass a list, such as \['padding'\]"):
+        Tokenizer.from_huggingface(path, ignore="padding")
+
+
 # What cannot be done as the file says is refused, with the reason.
 
 REFUSED = [
     ("normalizer", {"type": "NFC"}, "it has a normalizer ('NFC'): the text would be changed"),
-    ("normalizer", {"type": "Sequence", "normalizers": []}, "it has a normalizer ('Sequence')"),
+    ("normalizer", {"type": "NFC"}, "without it, pass ignore=['normalizer']"),
+    ("normalizer", {"type": "ByteLevel"}, "it has a normalizer ('ByteLevel')"),
+    (
+        "normalizer",
+        {"type": "Sequence", "normalizers": [{"type": "NFC"}]},
+        "it has a normalizer ('Sequence')",
+    ),
     ("truncation", {"max_length": 5}, "it has a truncation (None): texts would be cut"),
     ("padding", {"strategy": "BatchLongest"}, "it has a padding"),
     ("model.type", "Unigram", "its model is 'Unigram': only BPE"),
     ("model.type", "WordPiece", "its model is 'WordPiece': only BPE"),
     ("model.dropout", 0.1, "its model has dropout 0.1: merges would be left out at random"),
     ("model.byte_fallback", True, "its model has byte_fallback True"),
-    ("model.ignore_merges", True, "its model has ignore_merges True: a word in the vocabulary"),
+    ("model.ignore_merges", "yes", "its model has ignore_merges 'yes', neither true nor false"),
     ("model.continuing_subword_prefix", "##", "continuing_subword_prefix '##'"),
     ("model.end_of_word_suffix", "</w>", "end_of_word_suffix '</w>'"),
     ("pre_tokenizer", None, "its pre_tokenizer (None) is unknown"),
@@ -148,7 +265,7 @@ REFUSED = [
     ("pre_tokenizer.use_regex", False, "does not split text at all"),
     (
         "pre_tokenizer",
-        {"type": "Sequence", "pretokenizers": [{"type": "Digits"}, {"type": "ByteLevel"}]},
+        {"type": "Sequence", "pretokenizers": [{"type": "Punctuation"}, {"type": "ByteLevel"}]},
         "its pre_tokenizer splits twice",
     ),
     (
@@ -162,6 +279,11 @@ REFUSED = [
     (
         "pre_tokenizer",
         {"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}] * 3},
+        "its pre_tokenizer splits twice",
+    ),
+    (
+        "pre_tokenizer",
+        {"type": "Sequence", "pretokenizers": []},
         "its pre_tokenizer ('Sequence') is unknown",
     ),
     ("pre_tokenizer", {"type": "Sequence"}, "its 'pretokenizers' is None, not a list"),
@@ -170,9 +292,15 @@ REFUSED = [
     (
         "post_processor",
         {"type": "TemplateProcessing", "single": []},
-        "its post_processor is 'TemplateProcessing' and may add tokens: only ByteLevel",
+        "it has a post_processor ('TemplateProcessing'): it may add tokens to a text",
     ),
-    ("post_processor", {"type": "BertProcessing"}, "its post_processor is 'BertProcessing'"),
+    ("post_processor", {"type": "BertProcessing"}, "pass ignore=['post_processor']"),
+    (
+        "post_processor",
+        {"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "BertProcessing"}]},
+        "it has a post_processor ('Sequence')",
+    ),
+    ("post_processor", {"type": "Sequence"}, "its 'processors' is None, not a list"),
     ("added_tokens.0.lstrip", True, "added token '<|endoftext|>' has lstrip"),
     ("added_tokens.0.rstrip", True, "added token '<|endoftext|>' has rstrip"),
     ("added_tokens.0.single_word", True, "added token '<|endoftext|>' has single_word"),
@@ -214,7 +342,7 @@ SPLITS = [
     ("invert", True, "with behavior 'Isolated', invert True"),
     ("pattern", {"String": " "}, "splits at {'String': ' '}"),
     ("pattern", {"Regex": 7}, "splits at {'Regex': 7}"),
-    ("pattern", " ", "is unknown"),
+    ("pattern", " ", "splits at ' '"),
     ("pattern", {"Regex": r"\w+"}, "has syntax that may mean something else here"),
     ("pattern", {"Regex": r"(?:a+)+b"}, "may take exponential time"),
 ]

@@ -67,7 +67,8 @@ def rarest_leaf(tokenizer, words):
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     counts = Counter()
     for word, count in words.items():
-        for token in merge_pretoken(word, ranks):
+        is_whole = tokenizer.ignore_merges and word in ids
+        for token in [word] if is_whole else merge_pretoken(word, ranks):
             counts[token] += count
     parts = {part for pair in tokenizer.merges for part in pair}
     first = {}
@@ -76,7 +77,7 @@ def rarest_leaf(tokenizer, words):
     leaves = [
         token for token in ids if len(token) > 1 and token not in parts and token != END.encode()
     ]
-    return min(leaves, key=lambda token: (counts[token], -first.get(token, 1 << 62)))
+    return min(leaves, key=lambda token: (counts[token], -first.get(token, 1 << 62), ids[token]))
 
 
 def test_exact_counts_are_those_of_a_recount_at_every_step(tokenizer):
@@ -94,12 +95,16 @@ def test_exact_counts_are_those_of_a_recount_at_every_step(tokenizer):
             assert set(np.flatnonzero(id_map >= 0).tolist()) == set(vocab)
 
 
+@pytest.mark.parametrize("ignore_merges", [False, True])
 @pytest.mark.parametrize("seed", range(30))
-def test_vocabularies_in_any_order_are_pruned(seed):
+def test_vocabularies_in_any_order_are_pruned(seed, ignore_merges):
     vocab, merges = edited_merges(seed)
-    tokenizer = Tokenizer(vocab, merges)
     chooser = random.Random(seed)
     words = Counter(bytes(chooser.choices(b"abc", k=chooser.randint(1, 9))) for _ in range(40))
+    if ignore_merges:
+        new = sorted(words.keys() - set(vocab.values()))[::3]
+        vocab = {**vocab, **dict(enumerate(new, 1000))}
+    tokenizer = Tokenizer(vocab, merges, ignore_merges=ignore_merges)
     for size in range(3, len(tokenizer) + 1):
         pruned, _ = prune(tokenizer, size, words)
         assert len(pruned) == size
@@ -109,6 +114,7 @@ def test_vocabularies_in_any_order_are_pruned(seed):
             expected = Tokenizer(
                 {i: t for i, t in expected.vocab.items() if t != token},
                 [pair for pair in expected.merges if pair[0] + pair[1] != token],
+                ignore_merges=ignore_merges,
             )
         assert sorted(pruned.vocab.values()) == sorted(expected.vocab.values())
 

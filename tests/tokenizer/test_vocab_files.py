@@ -257,7 +257,7 @@ def test_a_saved_tokenizer_is_loaded_unchanged(tmp_path, pattern):
 def test_the_hash_of_a_loaded_tokenizer_covers_appended_special_tokens(tmp_path):
     # By hand: a special token that is not in the vocabulary is appended when it is loaded.
     small_tokenizer((END,)).save(tmp_path)
-    vocab, merges, _, pattern, _ = load_tokenizer(tmp_path)
+    (vocab, merges, _, pattern, _), _ = load_tokenizer(tmp_path)
     metadata = json.loads((tmp_path / "metadata.json").read_text(encoding="utf-8"))
     special_tokens = [END, "<appended>"]
     metadata["special_tokens"] = special_tokens
@@ -282,6 +282,7 @@ def test_metadata_holds_the_pattern_special_tokens_and_hash(tmp_path):
         "pattern": "gpt2",
         "pattern_regex": PATTERNS["gpt2"],
         "special_tokens": [END],
+        "ignore_merges": False,
         "vocab_size": 402,
         "num_merges": 1,
         "tokenizer_hash": Tokenizer(vocab, [(b"a", b"b")], [END]).hash(),

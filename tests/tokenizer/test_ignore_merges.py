@@ -1,0 +1,371 @@
+"""ignore_merges: a pre-token that is a token becomes it, whatever the merges, as in tiktoken."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import pickle
+import random
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.commands import train_bpe
+from cs336_basics.interop import export_tokenizer
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.tokenizer import (
+    IncrementalEncoder,
+    Tokenizer,
+    count_tokens,
+    encode_file,
+    extend,
+    load_token_file,
+    prune,
+    token_parts,
+    translate_token_file,
+)
+from cs336_basics.tokenizer.foreign_patterns import to_fancy_regex
+from cs336_basics.tokenizer.reference import encode_text, merge_pretoken
+from cs336_basics.tokenizer.tiktoken_files import merges_of_ranks, ranks_as_bytes
+from cs336_basics.tokenizer.whole_words import unmerged_tokens
+from tests.interop.exported import chosen_texts, random_texts, trained
+from tests.tokenizer.examples import BYTES, END, FRAGMENTS, edited_merges, tricky_texts
+
+try:
+    from cs336_basics.pretokenization._scanner import simd_levels
+    from cs336_basics.tokenizer import _encoder
+    from cs336_basics.tokenizer.native_encoder import compile_vocabulary
+
+    SIMD_LEVELS = simd_levels()
+except ImportError:  # the extensions are not built
+    SIMD_LEVELS = []
+
+BACKENDS = ["reference", "python", *(["native"] if SIMD_LEVELS else [])]
+
+# Some are made by no merge, some are parts of longer words, some are long, and one is no pre-token.
+WHOLE = [
+    " strange", "strange", "tran", "th", ".:.:", "1234", "猫鼠", "鼠は", "が", "a" * 40, "\n\n\n",
+    " " * 17, "é", "を食べた", " the theatre",
+]  # fmt: skip
+
+
+def with_words(tokenizer, words, **options):
+    """A tokenizer that has these words as well, and takes them whole."""
+    vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
+    known = set(vocab.values())
+    new = [word for word in dict.fromkeys(words) if word not in known]
+    vocab = {**vocab, **dict(enumerate(new, max(vocab) + 1))}
+    return Tokenizer(vocab, merges, special_tokens, pattern=pattern, ignore_merges=True, **options)
+
+
+def whole_word_tokenizer(pattern="gpt2", **options):
+    words = [word.encode() for word in WHOLE]
+    return with_words(
+        trained(pattern), [*words, b"\xe7\x8c", *(w[:-1] for w in words[5:9])], **options
+    )
+
+
+def defined(tokenizer, text):
+    """The ids by the plain definition."""
+    return encode_text(text, *tokenizer.parts())
+
+
+def texts(seed, number):
+    """Texts in which the whole words occur, alone and within longer words."""
+    chooser = random.Random(seed)
+    for _ in range(number):
+        yield "".join(
+            chooser.choice(WHOLE if chooser.random() < 0.5 else FRAGMENTS)
+            + chooser.choice(["", "", " ", "x"])
+            for _ in range(chooser.randint(1, 40))
+        )
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "llama3", "partial"])
+def test_a_word_that_is_a_token_becomes_it_in_every_backend(pattern):
+    tokenizers = [whole_word_tokenizer(pattern, backend=backend) for backend in BACKENDS]
+    assert tokenizers[0].encode(" strange") == [tokenizers[0].token_to_id(" strange")]
+    assert len(tokenizers[0].encode("strangely")) > 1
+    for text in [*texts(1, 100), *chosen_texts()]:
+        expected = defined(tokenizers[0], text)
+        for tokenizer in tokenizers:
+            assert tokenizer.encode(text) == expected
+            assert tokenizer.encode(text) == expected  # now from the cache
+
+
+@pytest.mark.skipif(not SIMD_LEVELS, reason="the extensions are not built")
+@pytest.mark.parametrize("simd_level", SIMD_LEVELS)
+@pytest.mark.parametrize("cache_size", [0, 1 << 10, 1 << 20])
+def test_every_simd_level_and_cache_gives_the_ids_of_the_definition(simd_level, cache_size):
+    tokenizer = whole_word_tokenizer()
+    encoder = compile_vocabulary(
+        tokenizer.encoder.vocabulary, "gpt2", cache_size, simd_level=simd_level
+    )
+    special = _encoder.SpecialSet([])
+    for text in texts(2, 60):
+        assert encoder.encode(text, special) == encode_text(
+            text, tokenizer.vocab, tokenizer.merges, [], "gpt2", True
+        )
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    whole=st.lists(st.text("abc", min_size=2, max_size=20), max_size=8),
+    words=st.lists(st.text("abc", min_size=1, max_size=40), min_size=1, max_size=10),
+)
+@settings(deadline=None)
+def test_any_merges_and_words_give_the_ids_of_the_definition(seed, whole, words):
+    vocab, merges = edited_merges(seed)
+    merged = Tokenizer(vocab, merges)
+    for backend in BACKENDS:
+        tokenizer = with_words(merged, map(str.encode, whole), backend=backend)
+        for word in [*words, *whole]:
+            expected = defined(tokenizer, word)
+            assert tokenizer.encode(word) == expected
+            assert len(expected) == 1 or word not in whole
+            assert tokenizer.decode(expected) == word
+
+
+def test_a_word_of_absent_bytes_can_be_whole():
+    for backend in BACKENDS:
+        tokenizer = Tokenizer({0: b"a", 1: b"xy"}, [], ignore_merges=True, backend=backend)
+        assert tokenizer.encode("xy") == [1]
+        with pytest.raises(ValueError, match="'x'"):
+            tokenizer.encode("xya")
+
+
+def test_special_tokens_are_not_whole_words():
+    # As ordinary text, "ab" is merged like any other word.
+    for backend in BACKENDS:
+        tokenizer = Tokenizer(
+            {**BYTES, 256: b"ab"}, [], ["ab"], ignore_merges=True, backend=backend
+        )
+        assert tokenizer.encode("ab") == [256]
+        assert tokenizer.encode("ab", allowed_special=[]) == [97, 98]
+
+
+def test_every_way_to_encode_gives_the_same_ids(tmp_path):
+    tokenizer = whole_word_tokenizer("llama3")
+    lines = [text + "\n" for text in texts(3, 200)]
+    expected = [defined(tokenizer, line) for line in lines]
+    assert tokenizer.encode_batch(lines, num_workers=2) == expected
+    ids, offsets = tokenizer.encode_batch_array(lines, num_workers=2)
+    assert [ids[a:b].tolist() for a, b in itertools.pairwise(offsets)] == expected
+    text = "".join(lines)
+    whole = defined(tokenizer, text)
+    assert tokenizer.encode_array(text, num_workers=2).tolist() == whole
+    assert list(tokenizer.encode_iterable(lines)) == whole
+    assert tokenizer.encode_with_offsets(text)[0] == whole
+    encoder = IncrementalEncoder(tokenizer)
+    fed = [token_id for character in text for token_id in encoder.feed(character)]
+    assert [*fed, *encoder.finish()] == whole
+    (tmp_path / "text.txt").write_text(text, "utf-8", newline="")
+    encode_file(tokenizer, tmp_path / "text.txt", tmp_path / "ids.npy", num_workers=2)
+    assert load_token_file(tmp_path / "ids.npy").tolist() == whole
+    counts = count_tokens(tokenizer, tmp_path / "text.txt")
+    assert counts.tolist() == np.bincount(whole, minlength=tokenizer.vocab_size).tolist()
+    data = b"\xff strange\xe7" + "猫鼠".encode() + b"\xc3"
+    ids = tokenizer.encode_array(data, errors="bytes")
+    assert tokenizer.decode_bytes(ids) == data
+    assert tokenizer.token_to_id(" strange") in ids
+
+
+def test_copies_and_files_keep_it(tmp_path):
+    tokenizer = whole_word_tokenizer()
+    tokenizer.save(tmp_path)
+    text = " strange strangely"
+    merged = Tokenizer(*tokenizer.parts()[:3], pattern=tokenizer.pattern)
+    for other in (
+        Tokenizer.from_directory(tmp_path),
+        pickle.loads(pickle.dumps(tokenizer)),
+        copy.copy(tokenizer),
+        copy.deepcopy(tokenizer),
+    ):
+        assert other.ignore_merges
+        assert other.hash() == tokenizer.hash() != merged.hash()
+        assert other.encode(text) == tokenizer.encode(text) != merged.encode(text)
+    other.add_special_tokens(["<|new|>"])
+    assert other.encode(text) == tokenizer.encode(text)
+
+
+def test_a_file_that_does_not_say_so_is_read_and_one_that_was_edited_refused(tmp_path):
+    trained("gpt2").save(tmp_path)
+    path = tmp_path / "metadata.json"
+    metadata = json.loads(path.read_text("utf-8"))
+    assert metadata.pop("ignore_merges") is False
+    path.write_text(json.dumps(metadata), "utf-8")
+    assert Tokenizer.from_directory(tmp_path).hash() == trained("gpt2").hash()
+    path.write_text(json.dumps({**metadata, "ignore_merges": True}), "utf-8")
+    with pytest.raises(ValueError, match="do not belong together"):
+        Tokenizer.from_directory(tmp_path)
+    path.write_text(json.dumps({**metadata, "ignore_merges": "no"}), "utf-8")
+    with pytest.raises(ValueError, match="'ignore_merges' is 'no', neither true nor false"):
+        Tokenizer.from_directory(tmp_path)
+    with pytest.raises(TypeError, match="ignore_merges is 1: pass True or False"):
+        Tokenizer(BYTES, [], ignore_merges=1)
+
+
+def test_the_tokens_for_which_it_matters_are_those_that_the_merges_do_not_make():
+    tokenizer = whole_word_tokenizer()
+    ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
+    special = set(map(str.encode, tokenizer.special_tokens))
+    expected = [
+        token
+        for token in tokenizer.vocab.values()
+        if len(merge_pretoken(token, ranks)) > 1
+        and token not in special
+        and token.decode("utf-8", "replace").encode() == token
+    ]
+    assert unmerged_tokens(tokenizer) == expected
+    assert b" strange" in expected
+    assert unmerged_tokens(trained("gpt2")) == []
+
+
+# Vocabularies that change.
+
+
+def test_a_word_that_is_added_needs_one_id_and_no_merge():
+    tokenizer = whole_word_tokenizer()
+    extended = extend(tokenizer, [" quaint", "quaint", " strange"], special_tokens=["<|x|>"])
+    assert extended.merges == tokenizer.merges
+    assert len(extended) == len(tokenizer) + 3
+    assert extended.encode(" quaint") == [extended.token_to_id(" quaint")]
+    assert extended.encode(" quaintly strange") == tokenizer.encode(" quaintly strange")
+    parts = token_parts(tokenizer, extended)
+    assert parts[extended.token_to_id(" quaint")] == tokenizer.encode(" quaint")
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_whole_words_are_pruned_by_their_counts(tmp_path, exact):
+    tokenizer = whole_word_tokenizer()
+    text = " strange" * 50 + " mere" + " the cat" * 20
+    (tmp_path / "text.txt").write_text(text, "utf-8", newline="")
+    counts = count_tokens(tokenizer, tmp_path / "text.txt")
+    by = Corpus(str(tmp_path / "text.txt")) if exact else counts
+    pruned, id_map = prune(tokenizer, 280, by)
+    assert pruned.ignore_merges
+    assert pruned.encode(" strange") == [id_map[tokenizer.token_to_id(" strange")]]
+    assert len(pruned.encode("を食べた")) > 1
+    assert pruned.encode(text) == defined(pruned, text)
+    assert pruned.decode(pruned.encode(text)) == text
+    encode_file(tokenizer, tmp_path / "text.txt", tmp_path / "old.npy")
+    translate_token_file(tmp_path / "old.npy", tmp_path / "new.npy", tokenizer, pruned)
+    assert pruned.decode(load_token_file(tmp_path / "new.npy")) == text
+
+
+def test_a_removed_word_is_counted_as_what_it_becomes():
+    vocab = {**BYTES, 256: b"ab", 257: b"abc", 258: b"zz"}
+    tokenizer = Tokenizer(vocab, [(b"a", b"b")], ignore_merges=True)
+    counts = np.zeros(259, np.int64)
+    counts[[256, 257, 258]] = 3, 2, 4
+    # Without "abc", "ab" occurs five times.
+    pruned, _ = prune(tokenizer, 257, counts)
+    assert b"ab" in pruned.vocab.values()
+    exact, _ = prune(tokenizer, 257, {b"ab": 3, b"abc": 2, b"zz": 4})
+    assert exact.hash() == pruned.hash()
+
+
+def test_a_word_whose_bytes_are_absent_is_not_pruned():
+    tokenizer = Tokenizer({0: b"a", 1: b"xy", 2: b"aa"}, [(b"a", b"a")], ignore_merges=True)
+    pruned, _ = prune(tokenizer, 2, {b"aa": 1})
+    assert set(pruned.vocab.values()) == {b"a", b"xy"}
+
+
+# Other libraries.
+
+
+def test_tokenizers_gives_the_same_ids(tmp_path):
+    peer = pytest.importorskip("tokenizers")
+    for pattern in ("gpt2", "llama3"):
+        ours = whole_word_tokenizer(pattern)
+        export_tokenizer(ours, "huggingface", tmp_path / pattern)
+        theirs = peer.Tokenizer.from_file(str(tmp_path / pattern / "tokenizer.json"))
+        back = Tokenizer.from_huggingface(tmp_path / pattern)
+        assert back.hash() == ours.hash()
+        for text in [*texts(4, 300), *chosen_texts(), *random_texts(11, 300)]:
+            assert back.encode(text) == theirs.encode(text).ids
+
+
+def ranks_of(tokenizer):
+    special = set(map(str.encode, tokenizer.special_tokens))
+    return {token: i for i, token in tokenizer.vocab.items() if token not in special}
+
+
+def test_tiktoken_gives_the_same_ids(tmp_path):
+    tiktoken = pytest.importorskip("tiktoken")
+    # Tokens like Llama 3's, whose ranks are above those of tokens that cut them otherwise.
+    words = [" strange", "strange", ".:.:", "1234", "猫鼠", "aaaaaaaaaab"]
+    tokenizer = with_words(trained("llama3"), [word.encode() for word in words])
+    ranks = ranks_of(tokenizer)
+    (tmp_path / "my.tiktoken").write_bytes(ranks_as_bytes(ranks))
+    special = {token: tokenizer.token_to_id(token) for token in tokenizer.special_tokens}
+    ours = Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", special, pattern="llama3")
+    assert ours.ignore_merges
+    theirs = tiktoken.Encoding(
+        "my", pat_str=to_fancy_regex("llama3"), mergeable_ranks=ranks, special_tokens=special
+    )
+    for text in [*texts(5, 300), *chosen_texts(), *random_texts(12, 300)]:
+        assert ours.encode(text) == theirs.encode(text, allowed_special="all")
+    with pytest.raises(ValueError, match="token b'th' is made by no merge, but tiktoken would"):
+        export_tokenizer(whole_word_tokenizer(), "tiktoken", tmp_path / "refused")
+    export_tokenizer(ours, "tiktoken", tmp_path / "export")
+    assert Tokenizer.from_tiktoken(tmp_path / "export").hash() == ours.hash()
+
+
+@given(
+    tokens=st.lists(st.text("abc", min_size=2, max_size=6), max_size=12, unique=True),
+    text=st.text("abc ", max_size=30),
+)
+@example(tokens=["aba", "ab"], text="abab aba")
+@settings(deadline=None)
+def test_any_ranks_give_the_ids_of_tiktoken_or_are_refused(tokens, text):
+    tiktoken = pytest.importorskip("tiktoken")
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    ranks.update({token.encode(): 256 + i for i, token in enumerate(tokens)})
+    try:
+        merges = merges_of_ranks(ranks)
+    except ValueError as error:
+        assume("of two with those of higher rank" not in str(error))
+        raise
+    ours = Tokenizer({i: token for token, i in ranks.items()}, merges, ignore_merges=True)
+    theirs = tiktoken.Encoding(
+        "my", pat_str=to_fancy_regex("gpt2"), mergeable_ranks=ranks, special_tokens={}
+    )
+    assert ours.encode(text) == theirs.encode(text)
+
+
+def test_a_format_without_it_refuses_words_that_the_merges_do_not_make(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"tokens that its merges do not make, such as b' strange'"
+    ):
+        export_tokenizer(whole_word_tokenizer(), "gpt2", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    vocab, merges, special_tokens, _, _ = trained("gpt2").parts()
+    tokenizer = Tokenizer(vocab, merges, special_tokens, ignore_merges=True)
+    export_tokenizer(tokenizer, "gpt2", tmp_path / "out")
+
+
+@given(text=tricky_texts)
+@settings(deadline=None)
+def test_where_the_merges_make_every_token_nothing_changes(text):
+    vocab, merges, special_tokens, pattern, _ = trained("gpt2").parts()
+    tokenizer = Tokenizer(vocab, merges, special_tokens, pattern=pattern, ignore_merges=True)
+    assert tokenizer.encode(text) == trained("gpt2").encode(text)
+    assert tokenizer.encode(text + END) == trained("gpt2").encode(text + END)
+
+
+def test_training_does_not_continue_words_that_the_merges_do_not_make(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("strange " * 30 + "the cat " * 20, "utf-8")
+    whole_word_tokenizer().save(tmp_path / "whole")
+    vocab, merges, special_tokens, _, _ = trained("gpt2").parts()
+    Tokenizer(vocab, merges, special_tokens, ignore_merges=True).save(tmp_path / "merged")
+    arguments = ["--input", str(tmp_path / "text.txt"), "--vocab-size", "1505"]
+    for name, status in (("whole", 2), ("merged", 0)):
+        output = ["--continue", str(tmp_path / name), "--output", str(tmp_path / f"{name}-new")]
+        assert train_bpe.main([*arguments, *output]) == status
+    assert "training that continues would encode these words" in capsys.readouterr().err
+    assert not (tmp_path / "whole-new").exists()
+    assert len(Tokenizer.from_directory(tmp_path / "merged-new")) == 1505

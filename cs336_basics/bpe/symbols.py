@@ -34,7 +34,30 @@ def merge_pair(symbols: tuple[bytes, ...], pair: Pair) -> tuple[bytes, ...]:
 
 
 def merge_by_rank(symbols: tuple[bytes, ...], ranks: Mapping[Pair, int]) -> tuple[bytes, ...]:
-    """Merge the pair with the lowest rank wherever it occurs, until no pair has a rank."""
+    """Merge the pair with the lowest rank, of equal ones the leftmost, until no pair has a rank."""
     while known := [pair for pair in pairwise(symbols) if pair in ranks]:
-        symbols = merge_pair(symbols, min(known, key=ranks.__getitem__))
+        symbols = _merge_pass(symbols, min(known, key=ranks.__getitem__), ranks)
     return symbols
+
+
+def _merge_pass(
+    symbols: tuple[bytes, ...], pair: Pair, ranks: Mapping[Pair, int]
+) -> tuple[bytes, ...]:
+    """Merge a pair from left to right, as far as this makes no pair of a lower rank.
+
+    A trained vocabulary has no such pair: a merge comes after those that make its two tokens.
+    """
+    rank, token = ranks[pair], pair[0] + pair[1]
+    merged: list[bytes] = []
+    i = 0
+    while i < len(symbols):
+        if symbols[i : i + 2] != pair:
+            merged.append(symbols[i])
+            i += 1
+            continue
+        merged.append(token)
+        i += 2
+        new = [*pairwise(merged[-2:]), *pairwise((token, *symbols[i : i + 1]))]
+        if any(ranks.get(other, rank) < rank for other in new):
+            return (*merged, *symbols[i:])
+    return tuple(merged)

@@ -42,14 +42,6 @@ class IdMap {
         values_[id] = value;
         return true;
     }
-    void replace(uint32_t id, const Value& value) {
-        if (known_.empty()) {
-            sparse_[id] = value;
-        } else {
-            known_[id] = 1;
-            values_[id] = value;
-        }
-    }
 
   private:
     std::vector<Value> values_;

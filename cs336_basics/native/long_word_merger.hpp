@@ -18,10 +18,13 @@
 
 namespace cs336 {
 
-// Merges in passes: all occurrences of the lowest rank, from left to right, before another rank.
-// For every rank there is a linked list of the positions at which its pair was seen. A merge
-// removes one symbol and adds at most two pairs, so that all passes together visit at most three
-// positions a byte. Right for merges in any order: new pairs wait for the end of the pass.
+// Merges one pair at a time: the lowest rank, and of equal ones the leftmost. For every rank there
+// is a linked list of the positions at which its pair was seen. A merge removes one symbol and adds
+// at most two pairs, so that at most three positions a byte are visited.
+//
+// A list has its positions from left to right. What becomes of the bytes of a token does not depend
+// on its neighbours as long as no merge reaches across. So of two places with the same bytes, the
+// left one is always as far as the right one or farther, and its pairs are appended first.
 template <class Id>
 class LongWordMerger {
   public:
@@ -53,11 +56,10 @@ class LongWordMerger {
             symbols_.push_back(Id(merges_.byte_id(word[i])));
             if (i) append(i - 1, merges_.byte_rank(word[i - 1], word[i]));
         }
-        while (!ranks_.empty()) {
-            stop_if_cancelled(0);
+        for (size_t done = 0; !ranks_.empty(); ++done) {
+            stop_if_cancelled(done);
             const uint32_t rank = ranks_.top();
-            ranks_.pop();
-            merge_everywhere(rank, length);
+            merge_pair(take_first(rank), rank, length);
         }
         for (uint32_t i = 0; i < length; i += spans_[i]) *out++ = symbols_[i];
         return out;
@@ -101,34 +103,35 @@ class LongWordMerger {
         bool large_ = false;
     };
 
-    // The list of a rank has its positions from left to right: what becomes of the bytes of a token
-    // does not depend on its neighbours as long as no merge reaches across, so all tokens of a kind
-    // are made in the same pass, and so are all pairs of two kinds.
-    void merge_everywhere(uint32_t rank, uint32_t length) {
-        const Id merged = merges_.merged(rank);
-        uint32_t next = heads_[rank];
-        // Pairs that are appended from now on begin a new list. (Before anything is thrown.)
-        heads_[rank] = tails_[rank] = END;
-        for (size_t done = 0; next != END; ++done) {
-            stop_if_cancelled(done);
-            const uint32_t position = nodes_[next].position;
-            next = nodes_[next].next;
-            // One of the two symbols may have been merged with another since.
-            if (!begins_[position]) continue;
-            const uint32_t right = position + spans_[position];
-            if (right >= length) continue;
-            if (merges_.rank(symbols_[position], symbols_[right]) != rank) continue;
-            const uint32_t end = right + spans_[right];
-            symbols_[position] = merged;
-            // The length of a symbol is written at its first and at its last byte.
-            begins_[right] = 0;
-            spans_[position] = spans_[end - 1] = end - position;
-            if (position > 0) {
-                const uint32_t before = position - spans_[position - 1];
-                append(before, merges_.rank(symbols_[before], merged));
-            }
-            if (end < length) append(position, merges_.rank(merged, symbols_[end]));
+    // Remove the first position from the list of the lowest rank.
+    uint32_t take_first(uint32_t rank) {
+        const Node node = nodes_[heads_[rank]];
+        heads_[rank] = node.next;
+        if (node.next == END) {
+            tails_[rank] = END;
+            ranks_.pop();
         }
+        return node.position;
+    }
+
+    // Merge the pair of a rank at a position, if it is still there.
+    void merge_pair(uint32_t position, uint32_t rank, uint32_t length) {
+        // One of the two symbols may have been merged with another since.
+        if (!begins_[position]) return;
+        const uint32_t right = position + spans_[position];
+        if (right >= length) return;
+        if (merges_.rank(symbols_[position], symbols_[right]) != rank) return;
+        const uint32_t end = right + spans_[right];
+        const Id merged = merges_.merged(rank);
+        symbols_[position] = merged;
+        // The length of a symbol is written at its first and at its last byte.
+        begins_[right] = 0;
+        spans_[position] = spans_[end - 1] = end - position;
+        if (position > 0) {
+            const uint32_t before = position - spans_[position - 1];
+            append(before, merges_.rank(symbols_[before], merged));
+        }
+        if (end < length) append(position, merges_.rank(merged, symbols_[end]));
     }
 
     // Append a position to the list of a rank.

@@ -12,7 +12,6 @@
 
 #include "compiler.hpp"
 #include "hashing.hpp"
-#include "id_map.hpp"
 #include "join_filter.hpp"
 #include "pair_ranks.hpp"
 
@@ -44,7 +43,6 @@ class MergeTable {
             consecutive_ &= merged_[rank] == Id(merged_[0] + rank);
         }
         if (num_merges) first_merged_ = merged_[0];
-        in_order_ = ranks_grow(merges, num_merges, seed.multiplier);
         byte_ranks_.resize(1 << 16);
         for (int left = 0; left < 256; ++left) {
             for (int right = 0; right < 256; ++right) {
@@ -80,11 +78,6 @@ class MergeTable {
     bool has_all_bytes() const { return has_all_bytes_; }
     size_t size() const { return merged_.size(); }
 
-    // Whether every merge was learned after those that make its two tokens, as in all vocabularies
-    // that come from training. Then a merge never makes a pair of a lower rank than its own, and
-    // pairs can be merged one by one, the lowest rank first and of equal ones the leftmost.
-    bool in_order() const { return in_order_; }
-
   private:
     static Pair pair_of(Id left, Id right) { return Pair(left) << (8 * sizeof(Id)) | right; }
 
@@ -97,22 +90,6 @@ class MergeTable {
         return pairs;
     }
 
-    static bool ranks_grow(const uint32_t* merges, size_t num_merges, uint64_t multiplier) {
-        if (num_merges == 0) return true;
-        const uint32_t greatest = *std::max_element(merges, merges + 3 * num_merges);
-        IdMap<uint32_t> last_made(3 * num_merges, greatest, multiplier);  // the last rank
-        for (size_t rank = 0; rank < num_merges; ++rank) {
-            last_made.replace(merges[3 * rank + 2], uint32_t(rank));
-        }
-        for (size_t rank = 0; rank < num_merges; ++rank) {
-            for (int side = 0; side < 2; ++side) {
-                const uint32_t* const made = last_made.find(merges[3 * rank + side]);
-                if (made && *made >= rank) return false;
-            }
-        }
-        return true;
-    }
-
     const JoinFilter joins_;
     const PairRanks<Pair> ranks_;
     uint32_t byte_ids_[256];
@@ -123,7 +100,6 @@ class MergeTable {
     bool consecutive_ = true;
     Id first_merged_ = 0;
     std::vector<uint32_t> byte_ranks_;
-    bool in_order_;
 };
 
 }  // namespace cs336

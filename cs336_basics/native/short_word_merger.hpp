@@ -24,9 +24,8 @@ CS336_INLINE int32_t number_of_pair(uint32_t rank, uint32_t position) {
 CS336_INLINE uint32_t position_of(int32_t number) { return number & 0xFF; }
 CS336_INLINE uint32_t rank_of(int32_t number) { return uint32_t(number) >> 8; }
 
-// Merges by rank, one pair at a time: the lowest rank, and of equal ones the leftmost. For merges
-// in the order in which they were learned only (`MergeTable::in_order`), at most
-// MAX_NUMBERED_MERGES of them.
+// Merges by rank, one pair at a time: the lowest rank, and of equal ones the leftmost. For at most
+// MAX_NUMBERED_MERGES merges.
 //
 // The state of a word: its symbols by the position of their first byte, which bytes begin a symbol,
 // and the numbers of its pairs. Finding the least takes n^2 steps in all, but n is small.

@@ -1,5 +1,5 @@
-// Merging one word: of all pairs of neighbours the one that was learned first is merged, wherever
-// it occurs, until no pair is left (Sennrich, Haddow and Birch 2016; Radford et al. 2019).
+// Merging one word: of all pairs of neighbours the one that was learned first is merged, of equal
+// ones the leftmost, until no pair is left (Sennrich, Haddow and Birch 2016; Radford et al. 2019).
 // `tokenizer/reference.py` does the same in the plainest way.
 
 #pragma once
@@ -34,7 +34,7 @@ class WordMerger {
           cancelled_(cancelled),
           short_(merges, simd_level),
           long_(merges, cancelled),
-          takes_short_(merges.in_order() && merges.size() <= MAX_NUMBERED_MERGES) {}
+          takes_short_(merges.size() <= MAX_NUMBERED_MERGES) {}
 
     // Whether WordGroupMerger may merge words for which there is no AbsentByte.
     bool takes_groups() const { return takes_short_ && merges_.has_all_bytes(); }

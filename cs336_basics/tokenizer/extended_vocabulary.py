@@ -1,8 +1,8 @@
 """extend: special tokens and whole words added to a vocabulary, whose ids stay as they are.
 
 A word becomes one token by merges, like every other token. Its present encoding is t1, t2, ..., tk,
-and no merge joins any two of them. `extend` appends the merge (t1, t2), wherever it occurs in the
-word, encodes the word again, and so on until it is a single token. The intermediate tokens, such as
+and no merge joins any two of them. `extend` appends the merge (t1, t2), encodes the word again, and
+so on until it is a single token. The intermediate tokens, such as
 t1 t2, are tokens, too: a word of k tokens needs up to k - 1 new ids. There is no way with fewer:
 a merge joins two tokens. (Words that are cut out of the text before it is split, as other libraries
 have them, would need one id, but would also be cut out of longer words, and change how the text
@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.splitter import split_special_tokens
 from cs336_basics.tokenizer.encoders import AbsentByteError
-from cs336_basics.tokenizer.reference import merge_pair, merge_pretoken, merge_tokens
+from cs336_basics.tokenizer.reference import merge_pretoken, merge_tokens
 from cs336_basics.tokenizer.text_input import absent_in_word, check_is_iterable
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import Pair
@@ -122,9 +122,8 @@ def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
         pair = tokens[0], tokens[1]
         ranks[pair] = len(ranks)
         added.append(pair)
-        # The others were merged already, and this one comes last in rank. What it makes may be a
-        # token that older merges join.
-        tokens = merge_tokens(merge_pair(tokens, pair), ranks)
+        # (What it makes may be a token that older merges join.)
+        tokens = merge_tokens(tokens, ranks)
     return added
 
 

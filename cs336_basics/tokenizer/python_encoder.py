@@ -23,7 +23,7 @@ _LONG_WORD = 100
 
 
 class PythonEncoder(Encoder):
-    """Merges by rank, wherever the pair occurs in a word; caches the ids of words.
+    """Merges by rank, one pair at a time; caches the ids of words.
 
     Args:
         vocabulary, pattern: as `Encoder`.
@@ -66,24 +66,23 @@ class PythonEncoder(Encoder):
         merged_ids = self.vocabulary.merged_ids
         ranks = [rank_of(pair, _NO_RANK) for pair in pairwise(symbols)]
         while (lowest := min(ranks, default=_NO_RANK)) != _NO_RANK:
-            # One pass: every occurrence of that pair, from left to right, before the next rank.
-            while lowest in ranks:
-                i = ranks.index(lowest)
-                symbols[i : i + 2] = [merged_ids[lowest]]
-                del ranks[i]
-                if i > 0:
-                    ranks[i - 1] = rank_of((symbols[i - 1], symbols[i]), _NO_RANK)
-                if i < len(ranks):
-                    ranks[i] = rank_of((symbols[i], symbols[i + 1]), _NO_RANK)
+            i = ranks.index(lowest)
+            symbols[i : i + 2] = [merged_ids[lowest]]
+            del ranks[i]
+            if i > 0:
+                ranks[i - 1] = rank_of((symbols[i - 1], symbols[i]), _NO_RANK)
+            if i < len(ranks):
+                ranks[i] = rank_of((symbols[i], symbols[i + 1]), _NO_RANK)
         return symbols
 
     def _merge_long(self, word: list[int]) -> Iterator[int]:
         """Merge by rank in time n log n: a linked list of symbols, and the positions of each rank.
 
-        The passes are those of `_merge`, but a pass only visits the positions of its own pair. Each
-        merge removes one symbol and adds at most two pairs, so all passes together visit at most
-        three positions for each symbol. Arrays, not lists: a word of a megabyte is then small
-        enough for the L2 cache to help.
+        Each merge removes one symbol and adds at most two pairs, so at most three positions are
+        visited for each symbol. The positions of a rank come from left to right: what becomes of
+        the bytes of a token does not depend on its neighbours as long as no merge reaches across,
+        so of two places with the same bytes the left one is never behind. Arrays, not lists: a word
+        of a megabyte is then small enough for the L2 cache to help.
         """
         rank_of = self.vocabulary.pair_ranks.get
         merged_ids = self.vocabulary.merged_ids
@@ -93,6 +92,7 @@ class PythonEncoder(Encoder):
         before = array("q", range(-1, end - 1))
         after = array("q", range(1, end + 1))
         positions_of_rank: dict[int, array[int]] = {}
+        num_visited: dict[int, int] = {}  # of the positions of each rank
         open_ranks: list[int] = []  # a heap of the keys of positions_of_rank
 
         def add_pair(position: int) -> None:
@@ -102,32 +102,37 @@ class PythonEncoder(Encoder):
                 return
             if rank not in positions_of_rank:
                 positions_of_rank[rank] = array("q")
+                num_visited[rank] = 0
                 heapq.heappush(open_ranks, rank)
             positions_of_rank[rank].append(position)
 
         for position in range(end - 1):
             add_pair(position)
         while open_ranks:
-            rank = heapq.heappop(open_ranks)
-            for position in sorted(positions_of_rank.pop(rank)):
-                second = after[position]
-                # One of the two may have been merged with another since they were recorded.
-                if (
-                    symbols[position] == ABSENT
-                    or second == end
-                    or rank_of((symbols[position], symbols[second])) != rank
-                ):
-                    continue
-                symbols[position] = merged_ids[rank]
-                symbols[second] = ABSENT
-                after[position] = after[second]
-                if after[position] < end:
-                    before[after[position]] = position
-                # The new pairs wait for the end of this pass, even one of a lower rank.
-                if before[position] >= 0:
-                    add_pair(before[position])
-                if after[position] < end:
-                    add_pair(position)
+            rank = open_ranks[0]
+            if num_visited[rank] == len(positions_of_rank[rank]):
+                heapq.heappop(open_ranks)
+                del positions_of_rank[rank], num_visited[rank]
+                continue
+            position = positions_of_rank[rank][num_visited[rank]]
+            num_visited[rank] += 1
+            second = after[position]
+            # One of the two may have been merged with another since they were recorded.
+            if (
+                symbols[position] == ABSENT
+                or second == end
+                or rank_of((symbols[position], symbols[second])) != rank
+            ):
+                continue
+            symbols[position] = merged_ids[rank]
+            symbols[second] = ABSENT
+            after[position] = after[second]
+            if after[position] < end:
+                before[after[position]] = position
+            if before[position] >= 0:
+                add_pair(before[position])
+            if after[position] < end:
+                add_pair(position)
         return (symbol for symbol in symbols if symbol != ABSENT)
 
 

@@ -2,8 +2,10 @@
 
 Every faster encoder is tested against this one. Sennrich, Haddow and Birch 2016, "Neural Machine
 Translation of Rare Words with Subword Units"; over bytes, and by rank, as in GPT-2 (Radford et al.
-2019): of all adjacent pairs take the one that was learned first, merge it wherever it occurs, and
-repeat.
+2019): of all adjacent pairs take the one that was learned first, of equal ones the leftmost, merge
+it, and repeat. Hugging Face's tokenizers, tiktoken and llama.cpp do the same. GPT-2's own encoder
+merges a pair wherever it occurs before it looks for the next; the result is the same if every merge
+comes after those that make its two tokens, as in every trained vocabulary.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
 
     Args:
         pretoken: the bytes of one pre-token.
-        ranks: pair -> rank; the lowest rank merges first.
+        ranks: pair -> rank; see `merge_tokens`.
     """
     return merge_tokens([bytes([byte]) for byte in pretoken], ranks)
 
@@ -70,13 +72,14 @@ def merge_tokens(tokens: list[bytes], ranks: Mapping[Pair, int]) -> list[bytes]:
 
     Args:
         tokens: what is merged.
-        ranks: pair -> rank; the lowest rank merges first, wherever it occurs.
+        ranks: pair -> rank; the lowest rank merges first, and of equal ones the leftmost.
     """
     while True:
-        pairs = [pair for pair in pairwise(tokens) if pair in ranks]
-        if not pairs:
+        known = [(ranks[pair], i) for i, pair in enumerate(pairwise(tokens)) if pair in ranks]
+        if not known:
             return tokens
-        tokens = merge_pair(tokens, min(pairs, key=ranks.__getitem__))
+        _, i = min(known)
+        tokens = [*tokens[:i], tokens[i] + tokens[i + 1], *tokens[i + 2 :]]
 
 
 def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[bytes]:

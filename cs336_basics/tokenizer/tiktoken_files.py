@@ -64,32 +64,38 @@ def tiktoken_ranks(
                 "tiktoken keeps apart"
             )
         del ranks[token]
-    for token in ranks:
-        if (
-            len(token) > 1
-            and token not in merged
-            and not (ignore_merges and _is_word(token, ranks))
-        ):
-            raise ValueError(
-                f"token {short_repr(token)} is made by no merge, but tiktoken would produce it: "
-                "remove it"
-            )
+    number_of = {pair: number for number, pair in enumerate(merges)}
+    made = merges_of_ranks(ranks)
     before = -1
-    for number, (left, right) in enumerate(merges):
-        name = f"merge {number} of {short_repr(left)} and {short_repr(right)}"
-        rank = ranks[left + right]
-        if rank <= before:
+    for pair in made:
+        token, number = b"".join(pair), number_of.get(pair, -1)
+        if number < 0 and token in merged:
             raise ValueError(
-                f"{name} makes id {rank}, and the merge before it {before}: tiktoken merges in the "
-                "order of the ids, so they must rise"
+                f"the merges that make {short_repr(token)} cannot be represented by ranks: "
+                f"tiktoken would join {short_repr(list(pair))}"
             )
-        before = rank
-        found = _merge_below(left + right, ranks, rank)
-        if found != [left, right]:
+        if number < 0:
+            raise _would_be_produced(token)
+        if number < before:
+            earlier = b"".join(merges[before])
             raise ValueError(
-                f"{name} cannot be represented by ranks: tiktoken would join {short_repr(found)}"
+                f"merge {number} makes {short_repr(token)}, id {ranks[token]}, and merge {before} "
+                f"{short_repr(earlier)}, id {ranks[earlier]}: tiktoken merges in the order of the "
+                "ids, so they must rise"
             )
+        before = number
+    if not ignore_merges:
+        made_tokens = {left + right for left, right in made}
+        for token in ranks:
+            if len(token) > 1 and token not in made_tokens:
+                raise _would_be_produced(token)
     return ranks
+
+
+def _would_be_produced(token: bytes) -> ValueError:
+    return ValueError(
+        f"token {short_repr(token)} is made by no merge, but tiktoken would produce it: remove it"
+    )
 
 
 def _check_prefixes(special: set[bytes]) -> None:
@@ -102,11 +108,14 @@ def _check_prefixes(special: set[bytes]) -> None:
             )
 
 
-def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[bytes]:
-    """Return the tokens that tiktoken makes of these bytes with the ranks below a limit.
+def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
+    """Return the tokens that tiktoken makes of the bytes of a token, as if it were not there.
 
-    The bytes as a whole are not one of them. In time n log n for n bytes, since a file may hold a
-    token of any length.
+    Within any text it does the same with these bytes, as long as no merge reaches across their
+    ends. So if there are two, they are the only pair that makes the token; if there are more, it is
+    made only of a pre-token that equals it, which tiktoken takes whole.
+
+    In time n log n for n bytes, since a file may hold a token of any length.
     """
     size = len(token)
     # ends[i]: where the token that begins at offset i ends; 0 if none begins there.
@@ -117,8 +126,8 @@ def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[b
     def push(start: int) -> None:
         middle = ends[start]
         if middle < size and (start or ends[middle] < size):
-            rank = ranks.get(token[start : ends[middle]], limit)
-            if rank < limit:
+            rank = ranks.get(token[start : ends[middle]])
+            if rank is not None:
                 heapq.heappush(heap, (rank, start, ends[middle]))
 
     for start in range(size):
@@ -134,15 +143,6 @@ def _merge_below(token: bytes, ranks: Mapping[bytes, int], limit: int) -> list[b
         if start:
             push(before[start])
     return [token[start:end] for start, end in enumerate(ends) if end]
-
-
-def _is_word(token: bytes, ranks: Mapping[bytes, int]) -> bool:
-    """Return whether tiktoken makes a token only of the pre-token that equals it.
-
-    It takes that one whole. Within other words, what it makes of these bytes without the token is
-    never one pair, even with tokens of higher rank.
-    """
-    return len(_merge_below(token, ranks, MAX_ID + 1)) > 2
 
 
 def ranks_as_bytes(ranks: Mapping[bytes, int]) -> bytes:
@@ -171,8 +171,8 @@ def load_tiktoken(
     Raises:
         TypeError: special_tokens is not a mapping, or a key of it is not a str.
         FileNotFoundError: there is no such file, and no such encoding.
-        ValueError: a file is malformed; it has no pattern and none is given; or no merges give the
-            ids of its ranks. Names the line or token.
+        ValueError: a file is malformed, or lacks a byte; or it has no pattern and none is given.
+            Names the line or token.
         ImportError: a name is given, and tiktoken is not installed.
         OSError: tiktoken cannot load the encoding.
 
@@ -312,29 +312,22 @@ def _parse_ranks(content: bytes, path: Path) -> dict[bytes, int]:
 
 
 def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
-    """Return the merges that give the ids of tiktoken's ranks.
+    """Return the merges that give the ids of tiktoken's ranks, with `ignore_merges`.
 
-    A token for which there is none is taken only for the pre-token that equals it: `ignore_merges`.
+    Each makes one token. A token for which there is none is made only of a pre-token that equals
+    it.
 
     Raises:
-        ValueError: a byte is missing, or a token is made of two tokens of which one has a higher
-            rank, so that merges may not give its ids; names it.
+        ValueError: a byte is missing; names it.
     """
     for byte in range(256):
         if bytes([byte]) not in ranks:
             raise ValueError(f"there is no rank for byte {byte:#04x}")
     merges: list[Pair] = []
-    for token, rank in sorted(ranks.items(), key=lambda item: item[1]):
-        if len(token) == 1:
-            continue
-        parts = _merge_below(token, ranks, rank)
+    for token in sorted(ranks, key=ranks.__getitem__):
+        parts = _parts_of(token, ranks)
         if len(parts) == 2:
             merges.append((parts[0], parts[1]))
-        elif not _is_word(token, ranks):
-            raise ValueError(
-                f"token {short_repr(token)} of rank {rank} is made of {len(parts)} tokens of lower "
-                "rank, and of two with those of higher rank: merges may not give its ids"
-            )
     return merges
 
 

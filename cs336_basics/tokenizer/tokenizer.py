@@ -1,8 +1,8 @@
 """Tokenizer: text to ids and back, by byte-pair encoding with GPT-2's rules.
 
 A text is cut at its special tokens, the rest is split into pre-tokens, and each pre-token is merged
-by rank: of all adjacent pairs the one that was learned first is merged, wherever it occurs, until
-no pair is left (Sennrich et al. 2016; Radford et al. 2019).
+by rank: of all adjacent pairs the one that was learned first is merged, of equal ones the leftmost,
+until no pair is left (Sennrich et al. 2016; Radford et al. 2019).
 
 This file checks arguments and explains errors; `detokenizer.py` does so for what starts from ids.
 `encoders.py` names the three implementations that do the work, and the tests compare them.

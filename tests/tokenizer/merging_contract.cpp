@@ -2,6 +2,7 @@
 // test_encoder_contract.py builds this with the address sanitizer.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "encoder.hpp"
@@ -70,8 +72,8 @@ struct Vocabulary {
     std::vector<uint32_t> merges;
 };
 
-// Random merges of the letters a to d, in an order that can be learned; ids do not follow the ranks
-// in every second one.
+// Random merges of the letters a to d. In every second vocabulary the ids do not follow the ranks,
+// and in every third a merge may come before those that make its tokens.
 Vocabulary random_vocabulary(std::mt19937& random, size_t num_merges) {
     Vocabulary made;
     const bool shuffled = random() % 2;
@@ -92,25 +94,38 @@ Vocabulary random_vocabulary(std::mt19937& random, size_t num_merges) {
         tokens.push_back(token);
         known.push_back(id);
     }
+    if (random() % 3 == 0) {
+        std::vector<std::array<uint32_t, 3>> rows(num_merges);
+        for (size_t i = 0; i < made.merges.size(); ++i) rows[i / 3][i % 3] = made.merges[i];
+        std::shuffle(rows.begin(), rows.end(), random);
+        for (size_t i = 0; i < made.merges.size(); ++i) made.merges[i] = rows[i / 3][i % 3];
+    }
     return made;
 }
 
-// The ids of a word by definition: the lowest rank everywhere, from left to right.
+// The ids of a word by definition: one merge after the other, always that of the lowest rank, and of
+// equal ones the leftmost.
 template <class Id>
 std::vector<Id> merged(const Vocabulary& vocabulary, const std::string& word) {
     std::vector<Id> ids;
     for (const char byte : word) ids.push_back(Id(vocabulary.byte_ids[uint8_t(byte)]));
+    std::map<std::pair<Id, Id>, size_t> ranks;
     for (size_t i = 0; i < vocabulary.merges.size(); i += 3) {
-        const uint32_t* const merge = &vocabulary.merges[i];
-        std::vector<Id> next;
-        for (size_t k = 0; k < ids.size(); ++k) {
-            const bool joins = k + 1 < ids.size() && ids[k] == merge[0] && ids[k + 1] == merge[1];
-            next.push_back(joins ? Id(merge[2]) : ids[k]);
-            k += joins;
-        }
-        ids = next;
+        ranks[{Id(vocabulary.merges[i]), Id(vocabulary.merges[i + 1])}] = i / 3;
     }
-    return ids;
+    for (;;) {
+        size_t lowest = ranks.size(), position = 0;
+        for (size_t k = 0; k + 1 < ids.size(); ++k) {
+            const auto found = ranks.find({ids[k], ids[k + 1]});
+            if (found != ranks.end() && found->second < lowest) {
+                lowest = found->second;
+                position = k;
+            }
+        }
+        if (lowest == ranks.size()) return ids;
+        ids[position] = Id(vocabulary.merges[3 * lowest + 2]);
+        ids.erase(ids.begin() + position + 1);
+    }
 }
 
 std::string random_word(std::mt19937& random, size_t length) {
@@ -131,7 +146,6 @@ void words_of_a_group_merge_as_alone(SimdLevel level) {
         const Vocabulary vocabulary = random_vocabulary(random, round % 4 ? 60 : round);
         const MergeTable<Id> table(vocabulary.byte_ids, vocabulary.merges.data(),
                                    vocabulary.merges.size() / 3);
-        check(table.in_order(), "the vocabulary can be learned");
         const auto group = std::make_unique<Group>(table, level);
         for (size_t size : {size_t{0}, size_t{1}, size_t{2}, size_t{13}, Group::CAPACITY}) {
             // Exactly as long as the words: the sanitizer sees what is read beyond them.

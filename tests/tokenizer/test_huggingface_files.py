@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import random
 import re
 import time
 import unicodedata
@@ -14,7 +15,7 @@ import pytest
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.huggingface_files import parse_tokenizer_json, tokenizer_json
 from tests.interop.exported import PATTERNS, byte_tokenizer, chosen_texts, random_texts, trained
-from tests.tokenizer.examples import END, TRAINING_TEXT
+from tests.tokenizer.examples import END, TRAINING_TEXT, edited_merges
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -67,6 +68,22 @@ def test_a_tokenizer_trained_by_tokenizers_gives_the_same_ids(tmp_path):
         encoding = theirs.encode(text)
         assert encoding.ids == ours.encode(text)
         assert theirs.decode(encoding.ids, skip_special_tokens=False) == ours.decode(encoding.ids)
+
+
+@pytest.mark.parametrize("backend", ["reference", "python", None])
+def test_merges_in_any_order_give_the_same_ids(tmp_path, backend):
+    for seed in range(60):
+        vocab, merges = edited_merges(seed)
+        vocab |= {
+            1000 + byte: bytes([byte]) for byte in range(256) if bytes([byte]) not in vocab.values()
+        }
+        ours = Tokenizer(vocab, merges, backend=backend)
+        path = saved(content_of(ours), tmp_path)
+        theirs = tokenizers.Tokenizer.from_file(str(path))
+        chooser = random.Random(seed)
+        for length in (5, 20, 60, 150, 400):
+            word = "".join(chooser.choices("abc", k=length))
+            assert ours.encode(word) == theirs.encode(word).ids
 
 
 SAME = {

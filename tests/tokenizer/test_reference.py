@@ -32,7 +32,7 @@ def test_a_pair_is_merged_from_left_to_right(tokens, expected):
     assert merge_pair(tokens, (b"a", b"a")) == expected
 
 
-def test_the_lowest_rank_merges_first_wherever_it_occurs():
+def test_the_lowest_rank_merges_first():
     # "lower" with the merges of Sennrich et al.'s kind: (w, e) before (l, o), then (lo, we).
     ranks = {(b"w", b"e"): 0, (b"l", b"o"): 1, (b"lo", b"we"): 2}
     assert merge_pretoken(b"lower", ranks) == [b"lowe", b"r"]
@@ -41,10 +41,11 @@ def test_the_lowest_rank_merges_first_wherever_it_occurs():
     ]  # fmt: skip
 
 
-def test_a_pass_ends_before_a_new_pair_of_lower_rank_merges():
-    # After `x ab a b` a one-at-a-time encoder would take (ab, a), rank 0; a pass takes both (a, b).
+def test_a_new_pair_of_lower_rank_merges_before_the_next_occurrence():
+    # After `x ab a b` the pair (ab, a) has rank 0. GPT-2's encoder would first merge both (a, b).
     ranks = {(b"ab", b"a"): 0, (b"a", b"b"): 1}
-    assert merge_pretoken(b"xabab", ranks) == [b"x", b"ab", b"ab"]
+    assert merge_pretoken(b"xabab", ranks) == [b"x", b"aba", b"b"]
+    assert merge_pretoken(b"aaa", {(b"a", b"a"): 0}) == [b"aa", b"a"]
 
 
 def test_the_longest_special_token_is_cut_out_first():

@@ -14,6 +14,7 @@ from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.pretokenization import Splitter, count_text
 from cs336_basics.tokenizer.reference import merge_pretoken
 from tests.texts import long_text
+from tests.tokenizer.examples import edited_merges
 
 EOT = "<|endoftext|>"
 
@@ -114,6 +115,18 @@ def test_words_are_split_as_the_tokenizer_encodes_them(word):
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     start = StartingVocabulary(vocab, merges)
     assert list(start.split(word)) == merge_pretoken(word, ranks)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_merges_in_any_order_split_words_as_the_tokenizer_encodes_them(seed):
+    vocab, merges = edited_merges(seed)
+    known = set(vocab.values())
+    vocab |= {1000 + byte: bytes([byte]) for byte in range(256) if bytes([byte]) not in known}
+    tokenizer, start = Tokenizer(vocab, merges), StartingVocabulary(vocab, merges)
+    chooser = random.Random(seed)
+    for length in (3, 10, 40, 150):
+        word = "".join(chooser.choices("abc", k=length))
+        assert list(start.split(word.encode())) == [vocab[i] for i in tokenizer.encode(word)]
 
 
 def test_compiled_splitting_is_that_of_the_starting_vocabulary():

@@ -2,11 +2,13 @@
 
 A word becomes one token by merges, like every other token. Its present encoding is t1, t2, ..., tk,
 and no merge joins any two of them. `extend` appends the merge (t1, t2), encodes the word again, and
-so on until it is a single token. The intermediate tokens, such as
-t1 t2, are tokens, too: a word of k tokens needs up to k - 1 new ids. There is no way with fewer:
-a merge joins two tokens. (Words that are cut out of the text before it is split, as other libraries
-have them, would need one id, but would also be cut out of longer words, and change how the text
-around them is split.) Only with `ignore_merges`, a word is one new token without any merge.
+so on until it is a single token. The intermediate tokens, such as t1 t2, are tokens, too: a word of
+k tokens needs up to k - 1 new ids. There is no way with fewer: a merge joins two tokens. (Words
+that are cut out of the text before it is split, as other libraries have them, would need one id,
+but would also be cut out of longer words, and change how the text around them is split.)
+
+With `ignore_merges`, a pre-token that is a token becomes it: a word is one new token, without a
+merge.
 
 The new merges come last in rank. So every pre-token is first merged as before, and the new merges
 apply to what that gives: a text whose encoding holds none of their pairs keeps its ids.

@@ -274,8 +274,17 @@ def _does_nothing(key: str, part: Any) -> bool:
     if key != "post_processor":
         return False
     steps = list_in(part, "processors") if part.get("type") == "Sequence" else [part]
-    # After the merges, ByteLevel changes offsets only.
-    return all(isinstance(step, dict) and step.get("type") == "ByteLevel" for step in steps)
+    return all(isinstance(step, dict) and _adds_nothing(step) for step in steps)
+
+
+def _adds_nothing(post_processor: dict[str, Any]) -> bool:
+    """Return whether a post-processor leaves the ids of a text as they are."""
+    if post_processor.get("type") == "TemplateProcessing":
+        single = post_processor.get("single")  # the text, a Sequence, and special tokens
+        if not isinstance(single, list) or len(single) != 1:
+            return False
+        return isinstance(single[0], dict) and list(single[0]) == ["Sequence"]
+    return post_processor.get("type") == "ByteLevel"  # which changes offsets
 
 
 def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:

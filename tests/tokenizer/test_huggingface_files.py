@@ -104,6 +104,13 @@ SAME = {
         post_processor={"type": "Sequence", "processors": [
             {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False}] * 2}
     ),
+    "a template that adds nothing": lambda c: c.update(
+        post_processor={"type": "TemplateProcessing",
+                        "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+                        "pair": [{"Sequence": {"id": "A", "type_id": 0}},
+                                 {"Sequence": {"id": "B", "type_id": 1}}],
+                        "special_tokens": {}}
+    ),
     "a sequence of no normalizers": lambda c: c.update(
         normalizer={"type": "Sequence", "normalizers": []}
     ),
@@ -311,6 +318,12 @@ REFUSED = [
         {"type": "TemplateProcessing", "single": []},
         "it has a post_processor ('TemplateProcessing'): it may add tokens to a text",
     ),
+    (
+        "post_processor",
+        {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": END, "type_id": 0}}]},
+        "it has a post_processor ('TemplateProcessing'): it may add tokens to a text",
+    ),
+    ("post_processor", {"type": "TemplateProcessing", "single": [5]}, "it has a post_processor"),
     ("post_processor", {"type": "BertProcessing"}, "pass ignore=['post_processor']"),
     (
         "post_processor",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Collection
 
 from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
 from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.exact_bytes import EXACT, absent_byte_error, encode_exactly
+from cs336_basics.tokenizer.special_choice import SpecialChoice
 from cs336_basics.tokenizer.text_input import SafeCutBuffer, checked_utf8, explained
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
@@ -23,20 +25,31 @@ class IncrementalEncoder:
     `Tokenizer.encode_array` gives for the whole text.
 
     Args:
-        tokenizer: has the vocabulary. All its special tokens become ids.
+        tokenizer: has the vocabulary.
         errors: what to do with bytes that are not UTF-8: `"replace"` reads them as U+FFFD,
             `"strict"` refuses them, `"bytes"` encodes them exactly (see `exact_bytes.py`).
+        allowed_special, disallowed_special: the special tokens that become ids, and those that are
+            refused, as `Tokenizer.encode`. By default all become ids.
 
     Raises:
         TypeError: `tokenizer` is not a Tokenizer.
-        ValueError: `errors` is unknown.
+        ValueError: `errors` is unknown, or a special token is not one of the tokenizer's.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, errors: str = "replace") -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        errors: str = "replace",
+        allowed_special: str | Collection[str] | None = None,
+        disallowed_special: str | Collection[str] = (),
+    ) -> None:
         check_is_tokenizer(tokenizer)
         check_errors(errors, ENCODING_ERRORS)
         self._encoder = tokenizer.encoder
-        self._cuts = tokenizer.splitter.safe_cuts
+        choice = SpecialChoice(tokenizer.encoder.all_special, tokenizer.special_tokens)
+        self._special = choice.sets(allowed_special, disallowed_special)
+        self._cuts = self._special.splitter(tokenizer.splitter).safe_cuts
         self._errors = errors
         self._reset()
 
@@ -49,8 +62,9 @@ class IncrementalEncoder:
         Raises:
             TypeError: neither str nor bytes; nothing is added.
             ValueError: a lone surrogate; nothing is added. Bytes that are not UTF-8 (`"strict"`),
-                with their offset from the beginning, or a byte that the vocabulary lacks: the
-                encoder then starts over.
+                with their offset from the beginning, a byte that the vocabulary lacks, or a
+                disallowed special token, with its position in characters: the encoder then starts
+                over.
         """
         if isinstance(text, str):
             try:
@@ -95,6 +109,7 @@ class IncrementalEncoder:
         self._buffer = SafeCutBuffer(self._cuts)
         self._changes = TextChanges()
         self._offset = 0  # bytes that were encoded
+        self._num_characters = 0  # the same, as the text that was encoded
         self._checker = codecs.getincrementaldecoder("utf-8")()
         self._num_fed = 0  # bytes that it has seen
 
@@ -109,16 +124,23 @@ class IncrementalEncoder:
         self._offset += len(data)
         return ids
 
+    def _check_special(self, text: str) -> None:
+        self._special.check(text, self._num_characters)
+        self._num_characters += len(text)
+
     def _ids(self, data: bytes) -> list[int]:
         encoder, start, valid = self._encoder, self._offset, data
         try:
             if self._errors == EXACT:
-                ids: list[int] = encode_exactly(encoder, data, encoder.all_special).tolist()
+                self._check_special(data.decode("utf-8", "surrogateescape"))
+                ids: list[int] = encode_exactly(encoder, data, self._special.allowed).tolist()
                 return ids
             valid = checked_utf8(data, self._errors, start=start)
             if valid is not data:
                 self._changes.add_replaced("", replaced_in(data, start))
-            return encoder.encode(valid.decode(), encoder.all_special)
+            text = valid.decode()
+            self._check_special(text)
+            return encoder.encode(text, self._special.allowed)
         except AbsentByteError as error:
             where = f"at offset {start + error.offset:,}"
             if valid is not data:  # U+FFFD has another length than the bytes that it replaces

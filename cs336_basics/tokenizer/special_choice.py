@@ -3,10 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from cs336_basics._messages import short_repr
-from cs336_basics.pretokenization import split_special_tokens
+from cs336_basics.pretokenization import Splitter, split_special_tokens
+
+
+class SpecialSets(NamedTuple):
+    """The special tokens that become ids, and those that are refused; the others are text."""
+
+    allowed: frozenset[str]
+    disallowed: frozenset[str]
+
+    def check(self, text: str, start: int = 0) -> None:
+        """Refuse a text that holds a disallowed special token.
+
+        Args:
+            text: a text, or a part of one that no special token crosses.
+            start: where it begins in the whole text, in characters.
+
+        Raises:
+            ValueError: it does; names the token and its position.
+        """
+        if not self.disallowed:
+            return
+        for segment, is_special in split_special_tokens(
+            text, sorted(self.allowed | self.disallowed)
+        ):
+            if is_special and segment in self.disallowed:
+                raise ValueError(
+                    f"the text holds the special token {segment!r} at character {start:,}: add it "
+                    "to allowed_special, or remove it from disallowed_special to read it as text"
+                )
+            start += len(segment)
+
+    def splitter(self, splitter: Splitter) -> Splitter:
+        """Return a splitter that cuts out these special tokens and no others."""
+        found = self.allowed | self.disallowed
+        special_tokens = [token for token in splitter.special_tokens if token in found]
+        if len(special_tokens) == len(splitter.special_tokens):
+            return splitter
+        return Splitter(splitter.pattern, special_tokens)
 
 
 class SpecialChoice:
@@ -36,6 +73,21 @@ class SpecialChoice:
         """
         if allowed_special in (None, "all") and not disallowed_special:
             return self._all
+        sets = self.sets(allowed_special, disallowed_special)
+        if sets.disallowed:
+            sets.check(text if isinstance(text, str) else text.decode("utf-8", "surrogateescape"))
+        return sets.allowed
+
+    def sets(
+        self,
+        allowed_special: str | Collection[str] | None,
+        disallowed_special: str | Collection[str],
+    ) -> SpecialSets:
+        """Return which special tokens are allowed, and which are refused; see `choose`.
+
+        Raises:
+            TypeError, ValueError: see `Tokenizer.encode`.
+        """
         if allowed_special is None:
             disallowed = self._named("disallowed_special", disallowed_special, self._all)
             allowed = self._all - disallowed
@@ -46,11 +98,7 @@ class SpecialChoice:
             raise ValueError(
                 f"special token {min(both)!r} is both allowed and disallowed: remove it from one"
             )
-        if disallowed:
-            if isinstance(text, bytes):
-                text = text.decode("utf-8", "surrogateescape")
-            _check_contains_none_of(text, disallowed, allowed)
-        return allowed
+        return SpecialSets(allowed, disallowed)
 
     def _named(
         self, name: str, tokens: str | Collection[str], everything: frozenset[str]
@@ -74,15 +122,3 @@ class SpecialChoice:
                     f"{short_repr(self._in_order)}"
                 )
         return frozenset(tokens)
-
-
-def _check_contains_none_of(text: str, disallowed: frozenset[str], allowed: frozenset[str]) -> None:
-    """Raise ValueError for a text in which a disallowed special token occurs."""
-    start = 0
-    for segment, is_special in split_special_tokens(text, sorted(allowed | disallowed)):
-        if is_special and segment in disallowed:
-            raise ValueError(
-                f"the text holds the special token {segment!r} at character {start:,}: add it to "
-                "allowed_special, or remove it from disallowed_special to read it as text"
-            )
-        start += len(segment)

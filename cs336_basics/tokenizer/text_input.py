@@ -12,12 +12,14 @@ from cs336_basics.pretokenization.splitter import Splitter, check_is_str
 from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
 from cs336_basics.pretokenization.utf8 import count_invalid, is_valid_utf8, replace_invalid
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
-from cs336_basics.tokenizer.encoders import AbsentByteError
+from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
+from cs336_basics.tokenizer.special_choice import SpecialSets
 
 # encode_iterable holds less than a megabyte: bytes that it reads before it searches for a safe cut,
-# characters of a huge chunk that it reads at a time.
+# characters of a huge chunk that it reads at a time, and bytes of cached words.
 READ_AHEAD = 1 << 11
 SLICE_SIZE = 1 << 13
+ITERABLE_CACHE_SIZE = 448 << 10
 
 
 def check_is_iterable(name: str, value: object, of: str) -> None:
@@ -91,6 +93,26 @@ def absent_in_word(error: AbsentByteError, word: str | bytes) -> ValueError:
     return ValueError(
         f"word {short_repr(word)} needs the byte {error.byte:#04x}, which the vocabulary lacks"
     )
+
+
+def encode_chunks(
+    encoder: Encoder,
+    splitter: Splitter,
+    chunks: Iterable[str],
+    special: SpecialSets,
+    cache_size: int,
+) -> Iterator[int]:
+    """Yield the ids of a text in chunks; see `Tokenizer.encode_iterable`."""
+    encoder = encoder.with_own_cache(min(cache_size, ITERABLE_CACHE_SIZE))
+    start = 0
+    for text in independent_texts(chunks, special.splitter(splitter)):
+        special.check(text, start)
+        try:
+            ids = encoder.encode(text, special.allowed)
+        except AbsentByteError as error:
+            raise explained(error, text, start) from None
+        yield from ids
+        start += len(text)
 
 
 def independent_texts(chunks: Iterable[str], splitter: Splitter) -> Iterator[str]:

@@ -30,17 +30,14 @@ from cs336_basics.tokenizer.offsets import encode_with_offsets
 from cs336_basics.tokenizer.special_choice import SpecialChoice
 from cs336_basics.tokenizer.text_input import (
     check_is_iterable,
+    encode_chunks,
     explained,
-    independent_texts,
     replaced_utf8,
 )
 from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts, Vocabulary
 
 DEFAULT_CACHE_SIZE = 128 << 20
 """Bytes of memory for cached words: more than a million words of English."""
-
-# encode_iterable holds less than a megabyte, its cached words included.
-_ITERABLE_CACHE_SIZE = 448 << 10
 
 # What `Tokenizer._set` sets; a copy keeps other attributes, those of a subclass.
 _ATTRIBUTES = {
@@ -123,7 +120,7 @@ class Tokenizer(Detokenizer):
         self.cache_size = cache_size
         self.backend = backend
         self.encoder = make_encoder(vocabulary, self.pattern, cache_size, backend)
-        # A bound method: as fast as one of this class, for each call of `encode`.
+        # (A bound method: as fast as one of this class.)
         self._choose_special = SpecialChoice(self.encoder.all_special, self.special_tokens).choose
         self._hash: str | None = None
 
@@ -467,15 +464,24 @@ class Tokenizer(Detokenizer):
         special = self._choose_special(text, allowed_special, disallowed_special)
         return encode_with_offsets(self.encoder, text, special)
 
-    def encode_iterable(self, iterable: Iterable[str]) -> Iterator[int]:
+    def encode_iterable(
+        self,
+        iterable: Iterable[str],
+        *,
+        allowed_special: str | Collection[str] | None = None,
+        disallowed_special: str | Collection[str] = (),
+    ) -> Iterator[int]:
         """Yield the ids of a text that is given in chunks, of which only a few are in memory.
 
         The ids are those of `encode("".join(iterable))`, wherever the chunks end: a pre-token or
         special token may continue in the next chunk. An open file is suitable: its lines are read
-        as they are needed. The buffer grows only as long as no position in the text is known
-        to be the end of a pre-token (see `pretokenization/safe_cuts.py`): mostly a word or two, or,
-        with a pattern that cannot be compiled, everything since the last special token. Cached
-        words take at most 448 KiB here.
+        as needed. The buffer grows as long as no position in the text is known to be the end of a
+        pre-token (see `pretokenization/safe_cuts.py`): mostly a word or two, or, with a pattern
+        that cannot be compiled, everything since the last special token. Cached words take 448 KiB.
+
+        Args:
+            iterable: the chunks.
+            allowed_special, disallowed_special: as `encode`.
 
         Raises:
             TypeError: a chunk is not a str.
@@ -483,15 +489,9 @@ class Tokenizer(Detokenizer):
         """
         if not isinstance(iterable, Iterable):
             raise TypeError(f"iterable is {short_repr(iterable)}: pass an iterable of str")
-        encoder = self.encoder.with_own_cache(min(self.cache_size, _ITERABLE_CACHE_SIZE))
-        start = 0
-        for text in independent_texts(iterable, self.splitter):
-            try:
-                ids = encoder.encode(text, encoder.all_special)
-            except AbsentByteError as error:
-                raise explained(error, text, start) from None
-            yield from ids
-            start += len(text)
+        choice = SpecialChoice(self.encoder.all_special, self.special_tokens)
+        special = choice.sets(allowed_special, disallowed_special)
+        yield from encode_chunks(self.encoder, self.splitter, iterable, special, self.cache_size)
 
 
 def check_is_tokenizer(tokenizer: object, name: str = "tokenizer") -> None:

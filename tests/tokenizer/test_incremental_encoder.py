@@ -1,5 +1,7 @@
 """IncrementalEncoder: the ids of the whole text, whatever the cuts, in bounded memory."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +39,61 @@ def test_str_and_bytes_may_be_mixed(text, first, second):
     middle = text[first:second].encode()
     chunks = [text[:first], middle[:1], middle[1:], text[second:]]
     assert fed(IncrementalEncoder(tokenizer), chunks) == tokenizer.encode(text)
+
+
+def streams(tokenizer, text, errors, **special):
+    """Ways to encode a text in small chunks."""
+    data = text.encode()
+    yield lambda: list(tokenizer.encode_iterable(list(text), **special))
+    yield lambda: fed(
+        IncrementalEncoder(tokenizer, errors=errors, **special),
+        [data[i : i + 1] for i in range(len(data))],
+    )
+
+
+CHOICES = [None, "all", [], [END], ["a b"], ["\n\n", END]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    tricky_texts,
+    st.sampled_from(EVERY_PATTERN),
+    st.sampled_from(["replace", "strict", "bytes"]),
+    st.sampled_from(CHOICES),
+    st.sampled_from([(), "all", [END], ["a b", "\n\n"]]),
+)
+def test_special_tokens_are_allowed_and_refused_as_in_the_whole(
+    text, pattern, errors, allowed, disallowed
+):
+    tokenizer = small_tokenizer((END, END + END, "a b", "\n\n"), pattern)
+    special = {"allowed_special": allowed, "disallowed_special": disallowed}
+    try:
+        expected, message = tokenizer.encode(text, **special), None
+    except ValueError as error:
+        expected, message = None, str(error)
+    for encode in streams(tokenizer, text, errors, **special):
+        if message is None:
+            assert encode() == expected
+        else:
+            with pytest.raises(ValueError, match=re.escape(message)):
+                encode()
+
+
+def test_a_disallowed_token_is_refused_wherever_a_long_text_has_it():
+    tokenizer = small_tokenizer((END, "<|user|>"))
+    text = "naïve cats " * 3000
+    special = {"allowed_special": [END], "disallowed_special": "all"}
+    for encode in streams(tokenizer, f"{text}{END}<|user|>x", "replace", **special):
+        with pytest.raises(
+            ValueError, match=r"'<\|user\|>' at character 33,013: add it to allowed"
+        ):
+            encode()
+    encoder = IncrementalEncoder(tokenizer, **special)
+    with pytest.raises(ValueError, match="at character 0"):
+        fed(encoder, ["<|user|>"])
+    assert fed(encoder, [text]) == tokenizer.encode(text)  # it has started over
+    with pytest.raises(ValueError, match="allowed_special: '<x>' is not a special token"):
+        IncrementalEncoder(tokenizer, allowed_special=["<x>"])
 
 
 def test_ids_come_while_the_text_arrives_and_little_waits():

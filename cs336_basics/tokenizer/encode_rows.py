@@ -81,7 +81,7 @@ def encode_rows(
         encode_batches(tokenizer, _batches(texts, task.chunk_size), task, num_workers),
         destination,
         task,
-        source=f"{type(rows).__module__}.{type(rows).__qualname__}",
+        source=f"rows of type {type(rows).__qualname__}",
         changes=TextChanges(),
     )
 

@@ -100,7 +100,7 @@ def failing_rows():
         (lambda: [{"text": "a"}, {"txt": "b"}], "text", ValueError, "row 1 has no field 'text'"),
         (lambda: ["a", 5], None, TypeError, "row 1 is of type int, not str or bytes"),
         (lambda: [{"text": "a"}], None, TypeError, "row 0 is of type dict, .*: pass field="),
-        (list, None, ValueError, "gave no tokens: there is no text in it"),
+        (list, None, ValueError, "rows of type list gave no tokens: there is no text in it"),
         (lambda: ["", ""], None, ValueError, "gave no tokens: there is no text in it"),
         (lambda: [UserDict(text="a")], None, TypeError, "type UserDict, .*: pass field="),
     ],

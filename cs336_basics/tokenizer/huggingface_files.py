@@ -207,7 +207,7 @@ def load_huggingface_tokenizer(
 
     Raises:
         FileNotFoundError: there is no such file.
-        TypeError: `ignore` is a str.
+        TypeError: `ignore` is a str, or not iterable.
         ValueError: the file is malformed, or holds what `Tokenizer` does not do; names it.
     """
     ignored = _checked_ignorable(ignore)
@@ -228,14 +228,15 @@ def load_huggingface_tokenizer(
 
 
 def _checked_ignorable(ignore: Iterable[str]) -> frozenset[str]:
-    if isinstance(ignore, str):
-        raise TypeError(f"ignore is {short_repr(ignore)}: pass a list, such as [{ignore!r}]")
-    ignored = frozenset(ignore)
-    for name in ignored - IGNORABLE.keys():
-        raise ValueError(
-            f"ignore has {short_repr(name)}: only {', '.join(IGNORABLE)} can be ignored"
-        )
-    return ignored
+    if isinstance(ignore, (str, bytes)) or not isinstance(ignore, Iterable):
+        raise TypeError(f"ignore is {short_repr(ignore)}: pass a list, such as ['normalizer']")
+    names = list(ignore)
+    for name in names:
+        if not isinstance(name, str) or name not in IGNORABLE:
+            raise ValueError(
+                f"ignore has {short_repr(name)}: only {', '.join(IGNORABLE)} can be ignored"
+            )
+    return frozenset(names)
 
 
 def parse_tokenizer_json(content: Any, ignored: frozenset[str] = frozenset()) -> TokenizerParts:

@@ -257,8 +257,12 @@ def test_only_known_parts_can_be_ignored(tmp_path):
     path = saved(content_of(trained("gpt2")), tmp_path)
     with pytest.raises(ValueError, match="ignore has 'decoder': only normalizer, post_processor"):
         Tokenizer.from_huggingface(path, ignore=["decoder"])
-    with pytest.raises(TypeError, match=r"ignore is 'padding': pass a list, such as \['padding'\]"):
-        Tokenizer.from_huggingface(path, ignore="padding")
+    with pytest.raises(ValueError, match=r"ignore has \[\]: only normalizer"):
+        Tokenizer.from_huggingface(path, ignore=[[]])
+    for ignore in ("padding", b"padding", None, 5):
+        expected = re.escape(f"ignore is {ignore!r}: pass a list, such as ['normalizer']")
+        with pytest.raises(TypeError, match=expected):
+            Tokenizer.from_huggingface(path, ignore=ignore)
 
 
 # What cannot be done as the file says is refused, with the reason.

@@ -43,7 +43,7 @@ course-tests: $(VENV)/built
 bench: $(VENV)/built
 	$(BIN)/pytest benchmarks --benchmark-only
 
-# Every ladder from scratch, whole corpora, with data, tables and plots. It says how long it takes;
+# All stages from scratch, whole corpora, with data, tables and plots. It says how long it takes;
 # STAGES holds its options (make stages STAGES='--web-bytes 0').
 stages: $(VENV)/built
 	$(BIN)/python benchmarks/stages.py $(STAGES)

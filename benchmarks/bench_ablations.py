@@ -1,14 +1,14 @@
 """The merge loop with one idea changed at a time: what each part of a stage gains.
 
-    python benchmarks/bench_ablations.py                                  # all rungs
+    python benchmarks/bench_ablations.py                                  # all variants
     python benchmarks/bench_ablations.py --only 'heap' 'heap, compiled'   # some of them
     python benchmarks/bench_ablations.py --rounds 3 --no-record           # measure, keep the rows
 
-Between v3 and v4, and between v4 and v5, a stage changes several things at once. Here each rung
-changes one. All rungs of a text learn the same merges, which is checked before a time is kept. The
-rows go to measurements.json; `report.py` makes the table `ablations` of them.
+Between `heap` and `memoryview`, and between that and `native`, several things change at once. Here
+each variant changes one. All variants of a text learn the same merges, which is checked before a
+time is kept. The rows go to measurements.json; `report.py` makes the table `ablations` of them.
 
-The rungs run alternately, each round in a new process; times are CPU seconds of the merge loop.
+The variants run alternately, each round in a new process; times are CPU seconds of the merge loop.
 """
 
 import argparse
@@ -29,48 +29,48 @@ from cs336_basics.pretokenization import Splitter, count_words
 
 LOOP_PHASES = ("counting pairs", "finding the maximum", "updating")
 
-# rung -> trainer, parts of the native loop that are omitted, what is new in this rung
-RUNGS = {
-    "heap": ("heap", (), "v3"),
-    "heap, compiled": ("heap, compiled", (), "v3 compiled by Cython as it is"),
-    "heap, typed": ("heap, typed", (), "v3 with types and C++ containers instead of objects"),
+# variant -> trainer, parts of the native loop that are omitted, what is new in this variant
+VARIANTS = {
+    "heap": ("heap", (), ""),
+    "heap, compiled": ("heap, compiled", (), "compiled by Cython as it is"),
+    "heap, typed": ("heap, typed", (), "types and C++ containers instead of objects"),
     "memoryview, words rescanned": (
         "words rescanned", (),
         "flat arrays, an open-addressing hash table; a merge scans whole words",
     ),
-    "memoryview": ("memoryview", (), "v4: linked occurrences instead of scanning words"),
+    "memoryview": ("memoryview", (), "linked occurrences instead of scanning words"),
     "native, nothing else": (
         "native", ("threshold", "sorted words", "prefetch"),
         "cells and postings in C++; changes summed by neighbour",
     ),
     "native, threshold": ("native", ("sorted words", "prefetch"), "keeps frequent pairs only"),
     "native, threshold, sorted words": ("native", ("prefetch",), "lays words out by count"),
-    "native": ("native", (), "v5: prefetches occurrences"),
+    "native": ("native", (), "prefetches occurrences"),
 }  # fmt: skip
 
 LONG_WORD = 200_000
 """Bytes of the text with one long word."""
 
 SLOWEST_LONG = ("memoryview, words rescanned", "memoryview", "native")
-"""Rungs that are measured on one long word; those of Python scan it for every merge."""
+"""Variants that are measured on one long word; those of Python scan it for every merge."""
 
 
 def main():
     options = parse_options()
-    rungs = [name for name in RUNGS if name in (options.only or RUNGS)]
+    variants = [name for name in VARIANTS if name in (options.only or VARIANTS)]
     command = " ".join(["python benchmarks/bench_ablations.py", *sys.argv[1:]])
     for corpus in find_corpora(options.corpus_bytes):
-        rows = measure(rungs, corpus.name, corpus.path, options)
+        rows = measure(variants, corpus.name, corpus.path, options)
         keep(rows, command, options)
     path = one_long_word()
-    rows = measure([name for name in rungs if name in SLOWEST_LONG], "one word", path, options)
+    rows = measure([name for name in variants if name in SLOWEST_LONG], "one word", path, options)
     keep(rows, command, options)
 
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=list(RUNGS), metavar="RUNG",
-                        help=f"of: {'; '.join(RUNGS)}")  # fmt: skip
+    parser.add_argument("--only", nargs="+", choices=list(VARIANTS), metavar="VARIANT",
+                        help=f"of: {'; '.join(VARIANTS)}")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--vocab-size", type=int, default=10_000)
     parser.add_argument("--corpus-bytes", type=int, default=10_000_000, help="0 = all")
@@ -85,16 +85,16 @@ def parse_options():
     return options
 
 
-def measure(rungs, corpus, path, options):
-    """Return the rows of a text; the merges of all rungs are compared."""
-    answers = {name: [] for name in rungs}
+def measure(variants, corpus, path, options):
+    """Return the rows of a text; the merges of all variants are compared."""
+    answers = {name: [] for name in variants}
     for index in range(options.rounds):
-        for name in rungs if index % 2 == 0 else rungs[::-1]:
+        for name in variants if index % 2 == 0 else variants[::-1]:
             answers[name].append(run_in_process(name, path, options.vocab_size))
             print(f"{corpus}: {name}: {answers[name][-1]['seconds']:.3f} s", flush=True)
     results = {answer["merges_hash"] for rounds in answers.values() for answer in rounds}
     if len(results) > 1:
-        raise AssertionError(f"the rungs learn different merges of {path}")
+        raise AssertionError(f"the variants learn different merges of {path}")
     return [row(name, corpus, path, rounds, options) for name, rounds in answers.items()]
 
 
@@ -104,7 +104,7 @@ def row(name, corpus, path, rounds, options):
         "ablations", corpus, path.stat().st_size, options.vocab_size, name,
         seconds=[answer["seconds"] for answer in rounds],
         work=rounds[0]["merges"], unit="merges", phases=phases, words=rounds[0]["words"],
-        peak_memory=max(answer["peak_memory"] for answer in rounds), note=RUNGS[name][2],
+        peak_memory=max(answer["peak_memory"] for answer in rounds), note=VARIANTS[name][2],
     )  # fmt: skip
 
 
@@ -124,9 +124,9 @@ def run_in_process(name, path, vocab_size):
 
 
 def run(name, path, vocab_size):
-    """Run one rung once; return its CPU seconds, phases, merges, and peak memory."""
+    """Run one variant once; return its CPU seconds, phases, merges, and peak memory."""
     warnings.simplefilter("ignore", UserWarning)
-    trainer, omitted, _ = RUNGS[name]
+    trainer, omitted, _ = VARIANTS[name]
     learner = trainer_class(trainer)()
     if omitted:
         learner.omit = omitted

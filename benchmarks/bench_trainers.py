@@ -4,7 +4,7 @@ Every round is a process of its own, `trainer_run.py`, so that its peak memory i
 time that pytest-benchmark shows includes the start of the process, the tables' times do not. The
 merges are compared with those of another trainer before a time is kept.
 
-- `test_common_rung`: a text and a vocabulary that all stages can finish.
+- `test_all_stages_to_their_end`: a text and a vocabulary that all stages can finish.
 - `test_whole_corpus`: 10,000 and 32,000 tokens. A stage that needs more than `--max-seconds` is
   measured for that long and its time extrapolated, which tables mark with `≈`; `make stages`
   measures longer.
@@ -34,7 +34,7 @@ def measure(benchmark, stage, corpus, request, targets, rounds):
 
 
 @pytest.mark.parametrize("stage", TRAINERS)
-def test_common_rung(benchmark, common_corpus, stage):
+def test_all_stages_to_their_end(benchmark, common_corpus, stage):
     benchmark.group = f"all stages to their end, {common_corpus}, {COMMON_VOCAB_SIZE:,} tokens"
     target = COMMON_VOCAB_SIZE - training_rows.FIRST_MERGE
     request = training_rows.request(stage, common_corpus.path, [target])

@@ -21,7 +21,7 @@ FILES = {
     "tinystories": ["TinyStoriesV2-GPT4-train.txt", "tinystories_train.txt"],
     "owt": ["owt_train.txt", "owt_sample.txt"],
 }
-# The rung at which every trainer runs to its end: for a vocabulary of this size, `naive` takes
+# A text with which every trainer runs to its end: for a vocabulary of this size, `naive` takes
 # about a minute on this many bytes of each corpus.
 COMMON_VOCAB_SIZE = 2_000
 COMMON_BYTES = {"tinystories": 10_000_000, "owt": 500_000, "sample": 5_000_000}
@@ -71,7 +71,7 @@ def find_corpora(max_bytes):
 
 
 def common_corpora():
-    """Return the corpora of the rung at which every trainer runs to its end."""
+    """Return the texts with which every trainer runs to its end."""
     corpora = [
         Corpus(name, head_of(path, COMMON_BYTES[name])) for name, path in corpus_paths().items()
     ]

@@ -1,12 +1,12 @@
 """The measurements behind every table and plot: `benchmarks/results/measurements.json`.
 
-A measurement is one stage at one task: a row of a table. Its key is (ladder, corpus, bytes,
+A measurement is one stage at one task: a row of a table. Its key is (comparison, corpus, bytes,
 vocab_size, stage); recording a measurement replaces the one with the same key and leaves all
 others.
 
 | field | meaning |
 |---|---|
-| `ladder` | a name in LADDERS |
+| `comparison` | a name in COMPARISONS |
 | `corpus`, `bytes` | the text, such as `owt`, and its size |
 | `vocab_size` | of the vocabulary; None where there is none (counting) |
 | `stage` | `heap`, `native, 1 thread, avx2`, `tokenizers` ... |
@@ -42,7 +42,7 @@ from machine import machine_info
 
 FILE = Path(__file__).parent / "results" / "measurements.json"
 
-LADDERS = (
+COMPARISONS = (
     "merging",  # the merge loop alone: counted words in, merges out; unit merges
     "end-to-end",  # the file in, the vocabulary out; unit MB
     "counting",  # the file in, counted words out; unit MB
@@ -60,7 +60,7 @@ UNITS = ("MB", "merges", "tokens", "runs")
 class Measurement:
     """One row; the fields are described at the top of the file."""
 
-    ladder: str
+    comparison: str
     corpus: str
     bytes: int
     vocab_size: int | None
@@ -80,8 +80,10 @@ class Measurement:
     command: str = ""
 
     def __post_init__(self):
-        if self.ladder not in LADDERS:
-            raise ValueError(f"ladder is {self.ladder!r}: it must be one of {', '.join(LADDERS)}")
+        if self.comparison not in COMPARISONS:
+            raise ValueError(
+                f"comparison is {self.comparison!r}: it must be one of {', '.join(COMPARISONS)}"
+            )
         if self.unit not in UNITS:
             raise ValueError(f"unit is {self.unit!r}: it must be one of {', '.join(UNITS)}")
         if not self.seconds or min(self.seconds) <= 0 or self.work <= 0:
@@ -96,7 +98,7 @@ class Measurement:
 
     @property
     def key(self):
-        return (self.ladder, self.corpus, self.bytes, self.vocab_size, self.stage)
+        return (self.comparison, self.corpus, self.bytes, self.vocab_size, self.stage)
 
     @property
     def median(self):

@@ -62,7 +62,7 @@ def rows(measured, num_bytes, existing):
     Args:
         measured: what `measure` returned, or None.
         num_bytes: of the text.
-        existing: rows of the ladders `merging` and `counting`, to extrapolate from.
+        existing: rows of the comparisons `merging` and `counting`, to extrapolate from.
     """
     found = []
     num_words = measured["native"][0]["words"] if measured else OWT_WORDS
@@ -93,7 +93,7 @@ def rows(measured, num_bytes, existing):
 
 def merge_loop_fit(existing, stage, num_words):
     """Return the seconds of a merge loop on so many words, None if nothing was measured."""
-    own = [r for r in existing if (r.ladder, r.corpus, r.stage) == ("merging", "owt", stage)]
+    own = [r for r in existing if (r.comparison, r.corpus, r.stage) == ("merging", "owt", stage)]
     largest = [row for row in own if row.vocab_size == VOCAB_SIZE]
     _, by_words, _ = tables.growth_series(own, "owt", stage)
     if not largest or len(by_words) < 3:
@@ -107,8 +107,10 @@ def counting_rate(measured, existing, stage):
     """Return the bytes per second of the counting that a stage begins with."""
     if measured and stage in measured["rates"]:
         return measured["rates"][stage]
-    rung = trainer_run.COUNTING[stage]
-    own = [r for r in existing if (r.ladder, r.corpus, r.stage) == ("counting", "owt", rung)]
+    counting = trainer_run.COUNTING[stage]
+    own = [
+        r for r in existing if (r.comparison, r.corpus, r.stage) == ("counting", "owt", counting)
+    ]
     return max(own, key=lambda row: row.bytes).rate * 1e6
 
 

@@ -1,4 +1,4 @@
-"""Plots of measurements, a summary and one for each ladder: SVG files without dates and random ids.
+"""Plots of measurements, a summary and one for each comparison: SVG without dates and random ids.
 
 Panels stand one below the other and text is large, so that a plot can be read on a narrow screen.
 """
@@ -13,7 +13,7 @@ from tables import (
     exponent_text,
     growth_series,
     largest_tasks,
-    of_ladder,
+    of_comparison,
     tasks,
     text_name,
     three_digits,
@@ -40,7 +40,7 @@ def pyplot():
 
 
 def plot_all(rows, directory=RESULTS):
-    """Draw the plot of every ladder that has measurements; return the names of the files."""
+    """Draw the plot of every comparison that has measurements; return the names of the files."""
     plots = {
         "merging": lambda r, path: bars(r, whole_tasks(r), path, in_seconds=True),
         "end-to-end": lambda r, path: bars(r, whole_tasks(r), path, in_seconds=True),
@@ -49,15 +49,15 @@ def plot_all(rows, directory=RESULTS):
         "ablations": lambda r, path: bars(r, tasks(r), path, in_seconds=True),
     }
     written = []
-    if training := of_ladder(rows, "end-to-end"):
+    if training := of_comparison(rows, "end-to-end"):
         summary(training, directory / "summary.svg")
         written.append("summary.svg")
-    for ladder, draw in plots.items():
-        found = of_ladder(rows, ladder)
+    for comparison, draw in plots.items():
+        found = of_comparison(rows, comparison)
         if found:
-            draw(found, directory / f"{ladder}.svg")
-            written.append(f"{ladder}.svg")
-    merging = of_ladder(rows, "merging")
+            draw(found, directory / f"{comparison}.svg")
+            written.append(f"{comparison}.svg")
+    merging = of_comparison(rows, "merging")
     if any(len(growth_series(merging, row.corpus, row.stage)[0]) > 2 for row in merging):
         growth(merging, directory / "growth.svg")
         memory(merging, directory / "memory.svg")

@@ -4,7 +4,7 @@
     python benchmarks/report.py benchmarks/results/latest.json
 
 The results become rows of benchmarks/results/measurements.json. All tables go to
-benchmarks/results/tables.md, some to the marked blocks of the DOCUMENTS, and each ladder has a
+benchmarks/results/tables.md, some to the marked blocks of the DOCUMENTS, and each comparison has a
 plot, benchmarks/results/*.svg. A run of some benchmarks replaces their rows and leaves all others.
 Without a file, tables and plots are written again from the rows.
 """
@@ -69,7 +69,7 @@ def rows_of(results):
 
 
 def other_row(benchmark):
-    """Return the row of a benchmark outside the ladders."""
+    """Return the row of a benchmark outside the comparisons."""
     stats, extra = benchmark["stats"], benchmark["extra_info"]
     if "bytes" in extra:
         work, unit = extra["bytes"] / 1e6, "MB"

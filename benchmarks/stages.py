@@ -1,4 +1,4 @@
-"""Measure every ladder from scratch and write data, tables and plots: `make stages`.
+"""Measure all stages from scratch and write data, tables and plots: `make stages`.
 
     CS336_DATA=/directory/with/corpora make stages
     python benchmarks/stages.py [--whole-below 3600] [--extrapolate-after 600] [--web-bytes N]
@@ -28,7 +28,7 @@ import peers
 import report
 import training_rows
 from corpora import COMMON_BYTES, COMMON_VOCAB_SIZE, common_corpora, find_corpora, head_of
-from counting_rungs import CORES
+from counting_stages import CORES
 from measurements import Measurement
 from stage_jobs import PYTHON_STAGES, Job, Journal, Speed, run_all
 
@@ -114,7 +114,7 @@ def targets(vocab_sizes):
 
 
 def growth_paths(corpus):
-    """Return the corpus cut to several sizes, the whole and the common rung among them."""
+    """Return the corpus cut to several sizes, the whole and that of common_corpora among them."""
     common = COMMON_BYTES[corpus.name]
     sizes = {common * 2**step for step in range(GROWTH_STEPS)}
     sizes |= {common // 2**step for step in range(GROWTH_STEPS)}
@@ -209,7 +209,7 @@ def install_peers():
 
 
 def record_training(slow, fast, counted, journal):
-    """Record the rows of the ladders `merging` and `end-to-end`; return their keys."""
+    """Record the rows of the comparisons `merging` and `end-to-end`; return their keys."""
     rows = []
     for job in slow + fast:
         head = head_of(job.path, LARGE_BYTES)
@@ -311,10 +311,10 @@ def run_owt_sized(web_bytes, journal, options):
 
 
 def keep_only(recorded):
-    """Drop the rows of earlier runs from the ladders that were measured whole here."""
+    """Drop the rows of earlier runs from the comparisons that were measured whole here."""
     rows = [
         row for row in measurements.read()
-        if row.key in recorded or row.ladder not in MEASURED_HERE
+        if row.key in recorded or row.comparison not in MEASURED_HERE
     ]  # fmt: skip
     measurements.write(rows)
 

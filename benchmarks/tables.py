@@ -127,8 +127,8 @@ def markdown(header, body):
 # --- choosing rows -------------------------------------------------------------------------------
 
 
-def of_ladder(rows, ladder):
-    return [row for row in rows if row.ladder == ladder]
+def of_comparison(rows, comparison):
+    return [row for row in rows if row.comparison == comparison]
 
 
 def tasks(rows):
@@ -183,7 +183,7 @@ def pivot(rows, wanted, value):
     if not wanted:
         return []
     columns = [at(rows, task) for task in wanted]
-    # Tasks of different ladders of stages (other CPUs have other SIMD levels) show all stages.
+    # Tasks with different stages (other CPUs have other SIMD levels) show all stages.
     stages = list(dict.fromkeys(stage for column in columns for stage in column))
     peers = {s for column in columns for s, row in column.items() if row.is_peer}
     stages.sort(key=lambda stage: stage in peers)
@@ -238,15 +238,15 @@ def phase_tables(rows, wanted):
 def summary(rows):
     """Every stage and other libraries: training run to its end, and encoding, first and last."""
     columns = []
-    for ladder, wanted in (("end-to-end", completed_tasks), ("encoding", largest_tasks)):
-        found = of_ladder(rows, ladder)
+    for comparison, wanted in (("end-to-end", completed_tasks), ("encoding", largest_tasks)):
+        found = of_comparison(rows, comparison)
         for corpus, num_bytes, vocab_size in first_and_last(wanted(found)):
             column = at(found, (corpus, num_bytes, vocab_size))
             peers = {row.stage: row for row in column.values() if row.is_peer}
             ours = {row.stage: row for row in column.values() if not row.is_peer}
-            if ladder == "encoding" and ours:
+            if comparison == "encoding" and ours:
                 ours = {STAGES[0]: next(iter(ours.values())), STAGES[-1]: [*ours.values()][-1]}
-            title = "train" if ladder == "end-to-end" else "encode"
+            title = "train" if comparison == "end-to-end" else "encode"
             name = f"{text_name(corpus, num_bytes)}, {vocab_size:,} tokens"
             columns.append((f"{title}: {name}", ours | peers))
     found_names = dict.fromkeys(name for _, cells in columns for name in cells)
@@ -274,49 +274,49 @@ def short_text(row):
     """Return the seconds of a training, or the rate of an encoding."""
     if row is None:
         return ""
-    if row.unit == "MB" and row.ladder == "encoding":
+    if row.unit == "MB" and row.comparison == "encoding":
         return f"{three_digits(row.rate)} MB/s"
     return seconds_text([row.median], row.is_extrapolated)
 
 
 def merging(rows):
-    found = of_ladder(rows, "merging")
+    found = of_comparison(rows, "merging")
     return pivot(found, whole_tasks(found), seconds_and_gain)
 
 
 def merging_phases(rows):
-    found = of_ladder(rows, "merging")
+    found = of_comparison(rows, "merging")
     return phase_tables(found, whole_tasks(found))
 
 
 def end_to_end(rows):
-    found = of_ladder(rows, "end-to-end")
+    found = of_comparison(rows, "end-to-end")
     return pivot(found, whole_tasks(found), seconds_and_gain)
 
 
 def end_to_end_phases(rows):
-    found = of_ladder(rows, "end-to-end")
+    found = of_comparison(rows, "end-to-end")
     return phase_tables(found, whole_tasks(found))
 
 
 def common(rows):
     """The sizes at which all stages run to their end."""
-    found = of_ladder(rows, "end-to-end")
+    found = of_comparison(rows, "end-to-end")
     return phase_tables(found, common_tasks(found))
 
 
 def counting(rows):
-    found = of_ladder(rows, "counting")
+    found = of_comparison(rows, "counting")
     return pivot(found, largest_tasks(found), rate_and_gain)
 
 
 def encoding(rows):
-    found = of_ladder(rows, "encoding")
+    found = of_comparison(rows, "encoding")
     return pivot(found, largest_tasks(found), rate_and_gain)
 
 
 def decoding(rows):
-    found = of_ladder(rows, "decoding")
+    found = of_comparison(rows, "decoding")
     return pivot(found, largest_tasks(found), rate_and_gain)
 
 
@@ -329,7 +329,7 @@ def largest_tasks(rows):
 
 def growth(rows):
     """The exponents with which the time of each stage grows, and its memory."""
-    found = of_ladder(rows, "merging")
+    found = of_comparison(rows, "merging")
     body = []
     for corpus in dict.fromkeys(t[0] for t in tasks(found)):
         for stage in STAGES:
@@ -389,7 +389,7 @@ def checked_extrapolations(rows):
     the merges, and the seconds are the run's time, extrapolated from there.
     """
     longest = {}
-    for row in of_ladder(rows, "merging"):
+    for row in of_comparison(rows, "merging"):
         if row.checkpoints and not row.is_extrapolated:
             key = (row.corpus, row.bytes, row.stage)
             if key not in longest or row.work > longest[key].work:
@@ -431,24 +431,24 @@ def extrapolated_runs(rows):
 
 
 def ablations(rows):
-    found = of_ladder(rows, "ablations")
+    found = of_comparison(rows, "ablations")
     lines = []
     for task in tasks(found):
-        ladder = at(found, task)
-        phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in ladder.values())]
+        stages = at(found, task)
+        phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in stages.values())]
         body = []
-        first = next(iter(ladder.values()))
-        for stage, row in ladder.items():
+        first = next(iter(stages.values()))
+        for stage, row in stages.items():
             body.append([
                 stage, seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate),
-                times_text(row, before(ladder, stage)),
+                times_text(row, before(stages, stage)),
                 times_text(row, first),
                 *(seconds_text(row.phases[p]) if p in row.phases else "" for p in phases),
                 megabytes(row), row.note,
             ])  # fmt: skip
         lines += [f"**{text_name(task[0], task[1])}, {task[2]:,} tokens**", ""]
         lines += markdown(
-            ["", "seconds", f"{first.unit}/s", "times the previous line", "times the first line",
+            ["", "seconds", f"{first.unit}/s", "times the previous variant", "times the first variant",
              *phases, "peak MB", ""], body,
         )  # fmt: skip
     return lines
@@ -456,7 +456,7 @@ def ablations(rows):
 
 def owt(rows):
     """What the public series measured on 64 cores beside what our stages take here."""
-    found = {row.stage: row for row in of_ladder(rows, "owt-sized")}
+    found = {row.stage: row for row in of_comparison(rows, "owt-sized")}
     if not found:
         return []
     body = [[name, seconds, "", "", ""] for name, seconds in SERIES]
@@ -478,20 +478,20 @@ def stage_table(rows, stage):
     """One stage: its cost per merge, the shares of its phases, and its gain."""
     if stage not in STAGES:
         raise ValueError(f"stage is {stage!r}: it must be one of {', '.join(STAGES)}")
-    found = of_ladder(rows, "merging")
+    found = of_comparison(rows, "merging")
     body = []
     for task in [*common_tasks(found), *whole_tasks(found)]:
-        ladder = at(found, task)
-        if stage not in ladder:
+        stages = at(found, task)
+        if stage not in stages:
             continue
-        row = ladder[stage]
+        row = stages[stage]
         medians = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
         total = sum(medians.values())
         shares = [f"{medians[p] / total:.0%}" if p in medians else "" for p in PHASES[1:]]
         body.append([
             text_name(task[0], task[1]), f"{task[2]:,}",
             seconds_text(row.seconds, row.is_extrapolated), time_text(1 / row.rate), *shares,
-            times_text(row, before(ladder, stage)), megabytes(row),
+            times_text(row, before(stages, stage)), megabytes(row),
         ])  # fmt: skip
     header = ["text", "tokens", "merge loop", "per merge", *PHASES[1:], "times the previous stage",
               "peak MB"]  # fmt: skip
@@ -499,15 +499,15 @@ def stage_table(rows, stage):
 
 
 def peak_memory(rows):
-    found = of_ladder(rows, "end-to-end")
+    found = of_comparison(rows, "end-to-end")
     return pivot(found, whole_tasks(found), lambda row, previous: megabytes(row))
 
 
 def other(rows):
-    """Benchmarks outside the ladders, in their groups."""
+    """Benchmarks outside the comparisons, in their groups."""
     lines = []
-    for group in dict.fromkeys(row.corpus for row in of_ladder(rows, "other")):
-        own = [row for row in of_ladder(rows, "other") if row.corpus == group]
+    for group in dict.fromkeys(row.corpus for row in of_comparison(rows, "other")):
+        own = [row for row in of_comparison(rows, "other") if row.corpus == group]
         fastest = max(own, key=lambda row: row.rate)
         body = [
             [row.stage, seconds_text(row.seconds), f"{three_digits(row.rate)} {row.unit}/s",

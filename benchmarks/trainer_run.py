@@ -23,7 +23,7 @@ import warnings
 from pathlib import Path
 
 from corpora import EOT
-from counting_rungs import RUNGS
+from counting_stages import STAGES
 from extrapolation import checkpoint_merges, extrapolated, work_at
 from machine import peak_memory_of_this_process
 
@@ -40,7 +40,7 @@ COUNTING = {
     "memoryview": "processes",
     "native": "native, threads",
 }
-"""Stage -> the rung of the counting ladder that it begins with."""
+"""Stage -> the stage of counting that it begins with."""
 
 UNSTOPPABLE = ("memoryview", "native")
 """Stages whose merge loop is compiled: it shows its progress in steps, and runs to the end."""
@@ -145,7 +145,7 @@ def warm_up(stage):
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "text.txt"
         path.write_text("low lower newest widest " * 20)
-        RUNGS["serial" if "processes" in COUNTING[stage] else COUNTING[stage]](path)
+        STAGES["serial" if "processes" in COUNTING[stage] else COUNTING[stage]](path)
         TRAINERS[stage]().train(path, 260, [EOT])
 
 
@@ -156,7 +156,7 @@ def answer(request):
     counting = None
     if request["count"]:
         start = time.perf_counter()
-        word_counts = RUNGS[COUNTING[stage]](Path(path))
+        word_counts = STAGES[COUNTING[stage]](Path(path))
         counting = time.perf_counter() - start
     else:
         word_counts = dict(count_words(path, Splitter(special_tokens=[EOT])))

@@ -1,4 +1,4 @@
-"""Rows of the ladders `merging` and `end-to-end`, made of the answers of `trainer_run.py`.
+"""Rows of the comparisons `merging` and `end-to-end`, made of the answers of `trainer_run.py`.
 
 Before a time is kept, the merges are compared with those of another trainer.
 """
@@ -85,7 +85,7 @@ def rows(stage, corpus, path, answers, target, counting=None):
         "note": "" if work == target else f"the text has only {work:,} merges",
     }  # fmt: skip
     merging = Measurement(
-        ladder="merging", seconds=loop, work=work, unit="merges", phases=phases,
+        comparison="merging", seconds=loop, work=work, unit="merges", phases=phases,
         measured=min(stopped) if stopped else None,
         checkpoints=[c for c in answers[0]["checkpoints"] if c[0] <= work]
         if len(answers[0]["checkpoints"]) > 1 else [], **common,
@@ -97,7 +97,7 @@ def rows(stage, corpus, path, answers, target, counting=None):
     elif len(counting) != len(loop):  # measured apart, with another number of rounds
         counting = [sorted(counting)[len(counting) // 2]] * len(loop)
     whole = Measurement(
-        ladder="end-to-end", seconds=[a + b for a, b in zip(counting, loop, strict=True)],
+        comparison="end-to-end", seconds=[a + b for a, b in zip(counting, loop, strict=True)],
         work=num_bytes / 1e6, unit="MB",
         phases={"reading and counting": list(counting), **phases},
         measured=num_bytes / 1e6 * min(stopped) / work if stopped else None, **common,

@@ -1,6 +1,6 @@
 """Count the pre-tokens of files. BPE training needs nothing else from a text.
 
-The counting ladder has four backends, each faster or larger than the one before: `serial` counts
+There are four backends, each faster or larger than the one before: `serial` counts
 one chunk after the other in this process; `processes` counts the same chunks in worker processes;
 `native` counts in threads of compiled code; `ray` counts over a cluster of machines. `count_words`
 chooses between them. All give the same counts, for every number of workers and every chunk size.

@@ -391,7 +391,7 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> tuple[TokenizerParts, s
         raise ValueError(
             f"{directory}: the files do not belong together, or one was edited: {METADATA_FILE} "
             f"has tokenizer_hash {short_repr(expected)}, the files give {found}. If the edit is "
-            "intended, load the pair with Tokenizer.from_files and save it again"
+            "intended, set 'tokenizer_hash' to the latter"
         )
     resolve_pattern(pattern)
     return TokenizerParts(vocab, merges, special_tokens, pattern, ignore_merges), found

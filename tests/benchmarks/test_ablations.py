@@ -1,4 +1,4 @@
-"""bench_ablations.py: its rungs learn the same merges, and its compiled variants are v3 and v4."""
+"""bench_ablations.py: its variants learn the same merges, and the compiled ones are v3 and v4."""
 
 import random
 from itertools import pairwise
@@ -24,17 +24,17 @@ def word_counts(seed, letters, longest):
     }
 
 
-def test_every_rung_names_a_trainer_and_the_parts_that_it_omits():
+def test_every_variant_names_a_trainer_and_the_parts_that_it_omits():
     names = {*TRAINERS, "heap, compiled", "heap, typed", "words rescanned"}
-    assert {trainer for trainer, _, _ in bench_ablations.RUNGS.values()} <= names
-    omitted = [omitted for _, omitted, _ in bench_ablations.RUNGS.values() if omitted]
+    assert {trainer for trainer, _, _ in bench_ablations.VARIANTS.values()} <= names
+    omitted = [omitted for _, omitted, _ in bench_ablations.VARIANTS.values() if omitted]
     assert [set(more) - set(less) for more, less in pairwise(omitted)] == [
         {"threshold"},
         {"sorted words"},
     ]
 
 
-def test_a_rung_runs_and_its_merges_are_those_of_the_others(tmp_path):
+def test_a_variant_runs_and_its_merges_are_those_of_the_others(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("low low lower newest newest widest " * 30)
     answers = [

@@ -183,7 +183,7 @@ def test_summary_plot_shows_the_last_task(tmp_path):
 
 @pytest.fixture
 def root(tmp_path):
-    """A project with measurements of two ladders, and all that is written from them."""
+    """A project with measurements of two comparisons, and all that is written from them."""
     results = tmp_path / "benchmarks" / "results"
     rows = [merging("naive", [300.0]), merging("heap", [3.0]), encoding("ranks", 9.0, 3.0)]
     measurements.record(rows, "make stages", results.parent / "measurements.json")
@@ -256,7 +256,7 @@ def test_extrapolated_row_does_not_replace_one_measured_further(tmp_path):
         ({"seconds": []}, "must be positive"),
         ({"seconds": [0.0]}, "must be positive"),
         ({"unit": "words"}, "unit is 'words'"),
-        ({"ladder": "merge"}, "ladder is 'merge'"),
+        ({"comparison": "merge"}, "comparison is 'merge'"),
         ({"seconds": [1.0, 2.0]}, "has 1 rounds of 2"),
     ],
 )
@@ -280,7 +280,7 @@ def test_growth_has_the_exponent_of_each_stage(tmp_path):
     assert {"growth.svg", "memory.svg"} <= set(plots.plot_all(rows, tmp_path))
 
 
-def test_benchmark_outside_the_ladders_keeps_its_group(tmp_path):
+def test_benchmark_outside_the_comparisons_keeps_its_group(tmp_path):
     run = {
         "benchmarks": [
             {"group": "one word", "name": f"test[{size}]", "params": {"size": size},

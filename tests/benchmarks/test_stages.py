@@ -64,7 +64,7 @@ def test_wrong_result_ends_the_run_before_its_time_is_kept(corpora, tmp_path, mo
     assert not journal.finished
 
 
-def test_rows_of_earlier_runs_are_dropped_from_the_ladders_measured_whole(tmp_path, monkeypatch):
+def test_rows_of_earlier_runs_are_dropped_from_comparisons_measured_whole(tmp_path, monkeypatch):
     path = tmp_path / "measurements.json"
     new, old = merging("heap", [3.0]), merging("heap", [9.0])
     old.bytes = 123

@@ -1,6 +1,6 @@
-"""The counting ladder: the same words, counted by one idea after the other.
+"""Stages of counting: the same words, counted by one idea after the other.
 
-Every rung is a function of a path that returns the counts. The first two use the split pattern as
+Every stage is a function of a path that returns the counts. The first two use the split pattern as
 it is written, with the `regex` module; the others are the backends of `count_words`.
 """
 
@@ -58,7 +58,7 @@ def chunk_size_for(path, num_workers):
     return min(DEFAULT_CHUNK_SIZE, max(1 << 16, path.stat().st_size // (4 * num_workers)))
 
 
-RUNGS = {
+STAGES = {
     "regex": by_regex,
     "regex, processes": partial(by_regex, num_workers=CORES),
     "serial": partial(by_backend, "serial", 1),
@@ -69,4 +69,4 @@ RUNGS = {
 """Name -> function of a path, from the simplest to the fastest."""
 
 SLOW = ("regex", "regex, processes", "serial", "processes")
-"""Rungs in Python: of a text of gigabytes, they count only the beginning."""
+"""Stages in Python: of a text of gigabytes, they count only the beginning."""

@@ -448,8 +448,8 @@ def ablations(rows):
             ])  # fmt: skip
         lines += [f"**{text_name(task[0], task[1])}, {task[2]:,} tokens**", ""]
         lines += markdown(
-            ["", "seconds", f"{first.unit}/s", "times the previous variant", "times the first variant",
-             *phases, "peak MB", ""], body,
+            ["", "seconds", f"{first.unit}/s", "times the previous variant",
+             "times the first variant", *phases, "peak MB", ""], body,
         )  # fmt: skip
     return lines
 

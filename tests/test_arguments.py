@@ -119,6 +119,9 @@ SEVERAL = {
     "special_tokens of split_special_tokens": lambda value: list(
         split_special_tokens("abc", value)
     ),
+    "special_tokens of from_gpt2": lambda value: Tokenizer.from_gpt2(
+        "absent", special_tokens=value
+    ),
     "merges of Tokenizer": lambda value: Tokenizer(BYTES, value),
     "allowed_special of encode": lambda value: TOKENIZER.encode("a", allowed_special=value),
     "disallowed_special of encode": lambda value: TOKENIZER.encode("a", disallowed_special=value),
@@ -132,9 +135,15 @@ def test_a_single_text_is_not_a_list_of_texts(name, value):
         SEVERAL[name](value)
 
 
-@pytest.mark.parametrize("make", [lambda special: Tokenizer(BYTES, [], special), Splitter])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda special: Tokenizer(BYTES, [], special),
+        lambda special: Tokenizer.from_gpt2("absent", special_tokens=special),
+        lambda special: Splitter("gpt2", special),
+    ],
+)
 def test_special_tokens_with_ids_are_refused(make):
-    make = make if make is not Splitter else lambda special: Splitter("gpt2", special)
     with pytest.raises(TypeError, match=r"^special_tokens is a mapping, .*999.*: pass a list"):
         make({"<|endoftext|>": 999})
 

@@ -96,7 +96,9 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
     Raises:
         ImportError: the runtime is not installed.
         RuntimeError: the two differ.
+        TypeError: `tokenizer` is not a Tokenizer.
     """
+    check_is_tokenizer(tokenizer)
     found = _find(TOKENIZER_FORMATS, to, "tokenizer")
     agreement: Agreement = found.load().check(tokenizer, Path(output))
     return agreement
@@ -126,10 +128,13 @@ def export_model(
     Raises:
         ValueError: no such format; one that cannot represent the model or the tokenizer, with the
             reason; or a tokenizer with more ids than the model. Nothing is written then.
-        TypeError: an option that the format does not have.
+        TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
+            the format does not have.
         FileExistsError: the output exists, and `overwrite` is false.
         ImportError: a library that writes the format is not installed.
     """
+    check_is_tokenizer(tokenizer)
+    _check_is_model(model)
     found = _find(MODEL_FORMATS, to, "model")
     _check_options(to, found, options)
     if tokenizer.vocab_size > model.config.vocab_size:
@@ -153,12 +158,22 @@ def check_model(
     Raises:
         ImportError: the runtime is not installed.
         RuntimeError: something differs.
-        TypeError: an option that the format does not have.
+        TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
+            the format does not have.
     """
+    check_is_tokenizer(tokenizer)
+    _check_is_model(model)
     found = _find(MODEL_FORMATS, to, "model")
     _check_options(to, found, options)
     agreement: Agreement = found.load().check(model, tokenizer, Path(output), **options)
     return agreement
+
+
+def _check_is_model(model: object) -> None:
+    from cs336_basics.model import TransformerLM
+
+    if not isinstance(model, TransformerLM):
+        raise TypeError(f"model is {short_repr(model)}: pass a TransformerLM")
 
 
 def _find(formats: Mapping[str, Format], to: str, what: str) -> Format:

@@ -10,7 +10,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 
@@ -76,6 +76,8 @@ cdef class Decoder:
     def __init__(self, const uint8_t[::1] token_data not None,
                  const int64_t[::1] token_offsets not None):
         self.num_ids = token_offsets.shape[0] - 1
+        if token_data.shape[0] > UINT32_MAX:
+            raise ValueError("the tokens of the vocabulary take more than 4 GiB")
         self.decoder.reset(new CppDecoder(
             &token_data[0] if token_data.shape[0] else NULL, &token_offsets[0], self.num_ids))
 
@@ -89,8 +91,8 @@ cdef class Decoder:
         cdef const uint32_t[::1] wide
         if type(ids) is list:
             return self.decode_list(ids, as_text)
-        if not isinstance(ids, np.ndarray):
-            return None
+        if type(ids) is not np.ndarray and type(ids) is not np.memmap:
+            return None  # (such as a masked array)
         if ids.ndim != 1 or not ids.flags.c_contiguous or not ids.dtype.isnative:
             return None
         if len(ids) == 0:

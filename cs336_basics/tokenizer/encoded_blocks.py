@@ -120,7 +120,7 @@ def encoded_blocks(
     encoder = tokenizer.encoder
     if not isinstance(encoder, FileEncoder):
         # No more workers than there are chunks.
-        num_workers = min(num_workers, -(-corpus.num_bytes // task.chunk_size))
+        num_workers = max(1, min(num_workers, -(-corpus.num_bytes // task.chunk_size)))
         yield from encode_batches(tokenizer, read_batches(corpus, task, 0), task, num_workers)
         return
     bytes_read = 0

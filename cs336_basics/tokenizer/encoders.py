@@ -122,9 +122,12 @@ class Encoder(ABC):
                 else:
                     ids.extend(self.encode_words(self.split(segment)))
         except AbsentByteError as error:
-            # Earlier words did not need the byte, so the first occurrence here is the one.
+            # No earlier word needed the byte: the first one that has it, and is not a token as a
+            # whole, is the one.
+            whole_words = self.vocabulary.whole_words
             for start, word, is_special in self.located_words(text, special):
-                if not is_special and error.byte in (data := word.encode()):
+                data = word.encode()
+                if not is_special and error.byte in data and data not in whole_words:
                     error.item = 0
                     error.offset = len(text[:start].encode()) + data.index(error.byte)
                     break

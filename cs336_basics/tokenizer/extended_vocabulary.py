@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from cs336_basics._messages import short_repr
 from cs336_basics.pretokenization.splitter import split_special_tokens
 from cs336_basics.tokenizer.encoders import AbsentByteError
+from cs336_basics.tokenizer.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.reference import merge_pretoken, merge_tokens
 from cs336_basics.tokenizer.text_input import absent_in_word, check_is_iterable
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
@@ -104,15 +105,15 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
                 f"id {token_id} is {short_repr(token)} in the old vocabulary, but "
                 f"{short_repr(new.vocab.get(token_id))} in the new one: it does not extend the old"
             )
-    ranks = {pair: rank for rank, pair in enumerate(old.merges)}
-    token_ids = old.encoder.vocabulary.token_ids
+    encoder = PythonEncoder(old.encoder.vocabulary, old.pattern, 0)
     special = {token.encode() for token in new.special_tokens}
     parts: dict[int, list[int]] = {}
     for token_id in sorted(set(new.vocab) - set(old.vocab)):
         token = new.vocab[token_id]
-        symbols = merge_pretoken(token, ranks)
-        complete = token not in special and all(symbol in token_ids for symbol in symbols)
-        parts[token_id] = [token_ids[symbol] for symbol in symbols] if complete else []
+        try:
+            parts[token_id] = [] if token in special else encoder.encode_bytes(token)
+        except AbsentByteError:
+            parts[token_id] = []
     return parts
 
 

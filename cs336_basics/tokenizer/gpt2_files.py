@@ -15,6 +15,7 @@ from pathlib import Path
 from cs336_basics._messages import short_repr
 from cs336_basics._reading import read_json_object
 from cs336_basics.pretokenization.patterns import GPT2, resolve_pattern
+from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.tokenizer.huggingface_files import check_has_all_bytes, token_strings
 from cs336_basics.tokenizer.vocab_files import (
     MERGES_FILE,
@@ -70,10 +71,13 @@ def load_gpt2(
 
     Raises:
         FileNotFoundError: a file is missing.
+        TypeError, ValueError: `special_tokens` is not a list of str; see `check_special_tokens`.
         ValueError: a file is malformed; the source is a file, and `merges_file` is None; or
             `Tokenizer.save` wrote the directory, and the split pattern is not GPT-2's.
     """
     source = Path(source)
+    if special_tokens is not None:
+        special_tokens = check_special_tokens(special_tokens)
     if merges_file is not None:
         vocab, merges = load_pair(source, merges_file)
     elif source.is_dir():

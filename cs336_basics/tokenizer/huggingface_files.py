@@ -16,6 +16,7 @@ from typing import Any
 from cs336_basics._journal import opened
 from cs336_basics._messages import short_repr
 from cs336_basics._reading import parse_json, unique_keys
+from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.tokenizer.byte_strings import character_to_byte, string_to_token, token_to_string
 from cs336_basics.tokenizer.huggingface_pretokenizers import (
     kind_of,
@@ -332,6 +333,7 @@ def _special_tokens(added: Any) -> dict[str, int]:
             raise ValueError(f"added token {short_repr(content)} occurs twice")
         found[content] = token["id"]
         normalized[bool(token.get("normalized", False))].append(content)
+    check_special_tokens(list(found))
     _check_overlaps(normalized[False], normalized[True])
     return found
 

@@ -48,8 +48,38 @@ def token_dtype(vocab_size: int) -> np.dtype[Any]:
 
 
 def sequences_of(batch: Iterable[Any] | EncodedBatch) -> Iterable[Any]:
-    """Return sequences of ids: those of an EncodedBatch, or the argument itself."""
-    return batch.arrays() if isinstance(batch, EncodedBatch) else batch
+    """Return sequences of ids: those of an EncodedBatch, or the argument itself.
+
+    Raises:
+        ValueError: see `checked_batch`.
+    """
+    return checked_batch(batch).arrays() if isinstance(batch, EncodedBatch) else batch
+
+
+def checked_batch(batch: EncodedBatch) -> EncodedBatch:
+    """Return a batch as arrays.
+
+    Raises:
+        ValueError: its ids or offsets are not integers in one dimension, or do not fit.
+    """
+    ids, offsets = np.asarray(batch.ids), np.asarray(batch.offsets)
+    if ids.ndim != 1 or offsets.ndim != 1 or not {ids.dtype.kind, offsets.dtype.kind} <= {*"iu"}:
+        raise ValueError(
+            f"the batch has ids of shape {ids.shape} and {ids.dtype}, offsets of shape "
+            f"{offsets.shape} and {offsets.dtype}: both must be integers in one dimension"
+        )
+    offsets = offsets.astype(np.int64)
+    if not len(offsets) or offsets[0] or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
+        raise ValueError(
+            f"the batch has the offsets {short_repr(offsets.tolist())}: they must ascend from 0 to "
+            f"the number of its ids, {len(ids):,}"
+        )
+    return EncodedBatch(ids, offsets)
+
+
+def is_plain_array(ids: Any) -> bool:
+    """Return whether ids are an array without further meaning, as a mask would be."""
+    return type(ids) in (np.ndarray, np.memmap)
 
 
 def plain_ids(ids: Any) -> Iterator[int]:

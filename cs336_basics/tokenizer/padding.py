@@ -12,7 +12,14 @@ import numpy.typing as npt
 from cs336_basics._arguments import checked_integer
 from cs336_basics._messages import short_repr
 from cs336_basics.tokenizer.encoders import offsets_of
-from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray, plain_ids, sequences_of
+from cs336_basics.tokenizer.ids import (
+    EncodedBatch,
+    TokenArray,
+    checked_batch,
+    is_plain_array,
+    plain_ids,
+    sequences_of,
+)
 from cs336_basics.tokenizer.text_input import check_is_iterable
 
 SIDES = ("right", "left")
@@ -54,7 +61,8 @@ def truncate(
 
     Raises:
         TypeError: `sequences` is not several sequences.
-        ValueError: `side` is unknown; a negative `max_length`.
+        ValueError: `side` is unknown; a negative `max_length`; an array that does not have one
+            dimension, or offsets that do not fit their ids.
     """
     max_length = checked_integer("max_length", max_length, 0)
     _check_side("side", side)
@@ -116,7 +124,7 @@ def pad(
     batch: EncodedBatch | None = None
     rows: list[Any] = []
     if isinstance(sequences, EncodedBatch):
-        batch = _truncated_batch(_checked_batch(sequences), max_length, truncate_side)
+        batch = _truncated_batch(checked_batch(sequences), max_length, truncate_side)
         lengths = np.diff(batch.offsets)
     else:
         rows = truncate(sequences, max_length or sys.maxsize, side=truncate_side)
@@ -143,23 +151,6 @@ def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.ND
     columns, ends = np.arange(width), lengths[:, None]
     mask: npt.NDArray[np.bool_] = columns < ends if side == "right" else columns >= width - ends
     return mask
-
-
-def _checked_batch(batch: EncodedBatch) -> EncodedBatch:
-    """Return a batch whose offsets fit its ids."""
-    ids, offsets = np.asarray(batch.ids), np.asarray(batch.offsets)
-    if ids.ndim != 1 or offsets.ndim != 1 or not {ids.dtype.kind, offsets.dtype.kind} <= {*"iu"}:
-        raise ValueError(
-            f"the batch has ids of shape {ids.shape} and {ids.dtype}, offsets of shape "
-            f"{offsets.shape} and {offsets.dtype}: both must be integers in one dimension"
-        )
-    offsets = offsets.astype(np.int64)
-    if not len(offsets) or offsets[0] or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
-        raise ValueError(
-            f"the batch has the offsets {short_repr(offsets.tolist())}: they must ascend from 0 to "
-            f"the number of its ids, {len(ids):,}"
-        )
-    return EncodedBatch(ids, offsets)
 
 
 def _truncated_batch(batch: EncodedBatch, max_length: int | None, side: str) -> EncodedBatch:
@@ -196,7 +187,7 @@ def _checked(sequences: object) -> Iterable[Iterable[SupportsIndex]]:
 
 def _sliceable(sequence: Any, index: int) -> Any:
     """Return a sequence of ids as something with a length that can be sliced."""
-    if isinstance(sequence, (list, tuple, np.ndarray)):
+    if isinstance(sequence, (list, tuple)) or (is_plain_array(sequence) and sequence.ndim == 1):
         return sequence
     try:
         return list(plain_ids(sequence))
@@ -221,7 +212,7 @@ def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
     are_ints = isinstance(row, (list, tuple)) and set(map(type, row)) == {int}
     if are_ints and limits.min <= min(row) and max(row) <= limits.max:
         return row
-    if isinstance(row, np.ndarray) and row.ndim == 1 and row.dtype.kind in "iu":
+    if is_plain_array(row) and row.ndim == 1 and row.dtype.kind in "iu":
         outside = values[(values < limits.min) | (values > limits.max)]
     else:
         try:

@@ -100,6 +100,9 @@ def prune(
     return _renumbered(tokenizer, tree)
 
 
+_MAX_COUNT = (1 << 63) - 1
+
+
 class MergeTree:
     """Which tokens are made of which, while tokens are removed.
 
@@ -211,6 +214,7 @@ class _ExactUsage:
         self._tree = tree
         self._words: list[bytes] = []
         self._word_counts: list[int] = []
+        total = 0
         for word, count in word_counts.items():
             if not isinstance(word, bytes):
                 raise TypeError(
@@ -218,6 +222,12 @@ class _ExactUsage:
                 )
             if type(count) is not int or count < 0:
                 count = checked_integer(f"the count of word {short_repr(word)}", count, 0)
+            total += count * len(word)
+            if total > _MAX_COUNT:
+                raise ValueError(
+                    f"the words up to {short_repr(word)}, which occurs {short_repr(count)} times, "
+                    "may have more than 2^63 - 1 tokens in all: pass smaller counts"
+                )
             if word and count:
                 self._words.append(word)
                 self._word_counts.append(count)
@@ -333,4 +343,8 @@ def _checked_counts(tokenizer: Tokenizer, counts: object) -> TokenCounts:
         )
     if len(array) and array.min() < 0:
         raise ValueError(f"counts: id {int(array.argmin())} has the count {array.min()}")
+    if len(array) and array.max() > _MAX_COUNT:
+        raise ValueError(
+            f"counts: id {int(array.argmax())} has the count {array.max()}, more than 2^63 - 1"
+        )
     return array.astype(np.int64)

@@ -71,7 +71,8 @@ class SpecialChoice:
         Raises:
             TypeError, ValueError: see `Tokenizer.encode`.
         """
-        if allowed_special in (None, "all") and not disallowed_special:
+        none_disallowed = isinstance(disallowed_special, (tuple, list)) and not disallowed_special
+        if allowed_special in (None, "all") and none_disallowed:
             return self._all
         sets = self.sets(allowed_special, disallowed_special)
         if sets.disallowed:

@@ -37,6 +37,9 @@ _METADATA_KEYS = (
 )
 
 
+_STARTS_AT_A_TIME = 1 << 20
+
+
 def metadata_path_of(path: Path) -> Path:
     """Return the name of FILE.json for FILE.npy."""
     return path.with_suffix(".json")
@@ -131,6 +134,10 @@ def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
         )
     if len(starts) and not (starts[0] == 0 and starts[-1] < len(tokens)):
         raise ValueError(f"{starts_path} does not fit {path.name}: encode the text again")
+    for first in range(0, len(starts), _STARTS_AT_A_TIME):
+        some = starts[first : first + _STARTS_AT_A_TIME + 1]
+        if (some[1:] < some[:-1]).any():
+            raise ValueError(f"{starts_path} does not ascend: encode the text again")
     return starts
 
 
@@ -197,6 +204,10 @@ def _parse_metadata(file: BinaryIO, path: Path) -> dict[str, Any]:
             raise ValueError(
                 f"{path}: {key} is {short_repr(metadata[key])}, not an integer: encode the text "
                 "again"
+            )
+        if not 0 <= metadata[key] < 1 << 63:
+            raise ValueError(
+                f"{path}: {key} is {short_repr(metadata[key])}, not a size: encode the text again"
             )
     return metadata
 

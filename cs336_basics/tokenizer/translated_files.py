@@ -5,6 +5,7 @@ For a vocabulary that was pruned, extended or trained further: the text need not
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import numpy.typing as npt
 import cs336_basics
 from cs336_basics._messages import short_repr
 from cs336_basics.tokenizer.encode_files import check_destination
+from cs336_basics.tokenizer.encoders import AbsentByteError
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
-from cs336_basics.tokenizer.reference import merge_pretoken
+from cs336_basics.tokenizer.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.token_counts import checked_ids
 from cs336_basics.tokenizer.token_files import (
     load_document_starts,
@@ -112,20 +114,22 @@ class Translation:
         self._source = source
         self._vocab_size = old.vocab_size
         self._absent: dict[int, bytes] = {}
-        new_ids = new.encoder.vocabulary.token_ids
-        ranks = {pair: rank for rank, pair in enumerate(new.merges)}
+        encoder = PythonEncoder(new.encoder.vocabulary, new.pattern, 0)
+        new_ids = encoder.vocabulary.token_ids
         special = {token.encode() for token in old.special_tokens}
         flat: list[int] = []
         lengths = np.zeros(old.vocab_size, np.int64)
         for token_id, token in sorted(old.vocab.items()):
-            symbols = [token]
-            if token not in new_ids and token not in special:
-                symbols = merge_pretoken(token, ranks)
-            if all(symbol in new_ids for symbol in symbols):
-                flat.extend(new_ids[symbol] for symbol in symbols)
-                lengths[token_id] = len(symbols)
-            else:
+            ids: list[int] = []
+            if token in new_ids:
+                ids = [new_ids[token]]
+            elif token not in special:
+                with contextlib.suppress(AbsentByteError):
+                    ids = encoder.encode_bytes(token)
+            if not ids:
                 self._absent[token_id] = token
+            flat.extend(ids)
+            lengths[token_id] = len(ids)
         self._lengths = lengths
         self._offsets = np.cumsum(lengths) - lengths
         self._flat: TokenArray = np.array(flat, token_dtype(new.vocab_size))

@@ -6,7 +6,13 @@ import os
 
 import pytest
 
-from cs336_basics.interop import TOKENIZER_FORMATS, check_tokenizer, export_tokenizer
+from cs336_basics.interop import (
+    TOKENIZER_FORMATS,
+    check_model,
+    check_tokenizer,
+    export_model,
+    export_tokenizer,
+)
 from tests.interop.exported import byte_tokenizer
 
 EVERY_FORMAT = pytest.mark.parametrize("to", TOKENIZER_FORMATS)
@@ -56,5 +62,16 @@ def test_a_directory_whose_name_is_no_text_is_written(tmp_path, to):
 
 
 def test_what_is_no_tokenizer_is_refused(tmp_path):
-    with pytest.raises(TypeError, match="tokenizer is None: pass a Tokenizer"):
-        export_tokenizer(None, "gpt2", tmp_path / "out")
+    output = tmp_path / "out"
+    for use in (
+        lambda: export_tokenizer(None, "gpt2", output),
+        lambda: check_tokenizer(None, "gpt2", output),
+        lambda: export_model(None, None, "onnx", output),
+        lambda: check_model(None, None, "onnx", output),
+    ):
+        with pytest.raises(TypeError, match="tokenizer is None: pass a Tokenizer"):
+            use()
+    pytest.importorskip("torch")
+    for use in (export_model, check_model):
+        with pytest.raises(TypeError, match="model is None: pass a TransformerLM"):
+            use(None, byte_tokenizer(), "onnx", output)

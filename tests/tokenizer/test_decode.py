@@ -89,6 +89,14 @@ def test_ids_that_are_not_integers_are_refused(ids):
         small_tokenizer().decode(ids)
 
 
+def test_a_masked_id_is_refused():
+    tokenizer = small_tokenizer()
+    for dtype in (np.uint16, np.uint32, np.int64):
+        with pytest.raises(TypeError, match="id None is of type NoneType"):
+            tokenizer.decode(np.ma.array([65, 66], dtype, mask=[False, True]))
+        assert tokenizer.decode(np.ma.array([65, 66], dtype)) == "AB"
+
+
 def test_an_array_of_two_dimensions_is_refused():
     with pytest.raises(ValueError, match=r"\(2, 2\)"):
         small_tokenizer().decode(np.array([[1, 2], [3, 4]]))

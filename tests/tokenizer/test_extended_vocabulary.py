@@ -99,6 +99,13 @@ def test_parts_are_the_old_ids_of_new_tokens():
             assert old.decode_bytes(old_ids) == new.vocab[token_id]
 
 
+def test_parts_of_a_long_token_are_found():
+    pair = (b"a", b"b")
+    old = Tokenizer({0: b"a", 1: b"b", 2: b"ab"}, [pair])
+    new = Tokenizer({**old.vocab, 3: b"ab" * 50_000}, [pair], ignore_merges=True)
+    assert token_parts(old, new) == {3: [2] * 50_000}
+
+
 def test_parts_of_another_vocabulary_are_refused():
     with pytest.raises(ValueError, match="id 0 is b'\\\\x00' in the old vocabulary, but None"):
         token_parts(small_tokenizer(), Tokenizer({1: b"a"}, []))

@@ -335,6 +335,15 @@ REFUSED = [
         "it has a post_processor ('Sequence')",
     ),
     ("post_processor", {"type": "Sequence"}, "its 'processors' is None, not a list"),
+    (
+        "pre_tokenizer",
+        {
+            "type": "Sequence",
+            "pretokenizers": [{"type": ["Split"]}, {"type": "ByteLevel", "use_regex": False}],
+        },
+        "its pre_tokenizer ('Sequence') is unknown",
+    ),
+    ("added_tokens.0.content", "<" * 1025, "has 1,025 bytes: it must have at most 1,024"),
     ("added_tokens.0.lstrip", True, "added token '<|endoftext|>' has lstrip"),
     ("added_tokens.0.rstrip", True, "added token '<|endoftext|>' has rstrip"),
     ("added_tokens.0.single_word", True, "added token '<|endoftext|>' has single_word"),

@@ -137,6 +137,16 @@ def test_a_word_of_absent_bytes_can_be_whole():
             tokenizer.encode("xya")
 
 
+def test_an_absent_byte_is_found_behind_a_word_that_has_it_and_is_whole():
+    vocab = {0: b"a", 1: b"b", 2: b" ", 3: b"ax"}
+    for backend in BACKENDS:
+        tokenizer = Tokenizer(vocab, [], ignore_merges=True, backend=backend)
+        with pytest.raises(ValueError, match="at character 4"):
+            tokenizer.encode("ax bx")
+        with pytest.raises(ValueError, match="at character 4"):
+            tokenizer.encode_array("ax bx")
+
+
 def test_special_tokens_are_not_whole_words():
     # As ordinary text, "ab" is merged like any other word.
     for backend in BACKENDS:

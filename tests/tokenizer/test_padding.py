@@ -109,8 +109,24 @@ def test_an_encoded_batch_is_padded_and_truncated_as_its_sequences(
     ],
 )
 def test_a_batch_whose_offsets_do_not_fit_is_refused(ids, offsets):
-    with pytest.raises(ValueError, match="the batch has"):
-        pad(EncodedBatch(np.array(ids), np.array(offsets)))
+    batch = EncodedBatch(np.array(ids), np.array(offsets))
+    for use in (pad, lambda batch: truncate(batch, 1), small_tokenizer().decode_batch):
+        with pytest.raises(ValueError, match="the batch has"):
+            use(batch)
+
+
+def test_a_batch_of_lists_is_a_batch():
+    batch = EncodedBatch([97, 98, 99], [0, 2, 3])
+    assert small_tokenizer().decode_batch(batch) == ["ab", "c"]
+    assert [ids.tolist() for ids in truncate(batch, 1)] == [[97], [99]]
+    assert pad(batch).ids.tolist() == [[97, 98], [99, 0]]
+
+
+@pytest.mark.parametrize("sequence", [np.array(5), np.ones((1, 1), int)])
+def test_an_array_of_ids_has_one_dimension(sequence):
+    for use in (pad, lambda sequences: truncate(sequences, 3)):
+        with pytest.raises(ValueError, match="sequence 1: ids have the shape"):
+            use([[1], sequence])
 
 
 @pytest.mark.parametrize(
@@ -150,6 +166,7 @@ def test_truncated_arrays_are_views():
         ([[1], ["a"]], {}, TypeError, "sequence 1: id 'a' is of type str"),
         ([[1], [1.5]], {}, TypeError, "sequence 1: id 1.5 is of type float"),
         ([[1], [True]], {}, TypeError, "sequence 1: id True is a bool"),
+        ([np.ma.array([1, 2], mask=[0, 1])], {}, TypeError, "sequence 0: id None is of type"),
         ([np.array([1.5])], {}, TypeError, "sequence 0: ids are float64"),
         ([np.ones((2, 2), int)], {}, ValueError, r"sequence 0: ids have the shape \(2, 2\)"),
         ([[1], [2**31]], {"dtype": "int32"}, ValueError, "sequence 1 holds id 2147483648"),

@@ -167,6 +167,9 @@ def test_tokens_that_no_merge_makes_are_removed_and_the_parts_of_special_tokens_
         (300, {"a": 1}, TypeError, "word 'a' is of type str, not bytes"),
         (300, {b"a": 1.5}, TypeError, "the count of word b'a' is 1.5"),
         (2.5, np.zeros(420, np.int64), TypeError, "vocab_size is 2.5"),
+        (300, np.full(420, 2**63, np.uint64), ValueError, "counts: id 0 has the count 92233720368"),
+        (300, {b"a": 2**63}, ValueError, "the words up to b'a'.* more than 2.63 - 1 tokens"),
+        (300, {b"a": 2**62, b"aa": 2**62}, ValueError, "the words up to b'aa'"),
     ],
 )
 def test_bad_requests_are_refused(tokenizer, size, counts, error, message):

@@ -149,7 +149,14 @@ def test_malformed_metadata_is_refused(token_file, content, message):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("num_tokens", 3), ("dtype", "uint32"), ("vocab_size", "341"), ("num_bytes", "many")],
+    [
+        ("num_tokens", 3),
+        ("dtype", "uint32"),
+        ("vocab_size", "341"),
+        ("num_bytes", "many"),
+        ("num_bytes", -1),
+        ("num_bytes", 10**400),
+    ],
 )
 def test_metadata_that_does_not_fit_is_refused(token_file, key, value):
     path = token_file.with_suffix(".json")
@@ -168,6 +175,8 @@ def test_damaged_document_starts_are_refused(source, out):
         (whole.astype(np.int32), "holds int32 .* it must hold int64 of one dimension"),
         (whole + 1, "does not fit"),
         (np.append(whole[:-1], 10**9), "does not fit"),
+        (np.append([0, 10**9], whole[2:]), "does not ascend"),
+        (np.append([0, -1], whole[2:]), "does not ascend"),
         (whole.reshape(1, -1), "one dimension"),
     ):
         np.save(path, array)

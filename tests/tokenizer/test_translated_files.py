@@ -133,6 +133,17 @@ def test_files_of_other_tokenizers_are_refused(tokenizer, pruned, source, out):
         translate_token_file(out / "gaps.npy", out / "new.npy", gaps, gaps)
 
 
+def test_a_long_token_is_translated(out):
+    pair = (b"a", b"b")
+    long = Tokenizer({0: b"a", 1: b"b", 2: b"ab" * 50_000}, [], ignore_merges=True)
+    short = Tokenizer({0: b"a", 1: b"b", 2: b"ab"}, [pair])
+    (out / "text.txt").write_text("ab" * 50_000)
+    encode_file(long, out / "text.txt", out / "long.npy")
+    translate_token_file(out / "long.npy", out / "short.npy", long, short)
+    assert load_token_file(out / "long.npy").tolist() == [2]
+    assert load_token_file(out / "short.npy").tolist() == [2] * 50_000
+
+
 def test_a_file_without_tokens_is_translated(tokenizer, pruned, source, out):
     encode_file(tokenizer, source, out / "empty.npy")
     metadata = json.loads((out / "empty.json").read_text())

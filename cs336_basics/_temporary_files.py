@@ -67,7 +67,12 @@ class NewFile:
             sync_open_file(self.file)
             size = os.fstat(self.file.fileno()).st_size
             self.file.close()
-        os.chmod(self.temporary, 0o666 & ~_UMASK)
+        # A file that is replaced keeps its permissions.
+        try:
+            mode = os.stat(self.target).st_mode & 0o777
+        except OSError:
+            mode = 0o666 & ~_UMASK
+        os.chmod(self.temporary, mode)
         return size
 
     def replace(self) -> None:

@@ -55,6 +55,17 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
     assert os.listdir(path.parent) == ["a.txt"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    path = tmp_path / "private.txt"
+    path.write_text("old")
+    for mode in (0o600, 0o640, 0o444):
+        path.chmod(mode)
+        with atomic_writer(path, "w") as file:
+            file.write("new")
+        assert path.stat().st_mode & 0o777 == mode
+
+
 def test_a_library_that_opens_the_file_itself_writes_it_atomically(tmp_path):
     path = tmp_path / "new" / "a.bin"
     with atomic_path(path) as temporary:

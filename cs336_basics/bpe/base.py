@@ -30,6 +30,7 @@ from cs336_basics.bpe.symbols import NUM_BYTES, Pair
 from cs336_basics.bpe.trace import MergeTrace, Trace, Work
 from cs336_basics.pretokenization.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.counting import count_words
+from cs336_basics.pretokenization.parallel import resolve_num_workers
 from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
 from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
 from cs336_basics.pretokenization.text_counting import count_texts
@@ -99,6 +100,9 @@ class BPE_Trainer:
         continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
     ) -> None:
         resolve_pattern(pattern)
+        resolve_num_workers(num_workers)
+        if trace is not None and not callable(trace):
+            raise TypeError(f"trace is {short_repr(trace)}: pass a function, or None")
         checked_integer("min_frequency", min_frequency, 0)
         if max_token_length is not None:
             checked_integer("max_token_length", max_token_length, 1)
@@ -438,12 +442,17 @@ def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[i
     total = 0
     for word, count in word_counts.items():
         if not isinstance(word, bytes):
-            raise TypeError(f"word {word!r} is of type {type(word).__name__}, not bytes")
+            raise TypeError(f"word {short_repr(word)} is of type {type(word).__name__}, not bytes")
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
-            raise TypeError(f"the count of word {word!r} is {count!r}: it must be an int")
+            raise TypeError(
+                f"the count of word {short_repr(word)} is {short_repr(count)}: it must be an int"
+            )
         count = int(count)  # a NumPy integer would overflow silently
         if count < 0:
-            raise ValueError(f"the count of word {word!r} is {count}: it must not be negative")
+            raise ValueError(
+                f"the count of word {short_repr(word)} is {short_repr(count)}: it must not be "
+                "negative"
+            )
         total += count * len(word)
         if count and len(word) > 1:
             words.append(word)
@@ -455,7 +464,8 @@ def _check_counts(word_counts: Mapping[bytes, int]) -> tuple[list[bytes], list[i
 def check_total(num_bytes: int) -> None:
     """Refuse words that have more bytes, counted with repetition, than 64 bits can hold."""
     if num_bytes > MAX_INT64:
+        shown = f"{num_bytes:,}" if num_bytes < 1 << 200 else short_repr(num_bytes)
         raise ValueError(
-            f"the words have {num_bytes:,} bytes, counted with repetition: more than 64 bits can "
-            "hold; divide all counts by a common factor"
+            f"the words have {shown} bytes, counted with repetition: more than 64 "
+            "bits can hold; divide all counts by a common factor"
         )

@@ -180,6 +180,8 @@ def _checked_tokens(tokens: dict[int, bytes]) -> set[bytes]:
             )
         if token_id < 0:
             raise ValueError(f"vocab: id {short_repr(token_id)} of {short_repr(token)} is negative")
+        if not token:
+            raise ValueError(f"vocab: the token of id {token_id} is empty: remove it")
         if token in known:
             raise ValueError(f"vocab: two ids are {short_repr(token)}: remove one")
         known.add(token)

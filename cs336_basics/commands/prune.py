@@ -23,6 +23,7 @@ from cs336_basics.commands._parser import (
 )
 from cs336_basics.interop.outputs import check_is_free
 from cs336_basics.tokenizer import Tokenizer, prune
+from cs336_basics.tokenizer.vocab_files import files_of_tokenizer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,7 +68,7 @@ def _prune(options: argparse.Namespace) -> None:
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     corpus = corpus_of(options)
     if options.id_map is not None:
-        check_is_no_input(options.id_map, corpus.files)
+        check_is_no_input(options.id_map, [*corpus.files, *files_of_tokenizer(options.tokenizer)])
     pruned, id_map = prune(tokenizer, options.vocab_size, corpus, num_workers=options.num_workers)
     with contextlib.ExitStack() as files:
         # The map replaces an old one only after the tokenizer was saved.

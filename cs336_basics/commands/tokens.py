@@ -24,6 +24,7 @@ from cs336_basics.commands._parser import (
 from cs336_basics.interop.outputs import check_is_free
 from cs336_basics.pretokenization.corpus import ENCODING_ERRORS
 from cs336_basics.tokenizer import Tokenizer, count_tokens, never_used
+from cs336_basics.tokenizer.vocab_files import files_of_tokenizer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +64,7 @@ def _count(options: argparse.Namespace) -> None:
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     corpus = corpus_of(options)
     if options.output is not None:
-        check_is_no_input(options.output, corpus.files)
+        check_is_no_input(options.output, [*corpus.files, *files_of_tokenizer(options.tokenizer)])
     start = time.perf_counter()
     counts = count_tokens(tokenizer, corpus, num_workers=options.num_workers, progress=True)
     seconds = time.perf_counter() - start

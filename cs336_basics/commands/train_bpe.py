@@ -122,11 +122,21 @@ def build_parser() -> Parser:
     return parser
 
 
+def _check_has_no_text_options(options: argparse.Namespace) -> None:
+    """Refuse options that say how --input is read, where there is none."""
+    for name in ("field", "column", "errors", "ray"):
+        value = getattr(options, name)
+        if value is not None and (name, value) != ("errors", "replace"):
+            raise ValueError(f"--{name} {value} is for the text of --input, which is not given")
+
+
 def _train(options: argparse.Namespace) -> None:
     """Train, write the tokenizer, and print what it took."""
     corpus = None
     if options.input:
         corpus = corpus_of(options)
+    else:
+        _check_has_no_text_options(options)
     if options.save_counts:
         check_beside_tokenizer("--save-counts", options.save_counts, options.output)
     pattern, special_tokens, continue_from = _start(options)
@@ -135,6 +145,10 @@ def _train(options: argparse.Namespace) -> None:
         if options.trace:
             files_of_words = [*options.counts, *filter(None, [options.save_counts])]
             others = [*files_of_words, *(corpus.files if corpus is not None else ())]
+            if options.continued:
+                from cs336_basics.tokenizer.vocab_files import files_of_tokenizer
+
+                others += files_of_tokenizer(options.continued)
             check_beside_tokenizer("--trace", options.trace, options.output, others)
             trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
         trainer = TRAINERS[options.trainer](

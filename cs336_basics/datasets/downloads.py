@@ -213,6 +213,7 @@ class _Attempt:
 
     def _get(self, url: str, headers: dict[str, str]) -> Any:
         import requests
+        import urllib3
 
         try:
             return self.session.get(
@@ -221,7 +222,7 @@ class _Attempt:
         except (requests.ConnectionError, requests.Timeout) as error:
             reason = "no connection; is there a network, and is the address right?"
             raise _NoConnectionError(self.source.failure + reason) from error
-        except requests.RequestException as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             raise self._error(short_reason(error)) from error
 
     def _check(self, answer: Any, held: int) -> None:

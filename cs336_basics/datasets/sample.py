@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cs336_basics._arguments import checked_integer
 from cs336_basics._files import atomic_writer
 from cs336_basics.datasets.story_files import read_library
 from cs336_basics.datasets.templates import Entry, Template, render
@@ -50,10 +51,10 @@ def write_sample(
     file appears under its name when it is complete.
 
     Raises:
-        ValueError: `num_bytes` is not positive.
+        TypeError: `num_bytes` is not an integer.
+        ValueError: it is not positive.
     """
-    if num_bytes <= 0:
-        raise ValueError(f"num_bytes must be positive, not {num_bytes}")
+    num_bytes = checked_integer("num_bytes", num_bytes, 1)
     bar: Any = None
     if progress:
         from tqdm import tqdm  # here, so that the generator itself needs nothing installed

@@ -60,15 +60,19 @@ def next_cut(file: IO[bytes], target: int, cuts: SafeCuts) -> int:
 
 def _first_cut(file: IO[bytes], target: int, size: int, cuts: SafeCuts, reach: int) -> int:
     """Return the first offset at or after `target` where a chunk may end."""
-    if target >= size:
+    if target >= size or not cuts.may_exist:
         return size
     origin = max(0, target - cuts.margin)
     inside: int | None = None
     searched, window = target, min(_WINDOW, reach)
     while True:
         file.seek(origin)
-        data = file.read(target - origin + window + cuts.margin)
+        wanted = target - origin + window + cuts.margin
+        data = file.read(wanted)
         known = origin + len(data)
+        if len(data) < wanted and known < size:
+            shorter = file.seek(0, os.SEEK_END)
+            raise became_shorter(getattr(file, "name", "the file"), shorter, size)
         stop = size if known >= size else known - cuts.margin
         cut = cuts.after_special_token(data, searched - origin, stop - origin)
         if cut is not None:

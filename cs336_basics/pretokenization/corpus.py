@@ -299,6 +299,8 @@ class Corpus:
         """Check that a table has the column, and that it holds strings."""
         if self.column not in schema.names:
             raise MissingFieldError(file, "column", self.column, schema.names)
+        if schema.names.count(self.column) > 1:
+            raise ValueError(f"{file}: several columns have the name {self.column!r}: rename them")
         kind = schema.field(self.column).type
         if not holds_text(kind):
             raise ValueError(f"{file}: the column {self.column!r} holds {kind}, not strings")

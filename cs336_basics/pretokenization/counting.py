@@ -100,7 +100,9 @@ def count_words(
         return count_words_ray(
             corpus, splitter, num_workers=num_workers, chunk_size=chunk_size, progress=progress
         )
-    workers = 1 if backend == "serial" else resolve_num_workers(num_workers)
+    workers = resolve_num_workers(num_workers)
+    if backend == "serial":
+        workers = 1
     plain, others = corpus.by_plainness()
     chunks = others.chunks(chunk_size or DEFAULT_CORPUS_CHUNK_SIZE)
     total = _Sum()

@@ -63,6 +63,7 @@ def sample_documents(
             num_bytes += len(document)
     if total == 0:
         raise ValueError(f"{', '.join(corpus.files[:3])}: there is no document, only white space")
+    number = min(number, total)
     chosen = {index * total // number for index in range(number)}
     documents = read_documents(corpus, separator)
     spaced, changed = _texts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
@@ -27,6 +28,11 @@ from cs336_basics.pretokenization.storage import (
     size_of,
 )
 from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
+
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<surrogate>u[dD][89a-fA-F]..)|.)", re.DOTALL
+)
+"""An escape of JSON: two surrogates that are one character, one alone, or any other."""
 
 DEFAULT_BLOCK_SIZE = 1 << 20
 """Bytes of text in a block."""
@@ -223,7 +229,8 @@ def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
     except UnicodeDecodeError as error:
         if chunk.errors == "strict":
             raise invalid_utf8_error(origin, line[error.start], error.start) from None
-        decoded = line.decode("utf-8", "surrogateescape")
+        # Of surrogates, only the bytes that are not UTF-8 shall remain.
+        decoded = _ESCAPE.sub(_without_surrogate, line.decode("utf-8", "surrogateescape"))
         is_utf8 = False
     try:
         # A byte order mark may come before the first line.
@@ -239,12 +246,12 @@ def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
         return ""
     if not isinstance(text, str):
         raise ValueError(f"{origin}: field {chunk.field!r} is {text!r:.60}, not a string")
-    if is_utf8:
-        return text
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # the row also has a lone surrogate, as an escape
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text if is_utf8 else text.encode("utf-8", "surrogateescape")
+
+
+def _without_surrogate(escape: re.Match[str]) -> str:
+    """Return an escape of JSON; U+FFFD for a surrogate alone, as elsewhere."""
+    return r"\ufffd" if escape.lastgroup == "surrogate" else escape[0]
 
 
 # --- Parquet and Arrow ---------------------------------------------------------------------------

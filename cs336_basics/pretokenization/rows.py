@@ -48,6 +48,11 @@ def texts_of_rows(rows: Any, field: str | None = None) -> Iterator[Any]:
         return _table_texts(rows, field)
     if _is_arrow_array(rows):
         return _array_texts(rows, field)
+    if hasattr(rows, "columns"):  # iterating over it would give their names
+        raise TypeError(
+            f"rows is a table of type {type(rows).__name__} that exports no Arrow stream: pass a "
+            "column of it, or use a later version of its library"
+        )
     if not isinstance(rows, Iterable):
         raise TypeError(f"texts is {short_repr(rows)}: pass a list of texts")
     return iter(rows) if field is None else _dict_texts(rows, field)
@@ -146,4 +151,6 @@ def _checked_field(field: str | None, names: Any) -> str:
         raise ValueError(f"the rows have {shown}: say which one has the text, such as field='text'")
     if names is not None and field not in names:
         raise ValueError(f"the rows have {shown}, but not {field!r}")
+    if names is not None and list(names).count(field) > 1:
+        raise ValueError(f"the rows have {shown}: rename those that are {field!r}, too")
     return field

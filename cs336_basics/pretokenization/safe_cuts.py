@@ -64,6 +64,8 @@ class SafeCuts:
             self._inside = re.compile(rb"[!-~\x80-\xff](?=[" + followers + rb"])")
         elif self._program:
             self._inside = _candidates(self._program)
+        self.may_exist = not self._never and (self._special or self._inside) is not None
+        """Whether any text has safe cuts."""
 
     def after_special_token(self, data: bytes, start: int, stop: int) -> int | None:
         """Return the first cut at the end of a special token, start <= cut <= stop, or None.

@@ -72,6 +72,8 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
             try:
                 block: bytes = stream.read(block_size)
             except damaged as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise  # of the disk, not of the content
                 raise ValueError(
                     f"{path} is damaged or truncated after {done:,} decompressed bytes: {error}"
                 ) from None

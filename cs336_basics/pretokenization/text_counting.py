@@ -41,7 +41,8 @@ def count_texts(
 
     Raises:
         TypeError: a single str or bytes instead of several, or an item that is neither.
-        ValueError: (`"strict"`) text that is not UTF-8, with its index; rows lack the field.
+        ValueError: (`"strict"`) text that is not UTF-8, with its index; a text that begins as
+            UTF-16 or UTF-32 does; rows lack the field.
     """
     found = texts_of_rows(texts, field)
     check_errors(errors)
@@ -150,8 +151,14 @@ def replaced_surrogates(text: str, data: bytes) -> int:
 
 
 def count_text(text: str, splitter: Splitter | None = None) -> Counter[bytes]:
-    """Count the pre-tokens of a text in memory, one after the other in Python."""
+    """Count the pre-tokens of a text in memory, one after the other in Python.
+
+    Raises:
+        TypeError: `text` is not a str.
+        ValueError: a lone surrogate, which UTF-8 cannot encode, with its index.
+    """
     check_is_str(text)
+    to_utf8(text, "strict")
     counts = Counter(Splitter.of(splitter).split(text))
     return Counter({word.encode(): count for word, count in counts.items() if word})
 
@@ -164,7 +171,7 @@ def to_utf8(text: str | bytes, errors: str) -> bytes:
         ValueError: (`"strict"`) a lone surrogate, which UTF-8 cannot encode, with its index.
     """
     if isinstance(text, bytes):
-        return text
+        return text if type(text) is bytes else bytes(text)
     if not isinstance(text, str):
         raise TypeError(f"{short_repr(text)} is of type {type(text).__name__}, not str or bytes")
     try:

@@ -125,7 +125,13 @@ def _count(
     ray: str | None,
 ) -> WordCounts:
     """Return the word counts of the corpus and of the files of counts."""
-    addends = [WordCounts.load(file) for file in counts]
+    addends = []
+    for file in counts:
+        addends.append(WordCounts.load(file))
+        try:
+            addends[-1].check_made_with(trainer.pattern, special_tokens)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from None
     if corpus is not None:
         splitter = Splitter(trainer.pattern, special_tokens)
         how: dict[str, Any] = {"num_workers": trainer.num_workers, "progress": trainer.progress}

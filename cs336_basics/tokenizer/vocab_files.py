@@ -346,6 +346,11 @@ def save_tokenizer(
             change.write(name, content)
 
 
+def files_of_tokenizer(directory: str | os.PathLike[str]) -> list[str]:
+    """Return the paths of the files of a tokenizer directory."""
+    return [os.path.join(directory, name) for name in (VOCAB_FILE, MERGES_FILE, METADATA_FILE)]
+
+
 def load_tokenizer(directory: str | os.PathLike[str]) -> tuple[TokenizerParts, str]:
     """Read a tokenizer directory: what it says of the tokenizer, and its hash, which is checked.
 

@@ -226,6 +226,7 @@ def test_a_special_token_that_is_not_passed_again_is_named(counts):
         (({"a": b"a"}, []), TypeError, "'a' -> b'a' is not an int -> bytes"),
         (({-1: b"a"}, []), ValueError, "id -1 of b'a' is negative"),
         (({1: b"a", 2: b"a"}, []), ValueError, "two ids are b'a'"),
+        (({1: b"a", 2: b""}, []), ValueError, "the token of id 2 is empty"),
     ],
 )
 def test_bad_vocabularies_are_refused(continued, error, message):

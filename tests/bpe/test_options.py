@@ -330,3 +330,31 @@ def test_equals_ffbpe(tmp_path):
     for name in ("heap", "memoryview", "native"):
         merges = TRAINERS[name]().train_from_counts(counts, 2257, [EOT])[1]
         assert [left + right for left, right in merges] == expected, name
+
+
+@every_trainer
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"num_workers": "many"}, TypeError, "num_workers is 'many'"),
+        ({"num_workers": -1}, ValueError, "num_workers is -1"),
+        ({"trace": 5}, TypeError, "trace is 5: pass a function, or None"),
+    ],
+)
+def test_wrong_options_are_refused_when_the_trainer_is_made(name, options, error, message):
+    with pytest.raises(error, match=message):
+        TRAINERS[name](**options)
+
+
+@every_trainer
+def test_huge_counts_and_words_are_refused_in_a_short_message(name):
+    trainer = TRAINERS[name]()
+    for counts, message in (
+        ({b"ab": 10**5000}, "more than 64 bits can hold"),
+        ({b"ab": -(10**5000)}, "must not be negative"),
+        ({b"ab" * 10**6: 1.5}, "must be an int"),
+        ({"ab" * 10**6: 1}, "of type str, not bytes"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message) as found:
+            trainer.train_from_counts(counts, 300)
+        assert len(str(found.value)) < 300

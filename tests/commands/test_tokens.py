@@ -88,6 +88,18 @@ def test_an_array_never_replaces_the_text(saved, command, capsys):
     assert text.read_bytes() == before
 
 
+@pytest.mark.parametrize("command", [tokens, prune])
+def test_an_array_never_replaces_a_file_of_the_tokenizer(saved, command, capsys):
+    target = saved / "tok" / "merges.txt"
+    options = ["--output", str(target)] if command is tokens else [
+        "--vocab-size", "260", "--output", str(saved / "small"), "--id-map", str(target)
+    ]  # fmt: skip
+    before = target.read_bytes()
+    assert command.main(arguments(saved, *options, "--overwrite")) == 2
+    assert "would replace a file that is read" in capsys.readouterr().err
+    assert target.read_bytes() == before
+
+
 def test_a_size_that_is_too_small_writes_nothing(saved, capsys):
     more = ["--vocab-size", "100", "--output", str(saved / "small")]
     assert prune.main(arguments(saved, *more)) == 2

@@ -209,6 +209,30 @@ def test_missing_input_and_counts_are_an_error(tmp_path, capsys):
     assert "give --input, --counts, or both" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "option", [["--field", "text"], ["--column", "c"], ["--errors", "strict"], ["--ray", "auto"]]
+)
+def test_options_of_the_text_need_a_text(option, text_file, tmp_path, capsys):
+    counts = str(tmp_path / "counts.npz")
+    assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", counts]) == 0
+    only = ["--output", str(tmp_path / "two"), "--vocab-size", "280", "--counts", counts]
+    assert main([*only, "--special-token", EOT, *option]) == 2
+    assert f"{' '.join(option)} is for the text of --input" in capsys.readouterr().err
+
+
+def test_counts_of_another_pattern_are_refused_before_the_text_is_counted(
+    text_file, tmp_path, capsys, monkeypatch
+):
+    counts, sums = str(tmp_path / "counts.npz"), tmp_path / "sums.npz"
+    first = ["--pattern", "cl100k", "--save-counts", counts]
+    assert main([*arguments(text_file, tmp_path / "one"), *first]) == 0
+    monkeypatch.setattr("cs336_basics.tokenizer.train_tokenizer.count_words", pytest.fail)
+    more = ["--counts", counts, "--save-counts", str(sums)]
+    assert main([*arguments(text_file, tmp_path / "two"), *more]) == 2
+    assert "counts.npz: the words were counted with the pattern 'cl1" in capsys.readouterr().err
+    assert not sums.exists()
+
+
 def test_saved_counts_keep_their_pattern_and_special_tokens(text_file, tmp_path, capsys):
     counts = str(tmp_path / "counts.npz")
     first = ["--pattern", "cl100k", "--save-counts", counts]

@@ -275,6 +275,7 @@ def test_a_redirection_without_an_end_is_not_read(server, tmp_path):
         (PLAIN, "redirects more than 10 times"),
         ("file:///etc/passwd", "redirects to 'file:///etc/passwd'"),
         ("http://", "redirects|http"),
+        ("http://a..b/x", r"a\.\.b"),
         ("http://[x", r"cannot fetch .* redirects to 'http://\[x'"),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_file_ends_with_the_story_that_reaches_the_size(tmp_path_factory, num_
 
 @pytest.mark.parametrize("num_bytes", [0, -1])
 def test_a_size_that_is_not_positive_is_refused(tmp_path, num_bytes):
-    with pytest.raises(ValueError, match=f"positive, not {num_bytes}"):
+    with pytest.raises(ValueError, match=f"num_bytes is {num_bytes}: it must be at least 1"):
         write_sample(tmp_path / "sample.txt", num_bytes)
     assert list(tmp_path.iterdir()) == []
 
@@ -312,3 +312,10 @@ def test_choices_nest_and_the_cast_stays():
 def test_a_malformed_template_is_refused(text):
     with pytest.raises(ValueError, match="template"):
         parse_template(text)
+
+
+@pytest.mark.parametrize("num_bytes", [float("nan"), float("inf"), "5", None])
+def test_a_size_that_is_no_integer_is_refused(tmp_path, num_bytes):
+    with pytest.raises(TypeError, match="num_bytes is"):
+        write_sample(tmp_path / "sample.txt", num_bytes)
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics.pretokenization.chunking import (
+    _first_cut,
     chunk_bounds,
     read_bytes,
     read_text,
@@ -115,6 +116,26 @@ def test_a_file_that_became_shorter_is_noticed(tmp_path):
     path.write_bytes(b"abc")
     with pytest.raises(ValueError, match="ended at byte 3"):
         read_bytes(path, 1, 10)
+
+
+def test_a_file_that_becomes_shorter_while_it_is_divided_is_noticed(tmp_path):
+    path = tmp_path / "text.txt"
+    for left in (0, 150_000, 250_000):
+        path.write_bytes(b"x" * 300_000)
+        with open(path, "rb") as file:
+            path.write_bytes(b"x" * left)
+            with pytest.raises(ValueError, match=f"text.txt ended at byte {left:,} where bytes"):
+                _first_cut(file, 100_000, 300_000, SPLITTER.safe_cuts, 10)
+
+
+def test_where_no_cut_can_exist_none_is_searched(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a b " * 10)
+    cuts = Splitter(r"\b\S+|\s+").safe_cuts  # cannot be compiled
+    assert not cuts.may_exist
+    with open(path, "rb") as file:
+        assert _first_cut(file, 4, 40, cuts, 10) == 40
+        assert file.tell() == 0
 
 
 def test_read_text_replaces_or_refuses_invalid_bytes(tmp_path):

@@ -70,7 +70,7 @@ def test_samples_are_at_equal_distances(make):
     assert sample.num_documents == 25
 
 
-@pytest.mark.parametrize("number", [25, 26, 1000])
+@pytest.mark.parametrize("number", [25, 26, 1000, 10**15])
 def test_all_documents_are_taken_where_there_are_no_more(tmp_path, number):
     assert sample_documents(Corpus(plain(tmp_path, TEXTS)), number).spaced == TEXTS
 

@@ -19,6 +19,7 @@ from cs336_basics.pretokenization import (
     Corpus,
     MissingFieldError,
     Splitter,
+    count_text,
     count_texts,
     count_words,
     pretokenize,
@@ -128,6 +129,29 @@ def test_texts_in_memory_are_counted():
         b"a": 1, "\ufffd".encode(): 1, b"b": 1, "\U0001f642".encode(): 1
     }  # fmt: skip
     assert count_texts([b"a\xff"]) == {b"a": 1, "\ufffd".encode(): 1}
+    numpy = pytest.importorskip("numpy")
+    assert count_texts(numpy.array([b"abc"])) == {b"abc": 1}
+
+
+def test_surrogates_of_escapes_are_told_from_bytes_that_are_not_utf8(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    text = rb"\udcc3\udca9 \\udcff \ud83d\ude42 \ud800"  # escapes
+    path.write_bytes(b'{"x": "\xff", "text": "' + text + b' \xfe"}\n')
+    with pytest.warns(UserWarning, match="not all UTF-8"):
+        found = count_words(Corpus(path, field="text"), num_workers=1)
+    assert found == count_texts(["\ufffd\ufffd \\udcff \U0001f642 \ufffd \ufffd"])
+
+
+def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(b"abc"))
+
+    def fail(*arguments):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(gzip.GzipFile, "read", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        count_words(Corpus(path), num_workers=1)
 
 
 def test_bad_texts_are_named():
@@ -139,6 +163,8 @@ def test_bad_texts_are_named():
         count_texts(["a", "bc\ud800"], errors="strict")
     with pytest.raises(ValueError, match=r"text 2: byte 0xff at offset 3"):
         count_texts(["a", "b", b"abc\xff"], errors="strict")
+    with pytest.raises(ValueError, match=r"the lone surrogate U\+D800 at character 1"):
+        count_text("a\ud800")
 
 
 @pytest.mark.parametrize(
@@ -205,6 +231,9 @@ def test_bad_parquet_is_named(tmp_path):
         Corpus(path)
     with pytest.raises(ValueError, match="the column 'n' holds int64, not strings"):
         Corpus(path, column="n").chunks()
+    parquet.write_table(pyarrow.table([["a"], ["b"]], ["text", "text"]), path)
+    with pytest.raises(ValueError, match=r"several columns have the name 'text'"):
+        Corpus(path, column="text").chunks()
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(ValueError, match=r"rows\.parquet is not a whole Parquet file"):
         Corpus(path, column="text").chunks()

@@ -150,6 +150,18 @@ def test_bad_rows_are_named():
         count_texts([{"text": "a"}])
     with pytest.raises(TypeError, match="text 0 is of type int, not str or bytes"):
         count_texts([{"text": 5}], field="text")
+    pyarrow = pytest.importorskip("pyarrow")
+    twice = pyarrow.table([["a"], ["b"]], ["text", "text"])
+    with pytest.raises(ValueError, match="the fields text, text: rename those that are 'text'"):
+        list(texts_of_rows(twice, "text"))
+
+
+def test_a_table_without_an_arrow_stream_is_refused():
+    class Table(list):
+        columns = ("text",)
+
+    with pytest.raises(TypeError, match="a table of type Table that exports no Arrow stream"):
+        texts_of_rows(Table(["text"]))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -91,20 +91,18 @@ cdef cbool keep_going() noexcept with gil:
     return PyErr_CheckSignals() == 0
 
 
-# Seconds between two updates of the progress bar and checks for Ctrl-C.
-cdef double SLICE = 0.1
-
-
 class NativeTrainer(BPE_Trainer):
     """Passes flat arrays to the merge loop in C++.
 
     Attributes:
         omit: parts of the merge loop that are switched off, of "threshold", "sorted words" and
             "prefetch". The benchmarks measure with it what each part gains; the result is the same.
+        step_seconds: the time between two updates of the progress bar and checks for Ctrl-C.
     """
 
     name = "native"
     omit = ()
+    step_seconds = 0.1
 
     def _learn_merges_from(self, word_counts, num_merges):
         if not isinstance(word_counts, WordCounts):
@@ -166,9 +164,10 @@ class NativeTrainer(BPE_Trainer):
         with nogil:
             loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0], num_words, options))
         first_rank = len(self.start.merges)
+        cdef double step_seconds = self.step_seconds
         while more:
             with nogil:
-                more = loop.get().run(SLICE)
+                more = loop.get().run(step_seconds)
             self._advance(loop.get().merges.size() - len(merges))
             for index in range(<size_t>len(merges), loop.get().merges.size()):
                 ids = loop.get().merges[index]
@@ -227,7 +226,7 @@ def merge_state(words, counts, num_merges):
     options.keep_going = keep_going
     cdef unique_ptr[CMergeLoop] loop = move(
         make_merge_loop(&data[0], &offsets[0], &word_counts[0], len(words), options))
-    while loop.get().run(SLICE):
+    while loop.get().run(NativeTrainer.step_seconds):
         pass
     cdef CMergeState state = loop.get().state()
     pairs = [

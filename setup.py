@@ -9,11 +9,18 @@ Environment variables:
 
 import glob
 import os
+import re
 import sys
 
-from setuptools import Extension, setup
-from setuptools.command.build_ext import build_ext
-from setuptools.errors import CompileError, LinkError, PlatformError
+INSTALL = "`pip install -c constraints.txt setuptools cython`"
+
+try:  # Python 3.12 and newer do not bring it along.
+    import setuptools
+    from setuptools import Extension, setup
+    from setuptools.command.build_ext import build_ext
+    from setuptools.errors import CompileError, LinkError, PlatformError
+except ImportError as error:
+    raise SystemExit(f"cs336_basics: setuptools is missing ({error}); run {INSTALL}.") from None
 
 # module, sources, language
 EXTENSIONS = [
@@ -56,6 +63,12 @@ DIRECTIVES = {
 }
 
 
+def version(package):
+    """Return the first two numbers of a package's version."""
+    major, minor = package.__version__.split(".")[:2]
+    return int(major), int(re.match(r"\d*", minor)[0] or 0)
+
+
 class BuildExtensions(build_ext):
     """build_ext that translates with our directives, uses all cores, and explains a failure."""
 
@@ -89,11 +102,15 @@ class BuildExtensions(build_ext):
 
 def translated_by_cython(extensions):
     try:
+        import Cython
         from Cython.Build import cythonize
     except ImportError:
+        raise SystemExit(f"cs336_basics: Cython is missing; run {INSTALL}.") from None
+    if version(Cython) < (3, 1):
         raise SystemExit(
-            "cs336_basics: Cython is missing; run `pip install -c constraints.txt cython`."
-        ) from None
+            f"cs336_basics: Cython {Cython.__version__} is too old, 3.1 or newer is needed; "
+            f"run {INSTALL}."
+        )
     return cythonize(extensions, compiler_directives=DIRECTIVES, force=DEBUG, quiet=True)
 
 
@@ -111,4 +128,10 @@ def extensions():
     ]
 
 
-setup(ext_modules=[] if SKIP else extensions(), cmdclass={"build_ext": BuildExtensions})
+setup(
+    # Here, since no one form in pyproject.toml suits both setuptools 65, which a new environment of
+    # Python 3.11 has, and setuptools 77, which brought license expressions.
+    **{"license_expression" if version(setuptools) >= (77, 0) else "license": "MIT"},
+    ext_modules=[] if SKIP else extensions(),
+    cmdclass={"build_ext": BuildExtensions},
+)

@@ -160,7 +160,7 @@ class NativeTrainer(BPE_Trainer):
             options.start_merges = &start_merges[0, 0] if start_merges.shape[0] else NULL
             options.num_start_tokens = len(tokens) - NUM_BYTES
             options.start_bytes = &start_bytes[0]
-            options.start_offsets = &start_offsets[NUM_BYTES]
+            options.start_offsets = &start_offsets[<Py_ssize_t>NUM_BYTES]
         with nogil:
             loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0], num_words, options))
         first_rank = len(self.start.merges)
@@ -175,7 +175,7 @@ class NativeTrainer(BPE_Trainer):
                 merges.append((left, right))
                 tokens.append(left + right)
                 if options.traced:
-                    trace = merge_trace(first_rank + index, merges[index], loop.get().trace[index])
+                    trace = merge_trace(first_rank + index, (left, right), loop.get().trace[index])
                     self.trace(trace)
         self.timings["counting pairs"] += loop.get().seconds_counting
         self.timings["finding the maximum"] += loop.get().seconds_finding

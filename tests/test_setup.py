@@ -1,0 +1,93 @@
+"""`python setup.py build_ext --inplace` in environments that lack something, or have it too old."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.test_distributions import copy_of_the_project
+
+ROOT = Path(__file__).parents[1]
+BUILD = ["setup.py", "--quiet", "build_ext", "--inplace"]
+INSTALL = "run `pip install -c constraints.txt setuptools cython`."
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return copy_of_the_project(tmp_path_factory.mktemp("setup") / "project")
+
+
+def run(project, *words, python=sys.executable, path=None, **variables):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    return subprocess.run(
+        [str(python), *words],
+        cwd=project,
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "message"),
+    [
+        ("setuptools", "setuptools is missing"),
+        ("Cython", "Cython is missing"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_command_that_installs_it(project, package, message):
+    if package == "Cython":
+        pytest.importorskip("setuptools")
+    (project / "without.py").write_text(
+        "import runpy, sys\n"
+        "sys.modules[sys.argv.pop(1)] = None\n"
+        "del sys.argv[0]\n"
+        "runpy.run_path('setup.py', run_name='__main__')\n"
+    )
+    done = run(project, "without.py", package, *BUILD)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1
+    assert last.startswith(f"cs336_basics: {message}")
+    assert last.endswith(INSTALL)
+
+
+def test_a_cython_that_is_too_old_is_named(project, tmp_path):
+    pytest.importorskip("setuptools")
+    (tmp_path / "Cython").mkdir()
+    (tmp_path / "Cython" / "__init__.py").write_text("__version__ = '3.0.12'\n")
+    (tmp_path / "Cython" / "Build.py").write_text("cythonize = None\n")
+    done = run(project, *BUILD, path=tmp_path)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1
+    assert last == f"cs336_basics: Cython 3.0.12 is too old, 3.1 or newer is needed; {INSTALL}"
+
+
+def test_the_setuptools_of_a_new_environment_reads_the_project(project, tmp_path):
+    if find_spec("ensurepip") is None:
+        pytest.skip("this Python has no ensurepip")
+    venv.create(tmp_path, with_pip=True)
+    folder = "Scripts" if os.name == "nt" else "bin"
+    python = next(path for path in (tmp_path / folder).iterdir() if path.stem == "python")
+    # Up to Python 3.11 it is setuptools 65, from 3.12 on there is none.
+    has_setuptools = run(project, "-c", "import setuptools", python=python).returncode == 0
+    words = ("setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path))
+    done = run(project, *words, python=python, CS336_SKIP_EXTENSIONS="1")
+    if not has_setuptools:
+        assert done.returncode == 1
+        assert done.stderr.strip().endswith(INSTALL)
+        return
+    assert done.returncode == 0, done.stderr
+    (metadata,) = tmp_path.glob("*.egg-info/PKG-INFO")
+    lines = metadata.read_text(encoding="utf-8").splitlines()
+    assert "Name: cs336-basics" in lines or "Name: cs336_basics" in lines
+    assert {"License: MIT", "License-Expression: MIT"} & set(lines)
+    assert "License-File: LICENSE" in lines

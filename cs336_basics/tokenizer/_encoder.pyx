@@ -584,6 +584,9 @@ cdef list list_of(const id_t* ids, size_t count, list objects):
     cdef list result = PyList_New(count)
     cdef PyObject* item
     cdef size_t i
+    # Signal handlers, and from Python 3.12 on the garbage collector, run between the items: no
+    # caller of gc.get_objects may find a list whose last items are not there yet.
+    PyObject_GC_UnTrack(<void*>result)
     for i in range(count):
         if i % MAX_UNINTERRUPTED == 0:
             PyErr_CheckSignals()
@@ -595,6 +598,7 @@ cdef list list_of(const id_t* ids, size_t count, list objects):
             item = PyList_GET_ITEM(objects, ids[i])
             Py_INCREF(<object>item)
             PyList_SET_ITEM(result, i, <object>item)
+    PyObject_GC_Track(<void*>result)
     return result
 
 

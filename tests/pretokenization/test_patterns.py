@@ -4,8 +4,6 @@ import itertools
 
 import pytest
 import regex
-import tiktoken
-import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +63,7 @@ def test_same_pretokens_as_tiktokens_engine(name, text):
     ranks = {bytes([byte]): byte for byte in range(256)}
     for pretoken in pretokens:
         ranks.setdefault(pretoken.encode(), len(ranks))
+    tiktoken = pytest.importorskip("tiktoken")
     encoding = tiktoken.Encoding(
         name, pat_str=TIKTOKEN[name], mergeable_ranks=ranks, special_tokens={}
     )
@@ -125,6 +124,7 @@ def test_named_patterns_split_numbers_as_published(name, pretokens):
 
 @given(text=st.text(st.sampled_from("ab '.,1½好ー・あ\u3040\u0301\u200b\n\r\0"), max_size=20))
 def test_deepseek_v3_splits_as_its_three_steps(text):
+    tokenizers = pytest.importorskip("tokenizers")
     steps = [
         tokenizers.pre_tokenizers.Split(tokenizers.Regex(expression), "isolated")
         for expression in (

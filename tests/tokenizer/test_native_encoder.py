@@ -242,13 +242,13 @@ def test_a_large_batch_is_encoded_by_several_threads():
 def test_the_garbage_collector_sees_the_lists_of_a_batch_when_all_are_made(num_workers):
     tokenizer = small_tokenizer()
     texts = [TRAINING_TEXT * (1 + 1000 // len(TRAINING_TEXT))] * 2500
-    length = len(tokenizer.encode(texts[0]))
+    expected = tokenizer.encode(texts[0])
     seen = []
 
     def count_lists(phase, info):
         if phase == "start":
-            objects = gc.get_objects()
-            seen.append(sum(type(found) is list and len(found) == length for found in objects))
+            lists = (found for found in gc.get_objects() if type(found) is list)
+            seen.append(sum(found == expected and found is not expected for found in lists))
 
     gc.callbacks.append(count_lists)
     try:
@@ -258,6 +258,31 @@ def test_the_garbage_collector_sees_the_lists_of_a_batch_when_all_are_made(num_w
     # (Python 3.12 and later collect when the call returns.)
     assert set(seen) <= {0, len(texts)}
     assert all(map(gc.is_tracked, lists))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+@pytest.mark.parametrize("offset", [0, 1 << 21])
+def test_no_signal_handler_finds_a_list_that_is_not_complete(offset):
+    tokenizer = Tokenizer({offset + i: bytes([i]) for i in range(256)}, [])
+    length, calls, num_items = 3_000_000, [], []
+
+    def look(*_):
+        calls.append(1)
+        lists = [o for o in gc.get_objects() if type(o) is list and len(o) == length]
+        num_items.extend(len(gc.get_referents(o)) for o in lists)
+        if len(calls) < 100:  # (The timer is set again here: handlers must not be nested.)
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    try:
+        tokenizer.encode("a" * length)
+    finally:
+        calls.extend(range(100))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(calls) > 100
+    assert set(num_items) <= {length}
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 5])

@@ -30,6 +30,7 @@ from cs336_basics._files import atomic_writer
 from cs336_basics._journal import open_regular
 from cs336_basics._messages import short_reason, short_repr
 from cs336_basics.runs.checkpoint_dir import load_checkpoint_directory, plain_name
+from cs336_basics.runs.optimizer_state import checked_optimizer_state
 
 DIGEST = "sha256"
 
@@ -79,35 +80,14 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     # plain name -> this model's name, compiled or not
     own_names = {plain_name(key): key for key in model.state_dict()}
     saved = checkpoint["model"]
+    restored = None
     if optimizer is not None:
-        _check_optimizer(optimizer, checkpoint["optimizer"], name)
+        restored = checked_optimizer_state(optimizer, checkpoint["optimizer"], name)
     model.load_state_dict({own_names.get(key, key): value for key, value in saved.items()})
-    if optimizer is not None:
-        optimizer.load_state_dict(checkpoint["optimizer"])
+    if optimizer is not None and restored is not None:
+        optimizer.load_state_dict(restored)
     iteration: int = checkpoint["iteration"]
     return iteration
-
-
-def _check_optimizer(optimizer: Optimizer, saved: dict[str, Any], name: str) -> None:
-    """Check that the saved state is one of this optimizer, before anything is changed."""
-    groups, own = saved.get("param_groups"), optimizer.param_groups
-    if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
-        raise ValueError(f"{name} holds no state of an optimizer")
-    sizes = [len(group.get("params", ())) for group in groups]
-    own_sizes = [len(group["params"]) for group in own]
-    if sizes != own_sizes:
-        raise ValueError(
-            f"{name} is of another optimizer: its groups have {short_repr(sizes)} parameters, "
-            f"those of this one {short_repr(own_sizes)}"
-        )
-    # (Options that only one version of torch has are no reason.)
-    for group, own_group in zip(groups, own, strict=True):
-        missing, unknown = own_group.keys() - group.keys(), group.keys() - own_group.keys()
-        if missing and unknown:
-            raise ValueError(
-                f"{name} is of another optimizer than {type(optimizer).__name__}: it has "
-                f"{', '.join(sorted(map(str, unknown)))} instead of {', '.join(sorted(missing))}"
-            )
 
 
 def _plain_numbers(value: Any) -> Any:
@@ -129,6 +109,7 @@ def _load(file: IO[bytes], name: str) -> dict[str, Any]:
         checkpoint: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
         is_complete = _is_checkpoint(checkpoint)
         if is_complete:
+            _check_storages(checkpoint)
             names = checkpoint["model"]
             checkpoint["model"] = {plain_name(key): value for key, value in names.items()}
             expected = checkpoint.pop(DIGEST, None)
@@ -164,6 +145,27 @@ def _check_is_archive(file: IO[bytes]) -> None:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
                 raise zipfile.BadZipFile(f"{short_repr(member.filename)} is compressed")
+
+
+def _check_storages(content: Any) -> None:
+    """Check that no tensor has more elements than are stored: with strides of 0, one can be all.
+
+    Raises:
+        ValueError: one has; to read it would take any amount of memory.
+    """
+    if isinstance(content, Tensor):
+        is_plain = content.layout == torch.strided and content.device.type != "meta"
+        if is_plain and content.nbytes > content.untyped_storage().nbytes():
+            raise ValueError(
+                f"a tensor of shape {tuple(content.shape)} takes {content.nbytes:,} bytes, and "
+                f"{content.untyped_storage().nbytes():,} are stored"
+            )
+    elif isinstance(content, dict):
+        for item in content.values():
+            _check_storages(item)
+    elif isinstance(content, (list, tuple)):
+        for item in content:
+            _check_storages(item)
 
 
 def _check_sums(file: IO[bytes]) -> None:
@@ -221,5 +223,6 @@ def _is_checkpoint(content: Any) -> bool:
         and isinstance(content.get("model"), dict)
         and all(isinstance(name, str) for name in content["model"])
         and isinstance(content.get("optimizer"), dict)
-        and isinstance(content.get("iteration"), int)
+        and type(content.get("iteration")) is int
+        and 0 <= content["iteration"] < 2**63
     )

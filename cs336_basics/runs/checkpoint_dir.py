@@ -37,15 +37,13 @@ from cs336_basics._journal import open_regular
 from cs336_basics._messages import short_reason, short_repr
 from cs336_basics._reading import parse_json
 from cs336_basics._temporary_files import temporary_prefix
+from cs336_basics.runs.optimizer_state import IMPLEMENTATION, checked_optimizer_state
 
 FORMAT = 1
 MODEL_FILE = "model.safetensors"
 OPTIMIZER_FILE = "optimizer.safetensors"
 STATE_FILE = "state.json"
 MANIFEST_FILE = "manifest.json"
-
-# These select an implementation of the same update; the state is the same.
-_IMPLEMENTATION = ("fused", "foreach", "capturable", "differentiable")
 
 
 def plain_name(name: str) -> str:
@@ -414,14 +412,6 @@ def _optimizer_state_dict(
     order = [[names[i] for i in group["params"]] for group in current]
     if [group.get("params") for group in saved] != order:
         raise ValueError(f"{path} was saved by an optimizer with other groups of parameters")
-    groups = []
-    for group, values in zip(current, saved, strict=True):
-        kept = {
-            key: _as_before(key, values[key], group[key], path)
-            for key in group
-            if key in values and key != "params" and key not in _IMPLEMENTATION
-        }
-        groups.append({**group, **kept})
     state: dict[int, dict[str, Any]] = {}
     index = {name: i for i, name in enumerate(names)}
     for name, numbers in settings["numbers"].items():
@@ -437,23 +427,25 @@ def _optimizer_state_dict(
                 f"{path} was saved by an optimizer for other parameters: {short_repr(name)}"
             )
         state.setdefault(index[parameter], {})[key] = tensor
+    saved = [
+        {**values, "params": group["params"]} for group, values in zip(current, saved, strict=True)
+    ]
+    checked_optimizer_state(optimizer, {"state": state, "param_groups": saved}, str(path))
+    groups = [
+        {
+            key: _as_before(values[key], value)
+            if key in values and key not in IMPLEMENTATION
+            else value
+            for key, value in group.items()
+        }
+        for group, values in zip(current, saved, strict=True)
+    ]
     return {"state": state, "param_groups": groups}
 
 
-def _as_before(key: str, value: Any, before: Any, path: Path) -> Any:
-    """Return a setting in the type that the optimizer has now.
-
-    Raises:
-        ValueError: it was saved as something else.
-    """
-    if isinstance(before, tuple) and isinstance(value, list) and len(value) == len(before):
-        pairs = zip(value, before, strict=True)
-        return tuple(_as_before(key, item, item_before, path) for item, item_before in pairs)
-    kinds = (int, float, Tensor) if isinstance(before, (int, float, Tensor)) else type(before)
-    # What is None now may have been set when it was saved, and the reverse.
-    if before is not None and value is not None and not isinstance(value, kinds):
-        raise ValueError(f"{path}: the optimizer's {key} is {short_repr(value)}, of the wrong type")
-    return value
+def _as_before(value: Any, before: Any) -> Any:
+    """Return a setting as the optimizer has it now: JSON makes lists of tuples."""
+    return tuple(value) if isinstance(before, tuple) and isinstance(value, list) else value
 
 
 def _is_dtensor(parameter: Tensor) -> bool:

@@ -37,9 +37,24 @@ class _GroupOptimizer(Optimizer):
             self._update_group(used, group)
         return loss
 
+    def kept_values(self, group: dict[str, Any]) -> set[str]:
+        """Return the names of what is kept for each parameter of a group once it was updated.
+
+        A checkpoint of another optimizer is recognized by it.
+        """
+        raise NotImplementedError
+
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         """Update parameters in place with the settings of their group."""
         raise NotImplementedError
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a state, which may be that of one of PyTorch's optimizers."""
+        super().__setstate__(state)
+        for values in self.state.values():
+            # A tensor in float32 there: the powers of beta would be rounded to it.
+            if isinstance(values.get("step"), Tensor):
+                values["step"] = int(values["step"])
 
 
 class SGD(_GroupOptimizer):
@@ -57,6 +72,10 @@ class SGD(_GroupOptimizer):
         """Add parameters with their own settings; the constructor calls this too."""
         _check_at_least_zero("lr", {**self.defaults, **param_group}["lr"])
         super().add_param_group(param_group)
+
+    def kept_values(self, group: dict[str, Any]) -> set[str]:
+        """Return the names of what is kept for each parameter: "step"."""
+        return {"step"}
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         for parameter in parameters:
@@ -104,6 +123,10 @@ class MomentumSGD(_GroupOptimizer):
             raise ValueError("nesterov needs a momentum above 0")
         super().add_param_group(param_group)
 
+    def kept_values(self, group: dict[str, Any]) -> set[str]:
+        """Return the names of what is kept for each parameter of a group."""
+        return {"momentum_buffer"} if group["momentum"] else set()
+
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         momentum = group["momentum"]
         for parameter in parameters:
@@ -135,7 +158,7 @@ class AdamW(_GroupOptimizer):
     `exp_avg_sq` (v), tensors like the parameter, in its dtype and on its device.
 
     Raises ValueError for a setting out of range, in a parameter group too; `step` raises
-    RuntimeError for a sparse gradient.
+    RuntimeError for a sparse or complex gradient.
     """
 
     def __init__(
@@ -158,6 +181,10 @@ class AdamW(_GroupOptimizer):
             raise ValueError(f"betas must be two numbers in [0, 1), not {group['betas']}")
         super().add_param_group(param_group)
 
+    def kept_values(self, group: dict[str, Any]) -> set[str]:
+        """Return the names of what is kept for each parameter of a group."""
+        return {"step", "exp_avg", "exp_avg_sq"}
+
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         for parameter in parameters:
             assert parameter.grad is not None
@@ -165,9 +192,10 @@ class AdamW(_GroupOptimizer):
 
     def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         """Update one parameter in place, with one temporary tensor of its size."""
-        if gradient.is_sparse:
+        if gradient.is_sparse or gradient.is_complex():
+            kind = "sparse" if gradient.is_sparse else "complex"
             raise RuntimeError(
-                f"the gradient of shape {tuple(gradient.shape)} is sparse: AdamW needs dense "
+                f"the gradient of shape {tuple(gradient.shape)} is {kind}: AdamW needs dense, real "
                 "gradients"
             )
         state = self.state[parameter]
@@ -254,6 +282,10 @@ class Muon(AdamW):
                         f"Muon is for matrices, not for a parameter of shape "
                         f"{tuple(parameter.shape)}: put it into a group with muon=False"
                     )
+
+    def kept_values(self, group: dict[str, Any]) -> set[str]:
+        """Return the names of what is kept for each parameter of a group."""
+        return {"momentum_buffer"} if group["muon"] else super().kept_values(group)
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         scaled = {**group, "lr": group["lr"] * group["lr_scale"]}

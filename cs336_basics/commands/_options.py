@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from cs336_basics._option import takes_several
 from cs336_basics.commands._parser import Option, Parser, asks_for_help
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import (
@@ -22,7 +23,6 @@ from cs336_basics.training.config_files import (
     find_config,
     load_config,
     parse_value,
-    takes_several,
 )
 
 COMMON = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cs336_basics._option import option
+from cs336_basics._option import check_types, option
 
 
 @dataclass
@@ -13,7 +13,8 @@ class DataConfig:
     """Where the text comes from, and how it becomes tokens.
 
     Raises:
-        ValueError: naming the key and the value that is out of bounds.
+        TypeError: a value has another type than its annotation says.
+        ValueError: a value is out of bounds; both name the key and the value.
     """
 
     dataset: Literal["sample", "tinystories", "owt"] = option(
@@ -50,6 +51,7 @@ class DataConfig:
     )
 
     def __post_init__(self) -> None:
+        check_types(self, "data.")
         if self.sample_bytes < 1_000:
             raise ValueError(f"data.sample_bytes is {self.sample_bytes}: it must be at least 1000")
         if not 0 < self.valid_fraction < 1:

@@ -66,7 +66,11 @@ def clip_gradients_foreach(parameters: Iterable[Tensor], max_l2_norm: float) -> 
     infinite or NaN, the gradients become 0 or NaN: check the norm before weights are saved.
 
     Returns the norm before clipping, a scalar tensor on the gradients' device.
+
+    Raises ValueError where max_l2_norm is not positive.
     """
+    if not max_l2_norm > 0:
+        raise ValueError(f"max_l2_norm must be positive, not {max_l2_norm}")
     norm = torch.nn.utils.clip_grad_norm_(parameters, max_l2_norm)
     full: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
     return full

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from cs336_basics._arguments import MOST_THREADS
 from cs336_basics._messages import short_repr
-from cs336_basics._option import option
+from cs336_basics._option import check_types, option
 from cs336_basics.model import ModelConfig
 from cs336_basics.runs.data_config import DataConfig, Preparation
 from cs336_basics.runs.loggers import LOGGERS
@@ -43,6 +43,9 @@ class OptimizerConfig:
     )
     max_grad_norm: float = option(1.0, "gradients are scaled down to this L2 norm")
 
+    def __post_init__(self) -> None:
+        check_types(self, "optimizer.")
+
 
 @dataclass
 class ScheduleConfig:
@@ -59,10 +62,18 @@ class ScheduleConfig:
     )
     cycle_steps: int | None = option(None, "step at which the schedule ends; unset: max_steps")
 
+    def __post_init__(self) -> None:
+        check_types(self, "schedule.")
+
 
 @dataclass
 class TrainConfig:
-    """Everything that determines a run. The run directory stores it as `config.yaml`."""
+    """Everything that determines a run. The run directory stores it as `config.yaml`.
+
+    Raises:
+        TypeError: a value has another type than its annotation says.
+        ValueError: a value is out of bounds; both name the key and the value.
+    """
 
     name: str = option("sample", "name of the run; begins the name of its directory")
     seed: int = option(0, "seed of the weights, the data order, the sample corpus and the samples")
@@ -115,6 +126,7 @@ class TrainConfig:
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
+        check_types(self)
         _check_values(self)
 
     @property
@@ -126,6 +138,19 @@ class TrainConfig:
     def loggers(self) -> list[str]:
         """The names in `log_to`."""
         return [name for name in self.log_to.split(",") if name]
+
+
+def check_fast_is_chosen(config: TrainConfig) -> None:
+    """Check that `fast` is "off": how a run computes is chosen once, before the run is made.
+
+    Raises:
+        ValueError: it is "auto".
+    """
+    if config.fast != "off":
+        raise ValueError(
+            f"fast is {config.fast!r}: train with the configuration that "
+            "cs336_basics.training.fast_path.choose_fast_path returns for this one"
+        )
 
 
 def _check_values(config: TrainConfig) -> None:
@@ -164,7 +189,12 @@ def _check_values(config: TrainConfig) -> None:
         config.batch_size % config.accumulation == 0,
         f"a divisor of batch_size, {config.batch_size}",
     )
-    require("log_to", set(config.loggers) <= set(LOGGERS), f"a list of {', '.join(LOGGERS)}")
+    known = set(config.loggers) <= set(LOGGERS)
+    require(
+        "log_to",
+        known and len(set(config.loggers)) == len(config.loggers),
+        f"a list of {', '.join(LOGGERS)}, each at most once",
+    )
     rates = config.schedule
     require("schedule.max_learning_rate", 0 < rates.max_learning_rate < math.inf, positive)
     require(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -19,6 +20,7 @@ import yaml
 
 from cs336_basics._journal import open_regular
 from cs336_basics._messages import short_reason, short_repr
+from cs336_basics._option import describe, may_be_none, takes_several, without_none
 from cs336_basics._reading import decoded
 from cs336_basics.training.config import TrainConfig
 
@@ -193,7 +195,7 @@ def parse_value(key: ConfigKey, text: str | Sequence[str]) -> Any:
         return convert_value(key, None if words == ["null"] else words)
     value: Any = text
     if _is_text(key.kind):
-        return convert_value(key, None if text == "null" and _may_be_none(key.kind) else text)
+        return convert_value(key, None if text == "null" and may_be_none(key.kind) else text)
     # A word that is not YAML stays as it is, for the message to show it.
     with contextlib.suppress(Exception):
         value = yaml.load(str(text), Loader=_Loader)
@@ -212,20 +214,15 @@ def convert_value(key: ConfigKey, value: Any) -> Any:
         raise ConfigError(f"{key.name} is {short_repr(value)}: it must fit 64 bits") from None
     except (TypeError, ValueError):
         raise ConfigError(
-            f"{key.name} is {short_repr(value)}: it must be {_describe(key.kind)}"
+            f"{key.name} is {short_repr(value)}: it must be {describe(key.kind)}"
         ) from None
-
-
-def takes_several(kind: Any) -> bool:
-    """Return whether a key takes one string or several."""
-    return tuple[str, ...] in get_args(kind)
 
 
 def _convert(kind: Any, value: Any) -> Any:
     if takes_several(kind):
         return _one_or_several(kind, value)
-    if _may_be_none(kind):
-        return None if value is None else _convert(_without_none(kind), value)
+    if may_be_none(kind):
+        return None if value is None else _convert(without_none(kind), value)
     if get_origin(kind) is Literal and value in get_args(kind):
         return value
     if get_origin(kind) is tuple and isinstance(value, (list, tuple)):
@@ -245,7 +242,7 @@ def _convert(kind: Any, value: Any) -> Any:
 
 def _one_or_several(kind: Any, value: Any) -> Any:
     """Return a string, a tuple of at least two, or None."""
-    if isinstance(value, str) or (value is None and _may_be_none(kind)):
+    if isinstance(value, str) or (value is None and may_be_none(kind)):
         return value
     if not isinstance(value, (list, tuple)) or not value:
         raise TypeError
@@ -253,28 +250,8 @@ def _one_or_several(kind: Any, value: Any) -> Any:
     return words if len(words) > 1 else words[0]
 
 
-def _describe(kind: Any) -> str:
-    if takes_several(kind):
-        return "a string, or a list of strings"
-    if _may_be_none(kind):
-        return f"{_describe(_without_none(kind))} or null"
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(get_args(kind))}"
-    if get_origin(kind) is tuple:
-        return f"a list of {len(get_args(kind))} numbers, such as [0.9, 0.95]"
-    return {int: "an integer", float: "a number", bool: "true or false", str: "a string"}[kind]
-
-
-def _may_be_none(kind: Any) -> bool:
-    return type(None) in get_args(kind)
-
-
-def _without_none(kind: Any) -> Any:
-    return next(part for part in get_args(kind) if part is not type(None))
-
-
 def _is_text(kind: Any) -> bool:
-    kind = _without_none(kind) if _may_be_none(kind) else kind
+    kind = without_none(kind)
     return kind is str or get_origin(kind) is Literal
 
 
@@ -298,7 +275,7 @@ def config_to_yaml(config: TrainConfig) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads plain data; `off` and dates stay strings.
+    """Reads plain data; `off`, dates, 010 (octal) and 1:30 (base 60) stay strings.
 
     A key that is given twice is an error, and so is an alias: with aliases a few lines can mean a
     value that contains itself, or one of any size.
@@ -325,10 +302,25 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag.rpartition(":")[2] not in ("timestamp", "int", "float")
+    ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     if first not in ("o", "O")  # the booleans `on` and `off` of YAML 1.1
 }
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0|[1-9][0-9_]*)$"), list("-+0123456789")
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    list("-+0123456789."),
+)
 
 
 class _Quoted(str):

@@ -56,14 +56,7 @@ def draw_starts(
     generator: np.random.Generator,
 ) -> npt.NDArray[np.int64]:
     """Return the start offsets of the windows of a batch, int64 (batch_size,); see `get_batch`."""
-    if not isinstance(dataset, (np.ndarray, JoinedTokens)):
-        raise TypeError(
-            f"dataset is of type {type(dataset).__name__}: pass a NumPy array of token ids"
-        )
-    if dataset.ndim != 1:
-        raise ValueError(f"dataset must have one dimension, not the shape {dataset.shape}")
-    if dataset.dtype.kind not in "iu":
-        raise TypeError(f"dataset must hold integer token ids, not {dataset.dtype}")
+    _check_array("dataset", dataset)
     if batch_size < 1 or context_length < 1:
         raise ValueError(
             "batch_size and context_length must be at least 1, not "
@@ -77,6 +70,18 @@ def draw_starts(
         )
 
     return generator.integers(num_starts, size=batch_size)
+
+
+def _check_array(name: str, tokens: Any) -> None:
+    """Raise TypeError or ValueError unless tokens are a one-dimensional array of integers."""
+    if not isinstance(tokens, (np.ndarray, JoinedTokens)):
+        raise TypeError(
+            f"{name} is of type {type(tokens).__name__}: pass a NumPy array of token ids"
+        )
+    if tokens.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, not the shape {tokens.shape}")
+    if tokens.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integer token ids, not {tokens.dtype}")
 
 
 def read_windows(
@@ -130,8 +135,10 @@ def check_tokens(name: str, tokens: TokenArray, context_length: int, vocab_size:
         vocab_size: the model's; ids must be in [0, vocab_size).
 
     Raises:
+        TypeError: the tokens are not an array of integers.
         ValueError: naming the values.
     """
+    _check_array(f"the {name} data", tokens)
     needed = context_length + 1
     if len(tokens) < needed:
         raise ValueError(

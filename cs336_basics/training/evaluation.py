@@ -12,6 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cs336_basics._messages import short_repr
+from cs336_basics._text import END_OF_TEXT
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
@@ -118,6 +120,24 @@ def bytes_of_tokens(tokenizer: Tokenizer, config: TrainConfig) -> Tensor:
     """
     tokens = (tokenizer.vocab.get(token_id, b"") for token_id in range(config.model.vocab_size))
     return torch.tensor([len(token) for token in tokens])
+
+
+def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
+    """Check that texts can be sampled as the configuration asks, before any training.
+
+    Raises:
+        ValueError: the prompt cannot be encoded, or the tokenizer has no `<|endoftext|>`.
+    """
+    if config.sample_tokens == 0:
+        return
+    try:
+        tokenizer.special_token_id(END_OF_TEXT)
+        tokenizer.encode(config.sample_prompt)
+    except ValueError as error:
+        raise ValueError(
+            f"texts cannot be sampled with sample_prompt {short_repr(config.sample_prompt)}: "
+            f"{error} (sample_tokens 0: no texts)"
+        ) from error
 
 
 def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig, step: int) -> str:

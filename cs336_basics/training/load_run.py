@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import NamedTuple
 
 from cs336_basics._messages import short_reason
-from cs336_basics.model import TransformerLM
+from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.runs.checkpoint import load_checkpoint
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
+
+_MOST_ANGLES = 1 << 24
+"""Entries of the table of RoPE's angles that are accepted with a checkpoint of any size."""
 
 
 class LoadedRun(NamedTuple):
@@ -46,11 +50,31 @@ def load_run(
     if source is None:
         raise FileNotFoundError(f"{run.checkpoints} has no checkpoint yet")
     tokenizer = Tokenizer.from_directory(run.tokenizer)
-    model = TransformerLM(load_config(run.config).model)
+    config = load_config(run.config).model
+    _check_size(run, config, Path(source))
     try:
+        model = TransformerLM(config)
         load_checkpoint(source, model, None)
     except RuntimeError as error:
         raise ValueError(
             f"{source} does not fit the run {run.path}: {short_reason(error)}"
         ) from error
     return LoadedRun(model.to(choose_device(device)), tokenizer)
+
+
+def _check_size(run: RunDirectory, config: ModelConfig, source: Path) -> None:
+    """Check that a checkpoint can hold the model, before memory is taken for the model.
+
+    Raises:
+        ValueError: the model is larger, or its table of RoPE's angles is huge.
+    """
+    files = source.iterdir() if source.is_dir() else [source]
+    num_bytes = sum(file.stat().st_size for file in files)
+    angles = config.context_length * config.d_head
+    # (A weight is at least a byte. No weights depend on the length of the context.)
+    if config.num_parameters() > num_bytes or angles > max(num_bytes, _MOST_ANGLES):
+        raise ValueError(
+            f"{source} does not fit the run {run.path}: it has {num_bytes:,} bytes, and "
+            f"{run.config.name} describes a model of {config.num_parameters():,} weights with a "
+            f"context of {config.context_length:,} tokens"
+        )

@@ -76,6 +76,7 @@ def chunked_cross_entropy(
         min(num_chunks, targets.numel()),
         soft_cap,
         dtype or hidden_states.dtype,
+        torch.is_grad_enabled(),
     )
     return loss
 
@@ -92,9 +93,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         num_chunks: int,
         soft_cap: float | None,
         dtype: torch.dtype,
+        grad_enabled: bool,  # of the caller: in here it never is, and needs_input_grad ignores it
     ) -> Tensor:
         rows = targets.shape[0]
-        wants_gradients = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        wants_gradients = grad_enabled and any(ctx.needs_input_grad[:2])
         weight = head.to(dtype)  # (vocab, d_model)
         total = torch.zeros((), dtype=at_least_float32(head[:0]).dtype, device=head.device)
         hidden_gradients = []
@@ -115,11 +117,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             total = total + (normalizer.log() - target_logit).sum()
             if not wants_gradients:
                 continue
-            # d loss / d logits = (softmax(logits) - onehot(target)) / rows
+            # rows * d loss / d logits = softmax(logits) - onehot(target). (The division by rows
+            # waits for the backward pass: in float16 the quotients could be zero.)
             # A compiler fuses this into one pass over the chunk; a scatter would need a second.
             is_target = torch.arange(head.shape[0], device=head.device) == target
-            gradient = exponentials.div_(normalizer * rows)  # (chunk, vocab)
-            gradient -= is_target.to(gradient.dtype).div_(rows)
+            gradient = exponentials.div_(normalizer)  # (chunk, vocab)
+            gradient -= is_target.to(gradient.dtype)
             if soft_cap is not None:
                 gradient *= 1 - slope.square_()
             gradient = gradient.to(dtype)
@@ -128,27 +131,34 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             head_gradient = product if head_gradient is None else head_gradient.add_(product)
         if head_gradient is not None:
             ctx.save_for_backward(
-                torch.cat(hidden_gradients).to(hidden_states.dtype), head_gradient.to(head.dtype)
+                torch.cat(hidden_gradients).to(hidden_states.dtype), head_gradient
             )
+            ctx.rows, ctx.head_dtype = rows, head.dtype
         return total / rows
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         hidden_gradient, head_gradient = ctx.saved_tensors
-        (scale,) = gradients
-        return hidden_gradient * scale, head_gradient * scale, None, None, None, None
+        scale = gradients[0] / ctx.rows
+        return (
+            (hidden_gradient * scale).to(hidden_gradient.dtype),
+            (head_gradient * scale).to(ctx.head_dtype),
+            *[None] * 5,
+        )
 
 
 class LanguageModelLoss(Module):
     """A model's loss as a module, so that it can be compiled and distributed.
 
     `num_chunks` 1 is the readable path: logits, then `cross_entropy`. `precision` "bfloat16" rounds
-    the products, under autocast; weights and sums stay in float32.
+    the products, under autocast; weights and sums stay in float32. Raises ValueError for another.
     """
 
     def __init__(
         self, model: TransformerLM, num_chunks: int = 1, precision: str = "float32"
     ) -> None:
+        if precision not in ("float32", "bfloat16"):
+            raise ValueError(f"precision is {precision!r}: it must be float32 or bfloat16")
         super().__init__()
         self.model = model
         self.num_chunks = num_chunks

@@ -379,6 +379,8 @@ def build_optimizer(
 
     `precision` is that of Muon's matrix products, "float32" or "bfloat16". With `fused`, "adamw" is
     torch's, which computes the same in one pass over memory; the others ignore it.
+
+    Raises ValueError for another kind, and for settings out of range.
     """
     if config.kind == "adamw":
         settings: dict[str, Any] = {
@@ -398,6 +400,8 @@ def build_optimizer(
             weight_decay=config.weight_decay,
             nesterov=config.nesterov,
         )
+    if config.kind != "muon":
+        raise ValueError(f"optimizer.kind is {config.kind!r}: it must be adamw, muon or sgd")
     matrices: list[Tensor] = []
     embeddings: list[Tensor] = []
     heads: list[Tensor] = []

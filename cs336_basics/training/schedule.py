@@ -10,12 +10,17 @@ if TYPE_CHECKING:
 
 
 def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -> float:
-    """Return the learning rate of a step (from 1) in a run of `max_steps` with this schedule."""
+    """Return the learning rate of a step (from 1) in a run of `max_steps` with this schedule.
+
+    Raises ValueError for a shape that is neither "cosine" nor "linear".
+    """
     cycle = max_steps if config.cycle_steps is None else config.cycle_steps
     warmup = round(config.warmup_fraction * cycle)
     highest, lowest = config.max_learning_rate, config.min_learning_rate
     if config.shape == "cosine":
         return cosine_schedule(step, highest, lowest, warmup, cycle)
+    if config.shape != "linear":
+        raise ValueError(f"schedule.shape is {config.shape!r}: it must be cosine or linear")
     decay = min(round(config.decay_fraction * cycle), cycle - warmup)
     return linear_schedule(step, highest, lowest, warmup, decay, cycle)
 
@@ -38,7 +43,7 @@ def cosine_schedule(
     minimum.
 
     Raises ValueError for a negative `it`, unless 0 <= warmup_iters <= cosine_cycle_iters, and
-    unless 0 <= min_learning_rate <= max_learning_rate.
+    unless 0 <= min_learning_rate <= max_learning_rate < inf.
     """
     if not 0 <= warmup_iters <= cosine_cycle_iters:
         raise ValueError(
@@ -79,7 +84,7 @@ def linear_schedule(
 
     Raises ValueError for a negative `it`, a negative number of iterations, unless
     warmup_iters + decay_iters <= cycle_iters, and unless 0 <= min_learning_rate <=
-    max_learning_rate.
+    max_learning_rate < inf.
     """
     if min(warmup_iters, decay_iters) < 0 or warmup_iters + decay_iters > cycle_iters:
         raise ValueError(
@@ -99,10 +104,10 @@ def linear_schedule(
 
 
 def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
-    if it < 0:
+    if not it >= 0:
         raise ValueError(f"it is {it}: it must be at least 0")
-    if not 0 <= min_learning_rate <= max_learning_rate:
+    if not 0 <= min_learning_rate <= max_learning_rate < math.inf:
         raise ValueError(
-            "min_learning_rate must lie in 0 .. max_learning_rate, not "
+            "min_learning_rate must lie in 0 .. max_learning_rate, and both be finite, not "
             f"{min_learning_rate} with max_learning_rate = {max_learning_rate}"
         )

@@ -22,7 +22,7 @@ from cs336_basics.runs.loggers import check_loggers, open_loggers
 from cs336_basics.runs.prepare import check_sources, prepare_data
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.runs.sources import absolute_path
-from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config import TrainConfig, check_fast_is_chosen
 from cs336_basics.training.config_files import config_to_dict, config_to_yaml
 from cs336_basics.training.devices import check_precision, choose_device
 from cs336_basics.training.distributed import World, check_batch_size
@@ -61,8 +61,9 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
 
     Raises:
         FileExistsError: the directory is not empty, or a file.
-        ValueError: another process has just made a run in it.
+        ValueError: another process has just made a run in it; or `config.fast` is "auto".
     """
+    check_fast_is_chosen(config)
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     run = RunDirectory(path or Path("runs") / f"{config.name}-{now}")
     run.create()

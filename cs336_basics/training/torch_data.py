@@ -28,6 +28,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from cs336_basics._arguments import MAX_INT64, checked_integer
+from cs336_basics._messages import short_repr
 from cs336_basics.tokenizer.joined_tokens import TokenPaths, expand_token_paths, load_token_files
 from cs336_basics.tokenizer.token_files import load_document_starts
 from cs336_basics.training.data import (
@@ -254,6 +255,8 @@ class StepBatches(Sampler[list[int]]):
         if num_steps is not None:
             checked_integer("num_steps", num_steps, 0)
         self.start_step = checked_integer("start_step", start_step, 1)
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement is {short_repr(replacement)}: it must be True or False")
         self.replacement = replacement
         self.world_size = checked_integer("world_size", world_size, 1)
         self.rank = checked_integer("rank", rank, 0, world_size - 1)
@@ -359,15 +362,18 @@ class StepLoader:
         The number of processes and of workers may differ.
 
         Raises:
+            TypeError: the state is not a dict, or its step not an int.
             ValueError: the state is of other batches; names the first value that differs.
         """
+        if not isinstance(state, dict):
+            raise TypeError(f"state is {short_repr(state)}: it must be what state_dict() returned")
         for name, value in self.batches.settings().items():
             if state.get(name) != value:
                 raise ValueError(
                     f"{name} is {value}, and was {state.get(name)!r} when the state was saved: "
                     "the batches would differ"
                 )
-        self.step = checked_integer("step", state["step"], 0)
+        self.step = checked_integer("step", state.get("step"), 0)
 
 
 def _checked_index(index: int, length: int) -> int:

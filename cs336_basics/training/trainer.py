@@ -24,7 +24,7 @@ from cs336_basics.runs.plots import plot_run
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.clipping import clip_gradients_foreach
 from cs336_basics.training.components import build_components
-from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config import TrainConfig, check_fast_is_chosen
 from cs336_basics.training.data import BatchLoader, TokenArray, check_tokens, step_generator
 from cs336_basics.training.devices import (
     device_name,
@@ -34,7 +34,7 @@ from cs336_basics.training.devices import (
 )
 from cs336_basics.training.distributed import World, check_batch_size, without_exchange
 from cs336_basics.training.divergence import DivergenceCheck
-from cs336_basics.training.evaluation import Evaluation, evaluation_row, sample_text
+from cs336_basics.training.evaluation import Evaluation, check_samples, evaluation_row, sample_text
 from cs336_basics.training.result import TrainResult, result_of
 from cs336_basics.training.schedule import scheduled_learning_rate
 from cs336_basics.training.session import (
@@ -63,7 +63,9 @@ class Trainer:
         report: is called with each line to show.
 
     Raises:
-        ValueError: the tokens do not fit the model, or the device cannot do what is asked.
+        ValueError: the tokens do not fit the model, the device cannot do what is asked, texts
+            cannot be sampled, or `config.fast` is "auto".
+        TypeError: the tokens are not arrays of integers.
     """
 
     def __init__(
@@ -83,6 +85,9 @@ class Trainer:
         self.world = world = world or World()
         self.report = report
         check_batch_size(config, world)
+        check_fast_is_chosen(config)
+        if tokenizer is not None:
+            check_samples(tokenizer, config)
         for name, tokens in (("training", train_tokens), ("validation", valid_tokens)):
             check_tokens(name, tokens, config.model.context_length, config.model.vocab_size)
         components = build_components(config, world)

@@ -12,6 +12,7 @@ import torch
 
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.divergence import NonFiniteLossError
+from cs336_basics.training.start import create_run
 from tests.training.tiny_runs import (
     CONFIG,
     TOKENIZER,
@@ -104,3 +105,39 @@ def test_a_validation_loss_that_is_not_finite_stops_the_run(tmp_path):
         trainer.fit()
     assert trainer.run.best_checkpoint is None
     assert not any("val_loss" in row for row in trainer.run.read_metrics())
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tokenizer"),
+    [
+        ("\ud800", TOKENIZER),
+        ("", Tokenizer({byte: bytes([byte]) for byte in range(256)}, [])),
+        ("é", Tokenizer({0: b"a", 1: b"<|endoftext|>"}, [], ["<|endoftext|>"])),
+    ],
+)
+def test_texts_that_cannot_be_sampled_are_refused_before_training(tmp_path, prompt, tokenizer):
+    config = changed(sample_prompt=prompt)
+    with pytest.raises(ValueError, match=r"texts cannot be sampled with sample_prompt .*sample_to"):
+        make(tmp_path, config, tokenizer=tokenizer)
+    make(tmp_path, dataclasses.replace(config, sample_tokens=0), tokenizer=tokenizer)
+
+
+def test_a_run_whose_implementation_is_not_chosen_yet_is_refused(tmp_path):
+    config = changed(fast="auto")
+    with pytest.raises(ValueError, match=r"fast is 'auto': .*choose_fast_path returns"):
+        make(tmp_path / "run", config)
+    with pytest.raises(ValueError, match="fast is 'auto'"):
+        create_run(config, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["train", "valid"])
+def test_tokens_that_are_not_an_array_of_integers_are_refused(tmp_path, name):
+    for tokens, error, message in (
+        (VALID.astype(float), TypeError, "data must hold integer token ids, not float64"),
+        (VALID > 3, TypeError, "data must hold integer token ids, not bool"),
+        (VALID.tolist(), TypeError, "data is of type list: pass a NumPy array of token ids"),
+        (VALID[:100].reshape(2, 50), ValueError, r"one dimension, not the shape \(2, 50\)"),
+    ):
+        with pytest.raises(error, match=message):
+            make(tmp_path, **{name: tokens})

@@ -199,6 +199,13 @@ def test_sparse_gradient_is_refused():
         optimizer.step()
 
 
+def test_complex_gradient_is_refused():
+    parameter = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
+    parameter.grad = torch.ones(3, dtype=torch.complex64)
+    with pytest.raises(RuntimeError, match=r"shape \(3,\) is complex"):
+        AdamW([parameter]).step()
+
+
 BAD_SETTINGS = [
     ({"lr": -1e-3}, "lr must be finite and at least 0, not -0.001"),
     ({"lr": math.nan}, "lr must be finite and at least 0, not nan"),

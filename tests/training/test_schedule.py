@@ -121,3 +121,14 @@ def test_a_configuration_chooses_its_schedule():
     plateau = dataclasses.replace(linear, decay_fraction=0.2, cycle_steps=50)
     expected = [linear_schedule(step, 1.0, 0.1, 5, 10, 50) for step in range(120)]
     assert [scheduled_learning_rate(step, plateau, 100) for step in range(120)] == expected
+
+
+@pytest.mark.parametrize("it", [float("nan"), -1])
+@pytest.mark.parametrize("schedule", [cosine_schedule, linear_schedule])
+def test_what_is_no_iteration_is_refused(schedule, it):
+    rest = (5, 10) if schedule is cosine_schedule else (2, 5, 10)
+    with pytest.raises(ValueError, match="it must be at least 0"):
+        schedule(it, 1.0, 0.1, *rest)
+    for rates in ((float("inf"), 0.0), (float("nan"), 0.0), (1.0, float("nan"))):
+        with pytest.raises(ValueError, match="both be finite"):
+            schedule(0, *rates, *rest)

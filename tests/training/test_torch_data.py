@@ -250,3 +250,15 @@ def test_spawned_workers_read_the_same(files):
     options = {"num_workers": 2, "multiprocessing_context": "spawn"}
     spawned = list(StepLoader(windows, batches, **options))
     assert equal(spawned, list(StepLoader(windows, batches)))
+
+
+def test_a_state_that_is_none_is_refused_by_name():
+    loader = StepLoader(list(range(10)), StepBatches(10, 2))
+    with pytest.raises(TypeError, match=r"state is None: it must be what state_dict\(\) returned"):
+        loader.load_state_dict(None)
+    state = loader.state_dict()
+    del state["step"]
+    with pytest.raises(TypeError, match="step is None"):
+        loader.load_state_dict(state)
+    with pytest.raises(TypeError, match="replacement is 'no'"):
+        StepBatches(10, 2, replacement="no")

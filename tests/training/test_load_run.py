@@ -1,0 +1,56 @@
+"""A model is loaded from a run only if its checkpoint can hold it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cs336_basics.training.config_files import config_to_yaml
+from cs336_basics.training.load_run import load_run
+from tests.training.tiny_runs import CONFIG, TOKENIZER, changed, make
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    trainer = make(tmp_path_factory.mktemp("run"), changed(max_steps=2))
+    trainer.fit()
+    TOKENIZER.save(trainer.run.tokenizer)
+    return trainer
+
+
+def with_config(trainer, **values):
+    text = config_to_yaml(trainer.config)
+    for name, value in values.items():
+        old = f"{name}: {getattr(CONFIG.model, name)}\n"
+        assert text.count(old) == 1
+        text = text.replace(old, f"{name}: {value}\n")
+    trainer.run.config.write_text(text, encoding="utf-8")
+    return trainer.run.path
+
+
+def test_a_run_is_loaded(run):
+    model, tokenizer = load_run(with_config(run))
+    ids = torch.arange(5)
+    assert torch.equal(model(ids), run.model(ids))
+    assert tokenizer.vocab == TOKENIZER.vocab
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("vocab_size", 4_000_000_000),
+        ("vocab_size", 9 * 10**18),
+        ("context_length", 3 * 10**12),
+        ("context_length", 30_000_000),
+        ("num_layers", 10**12),
+        ("d_ff", 10**15),
+    ],
+)
+def test_a_configuration_of_a_larger_model_takes_no_memory(run, name, value):
+    with pytest.raises(ValueError, match=r"does not fit the run .* config\.yaml describes a model"):
+        load_run(with_config(run, **{name: value}))
+
+
+def test_a_configuration_of_another_model_is_named(run):
+    with pytest.raises(ValueError, match="does not fit the run"):
+        load_run(with_config(run, d_ff=33))

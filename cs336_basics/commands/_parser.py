@@ -259,7 +259,10 @@ class Parser:
                     lines += _row(_shown(option), self.help_of(option))
         hidden = len(self.options) - len(shown)
         if hidden:
-            lines += ["", f"{hidden} more options: {INVOCATION} {self.command} {_HELP_ALL}"]
+            lines += [
+                "",
+                f"{hidden} more option{'s' * (hidden > 1)}: {INVOCATION} {self.command} {_HELP_ALL}",
+            ]
         return "\n".join(lines)
 
     def _usage(self) -> list[str]:

@@ -11,6 +11,8 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
+from cs336_basics._text import END_OF_TEXT
+from cs336_basics._warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.base import TIE_BREAKS
 from cs336_basics.bpe.symbols import Pair
@@ -176,6 +178,7 @@ def _train(options: argparse.Namespace) -> None:
     say(f"trainer: {trainer.name}")
     for phase, seconds in trainer.timings.items():
         say(f"{phase:<22}{seconds:>10.3f} s{seconds / total:>8.1%}")
+    _warn_of_end_of_text(vocab, special_tokens)
     longest = longest_tokens(vocab, special_tokens)[0]
     if continue_from:
         say(f"continued {options.continued}: {len(continue_from[0]):,} tokens")
@@ -183,6 +186,20 @@ def _train(options: argparse.Namespace) -> None:
     say(f"written to {options.output}: vocab.json, merges.txt, metadata.json")
     if options.trace:
         say(f"trace written to {options.trace}: {len(merges):,} merges")
+
+
+def _warn_of_end_of_text(vocab: dict[int, bytes], special_tokens: Sequence[str]) -> None:
+    """Warn if the text holds <|endoftext|> where that is not a special token."""
+    if END_OF_TEXT in special_tokens:
+        return
+    # Every split pattern leaves the letters together: a token has them, if there are many.
+    learned = [token for token in vocab.values() if b"endoftext" in token]
+    if learned:
+        warn(
+            f"the text seems to hold {END_OF_TEXT}, which was learned like other text: a token is "
+            f"{min(learned, key=len)!r}. To make it one token that separates documents, repeat the "
+            f"command with --special-token '{END_OF_TEXT}'"
+        )
 
 
 def _start(

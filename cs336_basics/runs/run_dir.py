@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -81,7 +82,8 @@ class RunDirectory:
         nothing = re.compile(r"\.lock|\..*\.tmp")
         if self.path.is_dir() and not all(map(nothing.fullmatch, os.listdir(self.path))):
             raise FileExistsError(
-                f"{self.path} is not empty: to continue the run in it, --resume {self.path}; "
+                f"{self.path} is not empty: to continue the run in it, --resume "
+                f"{shlex.quote(str(self.path))}; "
                 "for a new run, name another --run-dir or remove this one"
             )
 

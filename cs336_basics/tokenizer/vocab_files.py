@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -406,8 +407,11 @@ def _how_to_make(directory: Path) -> str:
     """Return the sentence that says how a directory becomes a tokenizer directory."""
     sentence = (
         "Make one with `python -m cs336_basics train-bpe --input FILE --vocab-size N "
-        f"--output {directory}`"
+        f"--output {shlex.quote(str(directory))}`"
     )
+    run_tokenizer = directory / "tokenizer"
+    if (run_tokenizer / METADATA_FILE).exists():
+        return f"{directory} is a training run: name its tokenizer, {run_tokenizer}"
     vocab_file, merges_file = directory / VOCAB_FILE, directory / MERGES_FILE
     if (directory / "tokenizer.json").exists():
         read = f"tokenizer.json with Tokenizer.from_huggingface({str(directory)!r})"

@@ -142,7 +142,7 @@ def read_values(source: Path) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for name, value in _flatten(content, sections):
             if name not in keys:
-                raise ConfigError(unknown_name(name, keys))
+                raise ConfigError(unknown_name(name, [*keys, *sections]))
             if name in values:
                 raise ConfigError(f"{name} is given twice")
             values[name] = convert_value(keys[name], value)

@@ -15,6 +15,7 @@ import pytest
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics._temporary_files import NewFile
 from cs336_basics.commands.train_bpe import main
+from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer.train_tokenizer import MOST_HASHED, describe_files
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +113,27 @@ def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, caps
     error = capsys.readouterr().err.strip()
     assert error.startswith("cs336 train-bpe: warning: no pair was left after ")
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_an_end_of_text_that_is_not_a_special_token_is_a_warning(pattern, tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("A cat sat.<|endoftext|>A dog ran.<|endoftext|>" * 20, encoding="utf-8")
+    words = [
+        "--input",
+        str(text),
+        "--vocab-size",
+        "268",
+        "--pattern",
+        pattern,
+        "--num-workers",
+        "1",
+    ]
+    assert main([*words, "--output", str(tmp_path / "without")]) == 0
+    assert "the text seems to hold <|endoftext|>" in capsys.readouterr().err
+    special = ["--special-token", EOT, "--vocab-size", "262"]
+    assert main([*words, *special, "--output", str(tmp_path / "with")]) == 0
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_the_longest_tokens_leave_out_the_special_tokens(text_file, tmp_path, capsys):

@@ -466,3 +466,9 @@ def test_a_file_is_no_tokenizer_directory(tmp_path):
     (tmp_path / "vocab.json").write_text("{}")
     with pytest.raises(ValueError, match=r"vocab\.json is a file: name the directory"):
         Tokenizer.from_directory(tmp_path / "vocab.json")
+
+
+def test_the_directory_of_a_run_is_refused_with_its_tokenizer(tmp_path):
+    small_tokenizer().save(tmp_path / "run" / "tokenizer")
+    with pytest.raises(FileNotFoundError, match=r"is a training run: name its tokenizer, .*tokeni"):
+        Tokenizer.from_directory(tmp_path / "run")

@@ -81,6 +81,7 @@ def test_values_have_the_types_of_their_keys(load, text, key, value):
         ("model: 5", "model is 5: it is a section"),
         ("model:", "model is None: it is a section"),
         ("max_step: 5", "unknown option 'max_step': did you mean max_steps"),
+        ("modle: {d_model: 5}", "unknown option 'modle': did you mean model"),
         ("d_model: 5", "unknown option 'd_model': did you mean model.d_model?"),
         ("config: other.yaml", "unknown option 'config'"),
         ("max_steps: 1\nmax_steps: 2", "max_steps is given twice"),

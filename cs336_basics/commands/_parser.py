@@ -259,10 +259,8 @@ class Parser:
                     lines += _row(_shown(option), self.help_of(option))
         hidden = len(self.options) - len(shown)
         if hidden:
-            lines += [
-                "",
-                f"{hidden} more option{'s' * (hidden > 1)}: {INVOCATION} {self.command} {_HELP_ALL}",
-            ]
+            more = "1 more option" if hidden == 1 else f"{hidden} more options"
+            lines += ["", f"{more}: {INVOCATION} {self.command} {_HELP_ALL}"]
         return "\n".join(lines)
 
     def _usage(self) -> list[str]:

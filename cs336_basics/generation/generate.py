@@ -7,12 +7,14 @@ without it, so the cache changes the speed and not the text.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from cs336_basics._arguments import checked_integer
+from cs336_basics._messages import short_repr
 from cs336_basics.generation.sampling import Sampling
 from cs336_basics.model.kv_cache import KVCache
 
@@ -27,6 +29,7 @@ def generate(
     sampling: Sampling | None = None,
     *,
     eos_id: int | None = None,
+    allowed_ids: Collection[int] | None = None,
     generator: torch.Generator | None = None,
     use_cache: bool = True,
 ) -> Iterator[int]:
@@ -44,21 +47,27 @@ def generate(
         max_new_tokens: the largest number of tokens to yield.
         sampling: how each token is drawn; None: from the whole distribution, `Sampling()`.
         eos_id: a token that ends the text; it is not yielded.
+        allowed_ids: the ids that may be drawn, such as those that a tokenizer has where the model
+            has more rows; None: all.
         generator: a CPU generator, for the same text on every device; None: torch's default.
         use_cache: keep the keys and values of earlier tokens. False computes them again for every
             token: the same text, up to ties within rounding, more slowly.
 
     Raises:
-        ValueError: an argument is out of its bounds; at the call, not at the first token.
+        TypeError: an id or `max_new_tokens` is not an int.
+        ValueError: an argument is out of its bounds. Both at the call, not at the first token.
     """
     sampling = sampling or Sampling()
-    _check_prompt(model, prompt_ids, max_new_tokens, eos_id)
+    max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
+    eos_id = _checked_eos_id(model, eos_id)
+    allowed = _mask_of(model, allowed_ids)
+    _check_prompt(model, prompt_ids)
     texts = _Texts(model, [prompt_ids], use_cache)
 
     def new_ids() -> Iterator[int]:
         for _ in range(max_new_tokens):
             logits = texts.next_logits()[0]
-            token_id = sampling.draw(logits, texts.ids[0], generator)
+            token_id = sampling.draw(logits, texts.ids[0], generator, allowed=allowed)
             if token_id == eos_id:
                 return
             yield token_id
@@ -74,6 +83,7 @@ def generate_batch(
     sampling: Sampling | None = None,
     *,
     eos_id: int | None = None,
+    allowed_ids: Collection[int] | None = None,
     generators: Sequence[torch.Generator] | None = None,
     use_cache: bool = True,
 ) -> list[list[int]]:
@@ -85,8 +95,11 @@ def generate_batch(
     Args and errors are those of `generate`, except `generators`: one for each prompt, or None.
     """
     sampling = sampling or Sampling()
+    max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
+    eos_id = _checked_eos_id(model, eos_id)
+    allowed = _mask_of(model, allowed_ids)
     for prompt_ids in prompts:
-        _check_prompt(model, prompt_ids, max_new_tokens, eos_id)
+        _check_prompt(model, prompt_ids)
     if generators is not None and len(generators) != len(prompts):
         raise ValueError(f"{len(generators)} generators for {len(prompts)} prompts: give one each")
     results: list[list[int]] = [[] for _ in prompts]
@@ -98,7 +111,7 @@ def generate_batch(
         drawn = []
         for row, logits in enumerate(texts.next_logits()):
             generator = None if generators is None else generators[running[row]]
-            drawn.append(sampling.draw(logits, texts.ids[row], generator))
+            drawn.append(sampling.draw(logits, texts.ids[row], generator, allowed=allowed))
         kept = [row for row, token_id in enumerate(drawn) if token_id != eos_id]
         if not kept:
             break
@@ -211,16 +224,34 @@ class _Texts:
         return next(self.model.parameters()).device
 
 
-def _check_prompt(
-    model: TransformerLM, prompt_ids: Sequence[int], max_new_tokens: int, eos_id: int | None
-) -> None:
-    vocab_size = model.config.vocab_size
+def _check_prompt(model: TransformerLM, prompt_ids: Sequence[int]) -> None:
     if len(prompt_ids) == 0:
         raise ValueError("prompt_ids is empty: start with at least one token (the end-of-text id)")
-    for token_id in [*prompt_ids, *([] if eos_id is None else [eos_id])]:
-        if not 0 <= token_id < vocab_size:
-            raise ValueError(
-                f"token id {token_id} is not in the model's vocabulary [0, {vocab_size})"
-            )
-    if max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens is {max_new_tokens}: it must be 0 or more")
+    for token_id in prompt_ids:
+        _check_id(model, token_id)
+
+
+def _check_id(model: TransformerLM, token_id: int) -> int:
+    """Return a token id as an int, if it is one of the model's."""
+    number = checked_integer("a token id", token_id, -(2**63))
+    if not 0 <= number < model.config.vocab_size:
+        raise ValueError(
+            f"token id {short_repr(number)} is not in the model's vocabulary "
+            f"[0, {model.config.vocab_size})"
+        )
+    return number
+
+
+def _checked_eos_id(model: TransformerLM, eos_id: int | None) -> int | None:
+    return None if eos_id is None else _check_id(model, eos_id)
+
+
+def _mask_of(model: TransformerLM, allowed_ids: Collection[int] | None) -> Tensor | None:
+    """Return which ids may be drawn, bool of shape (vocab_size,); None: all."""
+    if allowed_ids is None:
+        return None
+    if len(allowed_ids) == 0:
+        raise ValueError("allowed_ids is empty: allow at least one id, or pass None (all)")
+    mask = torch.zeros(model.config.vocab_size, dtype=torch.bool)
+    mask[torch.tensor([_check_id(model, token_id) for token_id in allowed_ids])] = True
+    return mask

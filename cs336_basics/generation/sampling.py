@@ -64,17 +64,29 @@ class Sampling:
         logits: Tensor,
         previous_ids: Sequence[int] = (),
         generator: torch.Generator | None = None,
+        *,
+        allowed: Tensor | None = None,
     ) -> int:
-        """Draw one token id from logits (vocab_size,); `previous_ids` are the text so far.
+        """Draw one token id from logits.
+
+        Args:
+            logits: of one text, shape (vocab_size,).
+            previous_ids: the text so far, for the repetition penalty.
+            generator: a CPU generator; None: torch's default.
+            allowed: bool, on the CPU, shape (vocab_size,): the ids that may be drawn, at least
+                one; None: all.
 
         Raises:
-            ValueError: the logits are not finite.
+            ValueError: the logits have another shape, or are not finite.
         """
+        _check_is_one("logits", logits)
         logits = logits.double().cpu()  # in float32 a tiny temperature would be zero
         if not torch.isfinite(logits).all():
             raise ValueError("the model's logits are not finite: its weights are damaged")
         if self.repetition_penalty != 1:
             logits = penalize_repetition(logits, previous_ids, self.repetition_penalty)
+        if allowed is not None:
+            logits = logits.masked_fill(~allowed, -math.inf)
         if self.temperature == 0:
             return int(logits.argmax())
         # The maximum goes first: a tiny temperature would otherwise make infinities of differences.
@@ -98,7 +110,9 @@ def penalize_repetition(logits: Tensor, previous_ids: Sequence[int], penalty: fl
     ids = torch.tensor(sorted(set(previous_ids)), dtype=torch.long)
     seen = logits[ids]
     result = logits.clone()
-    result[ids] = torch.where(seen > 0, seen / penalty, seen * penalty)
+    penalized = torch.where(seen > 0, seen / penalty, seen * penalty)
+    # An extreme penalty gives no infinity, which would be the only token or none.
+    result[ids] = penalized.clamp(-torch.finfo(logits.dtype).max, torch.finfo(logits.dtype).max)
     return result
 
 
@@ -107,7 +121,11 @@ def keep_top_k(probabilities: Tensor, top_k: int) -> Tensor:
 
     Of equally likely tokens the lower ids come first. What stays is not scaled up to 1. (Fan et
     al. 2018, "Hierarchical Neural Story Generation", section 5.4.)
+
+    Raises ValueError for another shape, and unless top_k is at least 1.
     """
+    _check_is_one("probabilities", probabilities)
+    top_k = checked_integer("top_k", top_k, 1)
     if top_k >= len(probabilities):
         return probabilities
     ids = torch.sort(probabilities, descending=True, stable=True).indices[:top_k]
@@ -121,7 +139,12 @@ def keep_nucleus(probabilities: Tensor, top_p: float) -> Tensor:
     `top_p`, hence always one token at least; of equally likely tokens the lower ids come first.
     The rest is not scaled up to 1. (Holtzman et al. 2020, "The Curious Case of Neural Text
     Degeneration", section 3.1.)
+
+    Raises ValueError for another shape, and unless 0 < top_p <= 1.
     """
+    _check_is_one("probabilities", probabilities)
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p is {top_p}: it must be above 0 and at most 1")
     if top_p == 1:  # rounding in the sum below could drop the unlikeliest tokens
         return probabilities
     ordered, ids = torch.sort(probabilities, descending=True, stable=True)
@@ -137,5 +160,17 @@ def keep_likely(probabilities: Tensor, min_p: float) -> Tensor:
 
     What stays is not scaled up to 1. (Nguyen et al. 2024, "Turning Up the Heat: Min-p Sampling",
     section 3.)
+
+    Raises ValueError for another shape, and unless 0 <= min_p <= 1.
     """
+    _check_is_one("probabilities", probabilities)
+    if not 0 <= min_p <= 1:
+        raise ValueError(f"min_p is {min_p}: it must be between 0 and 1")
     return torch.where(probabilities >= min_p * probabilities.max(), probabilities, 0.0)
+
+
+def _check_is_one(name: str, values: Tensor) -> None:
+    if values.ndim != 1:
+        raise ValueError(
+            f"{name} have the shape {tuple(values.shape)}: pass those of one text, (vocab_size,)"
+        )

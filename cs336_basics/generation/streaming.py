@@ -32,7 +32,8 @@ def generate_text(
     """Yield the text that continues a prompt, in strings of whole characters, as it is generated.
 
     The text ends before `<|endoftext|>`, before the first string of `stop`, or after
-    `max_new_tokens` tokens.
+    `max_new_tokens` tokens. Ids that the tokenizer does not have, as where a model has more rows,
+    are never drawn.
 
     Args:
         model, max_new_tokens, sampling, generator, use_cache: see `generate`.
@@ -45,12 +46,15 @@ def generate_text(
             byte of the prompt; at the call, not at the first string.
     """
     eos_id = tokenizer.special_token_id(END_OF_TEXT)
+    vocab_size = model.config.vocab_size
+    known_ids = [token_id for token_id in tokenizer.vocab if token_id < vocab_size]
     new_ids = generate(
         model,
         tokenizer.encode(prompt) or [eos_id],
         max_new_tokens,
         sampling,
         eos_id=eos_id,
+        allowed_ids=None if len(known_ids) == vocab_size else known_ids,
         generator=generator,
         use_cache=use_cache,
     )

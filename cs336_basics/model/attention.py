@@ -48,7 +48,8 @@ def scaled_dot_product_attention(
 
     Raises TypeError where the mask is not bool.
     """
-    scores = torch.einsum("...qd,...kd->...qk", Q, K) / math.sqrt(Q.shape[-1])
+    # Q is scaled, not Q K^T: in float16 the products could exceed its range.
+    scores = torch.einsum("...qd,...kd->...qk", Q / math.sqrt(Q.shape[-1]), K)
     if mask is None:
         return torch.einsum("...qk,...kv->...qv", softmax(scores, dim=-1), V)
 
@@ -87,10 +88,10 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
     if num_blocks < 1:
         raise ValueError(f"num_blocks is {num_blocks}: it must be at least 1")
     sequence = Q.shape[-2]
-    size = -(-sequence // num_blocks)
+    size = max(1, -(-sequence // num_blocks))
     Q = Q / math.sqrt(Q.shape[-1])  # not the scores, which are many more
     outputs = []
-    for start in range(0, sequence, size):
+    for start in range(0, max(sequence, 1), size):
         end = min(start + size, sequence)
         # A position in this block attends to all earlier blocks and, in its own, up to itself.
         hidden = torch.ones(end - start, end, dtype=torch.bool, device=Q.device).triu(start + 1)
@@ -124,7 +125,7 @@ class RotaryPositionalEmbedding(Module):
     float32 too, under autocast as well. (`.to(torch.bfloat16)` casts buffers, these among them;
     TransformerLM's `dtype` leaves them alone.)
 
-    Raises ValueError where d_k is odd.
+    Raises ValueError where d_k is odd, or theta not positive and finite.
     """
 
     cos: Tensor
@@ -140,6 +141,8 @@ class RotaryPositionalEmbedding(Module):
         super().__init__()
         if d_k % 2 != 0:
             raise ValueError(f"RoPE rotates pairs of features: d_k must be even, not {d_k}")
+        if not 0 < theta < math.inf:
+            raise ValueError(f"theta is {theta}: it must be positive and finite")
         position = torch.arange(max_seq_len, device=device, dtype=torch.float32)  # (max_seq_len,)
         feature = torch.arange(0, d_k, 2, device=device, dtype=torch.float32)  # (d_k / 2,)
         angle = torch.outer(position, theta ** (-feature / d_k))  # (max_seq_len, d_k / 2)
@@ -170,10 +173,12 @@ class RotaryPositionalEmbedding(Module):
             cos, sin = self.cos[:sequence], self.sin[:sequence]  # (sequence, d_k / 2)
         else:
             missing = x.ndim - 1 - token_positions.ndim  # batch dimensions, such as heads
-            if token_positions.ndim == 0 or token_positions.shape[-1] != sequence or missing < 0:
+            fits = token_positions.ndim > 0 and token_positions.shape[-1] == sequence
+            if not (fits and missing >= 0 and _is_broadcast(token_positions.shape[:-1], x.shape)):
                 raise ValueError(
                     f"token_positions of shape {tuple(token_positions.shape)} do not fit "
-                    f"x of shape {tuple(x.shape)}: they must be (..., {sequence})"
+                    f"x of shape {tuple(x.shape)}: they must be (..., {sequence}), with the first "
+                    "batch dimensions of x, or 1"
                 )
             check_ids(token_positions, max_seq_len, "token positions")
             batch_shape = token_positions.shape[:-1] + (1,) * missing
@@ -184,6 +189,11 @@ class RotaryPositionalEmbedding(Module):
         even, odd = x[..., 0::2], x[..., 1::2]  # (..., sequence, d_k / 2) each
         rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
         return rotated.flatten(-2).to(x.dtype)  # (..., sequence, d_k)
+
+
+def _is_broadcast(shape: torch.Size, first: torch.Size) -> bool:
+    """Return whether each dimension is 1 or that of `first`, from the first one on."""
+    return all(size in (1, other) for size, other in zip(shape, first, strict=False))
 
 
 class MultiHeadSelfAttention(Module):
@@ -198,7 +208,8 @@ class MultiHeadSelfAttention(Module):
     (Henry et al. 2020, "Query-Key Normalization", here with the RMSNorm and the gains of later
     models).
 
-    Raises ValueError where num_heads does not divide d_model or `attention` is unknown.
+    Raises ValueError where num_heads is below 1 or does not divide d_model, and where `attention`
+    is unknown.
     """
 
     def __init__(
@@ -212,6 +223,8 @@ class MultiHeadSelfAttention(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        if num_heads < 1:
+            raise ValueError(f"num_heads must be at least 1, not {num_heads}")
         if d_model % num_heads != 0:
             raise ValueError(
                 f"num_heads must divide d_model: {num_heads} does not divide {d_model}"

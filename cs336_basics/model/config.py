@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -113,6 +112,10 @@ class ModelConfig:
         }
 
 
+_SMALLEST, _LARGEST = 2.0**-126, 2.0**128
+"""The normal numbers of float32 are from the first to below the second."""
+
+
 def _check_value(name: str, value: Any, kind: Any) -> None:
     """Check one value against the type of its field; see ModelConfig for the errors."""
     if kind is bool:
@@ -128,8 +131,10 @@ def _check_value(name: str, value: Any, kind: Any) -> None:
             return
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"{name} must be a number, not {short_repr(value)}")
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, not {value}")
+        if not _SMALLEST <= value < _LARGEST:
+            raise ValueError(
+                f"{name} must be positive and finite in float32, not {short_repr(value)}"
+            )
     elif value not in get_args(kind):
         raise ValueError(
             f"{name} must be one of {', '.join(get_args(kind))}; not {short_repr(value)}"

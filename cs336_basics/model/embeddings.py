@@ -106,7 +106,7 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
     Raises:
         TypeError: `model` is not a TransformerLM, or `id_map` does not hold integers.
         ValueError: `id_map` does not have one dimension and the length of the model's vocabulary,
-            or a new id is absent or given twice.
+            a number is below -1, or a new id is absent or given twice.
     """
     old_size = _vocab_size_of(model)
     ids = np.asarray(id_map)
@@ -117,6 +117,8 @@ def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> No
             f"id_map has the shape {ids.shape}: the model has {old_size:,} ids, so that it must be "
             f"({old_size},)"
         )
+    if ids.dtype.kind == "i" and ids.min() < -1:
+        raise ValueError(f"id_map holds {ids.min()}: it must hold new ids, or -1 (removed)")
     kept = np.flatnonzero(ids >= 0)
     order = kept[np.argsort(ids[kept], kind="stable")]
     if not len(order) or not np.array_equal(ids[order], np.arange(len(order))):

@@ -62,12 +62,14 @@ def load_huggingface_model(
                 f"its max_position_embeddings is {config.context_length:,}, too long for a table "
                 "of angles: give a context_length"
             )
+        tied = content.get("tie_word_embeddings", False)
+        if not isinstance(tied, bool):
+            raise ValueError(f"its tie_word_embeddings is {short_repr(tied)}: not true or false")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     tensors = _read_tensors(directory)
     try:
-        tied = content.get("tie_word_embeddings", False)
-        return config, state_from_llama(config, tensors, tied=bool(tied))
+        return config, state_from_llama(config, tensors, tied=tied)
     except ValueError as error:
         raise ValueError(f"{directory}: {error}") from None
 

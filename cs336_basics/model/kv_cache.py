@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cs336_basics._arguments import checked_integer
 from cs336_basics.model.config import ModelConfig
 
 
@@ -70,8 +71,28 @@ class KVCache:
             )
             for _ in range(config.num_layers)
         ]
+        self.config = config
         self.lengths = [0] * batch_size
         """How many tokens of each text are in the cache."""
+
+    def check_is_of(self, config: ModelConfig) -> None:
+        """Check that the cache has the shape that a model needs.
+
+        Raises:
+            ValueError: its layers, heads or features differ, or it holds longer texts.
+        """
+        names = ("num_layers", "num_heads", "d_head")
+        if self.config is config:
+            return
+        for name in names:
+            mine, needed = getattr(self.config, name), getattr(config, name)
+            if mine != needed:
+                raise ValueError(f"the cache is of a model with {name} {mine}, not {needed}")
+        if self.config.context_length > config.context_length:
+            raise ValueError(
+                f"the cache holds texts of {self.config.context_length} tokens, the context length "
+                f"of the model is {config.context_length}"
+            )
 
     def positions_after(self, token_ids: Tensor) -> Tensor:
         """Return the positions of token_ids (batch, sequence), which continue the texts: its shape.
@@ -108,16 +129,23 @@ class KVCache:
     def truncate(self, lengths: Sequence[int]) -> None:
         """Keep only the first lengths[row] tokens of each text.
 
-        Raises ValueError unless there is a length for each text, none longer than what is stored.
+        Raises ValueError unless there is a length for each text, none longer than what is stored,
+        and TypeError for a length that is not an int.
         """
+        lengths = [checked_integer("a length", length, -(2**63)) for length in lengths]
         if len(lengths) != len(self.lengths) or any(
             not 0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)
         ):
             raise ValueError(f"texts of {self.lengths} tokens cannot be cut to {list(lengths)}")
-        self.lengths = list(lengths)
+        self.lengths = lengths
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep only these rows, in this order."""
+        """Keep only these rows, in this order.
+
+        Raises ValueError for no rows: a cache holds at least one text.
+        """
+        if not len(rows):
+            raise ValueError("rows is empty: a cache holds at least one text")
         index = torch.tensor(rows, device=self.layers[0].keys.device)
         for layer in self.layers:
             layer.keys, layer.values = layer.keys[index], layer.values[index]

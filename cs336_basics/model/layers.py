@@ -42,7 +42,7 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     """Map x: (..., in_features) to (..., out_features) by weight: (out_features, in_features)."""
     # A single row on the CPU, as in generating one text, is bound by reading the weights. torch's
     # product uses one thread for it; a dot product with each row of W uses all of them.
-    is_row = x.numel() == x.shape[-1] and x.device.type == "cpu"
+    is_row = x.numel() == x.shape[-1] == weight.shape[1] and x.device.type == "cpu"
     if is_row and x.dtype == weight.dtype == torch.float32 and not torch.compiler.is_compiling():
         row: Tensor = torch.linalg.vecdot(weight, x.reshape(-1))  # (out_features,)
         return row.reshape(*x.shape[:-1], -1)

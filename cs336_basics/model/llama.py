@@ -136,9 +136,7 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
             RoPE, another activation, quantized weights); names what differs.
     """
     _check_kind(content)
-    rope = content.get("rope_parameters") or content.get("rope_scaling") or {}
-    if not isinstance(rope, dict):
-        raise ValueError(f"its rope_parameters are {short_repr(rope)}, not an object")
+    rope = _rope_settings(content)
     layer_types = content.get("layer_types") or []
     if not isinstance(layer_types, list):
         raise ValueError(f"its layer_types are {short_repr(layer_types)}, not a list")
@@ -184,6 +182,23 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
     return config
 
 
+def _rope_settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a `config.json` says of RoPE, under its newer name or its older one.
+
+    Raises:
+        ValueError: it says two different things, or something that is not an object.
+    """
+    given = {name: content.get(name) for name in ("rope_parameters", "rope_scaling")}
+    given = {name: value for name, value in given.items() if value}
+    for name, value in given.items():
+        if not isinstance(value, dict):
+            raise ValueError(f"its {name} are {short_repr(value)}, not an object")
+    if len(given) == 2 and given["rope_parameters"] != given["rope_scaling"]:
+        both = " and ".join(f"{name} {short_repr(value)}" for name, value in given.items())
+        raise ValueError(f"it has {both}, which differ: remove one of them")
+    return next(iter(given.values()), {})  # type: ignore[arg-type]
+
+
 _NOT_LLAMA = {
     "gpt2": "GPT-2 has learned positions, LayerNorm, biases and GELU, which TransformerLM lacks",
     "qwen2": "Qwen2 has biases in its attention, which TransformerLM lacks",
@@ -212,13 +227,19 @@ def state_from_llama(
         tied: the embeddings are tied there; here they become two matrices.
 
     Raises:
-        ValueError: a tensor is missing, has another shape or type, or is unknown; names it.
+        ValueError: a tensor is missing, has another shape or type, or is unknown; or there is a
+            head that differs from the embeddings, although they are tied; names it.
     """
     given = dict(state)
     if tied:
-        embeddings = given.get(_TOP["token_embeddings.weight"])
+        embeddings, head = (given.get(_TOP[name]) for name in _TABLES)
         if embeddings is not None:
-            given[_TOP["lm_head.weight"]] = embeddings
+            if head is not None and not torch.equal(head, embeddings):
+                raise ValueError(
+                    f"tensor {_TOP[_TABLES[1]]!r} differs from the embeddings, to which "
+                    "tie_word_embeddings ties it: remove the tensor, or set that to false"
+                )
+            given[_TOP[_TABLES[1]]] = embeddings
     if config.num_layers > len(given):  # before a table of a billion layers is made
         raise ValueError(f"it has {config.num_layers:,} layers, but only {len(given)} tensors")
     found: dict[str, Tensor] = {}
@@ -242,6 +263,7 @@ def state_from_llama(
     return found
 
 
+_TABLES = ("token_embeddings.weight", "lm_head.weight")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 

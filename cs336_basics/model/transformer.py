@@ -157,8 +157,9 @@ class TransformerLM(Module):
         With a `cache`, token_ids are (batch, sequence) and continue the texts that it holds, and
         are added to it: the logits are those of the whole texts' last positions, up to rounding.
 
-        Raises ValueError where the texts become longer than the context length, and IndexError (on
-        the CPU, not under `torch.compile`) for an id outside the vocabulary.
+        Raises ValueError where the texts become longer than the context length, or the cache is of
+        another model, and IndexError (on the CPU, not under `torch.compile`) for an id outside the
+        vocabulary.
         """
         return self.logits(self.hidden_states(token_ids, cache))
 
@@ -168,6 +169,7 @@ class TransformerLM(Module):
         positions = None
         layer_caches: list[LayerCache | None] = [None] * len(self.layers)
         if cache is not None:
+            cache.check_is_of(self.config)
             positions = cache.positions_after(token_ids)  # (batch, sequence)
             layer_caches = [*cache.visible(sequence)]
         elif sequence > self.config.context_length:

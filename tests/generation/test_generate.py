@@ -196,6 +196,39 @@ def test_arguments_out_of_range_are_refused_at_the_call(model, arguments, option
         generate(model, *arguments, **options)  # raised before the first `next`
 
 
+@pytest.mark.parametrize(
+    ("prompt", "count", "options"),
+    [
+        ([1], 2.5, {}), ([1], True, {}), ([1], 3, {"eos_id": 1.5}), ([True], 3, {}), ([1.0], 3, {}),
+        ([1], 3, {"eos_id": True}), ([1], 3, {"allowed_ids": [1.5]}), ("a", 3, {}),
+    ],
+)  # fmt: skip
+def test_arguments_that_are_no_integers_are_refused_at_the_call(model, prompt, count, options):
+    with pytest.raises(TypeError, match="it must be an int"):
+        generate(model, prompt, count, **options)
+    with pytest.raises(TypeError, match="it must be an int"):
+        generate_batch(model, [[1], prompt], count, **options)
+
+
+def test_a_batch_of_no_prompts_checks_its_arguments(model):
+    assert generate_batch(model, [], 3) == []
+    with pytest.raises(ValueError, match="max_new_tokens is -3"):
+        generate_batch(model, [], -3)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0), Sampling(2.0, 3, 0.9, 0.01, 1.3)])
+def test_only_allowed_ids_are_drawn(model, sampling):
+    (generator, other) = (torch.Generator().manual_seed(3) for _ in range(2))
+    options = {"sampling": sampling, "allowed_ids": {2, 3, 5}}
+    new_ids = [*generate(model, [1], 40, **options, generator=generator)]
+    assert set(new_ids) <= {2, 3, 5}
+    assert generate_batch(model, [[1]], 40, **options, generators=[other]) == [new_ids]
+    with pytest.raises(ValueError, match="allowed_ids is empty"):
+        generate(model, [1], 3, allowed_ids=[])
+    with pytest.raises(ValueError, match="token id 99 is not in the model's vocabulary"):
+        generate(model, [1], 3, allowed_ids=[99])
+
+
 def test_zero_new_tokens_is_an_empty_text(model):
     assert list(generate(model, [1], 0)) == []
 

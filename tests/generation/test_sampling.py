@@ -177,3 +177,35 @@ def test_a_value_that_is_no_number_is_refused(options):
     ((name, value),) = options.items()
     with pytest.raises(TypeError, match=f"{name} is {value!r}: it must be a"):
         Sampling(**options)
+
+
+def test_distributions_of_several_texts_are_refused():
+    for function in (
+        Sampling(0).draw,
+        lambda p: keep_top_k(p, 1),
+        lambda p: keep_nucleus(p, 0.5),
+        lambda p: keep_likely(p, 0.5),
+    ):
+        with pytest.raises(ValueError, match=r"have the shape \(2, 3\): pass those of one text"):
+            function(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("function", "value"),
+    [
+        (keep_top_k, 0), (keep_top_k, -1), (keep_nucleus, 0), (keep_nucleus, math.nan),
+        (keep_nucleus, 1.1), (keep_likely, -0.1), (keep_likely, 2), (keep_likely, math.nan),
+    ],
+)  # fmt: skip
+def test_filters_refuse_values_out_of_bounds(function, value):
+    with pytest.raises(ValueError, match=f"is {value}: it must be"):
+        function(torch.ones(3) / 3, value)
+
+
+@pytest.mark.parametrize("penalty", [1e-320, 1e-30, 1e30, 1e308])
+def test_an_extreme_penalty_decides_and_stays_finite(penalty):
+    logits = torch.tensor([2.0, 1.0, -1.0])
+    drawn = Sampling(repetition_penalty=penalty).draw(logits, [0], seeded())
+    assert (drawn == 0) == (penalty < 1)
+    for previous in ([0, 1, 2], [2], []):
+        assert Sampling(repetition_penalty=penalty).draw(logits, previous, seeded()) in range(3)

@@ -94,3 +94,12 @@ def test_text_is_refused_at_the_call(model, tokenizer):
 def test_one_string_is_no_list_of_stop_strings():
     with pytest.raises(TypeError, match="stop is 'The end': pass a list of strings"):
         stop_at(["text"], "The end")
+
+
+def test_ids_that_the_tokenizer_lacks_are_never_drawn(model):
+    letters = {byte: bytes([byte]) for byte in b"Oncet "}
+    tokenizer = Tokenizer({**letters, 1: b"<|endoftext|>", 9999: b"zz"}, [], ["<|endoftext|>"])
+    generator = torch.Generator().manual_seed(2)
+    text = "".join(generate_text(model, tokenizer, "Once", 60, generator=generator))
+    assert text
+    assert set(text) <= set("Oncet ")

@@ -337,3 +337,39 @@ def test_multihead_refuses_bad_arguments():
         MultiHeadSelfAttention(16, 3)
     with pytest.raises(ValueError, match="'flash'"):
         MultiHeadSelfAttention(16, 2, attention="flash")
+
+
+@pytest.mark.parametrize("implementation", CAUSAL_ATTENTION)
+def test_an_empty_sequence_has_an_empty_result(implementation):
+    Q = torch.ones(2, 0, 8)
+    assert CAUSAL_ATTENTION[implementation](Q, Q, torch.ones(2, 0, 6)).shape == (2, 0, 6)
+
+
+@pytest.mark.parametrize("implementation", CAUSAL_ATTENTION)
+def test_products_beyond_float16_are_no_infinities(implementation):
+    # 60 * 60 * 64 exceeds 65,504; divided by sqrt(64) it does not.
+    Q, V = torch.full((1, 3, 64), 60.0, dtype=torch.float16), torch.ones(1, 3, 64).half()
+    out = CAUSAL_ATTENTION[implementation](Q, Q, V)
+    assert torch.equal(out, V)
+
+
+@pytest.mark.parametrize("num_heads", [0, -2])
+def test_a_number_of_heads_below_one_is_refused(num_heads):
+    with pytest.raises(ValueError, match=f"num_heads must be at least 1, not {num_heads}"):
+        MultiHeadSelfAttention(8, num_heads)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (3, 1, 4), (2, 3, 4), (1, 3, 4)])
+def test_positions_of_another_batch_are_refused(shape):
+    rope = RotaryPositionalEmbedding(10_000.0, 8, 16)
+    for batch in (1, 2):
+        with pytest.raises(ValueError, match=r"token_positions of shape .* do not fit x of shape"):
+            rope(torch.ones(batch, 2, 4, 8), torch.zeros(shape, dtype=torch.long))
+    fitting = torch.zeros(1, 1, 4, dtype=torch.long)
+    assert rope(torch.ones(2, 2, 4, 8), fitting).shape == (2, 2, 4, 8)
+
+
+@pytest.mark.parametrize("theta", [0, -1, math.nan, math.inf])
+def test_a_theta_that_is_not_positive_is_refused(theta):
+    with pytest.raises(ValueError, match=f"theta is {theta}: it must be positive and finite"):
+        RotaryPositionalEmbedding(theta, 8, 16)

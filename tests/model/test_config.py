@@ -39,7 +39,7 @@ def test_config_refuses_sizes_of_another_type(name, value):
 
 @pytest.mark.parametrize("name", ["rope_theta", "norm_eps"])
 def test_config_refuses_bad_numbers(name):
-    for value in (0, -1.0, math.nan, math.inf):
+    for value in (0, -1.0, math.nan, math.inf, 10**400, 1e60, 1e-300):
         with pytest.raises(ValueError, match=f"{name} must be positive and finite"):
             ModelConfig(**{name: value})
     with pytest.raises(TypeError, match=f"{name} must be a number, not '1e4'"):
@@ -47,7 +47,7 @@ def test_config_refuses_bad_numbers(name):
 
 
 def test_config_refuses_a_bad_soft_cap():
-    for value in (0, -1.0, math.nan, math.inf):
+    for value in (0, -1.0, math.nan, math.inf, 10**400, 1e60, 1e-300):
         with pytest.raises(ValueError, match="logit_soft_cap must be positive and finite"):
             ModelConfig(logit_soft_cap=value)
     with pytest.raises(TypeError, match="logit_soft_cap must be a number, not True"):

@@ -103,6 +103,7 @@ def test_bad_sizes_are_refused(size, parts, error, message):
         ([0, 2] + [-1] * 8, ValueError, "the new ids must be 0, 1, 2"),
         ([0, 0] + [-1] * 8, ValueError, "the new ids must be 0, 1, 2"),
         ([-1] * 10, ValueError, "the new ids must be 0, 1, 2"),
+        ([0, 1] + [-2] * 8, ValueError, r"id_map holds -2: it must hold new ids, or -1"),
     ],
 )
 def test_bad_maps_are_refused(id_map, error, message):

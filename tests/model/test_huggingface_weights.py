@@ -145,3 +145,10 @@ def test_what_is_missing_is_named(tmp_path):
         TransformerLM.from_huggingface(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"config\.json"):
         TransformerLM.from_huggingface(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("value", ["false", 0, None])
+def test_embeddings_that_are_neither_tied_nor_not_are_refused(tmp_path, value):
+    write_model(tmp_path, random_model(SMALL), tie_word_embeddings=value)
+    with pytest.raises(ValueError, match=r"its tie_word_embeddings is .*: not true or false"):
+        TransformerLM.from_huggingface(tmp_path)

@@ -129,3 +129,31 @@ def test_bad_batches_lengths_and_sizes_are_refused(model):
             cache.truncate(lengths)
     with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
         KVCache(SMALL, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_layers": 3}, "the cache is of a model with num_layers 3, not 2"),
+        ({"num_heads": 4}, "the cache is of a model with num_heads 4, not 2"),
+        ({"d_model": 32}, "the cache is of a model with d_head 16, not 8"),
+        ({"context_length": 13}, "holds texts of 13 tokens, the context length of the model is 12"),
+    ],
+)
+def test_a_cache_of_another_model_is_refused(model, changes, message):
+    cache = KVCache(dataclasses.replace(SMALL, **changes), dtype=torch.float64)
+    with pytest.raises(ValueError, match=message):
+        model(torch.zeros(1, 1, dtype=torch.long), cache)
+    shorter = KVCache(dataclasses.replace(SMALL, context_length=4), dtype=torch.float64)
+    assert model(torch.zeros(1, 4, dtype=torch.long), shorter).shape == (1, 4, 50)
+
+
+def test_lengths_that_are_no_integers_and_no_rows_are_refused():
+    cache = KVCache(SMALL)
+    cache.advance(3)
+    for length in (1.5, True, "1"):
+        with pytest.raises(TypeError, match="a length is"):
+            cache.truncate([length])
+    with pytest.raises(ValueError, match="rows is empty: a cache holds at least one text"):
+        cache.select([])
+    assert cache.lengths == [3]

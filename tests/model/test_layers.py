@@ -180,3 +180,11 @@ def test_device_and_dtype_reach_every_parameter(layer):
         assert parameter.dtype == torch.bfloat16
     gain = RMSNorm(4, device="meta", dtype=torch.bfloat16).weight
     assert (gain.device.type, gain.dtype) == ("meta", torch.bfloat16)
+
+
+@pytest.mark.parametrize(("width", "given"), [(8, 1), (1, 8), (8, 4), (4, 8)])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_another_width_is_refused(width, given, rows):
+    for layer in (Linear(width, 4), SwiGLU(width, 16), SiLUFeedForward(width, 16)):
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            layer(torch.ones(rows, given))

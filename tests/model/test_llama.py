@@ -122,6 +122,17 @@ def test_a_switch_that_llama_lacks_is_refused_by_its_name(switch, value):
         ({"num_key_value_heads": 1}, "its num_key_value_heads is 1: only as many as"),
         ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "its rope_type is 'llama3'"),
         ({"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": None}, "'linear'"),
+        (
+            {"rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+            "it has rope_parameters .* and rope_scaling .*, which differ: remove one",
+        ),
+        (
+            {"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}},
+            "it has rope_parameters .* and rope_scaling .*, which differ: remove one",
+        ),
+        ({"rope_scaling": "linear", "rope_parameters": None}, "its rope_scaling are 'linear'"),
+        ({"rope_theta": 10**400, "rope_parameters": None}, "rope_theta must be positive and fini"),
+        ({"rms_norm_eps": 10**400}, "norm_eps must be positive and finite"),
         ({"rope_parameters": 7}, "its rope_parameters are 7, not an object"),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is 0.5"),
         ({"hidden_act": "gelu"}, "its hidden_act is 'gelu': only 'silu'"),
@@ -175,3 +186,19 @@ def test_weights_in_16_bits_become_float32():
     halves = {name: value.to(torch.bfloat16) for name, value in state.items()}
     found = state_from_llama(SMALL, halves)
     assert {value.dtype for value in found.values()} == {torch.float32}
+
+
+def test_a_head_that_is_tied_to_other_embeddings_is_refused():
+    model = random_model(SMALL)
+    theirs = llama_state(SMALL, model.state_dict())
+    with pytest.raises(ValueError, match=r"'lm_head\.weight' differs from the embeddings"):
+        state_from_llama(SMALL, theirs, tied=True)
+    theirs["lm_head.weight"] = theirs["model.embed_tokens.weight"].clone()
+    state = state_from_llama(SMALL, theirs, tied=True)
+    assert torch.equal(state["lm_head.weight"], state["token_embeddings.weight"])
+
+
+def test_rope_that_is_given_twice_alike_is_read():
+    content = llama_config(SMALL)
+    content["rope_scaling"] = dict(content["rope_parameters"])
+    assert config_from_llama(content) == SMALL

@@ -73,9 +73,14 @@ RESUME_OPTIONS = (
     "checkpoint_every",
     "keep_checkpoints",
     "log_every",
+    "data.train_path",
+    "data.valid_path",
+    "data.data_dir",
+    "data.tokenizer",
 )
 """What may differ when a run is continued. Another max_steps bends the rest of the learning rate's
-curve, unless schedule.cycle_steps is set; the steps that were taken stay what they were."""
+curve, unless schedule.cycle_steps is set; the steps that were taken stay what they were. Files may
+have moved: the hashes that the run has recorded refuse others."""
 
 
 @dataclass

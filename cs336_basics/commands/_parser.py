@@ -367,13 +367,13 @@ def add_device(parser: Parser, **settings: Any) -> None:
 
 
 def integer(at_least: int | None = None, at_most: int | None = None) -> Callable[[str], int]:
-    """Return the function that reads a whole number between two limits."""
+    """Return the function that reads an integer between two limits."""
 
     def read(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"is {text!r}: it must be a whole number") from None
+            raise argparse.ArgumentTypeError(f"is {text!r}: it must be an integer") from None
         if at_least is not None and value < at_least:
             raise argparse.ArgumentTypeError(f"is {value}: it must be at least {at_least}")
         if at_most is not None and value > at_most:

@@ -18,6 +18,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
 
     def work(options: argparse.Namespace) -> None:
+        if options.interactive and options.prompt:
+            raise parser.usage_error("--interactive reads its prompts: leave --prompt out")
         continuation = _load(options)
         if options.interactive:
             _converse(parser, continuation)
@@ -102,6 +104,8 @@ def _load(options: argparse.Namespace) -> Callable[[str], Iterator[str]]:
     from cs336_basics.training.load_run import load_run
 
     # Checked before the model is loaded, and once for all prompts.
+    if options.top_k is not None and options.top_k < 1:
+        raise ValueError(f"--top-k is {options.top_k}: it must be at least 1")
     sampling = Sampling(
         temperature=options.temperature,
         top_k=options.top_k,

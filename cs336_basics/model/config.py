@@ -123,7 +123,7 @@ def _check_value(name: str, value: Any, kind: Any) -> None:
             raise TypeError(f"{name} must be true or false, not {short_repr(value)}")
     elif kind is int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} must be a whole number, not {short_repr(value)}")
+            raise TypeError(f"{name} must be an integer, not {short_repr(value)}")
         if value < 1:
             raise ValueError(f"{name} must be at least 1, not {value}")
     elif kind is float or kind == float | None:

@@ -69,7 +69,7 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     optimizer; then nothing is changed. FileNotFoundError if it is missing; RuntimeError (from
     torch) if its weights do not fit this model.
     """
-    if isinstance(src, (str, os.PathLike)) and os.path.isdir(src) and os.listdir(src):
+    if isinstance(src, (str, os.PathLike)) and os.path.isdir(src):
         return load_checkpoint_directory(src, model, optimizer)
     name = str(src) if isinstance(src, (str, os.PathLike)) else "the file object"
     if isinstance(src, (str, os.PathLike)):

@@ -24,7 +24,7 @@ def read_curves(path: Path) -> Rows:
     """Return the metrics of a run, with times where they are known.
 
     Raises:
-        ValueError: it is not a run directory, or has no metrics yet.
+        ValueError: it is not a run directory, has no metrics yet, or a row lacks its tokens.
     """
     run = RunDirectory(path)
     if not run.metrics.is_file():
@@ -32,6 +32,9 @@ def read_curves(path: Path) -> Rows:
     rows = run.read_metrics()
     if not rows:
         raise ValueError(f"{run.metrics} has no rows yet")
+    for row in rows:
+        if "tokens" not in row:
+            raise ValueError(f"{run.metrics}: a row of step {row['step']} has no tokens: remove it")
     return rows
 
 

@@ -305,7 +305,8 @@ def figure_text(name: str) -> str:
 
 def remove_directory(directory: Path) -> None:
     """Remove a checkpoint; if killed half-way, nothing is left that looks like a damaged one."""
-    if not directory.is_dir():
+    # A link's target may be anything: only the link is removed.
+    if directory.is_symlink() or not directory.is_dir():
         directory.unlink()
         return
     condemned = directory.with_name(f".{directory.name}.removed.tmp")
@@ -366,6 +367,7 @@ def _check_metrics(row: dict[str, Any]) -> str | None:
 
 def _check_numbers(row: dict[str, Any], texts: set[str]) -> str | None:
     for key, value in row.items():
-        if key not in texts and type(value) not in (int, float):
+        is_number = type(value) is float or (type(value) is int and abs(value) < 10**300)
+        if key not in texts and not is_number:
             return f"has the value {short_repr(value)} for {short_repr(key)}, not a number"
     return None

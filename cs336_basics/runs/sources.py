@@ -118,6 +118,24 @@ def _shown(paths: str | tuple[str, ...]) -> str:
     return repr(paths) if isinstance(paths, str) else ", ".join(map(repr, paths[:3]))
 
 
+def check_length(key: str, source: Source | None, context_length: int) -> None:
+    """Check that a text can have enough tokens, before a tokenizer is trained on it.
+
+    Raises:
+        ValueError: it has too few bytes.
+    """
+    if not isinstance(source, Corpus) or not all(map(is_plain_text, source.files)):
+        return
+    # A token has at least one byte, except those that separate files.
+    most = sum(map(os.path.getsize, source.files)) + len(source.files)
+    if most < context_length + 1:
+        raise ValueError(
+            f"{key} holds {most - len(source.files):,} bytes; a context of {context_length:,} "
+            f"tokens needs at least {context_length + 1:,} tokens: use more text or a smaller "
+            "model.context_length"
+        )
+
+
 def separator_of(source: Corpus) -> str | None:
     """Return the special token to append to each document of a corpus that lacks it.
 

@@ -117,7 +117,13 @@ def build_config(values: Mapping[str, Any]) -> TrainConfig:
         sections.setdefault(section, {})[key] = value
     top = sections.pop("", {})
     for section, inner in sections.items():
-        top[section] = dataclasses.replace(getattr(default, section), **inner)
+        try:
+            top[section] = dataclasses.replace(getattr(default, section), **inner)
+        except (TypeError, ValueError) as error:
+            if str(error).partition(" ")[0] not in inner:
+                raise
+            # The model's configuration is also used by itself, and does not name the section.
+            raise type(error)(f"{section}.{error}") from None
     return dataclasses.replace(default, **top)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ def load_run(
         raise FileNotFoundError(f"{run.checkpoints} has no checkpoint yet")
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     config = load_config(run.config).model
-    _check_size(run, config, Path(source))
+    check_model_size(config, run, [Path(source)])
     try:
         model = TransformerLM(config)
         load_checkpoint(source, model, None)
@@ -62,19 +63,29 @@ def load_run(
     return LoadedRun(model.to(choose_device(device)), tokenizer)
 
 
-def _check_size(run: RunDirectory, config: ModelConfig, source: Path) -> None:
-    """Check that a checkpoint can hold the model, before memory is taken for the model.
+def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequence[Path]) -> None:
+    """Check that one of the checkpoints can hold a model, before memory is taken for the model.
+
+    Args:
+        config: the model's.
+        run: the run that has it, for the message.
+        checkpoints: files or directories.
 
     Raises:
-        ValueError: the model is larger, or its table of RoPE's angles is huge.
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: the model is larger than each, or its table of RoPE's angles is huge.
     """
-    files = source.iterdir() if source.is_dir() else [source]
-    num_bytes = sum(file.stat().st_size for file in files)
+    num_bytes = max(map(_num_bytes, checkpoints), default=0)
     angles = config.context_length * config.d_head
     # (A weight is at least a byte. No weights depend on the length of the context.)
     if config.num_parameters() > num_bytes or angles > max(num_bytes, _MOST_ANGLES):
         raise ValueError(
-            f"{source} does not fit the run {run.path}: it has {num_bytes:,} bytes, and "
+            f"{checkpoints[-1]} does not fit the run {run.path}: it has {num_bytes:,} bytes, and "
             f"{run.config.name} describes a model of {config.num_parameters():,} weights with a "
             f"context of {config.context_length:,} tokens"
         )
+
+
+def _num_bytes(checkpoint: Path) -> int:
+    files = checkpoint.iterdir() if checkpoint.is_dir() else [checkpoint]
+    return sum(file.stat().st_size for file in files)

@@ -21,11 +21,12 @@ from cs336_basics._files import atomic_writer
 from cs336_basics.runs.loggers import check_loggers, open_loggers
 from cs336_basics.runs.prepare import check_sources, prepare_data
 from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.runs.sources import absolute_path
+from cs336_basics.runs.sources import absolute_path, check_length
 from cs336_basics.training.config import TrainConfig, check_fast_is_chosen
 from cs336_basics.training.config_files import config_to_dict, config_to_yaml
 from cs336_basics.training.devices import check_precision, choose_device
 from cs336_basics.training.distributed import World, check_batch_size
+from cs336_basics.training.load_run import check_model_size
 from cs336_basics.training.resume import resume_run
 from cs336_basics.training.trainer import Trainer
 
@@ -46,7 +47,9 @@ def check_start(config: TrainConfig, world: World | None = None) -> None:
     Raises:
         ValueError, OSError: the configuration cannot be used here; names the value.
     """
-    check_sources(config.preparation)
+    sources = check_sources(config.preparation)
+    for key, source in zip(("train_path", "valid_path"), sources, strict=True):
+        check_length(f"data.{key}", source, config.model.context_length)
     check_batch_size(config, world or World())
     check_precision(config.precision, choose_device(config.device))
     check_loggers(config.loggers)
@@ -172,6 +175,11 @@ def _prepare(
         config = dataclasses.replace(config, model=model)
         if world.is_first:
             save_config(config, run)
+    if resume is not None:
+        named = [] if resume.checkpoint is None else [resume.checkpoint]
+        saved = named or [run.checkpoint(step) for step in run.steps_saved()]
+        if saved and all(path.exists() for path in saved):  # otherwise `resume_run` says so
+            check_model_size(config.model, run, saved)
     trainer = Trainer(
         config,
         data.train_tokens,

@@ -231,7 +231,7 @@ def test_missing_arguments_are_named(command, capsys):
     [
         (["download", "tinystorys"], "DATASET is 'tinystorys': did you mean tinystories?"),
         (["download", "--split", "tets", "owt"], "--split is 'tets': it must be train, valid or"),
-        (["train-bpe", "--vocab-size", "many"], "--vocab-size is 'many': it must be a whole"),
+        (["train-bpe", "--vocab-size", "many"], "--vocab-size is 'many': it must be an integer"),
         (["train-bpe", "--vocab-size"], "--vocab-size expected one argument"),
         (["train-bpe", "--vocab", "9"], "unrecognized option --vocab"),  # no abbreviations
         (["train-bpe", "stray"], "unexpected argument 'stray'"),
@@ -245,7 +245,7 @@ def test_missing_arguments_are_named(command, capsys):
         (["plot", "x", "--x", "stepp"], "--x is 'stepp': did you mean step?"),
         (["plot", "x", "--ymax", "high"], "--ymax is 'high': it must be a number"),
         (["generate", "--prompt", "-x"], "unrecognized option -x; as the value of --prompt, write"),
-        (["generate", "--seed", "1.5"], "--seed is '1.5': it must be a whole number"),
+        (["generate", "--seed", "1.5"], "--seed is '1.5': it must be an integer"),
         (["export", "--to", "hugingface"], "--to is 'hugingface': did you mean huggingface?"),
         (["experiments", "--scale", "cp"], "--scale is 'cp': did you mean cpu?"),
     ],

@@ -243,3 +243,10 @@ def test_the_command_runs_as_a_process(run):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"Once")
+
+
+def test_options_that_contradict_each_other_are_refused(run, capsys):
+    assert main(["--run", str(run.path), "--interactive", "--prompt", "a"]) == 2
+    assert "--interactive reads its prompts: leave --prompt out" in capsys.readouterr().err
+    assert main(["--run", str(run.path), "--top-k", "0"]) == 2
+    assert "--top-k is 0: it must be at least 1\n" in capsys.readouterr().err

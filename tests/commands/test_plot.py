@@ -169,3 +169,10 @@ def test_metrics_and_timings_are_lines_of_json(runs):
     assert len(run.metrics.read_text().splitlines()) == 12
     for line in run.metrics.read_text().splitlines():
         assert "seconds" not in json.loads(line)
+
+
+def test_a_row_without_tokens_is_named(runs, capsys):
+    metrics = RunDirectory(runs / "plain").metrics
+    metrics.write_text(metrics.read_text() + '{"step": 11}\n')
+    assert plot.main(["plain"]) == 2
+    assert "a row of step 11 has no tokens: remove it" in capsys.readouterr().err

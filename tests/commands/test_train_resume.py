@@ -47,6 +47,20 @@ class TestResume:
         assert RunDirectory("run").read_metrics()[-1]["step"] == 14
         assert yaml.safe_load(Path("run/config.yaml").read_text())["max_steps"] == 14
 
+    def test_the_text_of_a_run_may_move(self, tiny, tmp_path, capsys):
+        text = tmp_path / "text.txt"
+        text.write_text("The cat sat on the mat.<|endoftext|>" * 300)
+        words = ["--config", "tiny.yaml", "--data.train-path", str(text), "--run-dir", "run"]
+        assert main([*words, "--max-steps", "2"]) == 0
+        moved = text.rename(tmp_path / "moved.txt")
+        assert main(["--resume", "run", "--max-steps", "3"]) == 2
+        assert "--data.train-path is " in capsys.readouterr().err
+        words = ["--resume", "run", "--max-steps", "3", "--data.train-path", str(moved)]
+        assert main(words) == 0
+        assert yaml.safe_load(Path("run/config.yaml").read_text())["data"]["train_path"] == str(
+            moved
+        )
+
     def test_a_damaged_checkpoint_is_named_and_another_used_on_request(self, tiny, whole, capsys):
         shutil.copytree(whole, "run")
         state = RunDirectory("run").checkpoint(12) / "state.json"

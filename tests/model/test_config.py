@@ -33,7 +33,7 @@ def test_config_refuses_sizes_below_one(name, value):
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("value", [2.0, "8", True, None])
 def test_config_refuses_sizes_of_another_type(name, value):
-    with pytest.raises(TypeError, match=f"{name} must be a whole number, not {value!r}"):
+    with pytest.raises(TypeError, match=f"{name} must be an integer, not {value!r}"):
         ModelConfig(**{name: value})
 
 

@@ -143,11 +143,11 @@ def test_a_switch_that_llama_lacks_is_refused_by_its_name(switch, value):
         ({"layer_types": 3}, "its layer_types are 3, not a list"),
         ({"quantization_config": {"bits": 4}}, "its quantization_config is"),
         ({"head_dim": 6}, "its head_dim is 6: only hidden_size / num_attention_heads, 8"),
-        ({"hidden_size": "24"}, "d_model must be a whole number, not '24'"),
+        ({"hidden_size": "24"}, "d_model must be an integer, not '24'"),
         ({"hidden_size": -24}, "d_model must be at least 1"),
         ({"num_attention_heads": 5}, "num_heads must divide d_model"),
         ({"rms_norm_eps": float("nan")}, "norm_eps must be positive and finite"),
-        ({"vocab_size": None}, "vocab_size must be a whole number"),
+        ({"vocab_size": None}, "vocab_size must be an integer"),
     ],
 )
 def test_a_configuration_that_cannot_be_represented_is_refused(changes, message):

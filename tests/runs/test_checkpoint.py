@@ -304,7 +304,7 @@ def test_code_in_a_file_is_not_run(tmp_path):
 def test_a_missing_file_and_a_directory_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         load_checkpoint(tmp_path / "nowhere.pt", *new_run(0))
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(ValueError, match=r"not a whole checkpoint: it has no manifest\.json"):
         load_checkpoint(tmp_path, *new_run(0))
     with pytest.raises(IsADirectoryError):
         save_checkpoint(*new_run(0), 1, tmp_path)

@@ -218,3 +218,23 @@ def test_a_record_without_a_hash_is_made_again(tmp_path):
         "a", {}, tmp_path / "out", lambda: (tmp_path / "out").write_text("new")
     )
     assert (tmp_path / "out").read_text() == "new"
+
+
+def test_a_number_that_no_float_can_hold_is_an_error(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.metrics.write_text('{"step": 1, "train_loss": %s}\n' % ("9" * 400))
+    with pytest.raises(ValueError, match=r"line 1 has the value .* for 'train_loss', not a number"):
+        run.read_metrics()
+
+
+@posix_only
+def test_a_link_in_place_of_a_checkpoint_is_removed_and_its_target_kept(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("")
+    run = RunDirectory(tmp_path / "run")
+    run.checkpoints.mkdir(parents=True)
+    for step in (1, 2, 3):
+        run.checkpoint(step).symlink_to(tmp_path / "elsewhere")
+    run.keep_newest_checkpoints(1, lambda step: True)
+    assert [path.name for path in run.checkpoints.iterdir()] == [run.checkpoint(3).name]
+    assert (tmp_path / "elsewhere" / "file").exists()

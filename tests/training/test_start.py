@@ -12,7 +12,7 @@ from cs336_basics.model import ModelConfig
 from cs336_basics.runs.data_config import DataConfig
 from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.start import Resumption, create_run, open_trainer
+from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
 
 MODEL = ModelConfig(
     vocab_size=270, context_length=16, d_model=16, num_layers=1, num_heads=2, d_ff=32
@@ -98,3 +98,48 @@ def test_a_directory_that_another_run_has_locked_is_not_written_to(tmp_path):
         pass
     assert [file.name for file in other.path.iterdir()] == [".lock"]
     other.unlock()
+
+
+@pytest.mark.parametrize("key", ["train_path", "valid_path"])
+def test_a_text_that_is_too_short_is_refused_before_anything_is_made(tmp_path, text, key):
+    short = tmp_path / "short.txt"
+    short.write_bytes(b"cat sat")
+    data = dataclasses.replace(config_for(text).data, **{key: str(short)})
+    config = dataclasses.replace(config_for(text), data=data)
+    message = f"data.{key} holds 7 bytes; a context of 16 tokens needs at least 17 tokens"
+    with pytest.raises(ValueError, match=message):
+        check_start(config)
+
+
+@pytest.mark.parametrize(
+    "values", [{"num_layers": 10**9}, {"d_ff": 10**15}, {"context_length": 10**12}]
+)
+def test_a_resumed_run_takes_no_memory_for_a_model_that_its_checkpoint_cannot_hold(
+    tmp_path, text, values
+):
+    config = config_for(text)
+    start(config, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    larger = dataclasses.replace(config, model=dataclasses.replace(MODEL, **values))
+    with (
+        pytest.raises(ValueError, match=r"does not fit the run .* describes a model of"),
+        open_trainer(larger, run, resume=Resumption(), report=lambda line: None),
+    ):
+        pass
+    with open_trainer(config, run, resume=Resumption(), report=lambda line: None) as trainer:
+        assert trainer.step == 1
+
+
+def test_a_run_continues_after_its_text_has_moved_but_not_with_another(tmp_path, text):
+    start(config_for(text), tmp_path / "run")
+    run, moved = RunDirectory(tmp_path / "run"), tmp_path / "moved.txt"
+    text.rename(moved)
+    config = config_for(moved)
+    with open_trainer(config, run, resume=Resumption(), report=lambda line: None) as trainer:
+        assert trainer.step == 1
+    moved.write_bytes(moved.read_bytes() + b"!")
+    with (
+        pytest.raises(ValueError, match="was made from different data"),
+        open_trainer(config, run, resume=Resumption(), report=lambda line: None),
+    ):
+        pass

@@ -61,6 +61,11 @@ def checked_optimizer_state(
     for group, own_group in zip(groups, own, strict=True):
         _check_settings(optimizer, group, own_group, name)
         settings = {**own_group, **group}
+        if hasattr(optimizer, "check_settings"):
+            try:
+                optimizer.check_settings(settings)
+            except ValueError as error:
+                raise ValueError(f"{name}: the optimizer's {error}") from None
         completed.append(settings)
         for key, parameter in zip(group.get("params", ()), own_group["params"], strict=True):
             values = state.get(key, {}) if isinstance(key, int) else {}

@@ -19,7 +19,7 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, T
 
 
 class _GroupOptimizer(Optimizer):
-    """The `step` that the optimizers below share: it updates one group after another."""
+    """What the optimizers below share: `step` updates one group of parameters after another."""
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -36,6 +36,15 @@ class _GroupOptimizer(Optimizer):
             used = [parameter for parameter in group["params"] if parameter.grad is not None]
             self._update_group(used, group)
         return loss
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with their own settings; the constructor calls this too."""
+        self.check_settings({**self.defaults, **param_group})
+        super().add_param_group(param_group)
+
+    def check_settings(self, group: dict[str, Any]) -> None:
+        """Raise ValueError for a setting of a group that is out of range."""
+        raise NotImplementedError
 
     def kept_values(self, group: dict[str, Any]) -> set[str]:
         """Return the names of what is kept for each parameter of a group once it was updated.
@@ -68,10 +77,9 @@ class SGD(_GroupOptimizer):
     def __init__(self, params: Parameters, lr: float = 1e-3) -> None:
         super().__init__(params, {"lr": lr})
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with their own settings; the constructor calls this too."""
-        _check_at_least_zero("lr", {**self.defaults, **param_group}["lr"])
-        super().add_param_group(param_group)
+    def check_settings(self, group: dict[str, Any]) -> None:
+        """Raise ValueError for a setting of a group that is out of range."""
+        _check_at_least_zero("lr", group["lr"])
 
     def kept_values(self, group: dict[str, Any]) -> set[str]:
         """Return the names of what is kept for each parameter: "step"."""
@@ -113,15 +121,13 @@ class MomentumSGD(_GroupOptimizer):
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
         super().__init__(params, {**defaults, "nesterov": nesterov})
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with their own settings; the constructor calls this too."""
-        group = {**self.defaults, **param_group}
+    def check_settings(self, group: dict[str, Any]) -> None:
+        """Raise ValueError for a setting of a group that is out of range."""
         for name in ("lr", "weight_decay"):
             _check_at_least_zero(name, group[name])
         _check_momentum(group["momentum"])
         if group["nesterov"] and group["momentum"] == 0:
             raise ValueError("nesterov needs a momentum above 0")
-        super().add_param_group(param_group)
 
     def kept_values(self, group: dict[str, Any]) -> set[str]:
         """Return the names of what is kept for each parameter of a group."""
@@ -172,14 +178,12 @@ class AdamW(_GroupOptimizer):
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, defaults)
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with their own settings; the constructor calls this too."""
-        group = {**self.defaults, **param_group}
+    def check_settings(self, group: dict[str, Any]) -> None:
+        """Raise ValueError for a setting of a group that is out of range."""
         for name in ("lr", "eps", "weight_decay"):
             _check_at_least_zero(name, group[name])
         if len(group["betas"]) != 2 or not all(0 <= beta < 1 for beta in group["betas"]):
             raise ValueError(f"betas must be two numbers in [0, 1), not {group['betas']}")
-        super().add_param_group(param_group)
 
     def kept_values(self, group: dict[str, Any]) -> set[str]:
         """Return the names of what is kept for each parameter of a group."""
@@ -266,16 +270,20 @@ class Muon(AdamW):
         # Not AdamW's constructor, which accepts only its own settings.
         Optimizer.__init__(self, params, {**defaults, **own})
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with their own settings; the constructor calls this too."""
-        group = {**self.defaults, **param_group}
+    def check_settings(self, group: dict[str, Any]) -> None:
+        """Raise ValueError for a setting of a group that is out of range."""
         _check_at_least_zero("lr_scale", group["lr_scale"])
         _check_momentum(group["momentum"])
         if group["precision"] not in ("float32", "bfloat16"):
             raise ValueError(f"precision must be float32 or bfloat16, not {group['precision']!r}")
+        super().check_settings(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with their own settings; the constructor calls this too."""
         super().add_param_group(param_group)
+        group = self.param_groups[-1]
         if group["muon"]:
-            for parameter in self.param_groups[-1]["params"]:
+            for parameter in group["params"]:
                 if parameter.ndim != 2:
                     self.param_groups.pop()
                     raise ValueError(

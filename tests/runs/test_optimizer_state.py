@@ -96,7 +96,8 @@ def test_an_optimizer_that_was_never_used_is_restored():
     ("key", "value"),
     [
         ("lr", "x"), ("lr", float("nan")), ("lr", True), ("betas", 5), ("betas", (0.9,)),
-        ("betas", (0.9, "x")), ("eps", [1]), ("params", 7), ("params", [0, 1]),
+        ("betas", (0.9, "x")), ("betas", (5.0, 0.9)), ("eps", -1.0),
+        ("eps", [1]), ("params", 7), ("params", [0, 1]),
     ],
 )  # fmt: skip
 def test_a_setting_of_the_wrong_type_is_refused(key, value):

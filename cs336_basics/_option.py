@@ -49,7 +49,7 @@ def check_types(section: Any, prefix: str = "") -> None:
 def _plain(kind: Any, value: Any) -> Any:
     """Return a value as its annotation asks; see `check_types` for the errors."""
     if may_be_none(kind):
-        return None if value is None else _plain(_without_none(kind), value)
+        return None if value is None else _plain(without_none(kind), value)
     if takes_several(kind):
         if not isinstance(value, (list, tuple)):
             return _plain(str, value)
@@ -102,7 +102,7 @@ def describe(kind: Any) -> str:
     if takes_several(kind):
         return "a string, or a list of strings"
     if may_be_none(kind):
-        return f"{describe(_without_none(kind))} or null"
+        return f"{describe(without_none(kind))} or null"
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
@@ -114,9 +114,7 @@ def describe(kind: Any) -> str:
 
 def without_none(kind: Any) -> Any:
     """Return a type without None, if that was one of its alternatives."""
-    return _without_none(kind) if may_be_none(kind) else kind
-
-
-def _without_none(kind: Any) -> Any:
+    if not may_be_none(kind):
+        return kind
     left = [part for part in get_args(kind) if part is not type(None)]
     return left[0] if len(left) == 1 else left[0] | left[1]

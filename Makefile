@@ -10,7 +10,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-SOURCES = setup.py $(wildcard cs336_basics/*/*.pyx cs336_basics/*/*.pxd cs336_basics/native/*.hpp cs336_basics/native/*/*.hpp)
+SOURCES = setup.py $(shell find cs336_basics -name '*.pyx' -o -name '*.pxd' -o -name '*.hpp')
 
 .PHONY: train test slow portability llama-cpp course-tests bench stages lint build clean
 
@@ -29,7 +29,7 @@ portability: $(VENV)/built
 
 # Exported models in llama.cpp. CS336_DATA names a directory of texts that are encoded as well.
 llama-cpp: $(VENV)/llama-cpp
-	$(BIN)/pytest tests/interop/test_llama_cpp_runtime.py -m slow
+	$(BIN)/pytest tests/formats/gguf/test_llama_cpp_runtime.py -m slow
 
 # llama-cpp-python is published as source: pip compiles llama.cpp with CMake, here without images.
 $(VENV)/llama-cpp: $(VENV)/built

@@ -26,12 +26,20 @@ except ImportError as error:
 EXTENSIONS = [
     ("cs336_basics.pretokenization._scanner", ["cs336_basics/pretokenization/_scanner.pyx"], "c++"),
     (
-        "cs336_basics.pretokenization._counting",
-        ["cs336_basics/pretokenization/_counting.pyx"],
+        "cs336_basics.pretokenization.counting._counting",
+        ["cs336_basics/pretokenization/counting/_counting.pyx"],
         "c++",
     ),
-    ("cs336_basics.tokenizer._encoder", ["cs336_basics/tokenizer/_encoder.pyx"], "c++"),
-    ("cs336_basics.tokenizer._decoder", ["cs336_basics/tokenizer/_decoder.pyx"], "c++"),
+    (
+        "cs336_basics.tokenizer.encoders._encoder",
+        ["cs336_basics/tokenizer/encoders/_encoder.pyx"],
+        "c++",
+    ),
+    (
+        "cs336_basics.tokenizer.encoders._decoder",
+        ["cs336_basics/tokenizer/encoders/_decoder.pyx"],
+        "c++",
+    ),
     ("cs336_basics.tokenizer._loading", ["cs336_basics/tokenizer/_loading.pyx"], "c++"),
     ("cs336_basics.bpe._word_merging", ["cs336_basics/bpe/_word_merging.pyx"], "c++"),
     ("cs336_basics.bpe.v4_memoryview", ["cs336_basics/bpe/v4_memoryview.pyx"], "c++"),

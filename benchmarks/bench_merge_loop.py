@@ -15,9 +15,9 @@ from corpora import EOT, data_directory
 from machine import peak_memory
 
 from cs336_basics import TRAINERS
-from cs336_basics.datasets import sample_documents
+from cs336_basics.data.datasets import sample_documents
 from cs336_basics.pretokenization import Splitter, count_words
-from cs336_basics.pretokenization.word_counts import WordCounts
+from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
 VOCAB_SIZE = 32_000
 CORPORA = ("blogs", "multi_zh_wiki", "multi_ja_aozora", "code_python", "tinystories_ru")
@@ -175,7 +175,7 @@ def web_sized_peak_memory(counts):
         counts.save(f"{directory}/counts.npz")
         return peak_memory(
             "from cs336_basics import TRAINERS\n"
-            "from cs336_basics.pretokenization.word_counts import WordCounts\n"
+            "from cs336_basics.pretokenization.counting.word_counts import WordCounts\n"
             f"counts = WordCounts.load('{directory}/counts.npz')\n"
             f"TRAINERS['native']().train_from_counts(counts, {VOCAB_SIZE}, [{EOT!r}])"
         )

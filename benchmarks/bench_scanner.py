@@ -3,9 +3,9 @@
 import pytest
 from corpora import data_directory
 
-from cs336_basics.datasets import write_sample
+from cs336_basics.data.datasets import write_sample
 from cs336_basics.pretokenization import PATTERNS, _scanner, reference
-from cs336_basics.pretokenization.split_program import compile_program
+from cs336_basics.pretokenization.patterns.split_program import compile_program
 
 MAX_BYTES = 20_000_000
 

@@ -5,7 +5,7 @@ import pytest
 from corpora import data_directory
 
 from cs336_basics import TRAINERS, Tokenizer
-from cs336_basics.datasets import write_sample
+from cs336_basics.data.datasets import write_sample
 from cs336_basics.pretokenization import Splitter, count_words
 from cs336_basics.tokenizer import count_tokens, encode_file, load_token_file, prune
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from bench_lm_training import SHAPES, measure, report
 
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
 from cs336_basics.training.devices import choose_device
@@ -60,7 +60,7 @@ import torch
 from pathlib import Path
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.memory import peak_memory_of_process
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 
 config = load_config(Path(sys.argv[1]) / "config.yaml")

@@ -12,12 +12,12 @@ import statistics
 import sys
 from pathlib import Path
 
-from cs336_basics._files import atomic_writer
+from cs336_basics._support.files import atomic_writer
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands._options import parse_command_line
 from cs336_basics.experiments.report import as_options
-from cs336_basics.experiments.run import prepare_shared_data, run_one
-from cs336_basics.runs.plots import plot_group
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.experiments.runner import prepare_shared_data, run_one
+from cs336_basics.training.learning_curves import plot_group
 
 DEFAULT_RECIPES = ["tinystories:--config tinystories", "speedrun:--config speedrun"]
 

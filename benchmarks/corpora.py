@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from cs336_basics.datasets import write_sample
+from cs336_basics.data.datasets import write_sample
 from cs336_basics.pretokenization import Splitter, count_words
 
 EOT = "<|endoftext|>"

@@ -10,13 +10,17 @@ from functools import partial
 from corpora import EOT
 
 from cs336_basics.pretokenization import Splitter, count_words
-from cs336_basics.pretokenization._counting import count_files
 from cs336_basics.pretokenization._scanner import simd_levels
-from cs336_basics.pretokenization.chunking import DEFAULT_CHUNK_SIZE, chunk_bounds, read_text
-from cs336_basics.pretokenization.counting import DEFAULT_BLOCK_SIZE
-from cs336_basics.pretokenization.parallel import map_ordered, resolve_num_workers
+from cs336_basics.pretokenization.counting._counting import count_files
+from cs336_basics.pretokenization.counting.count_words import DEFAULT_BLOCK_SIZE
+from cs336_basics.pretokenization.counting.parallel import map_ordered, resolve_num_workers
+from cs336_basics.pretokenization.counting.word_counts import WordCounts
+from cs336_basics.pretokenization.reading.chunking import (
+    DEFAULT_CHUNK_SIZE,
+    chunk_bounds,
+    read_text,
+)
 from cs336_basics.pretokenization.reference import pretokenize
-from cs336_basics.pretokenization.word_counts import WordCounts
 
 SPLITTER = Splitter(special_tokens=[EOT])
 CORES = resolve_num_workers(None)

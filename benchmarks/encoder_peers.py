@@ -145,7 +145,7 @@ def load(directory):
 
 def tokenizer_json(directory):
     """Return the tokenizer in the format of `tokenizers`."""
-    from cs336_basics.tokenizer.byte_strings import token_to_string
+    from cs336_basics.formats.gpt2.byte_strings import token_to_string
 
     tokenizer = load(directory)
     special = {"id": tokenizer.special_token_id(EOT), "content": EOT, "special": True}

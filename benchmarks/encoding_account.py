@@ -87,7 +87,7 @@ def read_counts(path):
 
 def functions_of_encoder():
     """Return line -> "loop" or "writing", for the loops over words in encoder.hpp."""
-    lines = (NATIVE / "encoder.hpp").read_text().splitlines()
+    lines = (NATIVE / "encoding" / "encoder.hpp").read_text().splitlines()
     functions = {}
     for name in ("encode_batch", "make_keys"):
         start = next(

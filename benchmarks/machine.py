@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def machine_info():
-    from cs336_basics.pretokenization.parallel import resolve_num_workers
+    from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 
     info = {
         "cpu": cpu_model(),

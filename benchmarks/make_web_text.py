@@ -15,7 +15,7 @@ from bench_merge_loop import LONGEST, web_word_counts
 from corpora import EOT
 from tqdm import tqdm
 
-from cs336_basics._files import atomic_writer
+from cs336_basics._support.files import atomic_writer
 
 OWT_BYTES = 11_900_000_000
 OWT_WORDS = 6_600_000

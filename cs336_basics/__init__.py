@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cs336_basics._lazy import lazy_names
+from cs336_basics._support.lazy import lazy_names
 
 __version__ = "0.1.0"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cs336_basics import _temporary_files
+from cs336_basics._support import temporary_files as _temporary_files
 
 CALLS = ("open", "fsync", "replace", "unlink", "chmod", "close", "dup", "mkdir", "listdir")
 

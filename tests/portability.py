@@ -29,9 +29,9 @@ ROOT = Path(__file__).parents[1]
 NATIVE_TESTS = (
     "tests/test_simd_levels.py",
     "tests/pretokenization/test_scanner.py",
-    "tests/pretokenization/test_native_counting.py",
-    "tests/tokenizer/test_native_encoder.py",
-    "tests/tokenizer/test_native_encoder_threads.py",
+    "tests/pretokenization/counting/test_native_counting.py",
+    "tests/tokenizer/encoders/test_native_encoder.py",
+    "tests/tokenizer/encoders/test_native_encoder_threads.py",
     "tests/tokenizer/test_decode.py",
     "tests/bpe/test_native.py",
 )

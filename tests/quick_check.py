@@ -17,7 +17,7 @@ from pathlib import Path
 import cs336_basics
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.bpe import is_built
-from cs336_basics.datasets.sample import write_sample
+from cs336_basics.data.datasets.sample import write_sample
 
 SPECIAL = "<|endoftext|>"
 SIZE = 400

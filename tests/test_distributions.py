@@ -259,7 +259,7 @@ def check_light(python, directory, **variables):
     assert "train_bpe(" in example
     variables["PATH"] = str(python.parent)  # neither a compiler nor other programs
     directory.mkdir()
-    write = "from cs336_basics.datasets.sample import write_sample; write_sample('{}', 40_000)"
+    write = "from cs336_basics.data.datasets.sample import write_sample; write_sample('{}', 40_000)"
     (directory / "example.py").write_text(f"{write.format('stories.txt')}\n{example}")
     for arguments in (["example.py"], [ROOT / "tests" / "quick_check.py"]):
         done = run([python, *arguments], directory, **variables)

@@ -14,20 +14,20 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cs336_basics.interop import export_model, export_tokenizer  # noqa: E402
+from cs336_basics.checkpoints.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
+from cs336_basics.checkpoints.checkpoint_dir import save_checkpoint_directory  # noqa: E402
+from cs336_basics.checkpoints.run_dir import RunDirectory  # noqa: E402
+from cs336_basics.data.preparation_record import Stages  # noqa: E402
+from cs336_basics.formats import export_model, export_tokenizer  # noqa: E402
+from cs336_basics.formats.gpt2.vocab_files import load_merges, load_vocab  # noqa: E402
 from cs336_basics.model import ModelConfig, TransformerLM  # noqa: E402
 from cs336_basics.pretokenization import WordCounts  # noqa: E402
-from cs336_basics.runs.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
-from cs336_basics.runs.checkpoint_dir import save_checkpoint_directory  # noqa: E402
-from cs336_basics.runs.run_dir import RunDirectory  # noqa: E402
-from cs336_basics.runs.stages import Stages  # noqa: E402
 from cs336_basics.tokenizer import (  # noqa: E402
     Tokenizer,
     encode_file,
     load_document_starts,
     load_token_file,
 )
-from cs336_basics.tokenizer.vocab_files import load_merges, load_vocab  # noqa: E402
 from cs336_basics.training.config import TrainConfig  # noqa: E402
 from cs336_basics.training.config_files import config_to_yaml, load_config  # noqa: E402
 from tests.tokenizer.examples import END, small_tokenizer  # noqa: E402

@@ -13,9 +13,9 @@ from cs336_basics.tokenizer.vocabulary import Vocabulary
 from tests.texts import END_OF_TEXT, long_text
 
 _scanner = pytest.importorskip("cs336_basics.pretokenization._scanner")
-_counting = pytest.importorskip("cs336_basics.pretokenization._counting")
-_encoder = pytest.importorskip("cs336_basics.tokenizer._encoder")
-native_encoder = pytest.importorskip("cs336_basics.tokenizer.native_encoder")
+_counting = pytest.importorskip("cs336_basics.pretokenization.counting._counting")
+_encoder = pytest.importorskip("cs336_basics.tokenizer.encoders._encoder")
+native_encoder = pytest.importorskip("cs336_basics.tokenizer.encoders.native_encoder")
 
 pytestmark = [
     pytest.mark.numerical,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from cs336_basics._text import END_OF_TEXT
+from cs336_basics._support.text import END_OF_TEXT
 
 PROSE = {
     "english": (

@@ -17,8 +17,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "encoder.hpp"
-#include "utf8.hpp"
+#include "encoding/encoder.hpp"
+#include "unicode/utf8.hpp"
 
 namespace {
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._messages import short_repr
+from cs336_basics._support.messages import short_repr
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.symbols import Pair
 from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 from cs336_basics.bpe.v3_heap import HeapTrainer
-from cs336_basics.pretokenization.corpus import Corpus, PathsLike
+from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
 
 if TYPE_CHECKING:
     from cs336_basics.bpe.v4_memoryview import MemoryviewTrainer

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Binding of native/starting_merges.hpp: words to the symbols that the merges of a vocabulary make.
+"""Binding of native/merging/starting_merges.hpp: words to the symbols that the merges of a vocabulary make.
 
 The compiled twin of `StartingVocabulary.split`, for many words at once.
 """
@@ -7,11 +7,11 @@ The compiled twin of `StartingVocabulary.split`, for many words at once.
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libcpp.memory cimport unique_ptr
 
-from cs336_basics._lazy import LazyModule
+from cs336_basics._support.lazy import LazyModule
 
 np = LazyModule("numpy")
 
-cdef extern from "starting_merges.hpp" namespace "cs336" nogil:
+cdef extern from "merging/starting_merges.hpp" namespace "cs336" nogil:
     cdef cppclass StartingMerges:
         StartingMerges(const uint32_t* merges, size_t num_merges) except +
         int64_t merge(const uint8_t* word, size_t length, uint32_t* out) except +

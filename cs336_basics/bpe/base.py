@@ -20,21 +20,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cs336_basics._arguments import MAX_INT64, checked_integer
-from cs336_basics._lazy import LazyModule
-from cs336_basics._messages import short_repr
-from cs336_basics._progress import HiddenBar, progress_bar
-from cs336_basics._warnings import warn
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.progress import HiddenBar, progress_bar
+from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.bpe.symbols import NUM_BYTES, Pair
 from cs336_basics.bpe.trace import MergeTrace, Trace, Work
-from cs336_basics.pretokenization.corpus import Corpus, PathsLike
-from cs336_basics.pretokenization.counting import count_words
-from cs336_basics.pretokenization.parallel import resolve_num_workers
-from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
+from cs336_basics.pretokenization.counting.count_texts import count_texts
+from cs336_basics.pretokenization.counting.count_words import count_words
+from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
+from cs336_basics.pretokenization.counting.word_counts import WordCounts
+from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS, resolve_pattern
+from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.splitter import Splitter, check_special_tokens
-from cs336_basics.pretokenization.text_counting import count_texts
-from cs336_basics.pretokenization.word_counts import WordCounts
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cs336_basics._lazy import LazyModule
-from cs336_basics._messages import short_repr
-from cs336_basics._warnings import warn
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.symbols import NUM_BYTES, Pair, merge_by_rank, split_bytes
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     import csv
     from pathlib import Path
 
-    from cs336_basics._files import atomic_writer, making_directory
+    from cs336_basics._support.files import atomic_writer, making_directory
 
     if Path(path).exists() and not overwrite:
         raise FileExistsError(

@@ -21,16 +21,16 @@ memory, so that a large corpus waits for the cache; and one core does all the wo
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
-from cs336_basics._lazy import LazyModule
+from cs336_basics._support.lazy import LazyModule
 from cs336_basics.bpe._word_merging import split_words
 from cs336_basics.bpe.base import BPE_Trainer, huggingface_byte_ranks
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.bpe.trace import MergeTrace, Work
 
 np = LazyModule("numpy")
-cdef extern from "clock.hpp" namespace "cs336" nogil:
+cdef extern from "base/clock.hpp" namespace "cs336" nogil:
     double seconds_now()
-cdef extern from "hashing.hpp" namespace "cs336" nogil:
+cdef extern from "base/hashing.hpp" namespace "cs336" nogil:
     cdef struct HashSeed:
         pass
     const HashSeed& process_hash_seed() except +

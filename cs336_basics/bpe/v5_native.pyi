@@ -1,6 +1,6 @@
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.symbols import Pair
-from cs336_basics.pretokenization.word_counts import Buffer
+from cs336_basics.pretokenization.counting.word_counts import Buffer
 
 class NativeTrainer(BPE_Trainer):
     omit: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Version 5, native: the merge loop in C++, over flat arrays from the counter to the last merge.
 
 Unlike v4, positions are not linked, and pairs too rare to be merged are not kept; the algorithm is
-in `native/merge_loop.hpp`. This file passes it the counted words as whole arrays, without an object
+in `native/merging/merge_loop.hpp`. This file passes it the counted words as whole arrays, without an object
 for each word, and calls it for a tenth of a second at a time, so that Ctrl-C and the progress bar
 never wait long.
 
@@ -22,13 +22,13 @@ from itertools import accumulate
 from cs336_basics.bpe.base import BPE_Trainer, check_total, huggingface_byte_ranks
 from cs336_basics.bpe.symbols import NUM_BYTES
 from cs336_basics.bpe.trace import MergeTrace, Work
-from cs336_basics.pretokenization.parallel import resolve_num_workers
-from cs336_basics.pretokenization.word_counts import WordCounts
+from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
+from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
-cdef extern from "clock.hpp" namespace "cs336" nogil:
+cdef extern from "base/clock.hpp" namespace "cs336" nogil:
     double seconds_now()
 
-cdef extern from "merge_loop.hpp" namespace "cs336" nogil:
+cdef extern from "merging/merge_loop.hpp" namespace "cs336" nogil:
     cdef struct MergeOptions:
         int64_t num_merges
         int64_t min_frequency

@@ -154,7 +154,7 @@ def describe_error(error: Exception, parser: Parser | None = None) -> str:
         return f"cannot write {output or file}: {reason}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         return _missing_package(error, parser)
-    from cs336_basics.pretokenization.corpus import MissingFieldError  # only errors need it
+    from cs336_basics.pretokenization.reading.corpus import MissingFieldError  # only errors need it
 
     if isinstance(error, MissingFieldError) and parser is not None:
         example = error.columns[0] if error.columns else "text"

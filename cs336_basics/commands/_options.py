@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cs336_basics._option import takes_several
+from cs336_basics._support.option import takes_several
 from cs336_basics.commands._parser import Option, Parser, asks_for_help
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import (

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from cs336_basics._messages import short_repr
-from cs336_basics.tokenizer.vocab_files import MERGES_FILE, METADATA_FILE, VOCAB_FILE
+from cs336_basics._support.messages import short_repr
+from cs336_basics.formats.gpt2.vocab_files import MERGES_FILE, METADATA_FILE, VOCAB_FILE
 
 
 def check_beside_tokenizer(

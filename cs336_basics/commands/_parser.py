@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._arguments import MOST_THREADS
+from cs336_basics._support.arguments import MOST_THREADS
 
 if TYPE_CHECKING:
     from cs336_basics.pretokenization import Corpus

@@ -8,10 +8,10 @@ import sys
 
 import torch
 
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands._cli import complain, say
 from cs336_basics.commands._options import CommandLine
 from cs336_basics.commands._parser import INVOCATION
-from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.devices import choose_device
 from cs336_basics.training.distributed import World, join_world, leave_world

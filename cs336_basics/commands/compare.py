@@ -8,18 +8,18 @@ import json
 import sys
 from collections.abc import Sequence
 
-from cs336_basics._text import END_OF_TEXT
+from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import Parser, add_format, add_text_options, integer, positive
-from cs336_basics.interop.compared_tokenizers import ComparedTokenizer, open_tokenizer
-from cs336_basics.interop.comparison import (
+from cs336_basics.formats.compared_tokenizers import ComparedTokenizer, open_tokenizer
+from cs336_basics.formats.comparison import (
     NUM_LONGEST,
     PILE_GIGABYTES,
     Result,
     compare,
     longest_tokens,
 )
-from cs336_basics.pretokenization.corpus import Corpus, check_options_are_used
+from cs336_basics.pretokenization.reading.corpus import Corpus, check_options_are_used
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import Parser, add_format, choice
-from cs336_basics.datasets.listing import FileStatus, list_files
-from cs336_basics.datasets.registry import DATASETS, data_directory
+from cs336_basics.data.datasets.listing import FileStatus, list_files
+from cs336_basics.data.datasets.registry import DATASETS, data_directory
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

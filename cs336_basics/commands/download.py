@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import Parser, choice
-from cs336_basics.datasets.fetch import fetch_split
-from cs336_basics.datasets.registry import DATASETS, SPLITS
+from cs336_basics.data.datasets.fetch import fetch_split
+from cs336_basics.data.datasets.registry import DATASETS, SPLITS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

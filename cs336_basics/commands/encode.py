@@ -17,7 +17,7 @@ from cs336_basics.commands._parser import (
     add_tokenizer,
     corpus_of,
 )
-from cs336_basics.pretokenization.corpus import ENCODING_ERRORS
+from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS
 from cs336_basics.tokenizer import Tokenizer, encode_file
 
 

@@ -80,7 +80,9 @@ def build_parser() -> Parser:
 
 def _experiment(options: argparse.Namespace) -> int:
     """Run the experiments; return the exit status."""
-    from cs336_basics.experiments.run import run_experiments  # needs torch; help pages do without
+    from cs336_basics.experiments.runner import (
+        run_experiments,  # needs torch; help pages do without
+    )
 
     given = vars(options)
     values = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import Parser, add_overwrite
-from cs336_basics.interop import (
+from cs336_basics.formats import (
     MODEL_FORMATS,
     TOKENIZER_FORMATS,
     Agreement,
@@ -18,7 +18,7 @@ from cs336_basics.interop import (
     export_model,
     export_tokenizer,
 )
-from cs336_basics.interop.formats import WEIGHT_TYPES, Format
+from cs336_basics.formats.exports import WEIGHT_TYPES, Format
 from cs336_basics.tokenizer import Tokenizer
 
 FORMATS = tuple(dict.fromkeys([*TOKENIZER_FORMATS, *MODEL_FORMATS]))
@@ -108,7 +108,7 @@ def _export_tokenizer(options: argparse.Namespace) -> None:
 
 
 def _export_run(options: argparse.Namespace, own: Sequence[str]) -> None:
-    from cs336_basics.interop.run_card import card_of_run  # both need torch, tokenizers do not
+    from cs336_basics.formats.run_card import card_of_run  # both need torch, tokenizers do not
     from cs336_basics.training.load_run import load_run
 
     model, tokenizer = load_run(options.run, checkpoint=options.checkpoint)

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cs336_basics._messages import short_repr
+from cs336_basics._support.messages import short_repr
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._parser import Parser, positive
-from cs336_basics.runs.plots import AXES, name_runs, plot_runs, read_curves
+from cs336_basics.training.learning_curves import AXES, name_runs, plot_runs, read_curves
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cs336_basics._files import atomic_writer, check_is_no_input
+from cs336_basics._support.files import atomic_writer, check_is_no_input
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._outputs import check_beside_tokenizer
 from cs336_basics.commands._parser import (
@@ -21,9 +21,9 @@ from cs336_basics.commands._parser import (
     add_tokenizer,
     corpus_of,
 )
-from cs336_basics.interop.outputs import check_is_free
+from cs336_basics.formats.gpt2.vocab_files import files_of_tokenizer
+from cs336_basics.formats.outputs import check_is_free
 from cs336_basics.tokenizer import Tokenizer, prune
-from cs336_basics.tokenizer.vocab_files import files_of_tokenizer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

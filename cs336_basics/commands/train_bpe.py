@@ -11,8 +11,8 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
-from cs336_basics._text import END_OF_TEXT
-from cs336_basics._warnings import warn
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics._support.warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.base import TIE_BREAKS
 from cs336_basics.bpe.symbols import Pair
@@ -27,8 +27,8 @@ from cs336_basics.commands._parser import (
     add_text_options,
     corpus_of,
 )
+from cs336_basics.data.train_tokenizer import train_tokenizer
 from cs336_basics.pretokenization import PATTERNS
-from cs336_basics.tokenizer.train_tokenizer import train_tokenizer
 from cs336_basics.tokenizer.vocabulary import longest_tokens
 
 
@@ -148,7 +148,7 @@ def _train(options: argparse.Namespace) -> None:
             files_of_words = [*options.counts, *filter(None, [options.save_counts])]
             others = [*files_of_words, *(corpus.files if corpus is not None else ())]
             if options.continued:
-                from cs336_basics.tokenizer.vocab_files import files_of_tokenizer
+                from cs336_basics.formats.gpt2.vocab_files import files_of_tokenizer
 
                 others += files_of_tokenizer(options.continued)
             check_beside_tokenizer("--trace", options.trace, options.output, others)
@@ -210,7 +210,7 @@ def _start(
         return options.pattern or "gpt2", options.special_tokens, None
     # Imported here: the command otherwise starts without what encodes.
     from cs336_basics.tokenizer.tokenizer import Tokenizer
-    from cs336_basics.tokenizer.whole_words import check_merges_suffice
+    from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
     tokenizer = Tokenizer.from_directory(options.continued)
     check_merges_suffice(tokenizer, "training that continues")

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._files import atomic_writer
+from cs336_basics._support.files import atomic_writer
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.experiments.plan import Experiment, Group
-from cs336_basics.runs.plots import Rows, plot_group
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.learning_curves import Rows, plot_group
 
 
 def diverged_file(directory: Path) -> Path:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from cs336_basics._arguments import checked_integer
-from cs336_basics._messages import short_repr
+from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.messages import short_repr
 from cs336_basics.generation.sampling import Sampling
 from cs336_basics.model.kv_cache import KVCache
 

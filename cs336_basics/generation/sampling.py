@@ -10,8 +10,8 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from cs336_basics._arguments import checked_integer
-from cs336_basics._messages import short_repr
+from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.messages import short_repr
 from cs336_basics.model.attention import softmax
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cs336_basics._messages import short_repr
-from cs336_basics._text import END_OF_TEXT
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.generation.generate import generate
 from cs336_basics.tokenizer import StreamingDecoder
 

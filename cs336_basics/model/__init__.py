@@ -6,7 +6,7 @@ Reading order: `config.py`, `layers.py`, `attention.py`, `kv_cache.py` (for gene
 
 from typing import TYPE_CHECKING
 
-from cs336_basics._lazy import lazy_names
+from cs336_basics._support.lazy import lazy_names
 
 __all__ = [
     "Embedding",
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
         softmax,
     )
     from cs336_basics.model.config import ModelConfig
-    from cs336_basics.model.embeddings import resize_embeddings, select_embeddings
     from cs336_basics.model.kv_cache import KVCache
     from cs336_basics.model.layers import Embedding, Linear, RMSNorm, SiLUFeedForward, SwiGLU, silu
+    from cs336_basics.model.resizing import resize_embeddings, select_embeddings
     from cs336_basics.model.transformer import TransformerBlock, TransformerLM
 else:
     __getattr__, __dir__ = lazy_names(
@@ -46,7 +46,7 @@ else:
             "cs336_basics.model.attention": "MultiHeadSelfAttention RotaryPositionalEmbedding "
             "scaled_dot_product_attention softmax",
             "cs336_basics.model.config": "ModelConfig",
-            "cs336_basics.model.embeddings": "resize_embeddings select_embeddings",
+            "cs336_basics.model.resizing": "resize_embeddings select_embeddings",
             "cs336_basics.model.kv_cache": "KVCache",
             "cs336_basics.model.layers": "Embedding Linear RMSNorm SiLUFeedForward SwiGLU silu",
             "cs336_basics.model.transformer": "TransformerBlock TransformerLM",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_type_hints
 
-from cs336_basics._messages import short_repr
+from cs336_basics._support.messages import short_repr
 
 Attention = Literal["sdpa", "blocked", "reference"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cs336_basics._arguments import checked_integer
+from cs336_basics._support.arguments import checked_integer
 from cs336_basics.model.config import ModelConfig
 
 

@@ -16,7 +16,6 @@ from torch.nn import Module, ModuleList, init
 
 from cs336_basics.model.attention import MultiHeadSelfAttention, RotaryPositionalEmbedding
 from cs336_basics.model.config import ModelConfig
-from cs336_basics.model.huggingface_weights import load_huggingface_model
 from cs336_basics.model.kv_cache import KVCache, LayerCache
 from cs336_basics.model.layers import (
     Embedding,
@@ -144,6 +143,8 @@ class TransformerLM(Module):
             FileNotFoundError: a file is missing.
             ValueError: a file is damaged; or the model cannot be represented: names what differs.
         """
+        from cs336_basics.formats.huggingface.huggingface_weights import load_huggingface_model
+
         config, state = load_huggingface_model(directory, context_length)
         model = cls(config, device, dtype)
         model.load_state_dict(state)

@@ -1,11 +1,11 @@
 """Text to counted words: corpora, split patterns, special tokens, safe cuts, counting."""
 
-from cs336_basics.pretokenization.corpus import Corpus, MissingFieldError
-from cs336_basics.pretokenization.counting import count_words
-from cs336_basics.pretokenization.patterns import PATTERNS, resolve_pattern
+from cs336_basics.pretokenization.counting.count_texts import count_text, count_texts
+from cs336_basics.pretokenization.counting.count_words import count_words
+from cs336_basics.pretokenization.counting.word_counts import WordCounts
+from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS, resolve_pattern
+from cs336_basics.pretokenization.reading.corpus import Corpus, MissingFieldError
 from cs336_basics.pretokenization.splitter import Splitter, pretokenize, split_special_tokens
-from cs336_basics.pretokenization.text_counting import count_text, count_texts
-from cs336_basics.pretokenization.word_counts import WordCounts
 
 __all__ = [
     "PATTERNS",

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from cs336_basics.pretokenization.split_program import SplitProgram
+from cs336_basics.pretokenization.patterns.split_program import SplitProgram
 
 Word = TypeVar("Word", str, bytes)
 

@@ -13,14 +13,14 @@ from cs336_basics.pretokenization.scanners cimport (
     make_scanner, simd_level_of,
 )
 
-from cs336_basics._lazy import LazyModule
-from cs336_basics.pretokenization.patterns import PATTERNS
-from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
+from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
-split_program = LazyModule("cs336_basics.pretokenization.split_program")
+split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
 
-cdef extern from "scanner.hpp" namespace "cs336" nogil:
+cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
     cdef struct Character:
         uint32_t char_class
         uint32_t length
@@ -32,7 +32,7 @@ cdef extern from "scanner.hpp" namespace "cs336" nogil:
     const char* c_UNICODE_VERSION "cs336::UNICODE_VERSION"
     const char* c_REGEX_VERSION "cs336::REGEX_VERSION"
 
-cdef extern from "utf8.hpp" namespace "cs336" nogil:
+cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
     cdef struct Utf8Sequence:
         size_t length
         bint valid
@@ -49,7 +49,7 @@ cdef extern from "utf8.hpp" namespace "cs336" nogil:
 UNICODE_VERSION = c_UNICODE_VERSION.decode()
 REGEX_VERSION = c_REGEX_VERSION.decode()
 
-# The split patterns that native/simd/starts.hpp implements, and the CRC-32 of their regular
+# The split patterns that native/scanning/simd/starts.hpp implements, and the CRC-32 of their regular
 # expressions. If an expression in patterns.py is edited, its CRC-32 differs, and its rules there are
 # not used.
 _CHECKSUMS = {

@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 from libcpp.string cimport string
 
 
-cdef extern from "failure.hpp" namespace "cs336" nogil:
+cdef extern from "base/failure.hpp" namespace "cs336" nogil:
     cdef cppclass Failure:
         int kind
         size_t file
@@ -26,7 +26,7 @@ cdef inline int raise_reading_failure(const Failure& failure, path) except -1:
     """Raise the exception for a failure to read the file `path`; do nothing for other failures."""
     import os
 
-    from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
+    from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
     if failure.kind == NOT_UTF8:
         raise invalid_utf8_error(path, failure.code, failure.offset)

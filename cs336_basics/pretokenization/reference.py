@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs336_basics.pretokenization.patterns import compile_pattern, resolve_pattern
+from cs336_basics.pretokenization.patterns.named_patterns import compile_pattern, resolve_pattern
 
 
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:

@@ -19,14 +19,14 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cs336_basics._lazy import LazyModule
-from cs336_basics.pretokenization.patterns import pattern_name, resolve_pattern
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics.pretokenization.patterns.named_patterns import pattern_name, resolve_pattern
 from cs336_basics.pretokenization.token_finder import token_finder
 
 if TYPE_CHECKING:
-    from cs336_basics.pretokenization import split_program
+    from cs336_basics.pretokenization.patterns import split_program
 else:  # gpt2 and cl100k do without
-    split_program = LazyModule("cs336_basics.pretokenization.split_program")
+    split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
 # What may follow a character that is not white space at a safe cut. cl100k lets a pre-token run
 # from punctuation into line ends (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is safe there.

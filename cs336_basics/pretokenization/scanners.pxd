@@ -5,7 +5,7 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport make_shared, shared_ptr
 
 
-cdef extern from "scanner.hpp" namespace "cs336" nogil:
+cdef extern from "scanning/scanner.hpp" namespace "cs336" nogil:
     enum class SimdLevel:
         pass
 

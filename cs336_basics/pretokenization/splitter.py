@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cs336_basics._lazy import LazyModule
-from cs336_basics._messages import short_reason, short_repr
-from cs336_basics.pretokenization.patterns import compile_pattern, resolve_pattern
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics.pretokenization.patterns.named_patterns import compile_pattern, resolve_pattern
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.token_finder import token_finder
 
 if TYPE_CHECKING:
-    from cs336_basics.pretokenization import split_program
+    from cs336_basics.pretokenization.patterns import split_program
 else:  # named patterns do without
-    split_program = LazyModule("cs336_basics.pretokenization.split_program")
+    split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
 try:
     from cs336_basics.pretokenization import _scanner

@@ -1,15 +1,15 @@
 """Merges to ids: the tokenizer, its files, and token files."""
 
-from cs336_basics.tokenizer.encode_files import encode_file
-from cs336_basics.tokenizer.encode_rows import encode_rows
-from cs336_basics.tokenizer.extended_vocabulary import extend, token_parts
-from cs336_basics.tokenizer.incremental_encoder import IncrementalEncoder
-from cs336_basics.tokenizer.pruned_vocabulary import Pruned, prune
-from cs336_basics.tokenizer.streaming_decoder import StreamingDecoder
-from cs336_basics.tokenizer.token_counts import count_token_file, count_tokens, never_used
-from cs336_basics.tokenizer.token_files import load_document_starts, load_token_file
+from cs336_basics.tokenizer.editing.extend import extend, token_parts
+from cs336_basics.tokenizer.editing.prune import Pruned, prune
+from cs336_basics.tokenizer.editing.token_counts import count_token_file, count_tokens, never_used
+from cs336_basics.tokenizer.editing.translate import translate_token_file
+from cs336_basics.tokenizer.files.encode_files import encode_file
+from cs336_basics.tokenizer.files.encode_rows import encode_rows
+from cs336_basics.tokenizer.files.token_files import load_document_starts, load_token_file
+from cs336_basics.tokenizer.streaming.incremental_encoder import IncrementalEncoder
+from cs336_basics.tokenizer.streaming.streaming_decoder import StreamingDecoder
 from cs336_basics.tokenizer.tokenizer import Tokenizer
-from cs336_basics.tokenizer.translated_files import translate_token_file
 
 __all__ = [
     "IncrementalEncoder",

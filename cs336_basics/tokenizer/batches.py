@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
-from cs336_basics.pretokenization.parallel import resolve_num_workers
+from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import check_is_str
-from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.text_input import check_is_iterable, explained
 
 _Encoded = TypeVar("_Encoded")

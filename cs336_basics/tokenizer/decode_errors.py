@@ -7,8 +7,8 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from cs336_basics._messages import short_repr
-from cs336_basics.tokenizer.encoders import Encoder, UnknownIdError
+from cs336_basics._support.messages import short_repr
+from cs336_basics.tokenizer.encoders.encoder import Encoder, UnknownIdError
 from cs336_basics.tokenizer.ids import plain_ids
 
 DECODE_ERRORS = ("strict", "replace", "ignore")

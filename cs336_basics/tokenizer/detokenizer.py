@@ -9,9 +9,9 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics._messages import short_repr
+from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer import decode_errors, padding
-from cs336_basics.tokenizer.encoders import Encoder
+from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.ids import EncodedBatch, sequences_of
 from cs336_basics.tokenizer.padding import PaddedBatch
 from cs336_basics.tokenizer.text_input import check_is_iterable

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics._messages import short_repr
+from cs336_basics._support.messages import short_repr
 
 TokenArray = npt.NDArray[np.unsignedinteger[Any]]
 """Token ids of shape (num_tokens,), dtype uint16 or uint32."""

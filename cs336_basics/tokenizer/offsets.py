@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.text_input import explained
 
 Span = tuple[int, int]

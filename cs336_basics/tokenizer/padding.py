@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics._arguments import checked_integer
-from cs336_basics._messages import short_repr
-from cs336_basics.tokenizer.encoders import offsets_of
+from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.messages import short_repr
+from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import (
     EncodedBatch,
     TokenArray,

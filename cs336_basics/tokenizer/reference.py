@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from cs336_basics.pretokenization import reference as reference_splitter
 from cs336_basics.pretokenization import split_special_tokens
-from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
 from cs336_basics.tokenizer.vocabulary import Pair, Vocabulary
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cs336_basics._messages import short_repr
-from cs336_basics.pretokenization.corpus import check_errors
-from cs336_basics.pretokenization.encodings import check_beginning
+from cs336_basics._support.messages import short_repr
+from cs336_basics.pretokenization.reading.corpus import check_errors
+from cs336_basics.pretokenization.reading.encodings import check_beginning
+from cs336_basics.pretokenization.reading.text_changes import TextChanges, replaced_in
+from cs336_basics.pretokenization.reading.utf8 import count_invalid, is_valid_utf8, replace_invalid
+from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str
-from cs336_basics.pretokenization.text_changes import TextChanges, replaced_in
-from cs336_basics.pretokenization.utf8 import count_invalid, is_valid_utf8, replace_invalid
-from cs336_basics.pretokenization.utf8_errors import invalid_utf8_error
-from cs336_basics.tokenizer.encoders import AbsentByteError, Encoder
-from cs336_basics.tokenizer.special_choice import SpecialSets
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
+from cs336_basics.tokenizer.special_tokens import SpecialSets
 
 # encode_iterable holds less than a megabyte: bytes that it reads before it searches for a safe cut,
 # characters of a huge chunk that it reads at a time, and bytes of cached words.

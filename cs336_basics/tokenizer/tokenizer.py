@@ -12,22 +12,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cs336_basics._arguments import MAX_INT64, checked_integer
-from cs336_basics._messages import short_repr
-from cs336_basics.pretokenization.corpus import ENCODING_ERRORS, check_errors
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.messages import short_repr
+from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
+from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
-from cs336_basics.pretokenization.utf8 import is_valid_utf8
-from cs336_basics.tokenizer import vocab_files
-from cs336_basics.tokenizer.backends import make_encoder
 from cs336_basics.tokenizer.batches import Batch, useful_workers
 from cs336_basics.tokenizer.detokenizer import Detokenizer
-from cs336_basics.tokenizer.encoders import AbsentByteError
-from cs336_basics.tokenizer.exact_bytes import EXACT, absent_byte_error, encode_exactly
+from cs336_basics.tokenizer.encoders.backends import make_encoder
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
-from cs336_basics.tokenizer.special_choice import SpecialChoice
+from cs336_basics.tokenizer.special_tokens import SpecialChoice
 from cs336_basics.tokenizer.text_input import (
     check_is_iterable,
     encode_chunks,
@@ -35,6 +35,11 @@ from cs336_basics.tokenizer.text_input import (
     replaced_utf8,
 )
 from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts, Vocabulary
+
+if TYPE_CHECKING:
+    from cs336_basics.formats.gpt2 import vocab_files
+else:
+    vocab_files = LazyModule("cs336_basics.formats.gpt2.vocab_files")
 
 DEFAULT_CACHE_SIZE = 128 << 20
 """Bytes of memory for cached words: more than a million words of English."""
@@ -208,11 +213,11 @@ class Tokenizer(Detokenizer):
                 normalizer: names it, and says whether it can be ignored.
         """
         # Formats of other libraries are imported where they are read: few programs need them.
-        from cs336_basics.tokenizer import huggingface_files
-        from cs336_basics.tokenizer.hub import find_or_download
+        from cs336_basics.formats.huggingface import tokenizer_json
+        from cs336_basics.formats.huggingface.hub import find_or_download
 
-        path = find_or_download(source, huggingface_files.TOKENIZER_FILE, revision)
-        parts = huggingface_files.load_huggingface_tokenizer(path, ignore)
+        path = find_or_download(source, tokenizer_json.TOKENIZER_FILE, revision)
+        parts = tokenizer_json.load_huggingface_tokenizer(path, ignore)
         return cls._of(parts, source, cache_size, backend)
 
     @classmethod
@@ -230,7 +235,7 @@ class Tokenizer(Detokenizer):
         Raises:
             FileNotFoundError, ValueError, ImportError, OSError: see `load_tiktoken`.
         """
-        from cs336_basics.tokenizer import tiktoken_files
+        from cs336_basics.formats.tiktoken import tiktoken_files
 
         parts = tiktoken_files.load_tiktoken(source, special_tokens, pattern)
         return cls._of(parts, source, cache_size, backend)
@@ -252,7 +257,7 @@ class Tokenizer(Detokenizer):
         Raises:
             FileNotFoundError, ValueError: see `load_gpt2`.
         """
-        from cs336_basics.tokenizer import gpt2_files
+        from cs336_basics.formats.gpt2 import gpt2_files
 
         parts = gpt2_files.load_gpt2(source, merges_file, special_tokens)
         return cls._of(parts, source, cache_size, backend)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics._messages import short_repr
+from cs336_basics._support.messages import short_repr
 
 try:
     from cs336_basics.tokenizer import _loading

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cs336_basics._lazy import lazy_names
+from cs336_basics._support.lazy import lazy_names
 
 __all__ = [
     "SGD",
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from cs336_basics.runs.checkpoint import load_checkpoint, save_checkpoint
+    from cs336_basics.checkpoints.checkpoint import load_checkpoint, save_checkpoint
     from cs336_basics.training.clipping import clip_gradients
     from cs336_basics.training.data import get_batch
     from cs336_basics.training.loss import cross_entropy
@@ -30,7 +30,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "cs336_basics.runs.checkpoint": "load_checkpoint save_checkpoint",
+            "cs336_basics.checkpoints.checkpoint": "load_checkpoint save_checkpoint",
             "cs336_basics.training.clipping": "clip_gradients",
             "cs336_basics.training.data": "get_batch",
             "cs336_basics.training.loss": "cross_entropy",

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from cs336_basics._files import write_json
+from cs336_basics._support.files import write_json
 from cs336_basics.training.calibration import (
     Calibration,
     Candidate,

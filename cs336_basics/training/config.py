@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from cs336_basics._arguments import MOST_THREADS
-from cs336_basics._messages import short_repr
-from cs336_basics._option import check_types, option
+from cs336_basics._support.arguments import MOST_THREADS
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.option import check_types, option
+from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.model import ModelConfig
-from cs336_basics.runs.data_config import DataConfig, Preparation
-from cs336_basics.runs.loggers import LOGGERS
+from cs336_basics.training.loggers import LOGGERS
 
 
 @dataclass

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cs336_basics.tokenizer.joined_tokens import JoinedTokens
+from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens
 
 TokenArray = npt.NDArray[np.integer[Any]] | JoinedTokens
 """Token ids, one-dimensional: an array, a memory map, or several of them as one sequence."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from cs336_basics._messages import short_repr
+from cs336_basics._support.messages import short_repr
 from cs336_basics.model import ModelConfig
 from cs336_basics.model.accounting import forward_flops
 from cs336_basics.training.config import TrainConfig

@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor
 
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 
 
 class NonFiniteLossError(RuntimeError):

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cs336_basics._messages import short_repr
-from cs336_basics._text import END_OF_TEXT
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cs336_basics._messages import short_reason
+from cs336_basics._support.messages import short_reason
+from cs336_basics.checkpoints.checkpoint import load_checkpoint
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.runs.checkpoint import load_checkpoint
-from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml, load_config

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 
 
 @dataclass

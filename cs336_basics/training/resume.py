@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from cs336_basics._messages import short_reason
-from cs336_basics.runs.checkpoint import load_checkpoint
-from cs336_basics.runs.checkpoint_dir import verify_checkpoint_directory
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics._support.messages import short_reason
+from cs336_basics.checkpoints.checkpoint import load_checkpoint
+from cs336_basics.checkpoints.checkpoint_dir import verify_checkpoint_directory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 
 

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._files import atomic_writer
-from cs336_basics.runs.loggers import check_loggers, open_loggers
-from cs336_basics.runs.prepare import check_sources, prepare_data
-from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.runs.sources import absolute_path, check_length
+from cs336_basics._support.files import atomic_writer
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.prepare import check_sources, prepare_data
+from cs336_basics.data.sources import absolute_path, check_length
 from cs336_basics.training.config import TrainConfig, check_fast_is_chosen
 from cs336_basics.training.config_files import config_to_dict, config_to_yaml
 from cs336_basics.training.devices import check_precision, choose_device
 from cs336_basics.training.distributed import World, check_batch_size
 from cs336_basics.training.load_run import check_model_size
+from cs336_basics.training.loggers import check_loggers, open_loggers
 from cs336_basics.training.resume import resume_run
 from cs336_basics.training.trainer import Trainer
 

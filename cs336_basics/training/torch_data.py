@@ -27,10 +27,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from cs336_basics._arguments import MAX_INT64, checked_integer
-from cs336_basics._messages import short_repr
-from cs336_basics.tokenizer.joined_tokens import TokenPaths, expand_token_paths, load_token_files
-from cs336_basics.tokenizer.token_files import load_document_starts
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.messages import short_repr
+from cs336_basics.tokenizer.files.joined_tokens import (
+    TokenPaths,
+    expand_token_paths,
+    load_token_files,
+)
+from cs336_basics.tokenizer.files.token_files import load_document_starts
 from cs336_basics.training.data import (
     TokenArray,
     read_windows,

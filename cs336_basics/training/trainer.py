@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cs336_basics._files import atomic_writer
-from cs336_basics.runs.checkpoint_dir import is_sharded, save_checkpoint_directory
-from cs336_basics.runs.loggers import Logger
-from cs336_basics.runs.plots import plot_run
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics._support.files import atomic_writer
+from cs336_basics.checkpoints.checkpoint_dir import is_sharded, save_checkpoint_directory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.clipping import clip_gradients_foreach
 from cs336_basics.training.components import build_components
 from cs336_basics.training.config import TrainConfig, check_fast_is_chosen
@@ -35,6 +33,8 @@ from cs336_basics.training.devices import (
 from cs336_basics.training.distributed import World, check_batch_size, without_exchange
 from cs336_basics.training.divergence import DivergenceCheck
 from cs336_basics.training.evaluation import Evaluation, check_samples, evaluation_row, sample_text
+from cs336_basics.training.learning_curves import plot_run
+from cs336_basics.training.loggers import Logger
 from cs336_basics.training.result import TrainResult, result_of
 from cs336_basics.training.schedule import scheduled_learning_rate
 from cs336_basics.training.session import (

@@ -5,7 +5,7 @@ import pytest
 from corpora import EOT
 
 from cs336_basics import Tokenizer
-from cs336_basics.datasets import write_sample
+from cs336_basics.data.datasets import write_sample
 from tests.native.compiler import compiler
 from tests.tokenizer.examples import small_tokenizer
 
@@ -13,12 +13,12 @@ SCAN = "void cs336::Scanner::scan<cs336::TypedEncoder<unsigned short>::Worker::e
 MERGE = "unsigned short* cs336::ShortWordMerger<unsigned short>::merge_for_avx2<16u>()"
 
 COUNTS = """events: Ir D1mr
-fl=/src/native/hashing.hpp
+fl=/src/native/base/hashing.hpp
 fn={scan}
 66 {hashing} 0
-fl=/src/native/encoder.hpp
+fl=/src/native/encoding/encoder.hpp
 {written} 4 1
-fl=/src/native/short_word_merger.hpp
+fl=/src/native/encoding/short_word_merger.hpp
 fn={merge}
 130 {merging} 2
 summary: 1 2

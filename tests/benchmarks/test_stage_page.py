@@ -37,7 +37,7 @@ def test_a_changed_line_is_filled_in_again():
     [
         ("bpe/v3_heap.py", "HeapTrainer._find_best", "def _find_best", "    return None"),
         ("bpe/v4_memoryview.pyx", "pop_best", "cdef pair_t pop_best", "    return NONE"),
-        ("native/merge_loop.hpp", "fits", "bool fits(", "}"),
+        ("native/merging/merge_loop.hpp", "fits", "bool fits(", "}"),
     ],
 )
 def test_a_function_is_found_in_every_language(file, name, first, last):
@@ -47,7 +47,7 @@ def test_a_function_is_found_in_every_language(file, name, first, last):
 
 
 def test_a_function_that_does_not_exist_is_named():
-    for file in ("bpe/v3_heap.py", "bpe/v4_memoryview.pyx", "native/merge_loop.hpp"):
+    for file in ("bpe/v3_heap.py", "bpe/v4_memoryview.pyx", "native/merging/merge_loop.hpp"):
         with pytest.raises(ValueError, match=f"{file} has no function vanished"):
             stage_page.source(f"cs336_basics/{file}", "vanished")
 

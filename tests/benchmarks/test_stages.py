@@ -9,7 +9,7 @@ import stages
 from corpora import Corpus
 
 from cs336_basics import TRAINERS
-from cs336_basics.datasets import write_sample
+from cs336_basics.data.datasets import write_sample
 from tests.benchmarks.test_report import merging
 
 

@@ -6,7 +6,7 @@ import trainer_run
 import training_rows
 import work_profile
 
-from cs336_basics.datasets import write_sample
+from cs336_basics.data.datasets import write_sample
 from cs336_basics.pretokenization import Splitter, count_words
 
 TARGETS = (60, 120)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS
 from cs336_basics.bpe import DEFAULT_TRAINER, is_built
-from cs336_basics.pretokenization.word_counts import WordCounts
+from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
 if not is_built(TRAINERS["native"]):
     pytest.skip("the native trainer is not built", allow_module_level=True)

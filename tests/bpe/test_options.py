@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, train_bpe
 from cs336_basics.bpe.base import huggingface_byte_ranks
-from cs336_basics.datasets import write_sample
+from cs336_basics.data.datasets import write_sample
 from cs336_basics.pretokenization import Splitter, count_text, count_texts, count_words
 from tests.texts import long_text
 

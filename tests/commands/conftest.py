@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tests.commands.small_run import TINY
-from tests.datasets.web_server import server  # noqa: F401 -- a fixture
+from tests.data.datasets.web_server import server  # noqa: F401 -- a fixture
 
 
 @pytest.fixture(scope="package", autouse=True)

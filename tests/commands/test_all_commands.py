@@ -20,10 +20,10 @@ import cs336_basics
 from cs336_basics.__main__ import main
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.bpe.unbuilt import unbuilt_trainer
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import COMMANDS
 from cs336_basics.commands._cli import run_command
 from cs336_basics.commands._parser import Parser
-from cs336_basics.runs.run_dir import RunDirectory
 from tests.commands.small_run import TINY, environment
 
 ROOT = Path(__file__).resolve().parents[2]

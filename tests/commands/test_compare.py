@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cs336_basics.commands import compare
-from tests.pretokenization.test_documents import TEXTS, plain, rows, table
+from tests.pretokenization.reading.test_documents import TEXTS, plain, rows, table
 from tests.tokenizer.examples import END, small_tokenizer
 
 

@@ -3,7 +3,7 @@
 import json
 
 from cs336_basics.commands import datasets
-from cs336_basics.datasets import DATASETS
+from cs336_basics.data.datasets import DATASETS
 
 
 def test_the_list_names_licences_sizes_and_what_is_there(tmp_path, capsys):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from cs336_basics.commands import download
-from tests.datasets.web_server import PACKED, TEXT, names_in
+from tests.data.datasets.web_server import PACKED, TEXT, names_in
 
 ROOT = Path(__file__).parents[2]
 

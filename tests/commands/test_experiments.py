@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands.experiments import main
 from cs336_basics.experiments.plan import SCALES, plan
 from cs336_basics.experiments.report import as_options
-from cs336_basics.experiments.run import run_experiments, run_one
+from cs336_basics.experiments.runner import run_experiments, run_one
 from cs336_basics.pretokenization import MissingFieldError
-from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config_files import ConfigError, find_config, load_config
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.trainer import Trainer
@@ -60,7 +60,7 @@ def test_every_error_of_a_run_names_its_directory(tmp_path, monkeypatch, error):
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr("cs336_basics.experiments.run.open_trainer", refuse)
+    monkeypatch.setattr("cs336_basics.experiments.runner.open_trainer", refuse)
     config = load_config(find_config(SCALES["test"].config), SCALES["test"].values)
     with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / 'run'))}: .*why") as raised:
         run_one(tmp_path / "run", config)
@@ -243,7 +243,7 @@ def test_json_lines_are_read_once_for_all_runs(tmp_path, monkeypatch):
         started.append(config.data.field)
         raise TrainingInterrupted(signal.SIGINT, 0)
 
-    monkeypatch.setattr("cs336_basics.experiments.run.run_one", record)
+    monkeypatch.setattr("cs336_basics.experiments.runner.run_one", record)
     words = ["--train-path", str(tmp_path / "a.jsonl"), "--field", "body"]
     assert again(tmp_path / "out", *words) == 130
     assert started == [None]

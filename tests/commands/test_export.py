@@ -10,16 +10,16 @@ import sys
 import pytest
 import torch
 
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands.export import main
-from cs336_basics.interop import huggingface_models
+from cs336_basics.data.preparation_record import Stages
+from cs336_basics.formats.huggingface import huggingface_models
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.runs.run_dir import RunDirectory
-from cs336_basics.runs.stages import Stages
 from cs336_basics.training import AdamW, save_checkpoint
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
 from tests.commands.small_run import environment
-from tests.interop.exported import trained
+from tests.formats.exported import trained
 
 MODEL = ModelConfig(
     vocab_size=1500, context_length=24, d_model=16, num_layers=1, num_heads=2, d_ff=32

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import cs336_basics.generation.streaming as streaming
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands.generate import main
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import AdamW, save_checkpoint
 from cs336_basics.training.config import TrainConfig

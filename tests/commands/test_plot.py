@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from cs336_basics._files import printable_path
+from cs336_basics._support.files import printable_path
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import plot
-from cs336_basics.runs.plots import plot_run
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.training.learning_curves import plot_run
 
 
 @pytest.fixture

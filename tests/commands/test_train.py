@@ -14,13 +14,13 @@ import pytest
 import torch
 import yaml
 
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import _training
 from cs336_basics.commands._options import CommandLine
 from cs336_basics.commands.train import main
-from cs336_basics.runs.plots import plot_run
-from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World
+from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.trainer import Trainer
 from tests.commands.small_run import COMMAND, assert_equal_runs, environment
 

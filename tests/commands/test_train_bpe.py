@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
-from cs336_basics._temporary_files import NewFile
+from cs336_basics._support.temporary_files import NewFile
 from cs336_basics.commands.train_bpe import main
+from cs336_basics.data.train_tokenizer import MOST_HASHED, describe_files
 from cs336_basics.pretokenization import PATTERNS
-from cs336_basics.tokenizer.train_tokenizer import MOST_HASHED, describe_files
 
 ROOT = Path(__file__).parents[2]
 EOT = "<|endoftext|>"
@@ -248,7 +248,7 @@ def test_counts_of_another_pattern_are_refused_before_the_text_is_counted(
     counts, sums = str(tmp_path / "counts.npz"), tmp_path / "sums.npz"
     first = ["--pattern", "cl100k", "--save-counts", counts]
     assert main([*arguments(text_file, tmp_path / "one"), *first]) == 0
-    monkeypatch.setattr("cs336_basics.tokenizer.train_tokenizer.count_words", pytest.fail)
+    monkeypatch.setattr("cs336_basics.data.train_tokenizer.count_words", pytest.fail)
     more = ["--counts", counts, "--save-counts", str(sums)]
     assert main([*arguments(text_file, tmp_path / "two"), *more]) == 2
     assert "counts.npz: the words were counted with the pattern 'cl1" in capsys.readouterr().err
@@ -312,7 +312,7 @@ def test_a_vocabulary_whose_saving_failed_does_not_block_the_next_run(
     finish = NewFile.finish
     output = tmp_path / "tokenizer"
     with monkeypatch.context() as full:
-        full.setattr("cs336_basics._journal.NewFile.finish", disk_is_full)
+        full.setattr("cs336_basics._support.journal.NewFile.finish", disk_is_full)
         assert main(arguments(text_file, output)) == 1
     assert f"cannot write {output}: No space left on device" in capsys.readouterr().err
     assert not output.exists()

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands.train import main
-from cs336_basics.runs.run_dir import RunDirectory
 from tests.commands.small_run import COMMAND, TINY, assert_equal_runs, environment
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import yaml
 
-from cs336_basics._files import sha256_file
+from cs336_basics._support.files import sha256_file
 from cs336_basics.commands.train import main
-from cs336_basics.datasets import write_sample
+from cs336_basics.data.datasets import write_sample
 from cs336_basics.tokenizer import Tokenizer, encode_file
-from cs336_basics.tokenizer.token_files import load_metadata
-from tests.runs.test_hold_out import write_rows
+from cs336_basics.tokenizer.files.token_files import load_metadata
+from tests.data.test_hold_out import write_rows
 
 END = "<|endoftext|>"
 FAST = ["--max-steps", "2", "--eval-every", "2", "--eval-batches", "1", "--sample-tokens", "0"]
@@ -159,7 +159,7 @@ def test_a_run_interrupted_while_it_encodes_goes_on(tiny, rows, monkeypatch, cap
         raise KeyboardInterrupt
 
     with monkeypatch.context() as early:
-        early.setattr("cs336_basics.runs.prepare.encode_file", stop)
+        early.setattr("cs336_basics.data.prepare.encode_file", stop)
         assert train(tiny, *words) == 130
     assert main(["--resume", "run"]) == 0
     out = capsys.readouterr().out

@@ -11,7 +11,7 @@ import yaml
 
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.commands.train import main
-from cs336_basics.datasets import write_sample
+from cs336_basics.data.datasets import write_sample
 from cs336_basics.tokenizer import Tokenizer, encode_file
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from cs336_basics import Tokenizer, train_bpe
-from cs336_basics._text import END_OF_TEXT
-from cs336_basics.datasets.sample import write_sample
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.data.datasets.sample import write_sample
 from cs336_basics.pretokenization import Splitter, count_words
-from cs336_basics.tokenizer.encode_files import encode_file
+from cs336_basics.tokenizer.files.encode_files import encode_file
 from tests.documents.shell import MODEL, TRAINING
 
 

@@ -14,13 +14,13 @@
 #include <thread>
 #include <vector>
 
-#include "block_reader.hpp"
-#include "flat_words.hpp"
-#include "hashing.hpp"
-#include "pair_table.hpp"
-#include "shared_words.hpp"
-#include "thread_pool.hpp"
-#include "word_table.hpp"
+#include "scanning/block_reader.hpp"
+#include "counting/flat_words.hpp"
+#include "base/hashing.hpp"
+#include "merging/pair_table.hpp"
+#include "counting/shared_words.hpp"
+#include "base/thread_pool.hpp"
+#include "counting/word_table.hpp"
 
 namespace {
 

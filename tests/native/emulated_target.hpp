@@ -1,4 +1,4 @@
-// Takes the place of native/simd/target.hpp in test_emulated_simd.py: SIMDe runs the instructions
+// Takes the place of native/scanning/simd/target.hpp in test_emulated_simd.py: SIMDe runs the instructions
 // of AVX2, AVX-512 and NEON on any CPU.
 
 #pragma once

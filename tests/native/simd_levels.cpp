@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "scanner.hpp"
+#include "scanning/scanner.hpp"
 
 namespace {
 

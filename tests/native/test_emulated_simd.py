@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cs336_basics.pretokenization.patterns import PATTERNS
-from cs336_basics.pretokenization.split_program import compile_program
+from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
+from cs336_basics.pretokenization.patterns.split_program import compile_program
 from tests.native.compiler import NATIVE, compiler
 from tests.pretokenization.test_scanner import random_text
 
@@ -41,7 +41,7 @@ def levels_program(tmp_path_factory):
     """The program of simd_levels.cpp, with all SIMD levels."""
     folder = tmp_path_factory.mktemp("simde")
     source = shutil.copytree(NATIVE, folder / "native")
-    shutil.copyfile(HERE / "emulated_target.hpp", source / "simd" / "target.hpp")
+    shutil.copyfile(HERE / "emulated_target.hpp", source / "scanning" / "simd" / "target.hpp")
     command = [part for part in compiler() if not part.startswith("-I")]
     has_simde = subprocess.run(
         [*command, "-E", "-x", "c++", "-"],

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.pretokenization.counting import count_words_native
+from cs336_basics.pretokenization.counting.count_words import count_words_native
 from cs336_basics.tokenizer import Tokenizer
 from tests.native.colliding_words import colliding_words, hash_without_seed
 from tests.texts import long_text
@@ -74,7 +74,7 @@ RESULTS = """
 import hashlib, pathlib, sys, warnings
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.pretokenization import WordCounts, count_texts
-from cs336_basics.pretokenization.counting import count_words_native
+from cs336_basics.pretokenization.counting.count_words import count_words_native
 from cs336_basics.tokenizer import Tokenizer
 warnings.simplefilter("ignore")
 text, folder = sys.argv[1:]

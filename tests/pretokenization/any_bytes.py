@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs336_basics.pretokenization.encodings import check_file
+from cs336_basics.pretokenization.reading.encodings import check_file
 
 
 def may_be_text(data: bytes) -> bool:

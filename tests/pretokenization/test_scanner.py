@@ -12,15 +12,11 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization import (
-    _scanner,
-    make_unicode_tables,
-    patterns,
-    reference,
-    splitter,
-)
-from cs336_basics.pretokenization.split_program import compile_program
+from cs336_basics.pretokenization import _scanner, reference, splitter
+from cs336_basics.pretokenization.patterns import named_patterns as patterns
+from cs336_basics.pretokenization.patterns.split_program import compile_program
 from tests.texts import TEXTS, long_text
+from tools import make_unicode_tables
 
 SIMD_LEVELS = _scanner.simd_levels()
 PATTERNS = ("gpt2", "cl100k")
@@ -231,7 +227,7 @@ def test_every_named_pattern_has_a_scanner():
 def test_edited_patterns_have_no_scanner():
     # In a new process, because the patterns are read when the scanner is imported.
     code = """
-from cs336_basics.pretokenization import patterns
+from cs336_basics.pretokenization.patterns import named_patterns as patterns
 for name in patterns.PATTERNS:
     patterns.PATTERNS[name] += "|x"
 from cs336_basics.pretokenization import _scanner

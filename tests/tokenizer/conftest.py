@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tokenizer.corpus_files import TEXT
 from tests.tokenizer.examples import skip_unless_available
+from tests.tokenizer.files.corpus_files import TEXT
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from cs336_basics._text import END_OF_TEXT as END
+from cs336_basics._support.text import END_OF_TEXT as END
 from cs336_basics.bpe import train_bpe
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.reference import encode_text
@@ -102,7 +102,9 @@ def reference_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 def skip_unless_available(backend: str) -> str:
     """Return the backend, or skip the test where the extensions are not built."""
     if backend == "native":
-        pytest.importorskip("cs336_basics.tokenizer._encoder", reason="extensions are not built")
+        pytest.importorskip(
+            "cs336_basics.tokenizer.encoders._encoder", reason="extensions are not built"
+        )
     return backend
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.backends import BACKENDS
+from cs336_basics.tokenizer.encoders.backends import BACKENDS
 from tests.tokenizer.examples import BYTES, END, skip_unless_available, small_tokenizer
 
 CHAT = ["<|user|>", "<|assistant|>"]

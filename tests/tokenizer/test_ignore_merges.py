@@ -14,7 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.commands import train_bpe
-from cs336_basics.interop import export_tokenizer
+from cs336_basics.formats import export_tokenizer
+from cs336_basics.formats.foreign_patterns import to_fancy_regex
+from cs336_basics.formats.tiktoken.tiktoken_files import (
+    merges_of_ranks,
+    ranks_as_bytes,
+    tiktoken_ranks,
+)
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import (
     IncrementalEncoder,
@@ -27,17 +33,15 @@ from cs336_basics.tokenizer import (
     token_parts,
     translate_token_file,
 )
-from cs336_basics.tokenizer.foreign_patterns import to_fancy_regex
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken
-from cs336_basics.tokenizer.tiktoken_files import merges_of_ranks, ranks_as_bytes, tiktoken_ranks
-from cs336_basics.tokenizer.whole_words import unmerged_tokens
-from tests.interop.exported import chosen_texts, random_texts, trained
+from cs336_basics.tokenizer.unmerged_tokens import unmerged_tokens
+from tests.formats.exported import chosen_texts, random_texts, trained
 from tests.tokenizer.examples import BYTES, END, FRAGMENTS, edited_merges, tricky_texts
 
 try:
     from cs336_basics.pretokenization._scanner import simd_levels
-    from cs336_basics.tokenizer import _encoder
-    from cs336_basics.tokenizer.native_encoder import compile_vocabulary
+    from cs336_basics.tokenizer.encoders import _encoder
+    from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
 
     SIMD_LEVELS = simd_levels()
 except ImportError:  # the extensions are not built

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cs336_basics.tokenizer import vocab_files, vocabulary
-from cs336_basics.tokenizer.byte_strings import byte_of_code, byte_to_character, token_to_string
+from cs336_basics.formats.gpt2 import vocab_files
+from cs336_basics.formats.gpt2.byte_strings import byte_of_code, byte_to_character, token_to_string
+from cs336_basics.tokenizer import vocabulary
 from cs336_basics.tokenizer.vocabulary import MAX_ID
 
 _loading = pytest.importorskip("cs336_basics.tokenizer._loading")

@@ -27,11 +27,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.bpe import train_bpe
-from cs336_basics.datasets import sample_documents
+from cs336_basics.data.datasets import sample_documents
+from cs336_basics.formats.gpt2.vocab_files import load_merges, load_vocab
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.backends import BACKENDS
-from cs336_basics.tokenizer.vocab_files import load_merges, load_vocab
+from cs336_basics.tokenizer.encoders.backends import BACKENDS
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import CORPORA, END, FRAGMENTS, data_file
 
@@ -85,7 +85,7 @@ def make_peers(
     ours = {
         backend: Tokenizer(vocab, merges, [END], pattern=pattern, backend=backend)
         for backend in BACKENDS
-        if backend != "native" or find_spec("cs336_basics.tokenizer._encoder")
+        if backend != "native" or find_spec("cs336_basics.tokenizer.encoders._encoder")
     }
     end_id = ours["python"].special_token_id(END)
     encoding = tiktoken.Encoding(

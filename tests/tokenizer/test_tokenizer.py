@@ -29,9 +29,9 @@ from cs336_basics.tokenizer import (
     token_parts,
     translate_token_file,
 )
-from cs336_basics.tokenizer.backends import BACKENDS
-from cs336_basics.tokenizer.encoders import AbsentByteError
-from cs336_basics.tokenizer.python_encoder import PythonEncoder
+from cs336_basics.tokenizer.encoders.backends import BACKENDS
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from tests.tokenizer.examples import (
     BYTES,
     COURSE_MERGES,
@@ -414,7 +414,7 @@ def test_an_unknown_backend_is_refused():
 
 
 def test_an_unavailable_native_backend_is_refused(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cs336_basics.tokenizer.native_encoder", None)
+    monkeypatch.setitem(sys.modules, "cs336_basics.tokenizer.encoders.native_encoder", None)
     assert isinstance(Tokenizer(BYTES, []).encoder, PythonEncoder)
     with pytest.raises(ValueError, match="backend is 'native', but the extensions are not built"):
         Tokenizer(BYTES, [], backend="native")

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import cs336_basics.training.trainer as trainer_module
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.resume import resume_run

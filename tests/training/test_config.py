@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cs336_basics.data.data_config import DataConfig
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.runs.data_config import DataConfig
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from cs336_basics.training.config_files import config_to_yaml, load_config
 from cs336_basics.training.loss import LanguageModelLoss

@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 from safetensors import safe_open
 
-from cs336_basics.runs.checkpoint_dir import verify_checkpoint_directory
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.checkpoint_dir import verify_checkpoint_directory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.distributed import World, join_world
 from tests.numerics import default_dtype
 from tests.training.distributed_scenarios import (

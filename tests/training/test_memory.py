@@ -106,7 +106,7 @@ import sys
 import numpy as np
 from cs336_basics.training.config_files import load_config
 from cs336_basics.training.memory import peak_memory_of_process
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 from pathlib import Path
 

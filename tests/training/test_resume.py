@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 import cs336_basics.training.devices as devices
 import cs336_basics.training.resume as resume
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training import save_checkpoint
 from cs336_basics.training.resume import resume_run
 from tests.training.tiny_runs import (

@@ -13,7 +13,7 @@ import pytest
 import cs336_basics.training.evaluation as evaluation
 import cs336_basics.training.session as session_module
 import cs336_basics.training.trainer as trainer_module
-from cs336_basics.runs.run_dir import RunDirectory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.resume import resume_run
 from cs336_basics.training.session import TrainingInterrupted
 from tests.training.tiny_runs import (

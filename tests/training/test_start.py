@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.data_config import DataConfig
 from cs336_basics.model import ModelConfig
-from cs336_basics.runs.data_config import DataConfig
-from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
 

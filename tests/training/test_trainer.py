@@ -11,12 +11,12 @@ import torch
 
 import cs336_basics.training.devices as devices
 import cs336_basics.training.trainer as trainer_module
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import TransformerLM
-from cs336_basics.runs.plots import plot_run
-from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.training import cosine_schedule, get_batch
 from cs336_basics.training.data import step_generator
 from cs336_basics.training.divergence import NonFiniteLossError
+from cs336_basics.training.learning_curves import plot_run
 from tests.training.tiny_runs import (
     CONFIG,
     TRAIN,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from cs336_basics.checkpoints.checkpoint_dir import load_checkpoint_directory
+from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.runs.checkpoint_dir import load_checkpoint_directory
-from cs336_basics.runs.run_dir import RunDirectory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from cs336_basics.training.resume import resume_run

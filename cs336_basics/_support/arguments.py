@@ -1,0 +1,49 @@
+"""Checks of arguments that many functions share."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from cs336_basics._support.messages import short_repr
+
+MAX_INT64 = 2**63 - 1
+
+MOST_THREADS = 4096
+"""The largest `num_workers` of a command: far more threads end the process without a message."""
+
+
+def checked_integer(
+    name: str, value: Any, smallest: int, largest: int | None = None, note: str = ""
+) -> int:
+    """Return an argument as a plain int: an int or a NumPy integer.
+
+    Args:
+        name: of the argument, for the message.
+        value: what was passed.
+        smallest, largest: its limits; None: no limit.
+        note: the end of the messages, such as " bytes" or ", or None (all cores)".
+
+    Raises:
+        TypeError: it is a bool, a float or something else.
+        ValueError: it is outside the limits.
+    """
+    # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
+    if type(value).__name__ in ("bool", "bool_"):
+        raise TypeError(f"{name} is {value!r}: it must be an int{_suffix(note)}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} is {short_repr(value)}: it must be an int{_suffix(note)}"
+        ) from None
+    if number < smallest:
+        raise ValueError(f"{name} is {short_repr(number)}: it must be at least {smallest}{note}")
+    if largest is not None and number > largest:
+        raise ValueError(f"{name} is {short_repr(number)}: it must be at most {largest}{note}")
+    return number
+
+
+def _suffix(note: str) -> str:
+    """Return a note as the end of a message about the type: not a unit."""
+    return note if note.startswith(",") else ""

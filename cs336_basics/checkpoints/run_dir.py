@@ -1,0 +1,373 @@
+"""The directory of a run: the names of its files, and how each is written.
+
+config.yaml     the resolved configuration
+data/           text, token files, and a record of what they were made from
+tokenizer/      vocab.json, merges.txt, metadata.json
+metrics.jsonl   one JSON object per line: the same bytes when the run is repeated
+timings.jsonl   times, a line for each line of metrics.jsonl and each checkpoint: never the same
+loss.png        the curves in metrics.jsonl
+checkpoints/    step_00000500/, ..., and best.json, which names one of them
+samples/        step_00000500.txt, ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._support.disk import sync_file
+from cs336_basics._support.files import atomic_writer, printable_path, write_json
+from cs336_basics._support.journal import open_regular
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.reading import read_json_object
+
+
+class RunDirectory:
+    """The files of one run.
+
+    Args:
+        path: the directory; `create` makes a new one.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.yaml"
+        self.data = self.path / "data"
+        self.tokenizer = self.path / "tokenizer"
+        self.metrics = self.path / "metrics.jsonl"
+        self.timings = self.path / "timings.jsonl"
+        self.loss_plot = self.path / "loss.png"
+        self.checkpoints = self.path / "checkpoints"
+        self.best = self.checkpoints / "best.json"
+        self.samples = self.path / "samples"
+        self._lock: int | None = None
+        self._is_new = False  # made by `create`
+        self._keeps_directory = False  # which was there before
+
+    @property
+    def name(self) -> str:
+        """The name of the run: the last component of its path, even if that is given as `.`."""
+        return os.path.basename(os.path.abspath(self.path))
+
+    def create(self) -> None:
+        """Make the directory and lock it; nothing is written into it before it is locked.
+
+        Raises:
+            FileExistsError: it exists and is not empty, or it is a file.
+            ValueError: another process has the lock.
+        """
+        self._check_is_free()
+        existed = self.path.is_dir()
+        self.lock()
+        try:
+            self._check_is_free()  # another process may have had the lock meanwhile
+        except BaseException:
+            self.unlock()
+            raise
+        self._is_new = True
+        self._keeps_directory = existed
+
+    def _check_is_free(self) -> None:
+        """Check that there is nothing in the directory, unless another process has the lock."""
+        if self.path.is_file():
+            raise FileExistsError(f"{self.path} is a file: name a directory with --run-dir")
+        # A process that was killed before it wrote a configuration left nothing to continue.
+        nothing = re.compile(r"\.lock|\..*\.tmp")
+        if self.path.is_dir() and not all(map(nothing.fullmatch, os.listdir(self.path))):
+            raise FileExistsError(
+                f"{self.path} is not empty: to continue the run in it, --resume "
+                f"{shlex.quote(str(self.path))}; "
+                "for a new run, name another --run-dir or remove this one"
+            )
+
+    def discard(self) -> None:
+        """Remove what a start that failed has made, so that the next one can use the directory.
+
+        Does nothing unless `create` of this object made the run, nor once the run has metrics or a
+        checkpoint. An empty directory that was there before stays.
+        """
+        if not self._is_new or self.metrics.exists() or self.steps_saved():
+            return
+        for entry in self.path.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        if not self._keeps_directory:
+            with contextlib.suppress(OSError):  # something else is writing into it
+                self.path.rmdir()
+
+    def remove_temporary_files(self) -> None:
+        """Remove the files that a killed process left half written."""
+        for left in self.path.rglob(".*.tmp"):
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink(missing_ok=True)  # its directory may have been removed before
+
+    def checkpoint(self, step: int) -> Path:
+        """Return the directory of the checkpoint taken after `step` optimizer steps."""
+        return self.checkpoints / f"step_{step:08d}"
+
+    def sample(self, step: int) -> Path:
+        """Return the file of the text sampled after `step` optimizer steps."""
+        return self.samples / f"step_{step:08d}.txt"
+
+    def steps_saved(self) -> list[int]:
+        """Return the steps of the checkpoints in the directory, in order."""
+        steps = (step_of(file) for file in self.checkpoints.glob("*"))
+        return sorted(step for step in steps if step is not None)
+
+    def newest_checkpoint(self) -> Path | None:
+        """Return the checkpoint of the latest step, or None if there is none."""
+        steps = self.steps_saved()
+        return self.checkpoint(steps[-1]) if steps else None
+
+    def keep_newest_checkpoints(self, count: int, is_regular: Callable[[int], bool]) -> None:
+        """Remove all checkpoints but the newest, the newest `count` regular ones, and the best.
+
+        `is_regular` tells whether a run that is not stopped saves a checkpoint at a step.
+        """
+        saved = self.steps_saved()
+        kept = {*saved[-1:], *list(filter(is_regular, saved))[-count:], self.best_step()}
+        for step in saved:
+            if step not in kept:
+                remove_directory(self.checkpoint(step))
+
+    def mark_best(self, step: int, val_loss: float) -> None:
+        """Write to best.json that the checkpoint of `step` is the best so far."""
+        name = self.checkpoint(step).name
+        write_json(self.best, {"checkpoint": name, "step": step, "val_loss": val_loss})
+
+    def best_step(self) -> int | None:
+        """Return the step of the best checkpoint, or None before the first evaluation.
+
+        Raises:
+            ValueError: best.json is damaged.
+        """
+        try:
+            step = read_json_object(self.best, 1 << 16)["step"]
+            if not _is_step(step):
+                raise ValueError
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError) as error:
+            raise ValueError(
+                f"{self.best} is damaged: remove it to continue without a best checkpoint"
+            ) from error
+        return int(step)
+
+    @property
+    def best_checkpoint(self) -> Path | None:
+        """The checkpoint with the lowest validation loss so far, or None."""
+        step = self.best_step()
+        return None if step is None else self.checkpoint(step)
+
+    def lock(self) -> None:
+        """Lock the run against other processes, until `unlock` or the end of this process.
+
+        Raises:
+            ValueError: another process has the lock, or `.lock` is not a regular file.
+        """
+        if self._lock is not None:
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            return
+        file = self.path / ".lock"
+        if file.is_symlink() or (file.exists() and not file.is_file()):
+            raise ValueError(f"{file} is not a regular file: remove it")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(file, flags, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A process that discarded its run may have removed the file before it was locked here.
+            if not os.path.samestat(os.stat(file), os.fstat(handle)):
+                raise FileNotFoundError
+        except (BlockingIOError, FileNotFoundError):
+            os.close(handle)
+            raise ValueError(f"{self.path} is in use by another process: wait for it") from None
+        except OSError:  # a file system without locks
+            pass
+        self._lock = handle
+
+    def unlock(self) -> None:
+        """Unlock the run."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def set_aside_after(self, step: int, source: Path | None = None) -> list[Path]:
+        """Rename the checkpoints of later steps to NAME.unused, and remove best.json if it is one.
+
+        A run that continues from an earlier checkpoint takes another course. If the later ones
+        kept their names, the next `--resume` would load the newest of them and mix the two. The
+        same holds for the run's own checkpoint of this step if the run continues from another one,
+        `source`.
+
+        Returns:
+            the checkpoints under their old names.
+        """
+        first = step + 1
+        own = self.checkpoint(step)
+        if source is not None and own.exists() and not own.samefile(source):
+            first = step
+        later = [self.checkpoint(saved) for saved in self.steps_saved() if saved >= first]
+        best = self.best_step()
+        if best is not None and best >= first:
+            self.best.unlink()
+        for directory in later:
+            unused = directory.with_name(directory.name + ".unused")
+            if unused.exists():  # set aside when the run was continued before
+                remove_directory(unused)
+            os.replace(directory, unused)
+        return later
+
+    def append_metrics(self, row: dict[str, Any], timing: dict[str, Any]) -> None:
+        """Append a line to metrics.jsonl, and its times to timings.jsonl.
+
+        Args:
+            row: what a repeated run computes again: losses and the like.
+            timing: what differs each time: seconds, tokens per second.
+        """
+        kind = "evaluation" if "val_loss" in row else "training"
+        _append_line(self.timings, {"step": row["step"], "kind": kind, **timing})
+        _append_line(self.metrics, row)
+
+    def append_checkpoint_time(self, step: int, seconds: float) -> None:
+        """Append to timings.jsonl when, in seconds of the run, a checkpoint was saved."""
+        _append_line(self.timings, {"step": step, "kind": "checkpoint", "seconds": seconds})
+
+    def seconds(self) -> float:
+        """Return the wall-clock time up to the last line of timings.jsonl, without pauses."""
+        lines = _read_lines(self.timings, _check_timing)
+        return max((line.get("seconds", 0.0) for line in lines), default=0.0)
+
+    def sync_metrics(self) -> None:
+        """Wait until metrics.jsonl and timings.jsonl are on the disk."""
+        for file in (self.metrics, self.timings):
+            if file.exists():
+                sync_file(file)
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the rows of metrics.jsonl, each with its line of timings.jsonl, if there is one.
+
+        A last line that is cut off is omitted.
+
+        Raises:
+            ValueError: a line before the last is not JSON.
+        """
+        timings = {}
+        for line in _read_lines(self.timings, _check_timing):
+            step, kind = line.pop("step"), line.pop("kind")
+            timings[step, kind] = line  # if a killed run wrote it twice, the last one counts
+        rows = _read_lines(self.metrics, _check_metrics)
+        return [
+            {
+                **row,
+                **timings.get((row["step"], "evaluation" if "val_loss" in row else "training"), {}),
+            }
+            for row in rows
+        ]
+
+    def truncate_metrics(self, step: int) -> None:
+        """Remove the rows after `step`, which a run that continues from there writes again."""
+        for file in (self.metrics, self.timings):
+            check = _check_metrics if file == self.metrics else _check_timing
+            rows = [row for row in _read_lines(file, check) if row["step"] <= step]
+            with atomic_writer(file, "w") as out:
+                out.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def step_of(checkpoint: str | os.PathLike[str]) -> int | None:
+    """Return the step in the name of a checkpoint, None if it has another name."""
+    # At least eight digits, as in `RunDirectory.checkpoint`: step_99 belongs to the user.
+    name = re.fullmatch(r"step_(\d{8,})", Path(checkpoint).name)
+    return None if name is None else int(name[1])
+
+
+def figure_text(name: str) -> str:
+    """Return a name as text that matplotlib draws literally, with no formula in it."""
+    text = printable_path(name).replace("$", r"\$")
+    return (
+        f" {text}" if text.startswith("_") else text
+    )  # matplotlib omits such a label from a legend
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove a checkpoint; if killed half-way, nothing is left that looks like a damaged one."""
+    # A link's target may be anything: only the link is removed.
+    if directory.is_symlink() or not directory.is_dir():
+        directory.unlink()
+        return
+    condemned = directory.with_name(f".{directory.name}.removed.tmp")
+    os.replace(directory, condemned)
+    shutil.rmtree(condemned)
+
+
+def _append_line(file: Path, row: dict[str, Any]) -> None:
+    with open(file, "a", encoding="utf-8", newline="\n") as out:
+        out.write(json.dumps(row) + "\n")
+
+
+def _read_lines(file: Path, check: Callable[[dict[str, Any]], str | None]) -> list[dict[str, Any]]:
+    """Return the objects in a file of JSON lines; a last line that is cut off is omitted.
+
+    Args:
+        file: need not exist.
+        check: returns what is wrong with a line, None if nothing is.
+    """
+    if not file.exists():
+        return []
+    rows = []
+    with open_regular(file) as opened:
+        content = opened.read()
+    # Bytes that are not text are not JSON either, and are treated as such. Not `splitlines` of
+    # text, which breaks lines at more than line feeds.
+    lines = [line.decode("utf-8", "replace") for line in content.splitlines()]
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            if number < len(lines):
+                raise ValueError(f"{file}, line {number} is not JSON: remove it") from None
+            break
+        problem = "has no step" if not isinstance(row, dict) else None
+        problem = problem or ("has no step" if not _is_step(row.get("step")) else check(row))
+        if problem is not None:
+            raise ValueError(f"{file}, line {number} {problem}: remove it")
+        rows.append(row)
+    return rows
+
+
+def _is_step(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 10**15
+
+
+def _check_timing(row: dict[str, Any]) -> str | None:
+    """Return what is wrong with a line of timings.jsonl, None if nothing is."""
+    if not isinstance(row.get("kind"), str):
+        return "has no kind"
+    return _check_numbers(row, {"kind"})
+
+
+def _check_metrics(row: dict[str, Any]) -> str | None:
+    """Return what is wrong with a line of metrics.jsonl, None if nothing is."""
+    return _check_numbers(row, set())
+
+
+def _check_numbers(row: dict[str, Any], texts: set[str]) -> str | None:
+    for key, value in row.items():
+        is_number = type(value) is float or (type(value) is int and abs(value) < 10**300)
+        if key not in texts and not is_number:
+            return f"has the value {short_repr(value)} for {short_repr(key)}, not a number"
+    return None

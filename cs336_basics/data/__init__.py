@@ -1,0 +1,1 @@
+"""The data that a run trains on: sources, hold-out, preparation."""

@@ -1,0 +1,292 @@
+"""Holding out the end of a corpus for validation, at a document boundary where there is one.
+
+Files stay where they are. Only the file in which the boundary lies is divided, into copies of its
+two parts.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.data.preparation_record import Stages
+from cs336_basics.pretokenization.reading.arrow import batches_of_file
+from cs336_basics.pretokenization.reading.chunking import next_cut
+from cs336_basics.pretokenization.reading.corpus import Corpus, kind_of
+from cs336_basics.pretokenization.reading.readers import blocks_between, next_line
+from cs336_basics.pretokenization.reading.storage import (
+    decompressed_blocks,
+    is_compressed,
+    open_path,
+)
+from cs336_basics.pretokenization.safe_cuts import SafeCuts
+
+_BLOCK = 1 << 20
+_ROW_GROUP_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where a sequence is to be cut: near `target`, between `earliest` and `latest`.
+
+    The offsets are bytes, rows or tokens.
+    """
+
+    earliest: int
+    target: int
+    latest: int
+
+    @classmethod
+    def of(cls, size: int, fraction: float) -> Window:
+        """Return the window that leaves between half and twice `fraction` after the cut."""
+        shares = (1 - 2 * fraction, 1 - fraction, 1 - fraction / 2)
+        earliest, target, latest = (max(1, round(size * share)) for share in shares)
+        return cls(earliest, target, latest)
+
+    def within(self, start: int, size: int) -> Window:
+        """Return the window in terms of a file that begins at `start` and has `size`."""
+        offsets = (self.earliest, self.target, self.latest)
+        return Window(*(min(max(0, offset - start), size) for offset in offsets))
+
+    def scaled(self, size: int, new_size: int) -> Window:
+        """Return the window of a sequence of `size` for one of `new_size`."""
+        offsets = (self.earliest, self.target, self.latest)
+        return Window(*(offset * new_size // max(size, 1) for offset in offsets))
+
+    def contains(self, offset: int) -> bool:
+        """Return whether a cut at `offset` is near enough."""
+        return self.earliest <= offset <= self.latest
+
+
+def hold_out(
+    corpus: Corpus,
+    fraction: float,
+    directory: Path,
+    stages: Stages,
+    sha256_of: Callable[[str], str],
+) -> tuple[Corpus, Corpus]:
+    """Divide a corpus into one for training and its last documents, for validation.
+
+    The second has about `fraction` of the stored bytes. The cut is between two files if that
+    leaves between half and twice `fraction`; otherwise within a file: between two rows, after an
+    end-of-text token if one is near, or, in a text that is one long document, between two words.
+
+    Args:
+        corpus: the text.
+        fraction: between 0 and 1.
+        directory: where the parts of the file with the cut go: train.txt and valid.txt, or .jsonl,
+            or .parquet.
+        stages: record the parts.
+        sha256_of: returns the hash of a file.
+
+    Raises:
+        ValueError: the corpus cannot be cut, or the file is damaged.
+    """
+    sizes, files = corpus.sizes, corpus.files
+    window = Window.of(sum(sizes), fraction)
+    ends = list(itertools.accumulate(sizes))
+    between = [index for index in range(1, len(files)) if window.contains(ends[index - 1])]
+    if between:
+        cut = min(between, key=lambda index: abs(ends[index - 1] - window.target))
+        return corpus.only(files[:cut]), corpus.only(files[cut:])
+    index = next(index for index, end in enumerate(ends) if end >= window.target)
+    divided = _DividedFile(
+        corpus.only([files[index]]),
+        fraction,
+        window.within(ends[index] - sizes[index], sizes[index]),
+        has_before=index > 0,
+        has_after=index + 1 < len(files),
+    )
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        train, valid = divided.parts(directory, stages, sha256_of)
+    except _CannotBeCutError:
+        raise ValueError(
+            f"{files[index]} ({sizes[index]:,} bytes) cannot be cut before its last "
+            f"{fraction:.0%}, for validation: give data.valid_path"
+        ) from None
+    return corpus.only([*files[:index], train]), corpus.only([valid, *files[index + 1 :]])
+
+
+class _CannotBeCutError(ValueError):
+    """There is no cut that leaves something to both sides."""
+
+
+@dataclass(frozen=True)
+class _DividedFile:
+    """The file of a corpus in which the cut lies.
+
+    Attributes:
+        corpus: the file.
+        fraction: the share of the whole corpus that is held out.
+        window: where it is to be cut, in stored bytes.
+        has_before, has_after: other files hold text for training, for validation.
+    """
+
+    corpus: Corpus
+    fraction: float
+    window: Window
+    has_before: bool
+    has_after: bool
+
+    def parts(
+        self, directory: Path, stages: Stages, sha256_of: Callable[[str], str]
+    ) -> tuple[str, str]:
+        """Write the two parts, or find them written; return their names."""
+        file, size = self.corpus.files[0], self.corpus.sizes[0]
+        kind = kind_of(file)
+        ending = {"text": "txt", "jsonl": "jsonl"}.get(kind, "parquet")
+        train, valid = (directory / f"{split}.{ending}" for split in ("train", "valid"))
+        inputs: dict[str, Any] = {"source": sha256_of(file)}
+        makers: list[Callable[[], object]]
+        if ending == "parquet":
+            num_rows = sum(batch.num_rows for batch in self._batches())
+            target = self.window.scaled(size, num_rows).target
+            cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
+            inputs |= {"rows": cut, "column": self.corpus.column}
+            makers = [
+                partial(_write_rows, self._batches, 0, cut, train),
+                partial(_write_rows, self._batches, cut, num_rows, valid),
+            ]
+        elif is_compressed(file):
+            # The cut is known once the file has been read; then both parts are written.
+            inputs["window"] = [self.window.earliest, self.window.target, self.window.latest]
+            makers = [functools.cache(partial(self._unpack, train, valid))] * 2
+        else:
+            with open_path(file) as opened:
+                cut = self._cut_in(opened, self.window, size)
+            inputs["cut"] = cut
+            makers = [
+                partial(_copy_range, file, 0, cut, train),
+                partial(_copy_range, file, cut, size, valid),
+            ]
+        for name, part, make in zip(("train", "valid"), (train, valid), makers, strict=True):
+            stages.run(f"{name} text", inputs, part, make)
+        return str(train), str(valid)
+
+    def _cut_in(self, file: IO[bytes], window: Window, size: int) -> int:
+        """Return the offset of the cut in text or JSON lines of `size` bytes."""
+        if kind_of(self.corpus.files[0]) == "text":
+            cut = cut_near(file, window, size)
+            return self._checked([] if cut is None else [cut], size)
+        end = _end_of_text(file, size)
+        return self._checked(_lines_near(file, window.target, end), end)
+
+    def _checked(self, cuts: list[int], end: int) -> int:
+        """Return the first of some cuts, or a cut at one of the ends, that leaves text to both.
+
+        Raises:
+            _CannotBeCutError: none does.
+        """
+        for cut in (*cuts, 0, end):
+            if (cut > 0 or self.has_before) and (cut < end or self.has_after):
+                return cut
+        raise _CannotBeCutError
+
+    def _batches(self) -> Iterator[Any]:
+        """Yield the rows of a table, in record batches of one column."""
+        name, column = self.corpus.files[0], self.corpus.column
+        assert column is not None
+        with open_path(name) as file:
+            yield from batches_of_file(file, name, kind_of(name), column)
+
+    def _unpack(self, train: Path, valid: Path) -> None:
+        """Write the parts of a compressed file, uncompressed."""
+        name = self.corpus.files[0]
+        with atomic_writer(train, "w+b") as out:
+            with open_path(name) as file:
+                for block in decompressed_blocks(file, name, _BLOCK):
+                    out.write(block)
+            size = out.tell()
+            window = self.window.scaled(self.corpus.sizes[0], size)
+            if not (self.has_before or self.has_after):  # as of the same file, not compressed
+                window = Window.of(size, self.fraction)
+            cut = self._cut_in(out, window, size)
+            out.seek(cut)
+            with atomic_writer(valid) as rest:
+                shutil.copyfileobj(out, rest, _BLOCK)
+            out.seek(cut)
+            out.truncate()
+
+
+def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
+    """Return where a text can be cut within a window, or near it if it has few words; or None."""
+    # The first finds only ends of end-of-text tokens, since its pattern never splits; the
+    # second finds offsets between words, which are never inside such a token.
+    for cuts in (SafeCuts([END_OF_TEXT], r"[\s\S]+"), SafeCuts()):
+        for start in (window.target, window.earliest):
+            cut = next_cut(file, max(1, start), cuts)
+            if cut <= window.latest and cut < size:
+                return cut
+    # Then it is a small text of few words.
+    cut = next_cut(file, max(1, window.earliest), SafeCuts())
+    return cut if cut < size else None
+
+
+def _lines_near(file: IO[bytes], target: int, end: int) -> list[int]:
+    """Return where the lines before and after `target` begin, the nearer one first.
+
+    A line that begins at `end` or later is left out.
+    """
+    offset = min(max(target, 1), end)
+    found = [next_line(file, offset, end)]
+    offset -= 1
+    while offset > 0:
+        start = max(0, offset - _BLOCK)
+        file.seek(start)
+        index = file.read(offset - start).rfind(b"\n")
+        if index >= 0:
+            found.append(start + index + 1)
+            break
+        offset = start
+    else:
+        found.append(0)
+    inside = [cut for cut in found if cut < end]
+    return sorted(inside, key=lambda cut: abs(cut - target))
+
+
+def _end_of_text(file: IO[bytes], size: int) -> int:
+    """Return the offset after the last byte that is not white space."""
+    while size > 0:
+        start = max(0, size - _BLOCK)
+        file.seek(start)
+        kept = len(file.read(size - start).rstrip())
+        if kept:
+            return start + kept
+        size = start
+    return 0
+
+
+def _copy_range(source: str, start: int, end: int, destination: Path) -> None:
+    with open_path(source) as reader, atomic_writer(destination) as writer:
+        for block in blocks_between(reader, source, start, end, _BLOCK):
+            writer.write(block)
+
+
+def _write_rows(read: Callable[[], Iterator[Any]], start: int, end: int, destination: Path) -> None:
+    """Write rows start to end - 1 of the record batches that `read` yields as a Parquet file."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    batches = read()
+    schema = (head := next(batches)).schema  # there are rows, or there would be no cut
+    row, waiting = 0, []
+    with atomic_writer(destination) as file, parquet.ParquetWriter(file, schema) as writer:
+        for batch in itertools.chain([head], batches):
+            first, last = (min(max(at - row, 0), batch.num_rows) for at in (start, end))
+            row += batch.num_rows
+            if first < last:
+                waiting.append(batch.slice(first, last - first))
+            if sum(part.nbytes for part in waiting) >= _ROW_GROUP_BYTES:
+                writer.write_table(pyarrow.Table.from_batches(waiting))
+                waiting = []
+        if waiting:
+            writer.write_table(pyarrow.Table.from_batches(waiting))

@@ -1,0 +1,170 @@
+"""The pipeline from text to a tokenizer directory: count, merge, save, record the inputs.
+
+`train_bpe` returns a vocabulary and merges. This saves them too, as a directory that
+`Tokenizer.from_directory` reads, whose metadata.json records the text and the options. It can also
+add word counts that were saved before, save the counts, and count over Ray.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._support.files import (
+    check_is_no_input,
+    making_directory,
+    printable_path,
+    sha256_file,
+)
+from cs336_basics._support.journal import complete_change
+from cs336_basics._support.temporary_files import replaced_file
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.symbols import Pair
+from cs336_basics.formats.gpt2.vocab_files import VOCAB_FILE, save_tokenizer
+from cs336_basics.pretokenization import Corpus, Splitter, WordCounts, count_words
+from cs336_basics.pretokenization.reading.storage import is_url
+from cs336_basics.pretokenization.reference import unicode_version
+
+MOST_HASHED = 1 << 30
+"""Bytes of the largest input file whose hash is recorded."""
+
+
+def train_tokenizer(
+    trainer: BPE_Trainer,
+    corpus: Corpus | None,
+    directory: str | os.PathLike[str],
+    vocab_size: int,
+    special_tokens: Sequence[str],
+    *,
+    counts: Sequence[str] = (),
+    save_counts: str | None = None,
+    ray: str | None = None,
+    overwrite: bool = False,
+) -> tuple[dict[int, bytes], list[Pair]]:
+    """Train a vocabulary and write it as a tokenizer directory.
+
+    Everything that can be checked is checked before the text is read. After an error there is no
+    new directory, and a tokenizer that `overwrite` would replace is unchanged.
+
+    Args:
+        trainer: learns the merges, with its split pattern; afterwards its `timings` are those of
+            this call.
+        corpus: the text; None: only `counts` are used.
+        directory: where vocab.json, merges.txt and metadata.json go.
+        vocab_size: 256 bytes + special tokens + merges.
+        special_tokens: cut out of the text, and given their own ids.
+        counts: files that `WordCounts.save` wrote, added to the counts of `corpus`.
+        save_counts: a file to which the sum of all counts is written.
+        ray: count over Ray, at this address; see `pretokenization.ray_counting`.
+        overwrite: replace a vocabulary in `directory`.
+
+    Returns:
+        `(vocab, merges)`, as `BPE_Trainer.train` returns them.
+
+    Raises:
+        FileExistsError: there is a vocabulary in `directory`, or the file `save_counts`, and
+            `overwrite` is False.
+        IsADirectoryError: `save_counts` is a directory.
+        NotADirectoryError: `directory` is a file.
+        ValueError, OSError: see `BPE_Trainer.train`; or `save_counts` is a file of the corpus or
+            of `counts`; or counts were made with another pattern or other special tokens.
+    """
+    output = Path(directory)
+    if output.exists() and not output.is_dir():
+        raise NotADirectoryError(f"{output} is a file: name a directory for the tokenizer")
+    if output.is_dir():
+        complete_change(output)  # of a run that was killed: its tokenizer is one too
+    if (output / VOCAB_FILE).exists() and not overwrite:
+        raise FileExistsError(
+            f"{output} already holds a vocabulary: name another directory, or pass overwrite=True"
+        )
+    trainer.check_request(vocab_size, special_tokens)
+    if save_counts:
+        path = replaced_file(save_counts)  # raises where it cannot be written as a whole
+        check_is_no_input(path, [*(corpus.files if corpus else ()), *counts])
+        if path.exists() and not overwrite:
+            raise FileExistsError(
+                f"{path} exists: choose another name for the counts, or replace it with "
+                "overwrite=True (--overwrite)"
+            )
+    sources = describe_files([*(corpus.files if corpus else ()), *counts])
+    with making_directory(output):
+        with tempfile.TemporaryFile(dir=output):  # a full or read-only disk fails here
+            pass
+        if corpus is None or counts or save_counts or ray:
+            start = time.perf_counter()
+            total = _count(trainer, corpus, special_tokens, counts, ray)
+            if save_counts:
+                total.save(save_counts)
+            counted = time.perf_counter() - start
+            vocab, merges = trainer.train_from_counts(total, vocab_size, special_tokens)
+            trainer.timings["reading and counting"] = counted
+            trainer.timings["total"] += counted
+        else:
+            vocab, merges = trainer.train(corpus, vocab_size, special_tokens)
+        save_tokenizer(
+            output,
+            vocab,
+            merges,
+            special_tokens,
+            trainer.pattern,
+            unicode_version=unicode_version(),
+            trainer=trainer.name,
+            tie_break=trainer.tie_break,
+            min_frequency=trainer.min_frequency,
+            max_token_length=trainer.max_token_length,
+            corpus=sources,
+        )
+    return vocab, merges
+
+
+def _count(
+    trainer: BPE_Trainer,
+    corpus: Corpus | None,
+    special_tokens: Sequence[str],
+    counts: Sequence[str],
+    ray: str | None,
+) -> WordCounts:
+    """Return the word counts of the corpus and of the files of counts."""
+    addends = []
+    for file in counts:
+        addends.append(WordCounts.load(file))
+        try:
+            addends[-1].check_made_with(trainer.pattern, special_tokens)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from None
+    if corpus is not None:
+        splitter = Splitter(trainer.pattern, special_tokens)
+        how: dict[str, Any] = {"num_workers": trainer.num_workers, "progress": trainer.progress}
+        found: Mapping[bytes, int]
+        if ray:
+            from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
+
+            found = count_words_ray(corpus, splitter, address=ray, **how)
+        else:
+            found = count_words(corpus, splitter, **how)
+        if not isinstance(found, WordCounts):
+            found = WordCounts.from_mapping(found, trainer.pattern, special_tokens)
+        addends.append(found)
+    return addends[0] if len(addends) == 1 else WordCounts.combined(addends)
+
+
+def describe_files(files: Sequence[str]) -> list[dict[str, Any]]:
+    """Return path, size and SHA-256 of every input file, for the metadata; of URLs the name only.
+
+    The hash of a file larger than MOST_HASHED is None: it would take as long as training.
+    """
+    return [
+        {"path": file}
+        if is_url(file)
+        else {
+            "path": printable_path(file),
+            "num_bytes": (size := os.path.getsize(file)),
+            "sha256": sha256_file(file) if size <= MOST_HASHED else None,
+        }
+        for file in files
+    ]

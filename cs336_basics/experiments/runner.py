@@ -1,0 +1,171 @@
+"""Run the experiments: each is a separate training run, and all share their token files.
+
+After an interruption at any moment, the same call continues from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._support.files import write_json
+from cs336_basics._support.journal import open_regular
+from cs336_basics._support.reading import parse_json
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.prepare import prepare_data
+from cs336_basics.experiments.plan import Scale, Values, plan
+from cs336_basics.experiments.report import as_options, diverged_file, write_report
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import find_config, load_config
+from cs336_basics.training.divergence import NonFiniteLossError
+from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
+
+_OF_THE_MACHINE = ("device", "num_workers")
+"""Values that may change when the experiments are continued: results do not depend on them."""
+
+
+def run_experiments(
+    scale: Scale,
+    out: Path,
+    values: Values | None = None,
+    report: Callable[[str], None] = print,
+) -> None:
+    """Run the experiments of a scale that are missing; write the report after each of them.
+
+    Args:
+        scale: one of SCALES.
+        out: output directory: report.md, pictures, and the runs in `runs/`.
+        values: further values of the configuration by dotted name, such as `data.train_path`.
+        report: called with each line to show.
+
+    Raises:
+        ValueError, OSError: the values or the data cannot be used, or `out` was started
+            with others.
+        TrainingInterrupted: after Ctrl-C or SIGTERM; the run was saved.
+    """
+    common = {**scale.values, **(values or {})}
+    for key in ("data.train_path", "data.valid_path"):
+        paths = common.get(key) or ()
+        for path in [paths] if isinstance(paths, str) else paths:
+            if path.endswith(".npy"):
+                raise ValueError(
+                    f"{key} is the token file {path}: the experiments train their own tokenizer, "
+                    "so name the text that it was made from"
+                )
+    config = load_config(find_config(scale.config), common)
+    check_start(config)
+    kept = {key: value for key, value in common.items() if key not in _OF_THE_MACHINE}
+    _check_same_request(out, [scale.config, *as_options(kept)])
+    common |= prepare_shared_data(config, out / "data", report)
+    for key in ("data.field", "data.column"):  # of the text, which the runs do not read
+        common.pop(key, None)
+
+    groups = plan(scale, config)
+    experiments = {run.name: run for group in groups for run in group.experiments}
+    command = [scale.config, *as_options(common)]
+    for number, experiment in enumerate(experiments.values(), start=1):
+        report(f"{number}/{len(experiments)} {experiment.label}")
+        changes = {**common, **experiment.values, "name": experiment.name}
+        run_one(out / "runs" / experiment.name, load_config(find_config(scale.config), changes))
+        write_report(out, groups, command, experiment)
+    report(f"report: {out / 'report.md'}")
+
+
+def _check_same_request(out: Path, request: list[str]) -> None:
+    """Refuse to mix the runs of two different requests in one directory.
+
+    Raises:
+        ValueError: the directory was started with different values.
+    """
+    record = out / "command.json"
+    if record.exists():
+        with open_regular(record) as file:
+            before = parse_json(file.read(), record)
+        if before != request:
+            raise ValueError(f"{out} was started with different options: name another directory")
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(record, request)
+
+
+def prepare_shared_data(
+    config: TrainConfig, directory: Path, report: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """Make the tokenizer and token files that all runs share.
+
+    Returns:
+        The values of the configuration that name them, by dotted name.
+
+    Raises:
+        ValueError, OSError: the text cannot be used.
+    """
+    run = RunDirectory(directory)
+    run.path.mkdir(parents=True, exist_ok=True)
+    run.remove_temporary_files()
+    data = prepare_data(config.preparation, run, report=report)
+
+    return {
+        "data.tokenizer": str(run.tokenizer),
+        "data.train_path": str(run.data / "train.npy"),
+        "data.valid_path": str(run.data / "valid.npy"),
+        "model.vocab_size": data.tokenizer.vocab_size,
+    }
+
+
+def run_one(directory: Path, config: TrainConfig) -> None:
+    """Train a run, or continue it; its messages go to NAME.txt next to its directory.
+
+    A run that diverges is finished: its directory then has a diverged.json.
+
+    Raises:
+        ValueError: the run cannot start or continue; names its directory.
+        TrainingInterrupted: after Ctrl-C or SIGTERM; the run was saved.
+    """
+    run = RunDirectory(directory)
+    if diverged_file(directory).exists() or is_finished(run):
+        return
+    resume = None
+    if run.config.is_file():
+        machine = {key: getattr(config, key) for key in _OF_THE_MACHINE}
+        config = load_config(run.config, machine)
+        resume = Resumption()
+    else:
+        run = create_run(config, directory)
+        run.remove_temporary_files()  # of a process that was killed before it began
+    run.lock()
+    try:
+        with (
+            open(directory.parent / f"{directory.name}.txt", "a", encoding="utf-8") as log,
+            open_trainer(
+                config, run, resume=resume, report=lambda line: print(line, file=log, flush=True)
+            ) as trainer,
+        ):
+            trainer.fit()
+    except NonFiniteLossError as error:
+        write_json(diverged_file(directory), {"message": str(error)})
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise _naming(directory, error) from error
+    finally:
+        run.unlock()
+
+
+def _naming(directory: Path, error: Exception) -> Exception:
+    """Return an error of a run whose message begins with its directory.
+
+    It has the same type, or the built-in one where that type takes more than a message.
+    """
+    message = f"{directory}: {error}"
+    try:
+        return type(error)(message)
+    except TypeError:
+        kinds = (ValueError, RuntimeError, MemoryError)
+        return next(kind for kind in kinds if isinstance(error, kind))(message)
+
+
+def is_finished(run: RunDirectory) -> bool:
+    """Return whether the last step of a run was taken and evaluated."""
+    if not run.config.is_file():
+        return False
+    last = load_config(run.config).max_steps
+    return any("val_loss" in row and row["step"] == last for row in run.read_metrics())

@@ -1,0 +1,42 @@
+"""Formats of other libraries: reading, writing and checking, one folder for each format.
+
+`exports.py` is the table of the formats that can be exported. `gpt2/`, `huggingface/`, `tiktoken/`,
+`gguf/` and `onnx/` each hold one format; the files beside them are what several formats share.
+"""
+
+from typing import TYPE_CHECKING
+
+from cs336_basics._support.lazy import lazy_names
+
+__all__ = [
+    "MODEL_FORMATS",
+    "TOKENIZER_FORMATS",
+    "Agreement",
+    "ModelCard",
+    "check_model",
+    "check_tokenizer",
+    "export_model",
+    "export_tokenizer",
+]
+
+if TYPE_CHECKING:
+    from cs336_basics.formats.agreement import Agreement
+    from cs336_basics.formats.exports import (
+        MODEL_FORMATS,
+        TOKENIZER_FORMATS,
+        check_model,
+        check_tokenizer,
+        export_model,
+        export_tokenizer,
+    )
+    from cs336_basics.formats.model_card import ModelCard
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "cs336_basics.formats.agreement": "Agreement",
+            "cs336_basics.formats.exports": "MODEL_FORMATS TOKENIZER_FORMATS check_model "
+            "check_tokenizer export_model export_tokenizer",
+            "cs336_basics.formats.model_card": "ModelCard",
+        },
+    )

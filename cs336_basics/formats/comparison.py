@@ -1,0 +1,168 @@
+"""Comparison of tokenizers: bytes per token on each corpus, speed, the longest tokens.
+
+Bytes per token are measured on documents at equal distances in the corpus, which are also decoded
+and compared with the text. Speed is measured on the first megabyte of documents: each tokenizer
+encodes them one by one, in one thread and with empty caches, in several rounds and in alternating
+order. The median of the CPU times counts, since other programs hardly change CPU time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.messages import short_reason
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.formats.compared_tokenizers import Coder, ComparedTokenizer
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.pretokenization.reading.documents import sample_documents
+
+PILE_GIGABYTES = 825.0
+"""Size of the Pile (Gao et al. 2020), for which the course asks for the hours."""
+
+TIMED_BYTES = 1_000_000
+ROUNDS = 3
+NUM_LONGEST = 10
+
+
+@dataclass(frozen=True)
+class Result:
+    """One tokenizer on one corpus.
+
+    Attributes:
+        tokenizer, corpus: their names.
+        num_documents: that were taken, of all that there are, `all_documents`.
+        num_bytes, num_tokens: of these documents; the bytes are those of UTF-8.
+        bytes_per_token: num_bytes / num_tokens.
+        changed_documents: how many of the documents decoding does not give back.
+        timed_bytes: size of the text on which the speed was measured.
+        megabytes_per_second: 10^6 bytes per second of CPU time, of one thread.
+        hours: for the size that was asked for, at this speed.
+    """
+
+    tokenizer: str
+    corpus: str
+    num_documents: int
+    all_documents: int
+    num_bytes: int
+    num_tokens: int
+    bytes_per_token: float
+    changed_documents: int
+    timed_bytes: int
+    megabytes_per_second: float
+    hours: float
+
+
+def compare(
+    tokenizers: Sequence[ComparedTokenizer],
+    corpora: Sequence[tuple[str, Corpus]],
+    *,
+    documents: int = 10,
+    gigabytes: float = PILE_GIGABYTES,
+    separator: str = END_OF_TEXT,
+) -> list[Result]:
+    """Compare tokenizers on corpora, each of which is read twice.
+
+    Args:
+        tokenizers: from `open_tokenizer`.
+        corpora: (name, corpus) of each.
+        documents: taken from each corpus, at equal distances.
+        gigabytes: for which hours are computed, 10^9 bytes each.
+        separator: separates the documents of plain text.
+
+    Returns:
+        A result for each corpus and tokenizer, in this order.
+
+    Raises:
+        ValueError: a tokenizer cannot encode a document, such as one with a byte that it lacks;
+            `gigabytes` is not positive; or as `sample_documents`.
+        FileNotFoundError, OSError, ImportError: as `sample_documents`.
+    """
+    documents = checked_integer("documents", documents, 1)
+    if not 0 < gigabytes < float("inf"):
+        raise ValueError(f"gigabytes is {gigabytes}: it must be a finite number above 0")
+    results = []
+    for name, corpus in corpora:
+        sample = sample_documents(
+            corpus, documents, beginning_bytes=TIMED_BYTES, separator=separator
+        )
+        num_bytes = _size(sample.spaced)
+        counts = [_count_tokens(tokenizer, name, sample.spaced) for tokenizer in tokenizers]
+        seconds = _time(tokenizers, sample.beginning)
+        timed_bytes = _size(sample.beginning)
+        for tokenizer, (num_tokens, changed), duration in zip(
+            tokenizers, counts, seconds, strict=True
+        ):
+            rate = timed_bytes / max(duration, 1e-9)
+            results.append(
+                Result(
+                    tokenizer=tokenizer.name,
+                    corpus=name,
+                    num_documents=len(sample.spaced),
+                    all_documents=sample.num_documents,
+                    num_bytes=num_bytes,
+                    num_tokens=num_tokens,
+                    bytes_per_token=num_bytes / num_tokens,
+                    changed_documents=changed,
+                    timed_bytes=timed_bytes,
+                    megabytes_per_second=rate / 1e6,
+                    hours=gigabytes * 1e9 / rate / 3600,
+                )
+            )
+    return results
+
+
+def longest_tokens(tokenizer: ComparedTokenizer, number: int = NUM_LONGEST) -> list[bytes]:
+    """Return the tokens with the most bytes, the longest first, without special tokens.
+
+    Of tokens of one length, those with the lower ids come first.
+    """
+    return heapq.nsmallest(number, tokenizer.tokens, key=lambda token: -len(token))
+
+
+def _count_tokens(
+    tokenizer: ComparedTokenizer, corpus: str, texts: Sequence[str]
+) -> tuple[int, int]:
+    """Return the number of tokens of some texts, and how many texts decoding does not give back."""
+    coder = tokenizer.make()
+    num_tokens = changed = 0
+    for text in texts:
+        ids = _encoded(coder, tokenizer, corpus, text)
+        num_tokens += len(ids)
+        changed += coder.decode(ids) != text
+    if num_tokens == 0:
+        raise ValueError(f"{tokenizer.name} makes no token of the documents of {corpus}")
+    return num_tokens, changed
+
+
+def _encoded(coder: Coder, tokenizer: ComparedTokenizer, corpus: str, text: str) -> list[int]:
+    try:
+        return coder.encode(text)
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # of several libraries; a Rust panic is not an Exception
+        raise ValueError(
+            f"{tokenizer.name} cannot encode a document of {corpus}: {short_reason(error)}"
+        ) from error
+
+
+def _time(tokenizers: Sequence[ComparedTokenizer], texts: Sequence[str]) -> list[float]:
+    """Return the median CPU time, in seconds, that each tokenizer takes for the texts."""
+    seconds: list[list[float]] = [[] for _ in tokenizers]
+    for number in range(ROUNDS):
+        order = list(zip(tokenizers, seconds, strict=True))
+        for tokenizer, found in order if number % 2 == 0 else reversed(order):
+            encode = tokenizer.make().encode
+            start = time.process_time()
+            for text in texts:
+                encode(text)
+            found.append(time.process_time() - start)
+    return [statistics.median(found) for found in seconds]
+
+
+def _size(texts: Sequence[str]) -> int:
+    return sum(len(text.encode()) for text in texts)

@@ -1,0 +1,195 @@
+"""The formats that tokenizers and models can be exported to, by name.
+
+Each format is a module of this folder with two functions. For tokenizers they are
+
+    write(tokenizer, output)                          writes all files or none
+    check(tokenizer, output) -> Agreement             loads them in the runtime they are for
+
+and for models, with keyword arguments that only this format has,
+
+    write(model, tokenizer, output, card, **options)
+    check(model, tokenizer, output, **options) -> Agreement
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from cs336_basics._support.messages import short_repr
+from cs336_basics.formats.agreement import Agreement
+from cs336_basics.formats.model_card import ModelCard
+from cs336_basics.formats.outputs import check_is_free
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
+
+if TYPE_CHECKING:
+    from cs336_basics.model import TransformerLM
+
+WEIGHT_TYPES = ("f32", "f16", "q8_0")
+"""Types of the matrices in GGUF: float32, float16, and int8 with a float16 scale for every 32
+numbers. The gains of the norms are float32 in all of them."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that an export can have."""
+
+    module: str
+    """The module below this package, which is imported when it is used: some need torch."""
+    summary: str
+    """What is written."""
+    options: tuple[str, ...] = ()
+    """Keyword arguments that it has besides the common ones."""
+
+    def load(self) -> ModuleType:
+        """Import the module."""
+        return importlib.import_module(f"cs336_basics.formats.{self.module}")
+
+
+TOKENIZER_FORMATS: dict[str, Format] = {
+    "huggingface": Format(
+        "huggingface.huggingface_tokenizers", "a directory that AutoTokenizer loads"
+    ),
+    "tiktoken": Format(
+        "tiktoken.tiktoken_encodings", "ranks, pattern, and the Python that loads them"
+    ),
+    "gpt2": Format("gpt2.gpt2_pairs", "vocab.json and merges.txt, for the pattern gpt2"),
+}
+
+MODEL_FORMATS: dict[str, Format] = {
+    "huggingface": Format(
+        "huggingface.huggingface_models",
+        "a directory that AutoModelForCausalLM and AutoTokenizer load",
+    ),
+    "onnx": Format("onnx.onnx_models", "a directory that onnxruntime loads", ("without_cache",)),
+    "gguf": Format("gguf.gguf_models", "a file that llama.cpp loads", ("type",)),
+}
+
+
+def export_tokenizer(
+    tokenizer: Tokenizer, to: str, output: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Write a tokenizer in another library's format.
+
+    Args:
+        tokenizer: the tokenizer; it is not changed.
+        to: a key of TOKENIZER_FORMATS.
+        output: the directory to write.
+        overwrite: replace what is in it.
+
+    Raises:
+        TypeError: `tokenizer` is not a Tokenizer.
+        ValueError: no such format, or one that cannot represent the tokenizer; says why. Nothing
+            is written then.
+        FileExistsError: the output exists, and `overwrite` is false.
+    """
+    check_is_tokenizer(tokenizer)
+    found = _find(TOKENIZER_FORMATS, to, "tokenizer")
+    check_is_free(output, overwrite)
+    found.load().write(tokenizer, Path(output))
+
+
+def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
+    """Load an exported tokenizer in the runtime that it is for, and compare it.
+
+    Raises:
+        ImportError: the runtime is not installed.
+        RuntimeError: the two differ.
+        TypeError: `tokenizer` is not a Tokenizer.
+    """
+    check_is_tokenizer(tokenizer)
+    found = _find(TOKENIZER_FORMATS, to, "tokenizer")
+    agreement: Agreement = found.load().check(tokenizer, Path(output))
+    return agreement
+
+
+def export_model(
+    model: TransformerLM,
+    tokenizer: Tokenizer,
+    to: str,
+    output: str | os.PathLike[str],
+    *,
+    card: ModelCard | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> None:
+    """Write a model and its tokenizer in another library's format.
+
+    Args:
+        model: the model; it is not changed.
+        tokenizer: its tokenizer.
+        to: a key of MODEL_FORMATS.
+        output: the file or directory to write.
+        card: what is known of the training, for formats with a model card.
+        overwrite: replace what exists.
+        options: those of the format, see MODEL_FORMATS.
+
+    Raises:
+        ValueError: no such format; one that cannot represent the model or the tokenizer, with the
+            reason; or a tokenizer with more ids than the model. Nothing is written then.
+        TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
+            the format does not have.
+        FileExistsError: the output exists, and `overwrite` is false.
+        ImportError: a library that writes the format is not installed.
+    """
+    check_is_tokenizer(tokenizer)
+    _check_is_model(model)
+    found = _find(MODEL_FORMATS, to, "model")
+    _check_options(to, found, options)
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.vocab_size:,} ids, and the model's vocab_size is "
+            f"{model.config.vocab_size:,}: export a model with its own tokenizer"
+        )
+    check_is_free(output, overwrite)
+    found.load().write(model, tokenizer, Path(output), card or ModelCard(), **options)
+
+
+def check_model(
+    model: TransformerLM,
+    tokenizer: Tokenizer,
+    to: str,
+    output: str | os.PathLike[str],
+    **options: Any,
+) -> Agreement:
+    """Load an exported model in the runtime that it is for, and compare ids, logits and text.
+
+    Raises:
+        ImportError: the runtime is not installed.
+        RuntimeError: something differs.
+        TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
+            the format does not have.
+    """
+    check_is_tokenizer(tokenizer)
+    _check_is_model(model)
+    found = _find(MODEL_FORMATS, to, "model")
+    _check_options(to, found, options)
+    agreement: Agreement = found.load().check(model, tokenizer, Path(output), **options)
+    return agreement
+
+
+def _check_is_model(model: object) -> None:
+    from cs336_basics.model import TransformerLM
+
+    if not isinstance(model, TransformerLM):
+        raise TypeError(f"model is {short_repr(model)}: pass a TransformerLM")
+
+
+def _find(formats: Mapping[str, Format], to: str, what: str) -> Format:
+    if to not in formats:
+        raise ValueError(
+            f"to is {short_repr(to)}: a {what} can be exported to {', '.join(formats)}"
+        )
+    return formats[to]
+
+
+def _check_options(to: str, found: Format, options: Mapping[str, Any]) -> None:
+    for name in options:
+        if name not in found.options:
+            raise TypeError(f"{name} is not an option of the format {to}: omit it")

@@ -1,0 +1,358 @@
+"""A model and its tokenizer as one GGUF file, for llama.cpp and what is built on it.
+
+llama.cpp's own converter knows byte-level vocabularies only by the hashes of published ones, so the
+file is written here, with the `gguf` package. The default model is llama.cpp's `llama`, which
+rotates pairs of features as this library does; with QK-norm it is its `qwen3`, which rotates halves
+(`llama_model_rope_type` in `llama-model.cpp`). Checked against gguf 0.19.0 and the llama.cpp of
+llama-cpp-python 0.3.36.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+import cs336_basics
+from cs336_basics._support.files import atomic_path
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.formats.agreement import Agreement, compare_ids, probe_texts
+from cs336_basics.formats.exports import WEIGHT_TYPES
+from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
+from cs336_basics.formats.huggingface.llama import llama_state
+from cs336_basics.formats.logit_agreement import LogitsOf, compare_logits, random_ids
+from cs336_basics.formats.model_card import ModelCard
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LOGITS_LIMIT = 1e-3
+"""Largest difference of a float32 logit that counts as agreement."""
+
+RELATIVE_LIMITS = {"f16": 0.02, "q8_0": 0.1}
+"""Largest difference of a logit, as a share of the largest logit, that counts as agreement for a
+smaller type. llama.cpp rounds the activations as well. Random models differ by 0.002 and 0.02."""
+
+_MOST_LAYERS = 512
+"""LLAMA_MAX_LAYERS in `llama-hparams.h`."""
+
+_Q8_BLOCK = 32
+
+_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+"""Hugging Face's name of a weight (within its layer) -> llama.cpp's."""
+
+Fields = dict[str, Any]
+"""Key -> bool, int (uint32 in the file), float (float32), str, or a list of int or str."""
+
+
+def write(
+    model: TransformerLM, tokenizer: Tokenizer, output: Path, card: ModelCard, *, type: str = "f32"
+) -> None:
+    """Write the file. See `export_model`.
+
+    Args:
+        model, tokenizer, output, card: as for every format. The name of the file becomes the name
+            of the model.
+        type: one of WEIGHT_TYPES. For q8_0, matrices whose row length is not a multiple of 32 are
+            float16, as llama.cpp's converter writes them.
+
+    Raises:
+        ImportError: gguf is not installed.
+        ValueError: llama.cpp cannot represent the model or the tokenizer; or a weight is not
+            finite, or too large for the type.
+    """
+    gguf = _gguf()
+    fields = _fields(model.config, tokenizer, output, card, type)
+    tensors = _tensors(model)
+    encoded = {name: _encoded(gguf, name, value, type) for name, value in tensors.items()}
+    with atomic_path(output) as path:
+        writer = gguf.GGUFWriter(path, _architecture(model.config))
+        try:
+            for key, value in fields.items():
+                _add_field(writer, key, value)
+            for name, (data, kind) in encoded.items():
+                writer.add_tensor(name, data, raw_dtype=kind)
+            writer.write_header_to_file()
+            writer.write_kv_data_to_file()
+            writer.write_tensors_to_file()
+        finally:
+            writer.close()
+
+
+def check(
+    model: TransformerLM, tokenizer: Tokenizer, output: Path, *, type: str = "f32"
+) -> Agreement:
+    """Read the file back; load it in llama.cpp, where it is installed, and compare.
+
+    Raises:
+        ImportError: gguf is not installed.
+        RuntimeError: something differs.
+    """
+    _gguf()
+    runtime = f"gguf {importlib.metadata.version('gguf')}"
+    lines = [_compare_file(model, tokenizer, output, type)]
+    try:
+        from cs336_basics.formats.gguf.llama_cpp_runtime import LlamaCpp
+
+        theirs = LlamaCpp(output, model.config.context_length)
+    except ImportError:
+        lines.append("not run in llama.cpp: llama-cpp-python is not installed")
+        return Agreement(runtime, tuple(lines))
+    with theirs:
+        lines.append(compare_ids(tokenizer, theirs.encode, probe_texts(tokenizer)))
+        if type == "f32":
+            lines.append(compare_logits(model, theirs.logits, LOGITS_LIMIT))
+        else:
+            lines.append(_compare_rounded(model, theirs.logits, RELATIVE_LIMITS[type]))
+    return Agreement(f"{runtime}, llama-cpp-python {theirs.version}", tuple(lines))
+
+
+def _compare_rounded(model: TransformerLM, logits_of: LogitsOf, limit: float) -> str:
+    """Compare logits that were computed with rounded weights; return the line that says how close.
+
+    Raises:
+        RuntimeError: they differ by more than `limit`, as a share of the largest logit.
+    """
+    ids = random_ids(model.config)
+    with torch.inference_mode():
+        expected = model(ids)
+    found = logits_of(ids)
+    difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
+    if not difference <= limit * largest:  # also for NaN
+        raise RuntimeError(
+            f"the exported model's logits differ by {difference:.2g}, and the largest is "
+            f"{largest:.2g}: do not use it"
+        )
+    equal = int((found.argmax(-1) == expected.argmax(-1)).sum())
+    return (
+        f"logits within {difference:.1e} of up to {largest:.1f}, the most likely token equal at "
+        f"{equal} of {ids.shape[1]} positions"
+    )
+
+
+def _gguf() -> ModuleType:
+    try:
+        import gguf
+    except ImportError:
+        raise ImportError(
+            "writing and reading GGUF needs the package gguf: pip install 'cs336-basics[gguf]'",
+            name="gguf",
+        ) from None
+    return gguf
+
+
+def _architecture(config: ModelConfig) -> str:
+    return "qwen3" if config.qk_norm else "llama"
+
+
+# --------------------------------------------------------------------- metadata
+
+
+def _fields(
+    config: ModelConfig, tokenizer: Tokenizer, output: Path, card: ModelCard, type: str
+) -> Fields:
+    """Return the metadata of the file; see `write` for the errors."""
+    if type not in WEIGHT_TYPES:
+        raise ValueError(f"type is {short_repr(type)}: it must be {', '.join(WEIGHT_TYPES)}")
+    if config.num_layers > _MOST_LAYERS:
+        raise ValueError(
+            f"the model has {config.num_layers} layers: llama.cpp takes at most {_MOST_LAYERS}"
+        )
+    name = output.stem
+    if "phi-3" in name.lower() or "phi3" in name.lower():
+        raise ValueError(
+            f"the model would be named {short_repr(name)}, and llama.cpp takes what has phi-3 in "
+            "its name for Microsoft's model, with its special tokens: name the file differently"
+        )
+    arch = _architecture(config)
+    return {
+        "general.type": "model",
+        "general.name": name,
+        "general.description": _description(card),
+        "general.license": "unknown",
+        "general.file_type": {"f32": 0, "f16": 1, "q8_0": 7}[type],  # LlamaFileType
+        "general.quantization_version": 2,  # GGML_QUANT_VERSION
+        f"{arch}.vocab_size": config.vocab_size,
+        f"{arch}.context_length": config.context_length,
+        f"{arch}.embedding_length": config.d_model,
+        f"{arch}.block_count": config.num_layers,
+        f"{arch}.feed_forward_length": config.d_ff,
+        f"{arch}.attention.head_count": config.num_heads,
+        f"{arch}.attention.head_count_kv": config.num_heads,
+        f"{arch}.attention.key_length": config.d_head,
+        f"{arch}.attention.value_length": config.d_head,
+        f"{arch}.attention.layer_norm_rms_epsilon": config.norm_eps,
+        f"{arch}.rope.dimension_count": config.d_head,
+        f"{arch}.rope.freq_base": config.rope_theta,
+        **_tokenizer_fields(tokenizer, config.vocab_size),
+    }
+
+
+def _description(card: ModelCard) -> str:
+    """Return what is known of the training, as one line."""
+    parts = [f"trained with cs336-basics {cs336_basics.__version__}"]
+    if card.steps is not None:
+        parts.append(f"{card.steps:,} steps")
+    if card.tokens is not None:
+        parts.append(f"{card.tokens:,} tokens")
+    parts += [f"{key} {value:.4f}" for key, value in card.losses.items()]
+    parts += [f"{file} (SHA-256 {digest})" for file, digest in card.data.items()]
+    return "; ".join(parts)
+
+
+def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
+    """Return the fields of the vocabulary, with `size` ids."""
+    if END_OF_TEXT not in tokenizer.special_tokens:
+        raise ValueError(
+            f"the tokenizer has no special token {END_OF_TEXT}: llama.cpp needs one that ends a "
+            "text, and would end texts at id 11 instead"
+        )
+    check_merges_suffice(tokenizer, "llama.cpp")
+    end = tokenizer.special_token_id(END_OF_TEXT)
+    found = gguf_vocab(
+        tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern, size
+    )
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": found.pre_tokenizer,
+        "tokenizer.ggml.tokens": found.tokens,
+        "tokenizer.ggml.token_type": found.types,
+        "tokenizer.ggml.merges": found.merges,
+        "tokenizer.ggml.bos_token_id": end,  # without it, id 11; it is not added
+        "tokenizer.ggml.eos_token_id": end,
+        "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.ggml.add_eos_token": False,
+    }
+
+
+def _add_field(writer: Any, key: str, value: Any) -> None:
+    """Add a field in the type that its value has in Python; see `Fields`."""
+    if isinstance(value, bool):
+        writer.add_bool(key, value)
+    elif isinstance(value, int):
+        writer.add_uint32(key, value)
+    elif isinstance(value, float):
+        writer.add_float32(key, value)
+    elif isinstance(value, str):
+        writer.add_string(key, value)
+    else:
+        writer.add_array(key, value)
+
+
+# --------------------------------------------------------------------- weights
+
+
+def _tensors(model: TransformerLM) -> dict[str, NDArray[np.float32]]:
+    """Return the weights under llama.cpp's names, in float32."""
+    state = llama_state(model.config, model.state_dict(), halves=model.config.qk_norm)
+    return {
+        _tensor_name(name): value.to("cpu", torch.float32).numpy() for name, value in state.items()
+    }
+
+
+def _tensor_name(name: str) -> str:
+    """Return llama.cpp's name of a weight: `model.layers.N.mlp.up_proj.weight` and so on."""
+    part = name.removesuffix(".weight")
+    if part in _NAMES:
+        return f"{_NAMES[part]}.weight"
+    _, _, number, rest = part.split(".", 3)
+    return f"blk.{number}.{_NAMES[rest]}.weight"
+
+
+def _kind_of(name: str, shape: tuple[int, ...], type: str) -> str:
+    """Return the type of a tensor in the file: F32, F16 or Q8_0."""
+    if len(shape) == 1 or type == "f32":
+        return "F32"
+    return "Q8_0" if type == "q8_0" and shape[-1] % _Q8_BLOCK == 0 else "F16"
+
+
+def _encoded(
+    gguf: ModuleType, name: str, value: NDArray[np.float32], type: str
+) -> tuple[NDArray[Any], Any]:
+    """Return a tensor's data in the file, and its type there.
+
+    Raises:
+        ValueError: a value is not finite, or becomes infinite in the type.
+    """
+    if not np.isfinite(value).all():
+        raise ValueError(f"weight {name} is not finite everywhere: it cannot be exported")
+    kind = gguf.GGMLQuantizationType[_kind_of(name, value.shape, type)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        data = gguf.quantize(value, kind)
+        if not np.isfinite(gguf.dequantize(data, kind)).all():
+            raise ValueError(
+                f"weight {name} has a value of {np.abs(value).max():.3g}, too large for type "
+                f"{type}: use f32"
+            )
+    return data, kind
+
+
+# --------------------------------------------------------------------- reading back
+
+
+def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: str) -> str:
+    """Compare the metadata and the weights of a file; return the line that says so.
+
+    Raises:
+        RuntimeError: something differs.
+    """
+    gguf = _gguf()
+    reader = gguf.GGUFReader(path)
+    expected = _fields(model.config, tokenizer, path, ModelCard(), type)
+    expected["general.architecture"] = _architecture(model.config)
+    del expected["general.description"]  # the training is not known here
+    for key, value in expected.items():
+        field = reader.get_field(key)
+        content = None if field is None else field.contents()
+        if content != (float(np.float32(value)) if isinstance(value, float) else value):
+            raise RuntimeError(f"{path} has a different {key}: {short_repr(content)}")
+    weights = _tensors(model)
+    found = {tensor.name: tensor for tensor in reader.tensors}
+    if found.keys() != weights.keys():
+        raise RuntimeError(f"{path} has different weights: {min(found.keys() ^ weights.keys())}")
+    for name, value in weights.items():
+        kind = _kind_of(name, value.shape, type)
+        _compare_tensor(gguf, name, value, found[name], kind)
+    kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors})
+    return f"{len(expected)} fields and {len(weights)} weights ({', '.join(kinds)}) read back"
+
+
+def _compare_tensor(
+    gguf: ModuleType, name: str, value: NDArray[np.float32], tensor: Any, kind: str
+) -> None:
+    if tensor.tensor_type.name != kind:
+        raise RuntimeError(f"weight {name} has type {tensor.tensor_type.name} instead of {kind}")
+    read = gguf.dequantize(tensor.data, tensor.tensor_type)
+    if read.shape != value.shape:
+        raise RuntimeError(f"weight {name} has shape {read.shape} instead of {value.shape}")
+    if kind == "Q8_0":  # half a step of 1 / 127, and the rounding of the step to float16
+        largest = np.abs(value).reshape(-1, _Q8_BLOCK).max(axis=1, keepdims=True)
+        error = np.abs(read - value).reshape(-1, _Q8_BLOCK)
+        equal = bool((error <= 0.6 * largest / 127 + 127 * 2**-25).all())
+    else:
+        equal = np.array_equal(read, value.astype(kind.replace("F", "float")).astype(np.float32))
+    if not equal:
+        raise RuntimeError(f"weight {name} has different values in the file")

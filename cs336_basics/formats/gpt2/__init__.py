@@ -1,0 +1,1 @@
+"""GPT-2's pair of files, `vocab.json` and `merges.txt`."""

@@ -1,0 +1,1 @@
+"""Hugging Face's formats: `tokenizer.json`, Llama weights, model directories."""

@@ -1,0 +1,311 @@
+"""The names and layout of Hugging Face's Llama and Qwen3, in and out.
+
+The default model of this library is a Llama (Touvron et al. 2023); with `qk_norm` it is a Qwen3,
+whose attention normalizes queries and keys as ours does. This file translates configurations and
+state dicts; it does not import transformers. Layout checked against transformers 5.23.0.
+
+The one difference in arithmetic is the order of features within a head. Our RoPE rotates the pairs
+(2k, 2k + 1), theirs (k, k + d_head / 2), so the rows of the query and key matrices, and the gains
+of QK-norm, are permuted. Tied embeddings are scaled by sqrt(d_model) here and not there: they are
+exported as two matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cs336_basics._support.messages import short_repr
+from cs336_basics.model.config import ModelConfig
+
+_TOP = {
+    "token_embeddings.weight": "model.embed_tokens.weight",
+    "ln_final.weight": "model.norm.weight",
+    "lm_head.weight": "lm_head.weight",
+}
+_LAYER = {
+    "ln1": "input_layernorm",
+    "ln2": "post_attention_layernorm",
+    "attn.q_proj": "self_attn.q_proj",
+    "attn.k_proj": "self_attn.k_proj",
+    "attn.v_proj": "self_attn.v_proj",
+    "attn.output_proj": "self_attn.o_proj",
+    "attn.q_norm": "self_attn.q_norm",
+    "attn.k_norm": "self_attn.k_norm",
+    "ffn.w1": "mlp.gate_proj",
+    "ffn.w3": "mlp.up_proj",
+    "ffn.w2": "mlp.down_proj",
+}
+_ROTATED = ("attn.q_proj", "attn.k_proj", "attn.q_norm", "attn.k_norm")
+
+
+def check_is_llama(config: ModelConfig) -> None:
+    """Refuse a model that neither Llama nor Qwen3 can represent.
+
+    Raises:
+        ValueError: names the switch of the configuration.
+    """
+    for switch, value, needed in (
+        ("norm", config.norm, "pre"),
+        ("position", config.position, "rope"),
+        ("ffn", config.ffn, "swiglu"),
+        ("logit_soft_cap", config.logit_soft_cap, None),
+    ):
+        if value != needed:
+            raise ValueError(
+                f"the model has {switch} {value!r}, which neither Llama nor Qwen3 has: only models "
+                f"with {switch} {needed!r} can be exported"
+            )
+
+
+def llama_config(config: ModelConfig, end_of_text_id: int | None = None) -> dict[str, Any]:
+    """Return the content of `config.json` for a model.
+
+    Args:
+        config: the model's configuration.
+        end_of_text_id: id of the token that ends a text, if there is one.
+
+    Raises:
+        ValueError: see `check_is_llama`.
+    """
+    check_is_llama(config)
+    kind = "qwen3" if config.qk_norm else "llama"
+    return {
+        "architectures": [{"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}[kind]],
+        "model_type": kind,
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.d_model,
+        "intermediate_size": config.d_ff,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "num_key_value_heads": config.num_heads,
+        "head_dim": config.d_head,
+        "hidden_act": "silu",
+        "max_position_embeddings": config.context_length,
+        "rms_norm_eps": config.norm_eps,
+        "rope_theta": config.rope_theta,
+        "rope_parameters": {"rope_theta": config.rope_theta, "rope_type": "default"},
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "mlp_bias": False,
+        "tie_word_embeddings": False,
+        "initializer_range": 0.02,
+        "use_cache": True,
+        "bos_token_id": None,
+        "eos_token_id": end_of_text_id,
+        "pad_token_id": end_of_text_id,
+        "torch_dtype": "float32",
+    }
+
+
+def llama_state(
+    config: ModelConfig, state: Mapping[str, Tensor], *, halves: bool = True
+) -> dict[str, Tensor]:
+    """Return our state dict under Llama's names and in its layout.
+
+    Args:
+        config: the model's configuration.
+        state: the state dict of a TransformerLM; it is not changed.
+        halves: permute queries and keys, as Hugging Face needs it; if false, they keep our pairs,
+            which are also the original Llama's.
+
+    Raises:
+        ValueError: see `check_is_llama`.
+    """
+    check_is_llama(config)
+    found: dict[str, Tensor] = {}
+    for name, value in state.items():
+        permuted = halves and _is_rotated(name)
+        found[_theirs(name)] = _halves(value, config) if permuted else value
+    if config.tied_embeddings:
+        table = found[_TOP["token_embeddings.weight"]]
+        found[_TOP["lm_head.weight"]] = table
+        found[_TOP["token_embeddings.weight"]] = table * math.sqrt(config.d_model)
+    return {name: value.detach().contiguous() for name, value in found.items()}
+
+
+def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
+    """Return the configuration of a `config.json`.
+
+    Raises:
+        ValueError: it is not a Llama or Qwen3 that TransformerLM can represent (biases, scaled
+            RoPE, another activation, quantized weights); names what differs.
+    """
+    _check_kind(content)
+    rope = _rope_settings(content)
+    layer_types = content.get("layer_types") or []
+    if not isinstance(layer_types, list):
+        raise ValueError(f"its layer_types are {short_repr(layer_types)}, not a list")
+    other_layers = [kind for kind in layer_types if kind != "full_attention"]
+    for key, value, needed in (
+        ("rope_type", rope.get("rope_type", rope.get("type", "default")), "default"),
+        ("partial_rotary_factor", rope.get("partial_rotary_factor", 1.0), 1.0),
+        ("hidden_act", content.get("hidden_act", "silu"), "silu"),
+        ("attention_bias", content.get("attention_bias", False), False),
+        ("mlp_bias", content.get("mlp_bias", False), False),
+        ("use_sliding_window", content.get("use_sliding_window", False), False),
+        ("layer_types", other_layers[:1], []),
+        ("quantization_config", content.get("quantization_config"), None),
+    ):
+        if value != needed:
+            raise ValueError(f"its {key} is {short_repr(value)}: only {needed!r} can be loaded")
+    try:
+        config = ModelConfig(
+            vocab_size=content["vocab_size"],
+            context_length=content["max_position_embeddings"],
+            d_model=content["hidden_size"],
+            num_layers=content["num_hidden_layers"],
+            num_heads=content["num_attention_heads"],
+            d_ff=content["intermediate_size"],
+            rope_theta=rope.get("rope_theta", content.get("rope_theta", 10_000.0)),
+            norm_eps=content.get("rms_norm_eps", 1e-6),
+            qk_norm=content["model_type"] == "qwen3",
+        )
+    except KeyError as error:
+        raise ValueError(f"it lacks {error.args[0]!r}") from None
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    if content.get("head_dim") not in (None, config.d_head):
+        raise ValueError(
+            f"its head_dim is {short_repr(content['head_dim'])}: only hidden_size / "
+            f"num_attention_heads, {config.d_head}, can be loaded"
+        )
+    if content.get("num_key_value_heads") not in (None, config.num_heads):
+        raise ValueError(
+            f"its num_key_value_heads is {short_repr(content['num_key_value_heads'])}: only as "
+            f"many as num_attention_heads, {config.num_heads}, can be loaded"
+        )
+    return config
+
+
+def _rope_settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a `config.json` says of RoPE, under its newer name or its older one.
+
+    Raises:
+        ValueError: it says two different things, or something that is not an object.
+    """
+    given = {name: content.get(name) for name in ("rope_parameters", "rope_scaling")}
+    given = {name: value for name, value in given.items() if value}
+    for name, value in given.items():
+        if not isinstance(value, dict):
+            raise ValueError(f"its {name} are {short_repr(value)}, not an object")
+    if len(given) == 2 and given["rope_parameters"] != given["rope_scaling"]:
+        both = " and ".join(f"{name} {short_repr(value)}" for name, value in given.items())
+        raise ValueError(f"it has {both}, which differ: remove one of them")
+    return next(iter(given.values()), {})  # type: ignore[arg-type]
+
+
+_NOT_LLAMA = {
+    "gpt2": "GPT-2 has learned positions, LayerNorm, biases and GELU, which TransformerLM lacks",
+    "qwen2": "Qwen2 has biases in its attention, which TransformerLM lacks",
+    "mistral": "Mistral's attention has a sliding window, which TransformerLM lacks",
+}
+"""Model types that users may expect to work, and why they cannot."""
+
+
+def _check_kind(content: Mapping[str, Any]) -> None:
+    kind = content.get("model_type")
+    if kind not in ("llama", "qwen3"):
+        reason = f" ({_NOT_LLAMA[kind]})" if isinstance(kind, str) and kind in _NOT_LLAMA else ""
+        raise ValueError(
+            f"its model_type is {short_repr(kind)}{reason}: only llama and qwen3 can be loaded"
+        )
+
+
+def state_from_llama(
+    config: ModelConfig, state: Mapping[str, Tensor], *, tied: bool = False
+) -> dict[str, Tensor]:
+    """Return a state dict with our names and layout, in float32; the inverse of `llama_state`.
+
+    Args:
+        config: what `config_from_llama` returned.
+        state: name -> tensor, as Llama has them.
+        tied: the embeddings are tied there; here they become two matrices.
+
+    Raises:
+        ValueError: a tensor is missing, has another shape or type, or is unknown; or there is a
+            head that differs from the embeddings, although they are tied; names it.
+    """
+    given = dict(state)
+    if tied:
+        embeddings, head = (given.get(_TOP[name]) for name in _TABLES)
+        if embeddings is not None:
+            if head is not None and not torch.equal(head, embeddings):
+                raise ValueError(
+                    f"tensor {_TOP[_TABLES[1]]!r} differs from the embeddings, to which "
+                    "tie_word_embeddings ties it: remove the tensor, or set that to false"
+                )
+            given[_TOP[_TABLES[1]]] = embeddings
+    if config.num_layers > len(given):  # before a table of a billion layers is made
+        raise ValueError(f"it has {config.num_layers:,} layers, but only {len(given)} tensors")
+    found: dict[str, Tensor] = {}
+    for name, shape in _shapes(config).items():
+        theirs = _theirs(name)
+        value = given.pop(theirs, None)
+        if value is None:
+            raise ValueError(f"there is no tensor {theirs!r}")
+        if tuple(value.shape) != shape:
+            raise ValueError(
+                f"tensor {theirs!r} has the shape {tuple(value.shape)}, not {shape} as the "
+                "configuration says"
+            )
+        if value.dtype not in _FLOATS:
+            raise ValueError(f"tensor {theirs!r} holds {value.dtype}: it must be floating point")
+        value = value.to(torch.float32)
+        found[name] = (_pairs(value, config) if _is_rotated(name) else value).contiguous()
+    unknown = [name for name in given if not name.endswith("rotary_emb.inv_freq")]
+    if unknown:
+        raise ValueError(f"tensor {short_repr(unknown[0])} has no counterpart in TransformerLM")
+    return found
+
+
+_TABLES = ("token_embeddings.weight", "lm_head.weight")
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Return name -> shape of the weights of a TransformerLM, as Llama has them."""
+    width, d_ff = config.d_model, config.d_ff
+    layer: dict[str, tuple[int, ...]] = {"ln1": (width,), "ln2": (width,)}
+    layer |= {f"attn.{name}_proj": (width, width) for name in ("q", "k", "v", "output")}
+    if config.qk_norm:
+        layer |= {"attn.q_norm": (config.d_head,), "attn.k_norm": (config.d_head,)}
+    layer |= {"ffn.w1": (d_ff, width), "ffn.w2": (width, d_ff), "ffn.w3": (d_ff, width)}
+    return {
+        "token_embeddings.weight": (config.vocab_size, width),
+        "lm_head.weight": (config.vocab_size, width),
+        "ln_final.weight": (width,),
+        **{
+            f"layers.{number}.{name}.weight": shape
+            for number in range(config.num_layers)
+            for name, shape in layer.items()
+        },
+    }
+
+
+def _theirs(name: str) -> str:
+    """Return Llama's name of a weight: `layers.N.attn.q_proj.weight` and so on."""
+    if name in _TOP:
+        return _TOP[name]
+    _, number, rest = name.split(".", 2)
+    return f"model.layers.{number}.{_LAYER[rest.removesuffix('.weight')]}.weight"
+
+
+def _is_rotated(name: str) -> bool:
+    return any(f".{part}." in name for part in _ROTATED)
+
+
+def _halves(weight: Tensor, config: ModelConfig) -> Tensor:
+    """Reorder the features of each head from pairs (2k, 2k + 1) to (k, k + d_head / 2)."""
+    rows = weight.view(-1, config.d_head // 2, 2, *weight.shape[1:])
+    return rows.transpose(1, 2).reshape(weight.shape)
+
+
+def _pairs(weight: Tensor, config: ModelConfig) -> Tensor:
+    """The inverse of `_halves`."""
+    rows = weight.view(-1, 2, config.d_head // 2, *weight.shape[1:])
+    return rows.transpose(1, 2).reshape(weight.shape)

@@ -1,0 +1,83 @@
+"""The model card of an exported model: its shape, its training text, how to load it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import cs336_basics
+from cs336_basics._support.files import printable_path
+
+if TYPE_CHECKING:
+    from cs336_basics.model import ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelCard:
+    """What is known of a model's training."""
+
+    data: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Text or token file -> the SHA-256 of its bytes."""
+    steps: int | None = None
+    """Optimizer steps."""
+    tokens: int | None = None
+    """Tokens that were trained on, with repetition."""
+    losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Name, such as "validation loss", -> value in nats per token."""
+
+
+def card_text(card: ModelCard, config: ModelConfig, name: str) -> str:
+    """Return the model card as Markdown, with the metadata block of Hugging Face's hub.
+
+    The licence is left to the user: only they know the terms of their data.
+    """
+    kind = "Qwen3" if config.qk_norm else "Llama"
+    lines = [
+        "---",
+        "library_name: transformers",
+        "pipeline_tag: text-generation",
+        "# Fill in the licence; the terms of the training text may limit it.",
+        "license: unknown",
+        "tags:",
+        "- cs336-basics",
+        "---",
+        "",
+        f"# {_cell(name)}",
+        "",
+        f"A causal language model with {config.num_parameters():,} weights, trained with "
+        f"cs336-basics {cs336_basics.__version__} and exported as a {kind}.",
+        "",
+        "```python",
+        "from transformers import AutoModelForCausalLM, AutoTokenizer",
+        "",
+        f"tokenizer = AutoTokenizer.from_pretrained({name!r})",
+        f"model = AutoModelForCausalLM.from_pretrained({name!r})",
+        'ids = tokenizer("Once upon a time", return_tensors="pt").input_ids',
+        f"output = model.generate(ids, max_length={config.context_length}, do_sample=True)",
+        "print(tokenizer.decode(output[0]))",
+        "```",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| context length | {config.context_length:,} tokens |",
+        f"| vocabulary | {config.vocab_size:,} tokens |",
+        f"| layers, heads, d_model, d_ff | {config.num_layers}, {config.num_heads}, "
+        f"{config.d_model}, {config.d_ff} |",
+    ]
+    if config.tied_embeddings:
+        lines.append("| embeddings | tied in training, with a scale; two matrices here |")
+    if card.steps is not None:
+        lines.append(f"| optimizer steps | {card.steps:,} |")
+    if card.tokens is not None:
+        lines.append(f"| tokens trained on | {card.tokens:,} |")
+    lines += [f"| {key} | {value:.4f} |" for key, value in card.losses.items()]
+    if card.data:
+        lines += ["", "## Trained on", "", "| file | SHA-256 |", "|---|---|"]
+        lines += [f"| {_cell(file)} | `{_cell(digest)}` |" for file, digest in card.data.items()]
+    return "\n".join([*lines, ""])
+
+
+def _cell(text: str) -> str:
+    """Return a text that cannot end a cell of a table, or its row: a file may have any name."""
+    return " ".join(printable_path(text).split()).replace("|", "\\|")

@@ -1,0 +1,1 @@
+"""ONNX, the format of onnxruntime."""

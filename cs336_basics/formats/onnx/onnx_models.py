@@ -1,0 +1,294 @@
+"""A model as an ONNX file, with its tokenizer, for onnxruntime and other engines.
+
+The directory holds model.onnx, tokenizer.json and tokenizer_config.json. ONNX describes arithmetic,
+not architectures, so every switch of `ModelConfig` can be exported. There are two graphs:
+
+- With a cache, the default. Inputs: `input_ids` (batch, sequence), int64, and for each layer N
+  `past_key_values.N.key` and `.value` (batch, num_heads, past, d_head), float32, with past = 0 for
+  the first call. Outputs: `logits` (batch, sequence, vocab_size), float32, and `present.N.key` and
+  `.value` (batch, num_heads, past + sequence, d_head), which are the next call's past.
+- Without: `input_ids` and `logits` alone.
+
+All dimensions but the model's own are dynamic. Checked against torch 2.13, onnx 1.23 and
+onnxruntime 1.31.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+import cs336_basics
+from cs336_basics._support.messages import short_reason
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.formats.agreement import Agreement
+from cs336_basics.formats.huggingface import huggingface_tokenizers
+from cs336_basics.formats.huggingface.huggingface_tokenizers import tokenizer_contents
+from cs336_basics.formats.logit_agreement import compare_logits
+from cs336_basics.formats.model_card import ModelCard
+from cs336_basics.formats.outputs import write_directory
+from cs336_basics.model import TransformerLM
+from cs336_basics.model.kv_cache import LayerCache
+from cs336_basics.tokenizer import Tokenizer
+
+MODEL_FILE = "model.onnx"
+
+LOGITS_LIMIT = 1e-4
+"""Largest difference of a logit that counts as agreement."""
+
+_MOST_BYTES = (1 << 31) - (1 << 24)
+"""Weights that fit into one file: it is a protocol buffer, of less than 2 GiB."""
+
+Cache = list[tuple[Tensor, Tensor]]
+"""Keys and values of each layer, (batch, num_heads, tokens, d_head)."""
+
+
+class _Past(LayerCache):
+    """A layer's cache in an export: it grows, since a graph cannot write into its inputs."""
+
+    def store(self, keys: Tensor, values: Tensor, positions: Tensor) -> None:
+        """Append keys and values, (batch, heads, sequence, d_head); `positions` follow from it."""
+        self.keys = torch.cat((self.keys, keys), dim=-2)
+        self.values = torch.cat((self.values, values), dim=-2)
+
+
+class _WithCache(Module):
+    """Ids and the keys and values of earlier tokens -> logits, and those of all tokens."""
+
+    def __init__(self, model: TransformerLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, past: Cache) -> tuple[Tensor, Cache]:
+        """Compute what `TransformerLM.forward` does with a cache; for shapes see the top."""
+        start = past[0][0].shape[-2]
+        caches = [_Past(keys, values) for keys, values in past]
+        logits = _logits(self.model, input_ids, start, caches)
+        return logits, [(cache.keys, cache.values) for cache in caches]
+
+
+class _WithoutCache(Module):
+    """Ids -> logits."""
+
+    def __init__(self, model: TransformerLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """Compute what `TransformerLM.forward` does."""
+        return _logits(self.model, input_ids, 0, [None] * len(self.model.layers))
+
+
+def _logits(
+    model: TransformerLM, ids: Tensor, start: int, caches: Sequence[LayerCache | None]
+) -> Tensor:
+    """Compute logits of ids at positions from `start` on, without checks of lengths.
+
+    In an export a check of a length would limit the graph to the lengths that pass it.
+    """
+    positions = (start + torch.arange(ids.shape[1])).expand(ids.shape[0], -1)  # (batch, sequence)
+    x = model.token_embeddings(ids) * model.embedding_scale  # (batch, sequence, d_model)
+    for layer, cache in zip(model.layers, caches, strict=True):
+        x = layer(x, positions, cache)
+    if model.ln_final is not None:
+        x = model.ln_final(x)
+    return model.logits(x)
+
+
+def write(
+    model: TransformerLM,
+    tokenizer: Tokenizer,
+    output: Path,
+    card: ModelCard,
+    *,
+    without_cache: bool = False,
+) -> None:
+    """Write the directory. See `export_model`.
+
+    Args:
+        model, tokenizer, output, card: as for every format.
+        without_cache: write the graph that takes ids alone.
+
+    Raises:
+        ImportError: onnx or onnxscript is not installed.
+        ValueError: the weights take more than the 2 GiB of one file.
+        RuntimeError: torch's exporter failed.
+    """
+    try:
+        import onnx
+        import onnxscript  # noqa: F401 -- torch's exporter needs both
+    except ImportError as error:
+        raise ImportError(
+            f"writing ONNX needs the package {error.name}: pip install 'cs336-basics[onnx]'",
+            name=error.name,
+        ) from None
+    size = 4 * model.config.num_parameters()
+    if size > _MOST_BYTES:
+        raise ValueError(
+            f"the weights take {size / 2**30:.1f} GiB in float32: one ONNX file holds less than 2"
+        )
+    contents: dict[str, str | bytes] = {
+        **tokenizer_contents(tokenizer, model.config.context_length)
+    }
+    proto = _graph(model, without_cache)
+    proto.producer_name, proto.producer_version = "cs336-basics", cs336_basics.__version__
+    onnx.helper.set_model_props(proto, _properties(model, tokenizer, card))
+    contents[MODEL_FILE] = proto.SerializeToString()
+    write_directory(output, contents, huggingface_tokenizers.STALE)
+
+
+def _properties(model: TransformerLM, tokenizer: Tokenizer, card: ModelCard) -> dict[str, str]:
+    """Return the metadata of the file, which onnxruntime shows as `custom_metadata_map`."""
+    found = {
+        **{key: str(value) for key, value in dataclasses.asdict(model.config).items()},
+        **{f"trained_on: {file}": digest for file, digest in card.data.items()},
+        **{key: f"{value:.6g}" for key, value in card.losses.items()},
+    }
+    if card.steps is not None:
+        found["steps"] = str(card.steps)
+    if card.tokens is not None:
+        found["tokens"] = str(card.tokens)
+    if END_OF_TEXT in tokenizer.special_tokens:
+        found["end_of_text_id"] = str(tokenizer.special_token_id(END_OF_TEXT))
+    return found
+
+
+def _graph(model: TransformerLM, without_cache: bool) -> Any:
+    """Return the `onnx.ModelProto` of a model."""
+    config = model.config
+    # The weights are the same; the other implementations of attention do not export.
+    copy = TransformerLM(dataclasses.replace(config, attention="sdpa"))
+    copy.load_state_dict(model.state_dict())
+    copy.eval()
+    batch, sequence, past = map(torch.export.Dim, ("batch", "sequence", "past"))
+    # The exporter takes sizes of 0 and 1 as constants, and equal sizes as the same dimension.
+    ids = torch.zeros(2, 3, dtype=torch.int64)
+    dynamic: dict[str, Any] = {"input_ids": {0: batch, 1: sequence}}
+    names: list[str] = []
+    module: Module = _WithoutCache(copy)
+    arguments: tuple[Any, ...] = (ids,)
+    if not without_cache:
+        # Each is a tensor of its own: the exporter would mix up inputs that are the same one.
+        keys_and_values = torch.zeros(config.num_layers, 2, 2, config.num_heads, 5, config.d_head)
+        module = _WithCache(copy)
+        arguments = (ids, [(keys.clone(), values.clone()) for keys, values in keys_and_values])
+        dynamic["past"] = [({0: batch, 2: past}, {0: batch, 2: past}) for _ in copy.layers]
+        layers = range(config.num_layers)
+        names = [f"{{}}.{layer}.{part}" for layer in layers for part in ("key", "value")]
+    try:
+        with _quiet(), torch.no_grad():
+            program = torch.onnx.export(
+                module,
+                arguments,
+                dynamo=True,
+                dynamic_shapes=dynamic,
+                input_names=["input_ids", *(name.format("past_key_values") for name in names)],
+                output_names=["logits", *(name.format("present") for name in names)],
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        raise RuntimeError(f"torch could not export the model: {short_reason(error)}") from error
+    assert program is not None
+    proto = program.model_proto
+    graph = proto.graph
+    # Where each node comes from: tracebacks with the paths of this machine.
+    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
+    for part in (graph, *graph.node, *values):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    expected = [["batch", "sequence"], *(["batch", "", "past", ""] for _ in names)]
+    found = [
+        [dimension.dim_param for dimension in each.type.tensor_type.shape.dim]
+        for each in graph.input
+    ]
+    if found != expected:
+        raise RuntimeError(f"torch exported other dynamic dimensions: {found[0]}, {found[-1]}")
+    return proto
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch's exporter from printing its progress and advice for its developers."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+# --------------------------------------------------------------------- comparison
+
+
+class OnnxSession:
+    """An exported directory in onnxruntime.
+
+    Ids that continue those of the last call by one token use the cache of that call, if the graph
+    has one; others start again.
+
+    Args:
+        directory: what `write` has written.
+
+    Raises:
+        ImportError: onnxruntime is not installed.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        import onnxruntime
+
+        self.version: str = onnxruntime.__version__
+        self._session = onnxruntime.InferenceSession(
+            str(directory / MODEL_FILE), providers=["CPUExecutionProvider"]
+        )
+        self._shapes = {each.name: each.shape for each in self._session.get_inputs()[1:]}
+        self._ids = np.zeros((1, 0), np.int64)
+        self._cache: dict[str, Any] = {}
+
+    def logits(self, ids: Tensor) -> Tensor:
+        """Return logits (batch, new tokens, vocab_size) of ids (batch, sequence)."""
+        given = ids.numpy()
+        new = given
+        if self._shapes and self._cache and np.array_equal(given[:, :-1], self._ids):
+            new = given[:, -1:]
+        else:
+            self._cache = {
+                name: np.zeros((len(given), heads, 0, width), np.float32)
+                for name, (_, heads, _, width) in self._shapes.items()
+            }
+        logits, *present = self._session.run(None, {"input_ids": new, **self._cache})
+        self._cache = dict(zip(self._shapes, present, strict=True))
+        self._ids = given
+        return torch.from_numpy(logits)
+
+
+def check(
+    model: TransformerLM, tokenizer: Tokenizer, output: Path, *, without_cache: bool = False
+) -> Agreement:
+    """Load the directory with onnxruntime and compare logits and greedy text, and the ids.
+
+    Raises:
+        ImportError: onnxruntime is not installed.
+        RuntimeError: something differs.
+    """
+    session = OnnxSession(output)
+    line = compare_logits(model, session.logits, LOGITS_LIMIT)
+    lines = [f"{'without' if without_cache else 'with'} the cache: {line}"]
+    runtime = f"onnxruntime {session.version}"
+    with contextlib.suppress(ImportError):  # neither transformers nor tokenizers is installed
+        found = huggingface_tokenizers.check(tokenizer, output)
+        runtime, lines = f"{runtime}, {found.runtime}", [*found.lines, *lines]
+    return Agreement(runtime, tuple(lines))

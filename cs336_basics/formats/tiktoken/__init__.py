@@ -1,0 +1,1 @@
+"""tiktoken's files of ranks."""

@@ -1,0 +1,145 @@
+"""The rows of a model's embedding and output head, when its vocabulary grows or shrinks.
+
+The functions change a model in place. Its parameters for ids are then new tensors: create a
+new optimizer, since the states of the old one (AdamW's moments) belong to the old parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.messages import short_repr
+from cs336_basics.model.layers import Embedding, Linear
+from cs336_basics.model.transformer import TransformerLM
+
+
+def resize_embeddings(
+    model: TransformerLM,
+    vocab_size: int,
+    parts: Mapping[int, Sequence[int]] | None = None,
+) -> None:
+    """Give a model rows for new ids; the logits of old ids stay as they are.
+
+    The new row of an id with parts, in the embedding and in the output head (or in the one table of
+    tied embeddings), is the mean of the rows of its parts. Any other new row is the mean of all old
+    rows: it makes the new token as likely as an average one, where small random rows may make it
+    the most likely of all (Hewitt 2021, "Initializing New Word Embeddings for Pretrained Language
+    Models"). `model.config.vocab_size` follows. Create a new optimizer afterwards.
+
+    Args:
+        model: a TransformerLM, on any device, not wrapped or compiled.
+        vocab_size: the new number of ids, at least the present one.
+        parts: new id -> the old ids of which its token is made; see `tokenizer.token_parts`.
+
+    Raises:
+        TypeError: `model` is not a TransformerLM, `vocab_size` or an id is not an integer, `parts`
+            is not a mapping of id -> ids.
+        ValueError: `vocab_size` is smaller than that of the model; an id of `parts` is not new, or
+            a part is not old.
+    """
+    old_size = _vocab_size_of(model)
+    vocab_size = checked_integer("vocab_size", vocab_size, 1)
+    if vocab_size < old_size:
+        raise ValueError(
+            f"vocab_size is {vocab_size:,}, and the model has {old_size:,} ids: to remove rows, "
+            "use select_embeddings"
+        )
+    made_of = _checked_parts({} if parts is None else parts, old_size, vocab_size)
+
+    def grown(table: Tensor) -> Tensor:
+        # Sums of 50,000 numbers in bfloat16 would have no correct digit.
+        wide = table.float() if table.dtype in (torch.float16, torch.bfloat16) else table
+        rows = wide.mean(dim=0, keepdim=True).repeat(vocab_size - old_size, 1)
+        for new_id, old_ids in made_of.items():
+            if old_ids:
+                rows[new_id - old_size] = wide[old_ids].mean(dim=0)
+        return torch.cat([table, rows.to(table.dtype)])  # (vocab_size, d_model)
+
+    if vocab_size > old_size:
+        _replace_tables(model, grown, vocab_size)
+
+
+def _checked_parts(parts: object, old_size: int, vocab_size: int) -> dict[int, list[int]]:
+    """Return `parts` as plain ints; see `resize_embeddings`."""
+    if not isinstance(parts, Mapping):
+        raise TypeError(f"parts is {short_repr(parts)}: pass a dict of new id -> old ids")
+    made_of: dict[int, list[int]] = {}
+    for key, old_ids in parts.items():
+        new_id = checked_integer("an id of parts", key, -sys.maxsize)
+        if not old_size <= new_id < vocab_size:
+            raise ValueError(
+                f"parts: id {short_repr(new_id)} is not new: it must be at least {old_size:,} and "
+                f"below {vocab_size:,}"
+            )
+        if isinstance(old_ids, (str, bytes)) or not isinstance(old_ids, Iterable):
+            raise TypeError(f"parts: id {new_id} has the parts {short_repr(old_ids)}: pass a list")
+        name = f"a part of id {new_id}"
+        made_of[new_id] = [checked_integer(name, part, -sys.maxsize) for part in old_ids]
+        for old_id in made_of[new_id]:
+            if not 0 <= old_id < old_size:
+                raise ValueError(
+                    f"parts: id {new_id} has the part {short_repr(old_id)}, which the model, with "
+                    f"{old_size:,} ids, lacks"
+                )
+    return made_of
+
+
+def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> None:
+    """Keep the rows of some ids only, and renumber them; their logits stay as they are.
+
+    `model.config.vocab_size` follows. Create a new optimizer afterwards.
+
+    Args:
+        model: a TransformerLM, on any device, not wrapped or compiled.
+        id_map: old id -> new id, or -1: the row is removed; shape (vocab_size,), of integers, as
+            `tokenizer.prune` returns it. The new ids must be 0, 1, ..., each of them once.
+
+    Raises:
+        TypeError: `model` is not a TransformerLM, or `id_map` does not hold integers.
+        ValueError: `id_map` does not have one dimension and the length of the model's vocabulary,
+            a number is below -1, or a new id is absent or given twice.
+    """
+    old_size = _vocab_size_of(model)
+    ids = np.asarray(id_map)
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"id_map has the dtype {ids.dtype}: it must hold integers")
+    if ids.shape != (old_size,):
+        raise ValueError(
+            f"id_map has the shape {ids.shape}: the model has {old_size:,} ids, so that it must be "
+            f"({old_size},)"
+        )
+    if ids.dtype.kind == "i" and ids.min() < -1:
+        raise ValueError(f"id_map holds {ids.min()}: it must hold new ids, or -1 (removed)")
+    kept = np.flatnonzero(ids >= 0)
+    order = kept[np.argsort(ids[kept], kind="stable")]
+    if not len(order) or not np.array_equal(ids[order], np.arange(len(order))):
+        raise ValueError("id_map: the new ids must be 0, 1, 2, ..., each of them once")
+    index = torch.from_numpy(order)
+    _replace_tables(model, lambda table: table[index.to(table.device)], len(order))
+
+
+def _vocab_size_of(model: TransformerLM) -> int:
+    if not isinstance(model, TransformerLM):
+        raise TypeError(f"model is of type {type(model).__name__}: pass a TransformerLM itself")
+    return model.config.vocab_size
+
+
+def _replace_tables(model: TransformerLM, changed: Callable[[Tensor], Tensor], size: int) -> None:
+    """Replace the embedding's table and, unless they are tied, the matrix of the head."""
+    layers: list[Embedding | Linear] = [model.token_embeddings]
+    if model.lm_head is not None:
+        layers.append(model.lm_head)
+    with torch.no_grad():
+        tables = [changed(layer.weight) for layer in layers]
+    for layer, table in zip(layers, tables, strict=True):
+        layer.weight = Parameter(table, requires_grad=layer.weight.requires_grad)
+    model.config = dataclasses.replace(model.config, vocab_size=size)

@@ -1,0 +1,42 @@
+// Lets Ctrl-C end a long pass over memory, in code that knows no Python.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <stdexcept>
+
+#include "base/failure.hpp"
+
+namespace cs336 {
+
+struct Interrupted : std::runtime_error {
+    Interrupted() : std::runtime_error("interrupted") {}
+};
+
+// Every four million steps of a pass, throws Interrupted where a function returns false, or
+// Cancelled where a flag is set.
+class InterruptCheck {
+  public:
+    using KeepGoing = bool (*)();
+
+    // `keep_going` may be null: then nothing interrupts.
+    explicit InterruptCheck(KeepGoing keep_going) : keep_going_(keep_going) {}
+    explicit InterruptCheck(const std::atomic<bool>& cancelled) : cancelled_(&cancelled) {}
+
+    void at(size_t step) {
+        if (step < next_) return;
+        next_ = step + INTERVAL;
+        if (keep_going_ && !keep_going_()) throw Interrupted();
+        if (cancelled_ && *cancelled_) throw Cancelled();
+    }
+
+  private:
+    static constexpr size_t INTERVAL = size_t{1} << 22;
+
+    const KeepGoing keep_going_ = nullptr;
+    const std::atomic<bool>* const cancelled_ = nullptr;
+    size_t next_ = INTERVAL;
+};
+
+}  // namespace cs336

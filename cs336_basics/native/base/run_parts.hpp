@@ -1,0 +1,43 @@
+// Runs the parts of a computation in threads, one thread for each, and waits for them.
+
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <stdexcept>
+
+#include "base/failure.hpp"
+#include "base/interrupt.hpp"
+#include "base/thread_pool.hpp"
+
+namespace cs336 {
+
+// Call run_part(part, interrupt) for the parts 0 .. num_parts - 1; it calls interrupt.at(step) in
+// long loops. A single part runs in the calling thread, as do all where no thread can be started.
+// Throws Interrupted where keep_going, which only the calling thread calls, returns false;
+// std::bad_alloc.
+template <class RunPart>
+void run_parts(size_t num_parts, InterruptCheck::KeepGoing keep_going, const RunPart& run_part) {
+    constexpr int STEP_MILLISECONDS = 50;
+    ThreadPool pool;
+    const auto run = [&](int, size_t part) {
+        run_part(part, InterruptCheck(pool.cancelled));
+        return Failure();
+    };
+    if (num_parts <= 1 || !pool.start(int(num_parts), num_parts, run)) {
+        for (size_t part = 0; part < num_parts; ++part) run_part(part, InterruptCheck(keep_going));
+        return;
+    }
+    while (!pool.wait(STEP_MILLISECONDS)) {
+        if (keep_going && !keep_going()) {
+            pool.cancelled = true;
+            pool.join();
+            throw Interrupted();
+        }
+    }
+    pool.join();
+    if (pool.failure().kind == Failure::MEMORY) throw std::bad_alloc();
+    if (pool.failure().kind != Failure::NONE) throw std::runtime_error(pool.failure().message);
+}
+
+}  // namespace cs336

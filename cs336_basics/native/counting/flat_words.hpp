@@ -1,0 +1,224 @@
+// FlatWords: word tables merged into flat arrays, in an order that depends on the words alone.
+//
+// Where a word is in a table depends on the seed of the process (hashing.hpp). The order of the
+// result is that of another hash, without a secret: sorting by it is fast, because it distributes
+// all ordinary words evenly. Words of one such hash are sorted by their bytes.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/compiler.hpp"
+#include "base/hashing.hpp"
+#include "base/memory.hpp"
+#include "counting/word_table.hpp"
+
+namespace cs336 {
+
+// Sorts in two steps, each of independent tasks. First every segment of a table is divided into
+// buckets, which are ranges of the final order. Then every bucket is sorted.
+class FlatWords {
+  public:
+    // `tables` must outlive the first step, and the long words in their arenas this object.
+    void prepare(std::vector<WordTable*> tables) {
+        size_t entries = 0, slots = 0;
+        for (const WordTable* table : tables) {
+            entries += table->size();
+            slots += table->num_slots();
+        }
+        bucket_bits_ = 0;
+        while (bucket_bits_ < MAX_BUCKET_BITS && entries >> bucket_bits_ > BUCKET_SIZE) {
+            ++bucket_bits_;
+        }
+        buckets_.assign(size_t{1} << bucket_bits_, {});
+        divided_ = Pool(entries);
+        sorted_ = Pool(entries);
+        segments_.clear();
+        const size_t step = std::max(SEGMENT_SLOTS, slots / MAX_SEGMENTS);
+        for (const WordTable* table : tables) {
+            for (size_t i = 0; table->size() && i < table->num_slots(); i += step) {
+                segments_.push_back(
+                    {table, i, std::min(i + step, table->num_slots()), nullptr, {}});
+            }
+        }
+    }
+
+    size_t num_segments() const { return segments_.size(); }
+    size_t num_buckets() const { return buckets_.size(); }
+
+    void divide_segment(size_t index) {
+        Segment& segment = segments_[index];
+        std::vector<uint64_t> keys(segment.stop - segment.first);
+        std::vector<uint32_t>& ends = segment.ends;
+        ends.assign(buckets_.size() + 1, 0);
+        for (size_t i = segment.first; i < segment.stop; ++i) {
+            constexpr size_t AHEAD = 16;  // slots; hides the latency of memory
+            if (i + AHEAD < segment.stop) {
+                const WordEntry& later = segment.table->slot(i + AHEAD);
+                if (later.is_long()) CS336_PREFETCH(later.bytes());
+            }
+            const WordEntry& entry = segment.table->slot(i);
+            if (entry.count == 0) continue;
+            const uint64_t key = order_key(entry);
+            keys[i - segment.first] = key;
+            ++ends[bucket_of(key) + 1];
+        }
+        for (size_t bucket = 1; bucket < ends.size(); ++bucket) ends[bucket] += ends[bucket - 1];
+        segment.entries = divided_.take(ends.back());
+        // `ends[b]` is where the next entry of bucket b is written: in the end, where b ends.
+        for (size_t i = segment.first; i < segment.stop; ++i) {
+            const WordEntry& entry = segment.table->slot(i);
+            if (entry.count == 0) continue;
+            const uint64_t key = keys[i - segment.first];
+            WordEntry& copy = segment.entries[ends[bucket_of(key)]++];
+            copy = entry;
+            copy.hash = key;
+        }
+    }
+
+    // After all segments were divided.
+    void sort_bucket(size_t index) {
+        // By the first bits of the key, then by comparing the few words that have them in common.
+        uint32_t ends[(size_t{1} << DIGIT_BITS) + 1] = {};
+        const auto digit = [&](const WordEntry& entry) {
+            return entry.hash << bucket_bits_ >> (64 - DIGIT_BITS);
+        };
+        for_each_entry(index, [&](const WordEntry& entry) { ++ends[digit(entry) + 1]; });
+        for (size_t i = 0; i < size_t{1} << DIGIT_BITS; ++i) ends[i + 1] += ends[i];
+        Bucket& bucket = buckets_[index];
+        WordEntry* const entries = sorted_.take(ends[size_t{1} << DIGIT_BITS]);
+        for_each_entry(index,
+                       [&](const WordEntry& entry) { entries[ends[digit(entry)]++] = entry; });
+        size_t num_words = 0;
+        bucket.entries = entries;
+        for (size_t first = 0, i = 0; i < size_t{1} << DIGIT_BITS; first = ends[i++]) {
+            sort_group(entries + first, entries + ends[i]);
+            for (size_t j = first; j < ends[i]; ++j) {
+                if (j > first && compare(entries[num_words - 1], entries[j]) == 0) {
+                    entries[num_words - 1].count += entries[j].count;  // it was in several tables
+                } else {
+                    bucket.num_bytes += entries[j].length();
+                    entries[num_words++] = entries[j];
+                }
+            }
+        }
+        bucket.num_words = num_words;
+    }
+
+    // After all buckets were sorted: compute where each of them begins in the result.
+    void finish_sorting() {
+        segments_ = {};
+        divided_ = Pool();
+        num_words_ = num_bytes_ = 0;
+        for (Bucket& bucket : buckets_) {
+            bucket.first_word = num_words_;
+            bucket.first_byte = num_bytes_;
+            num_words_ += bucket.num_words;
+            num_bytes_ += bucket.num_bytes;
+        }
+    }
+
+    size_t num_words() const { return num_words_; }
+    size_t num_bytes() const { return num_bytes_; }
+
+    // Write a bucket into the arrays data[num_bytes], offsets[num_words + 1] and counts[num_words].
+    void write_bucket(size_t index, uint8_t* data, int64_t* offsets, int64_t* counts) {
+        Bucket& bucket = buckets_[index];
+        size_t word = bucket.first_word, byte = bucket.first_byte;
+        for (size_t i = 0; i < bucket.num_words; ++i) {
+            const WordEntry& entry = bucket.entries[i];
+            const size_t length = entry.length();
+            std::memcpy(data + byte, entry.bytes(), length);
+            byte += length;
+            offsets[word + 1] = int64_t(byte);
+            counts[word] = entry.count;
+            ++word;
+        }
+        if (index == 0) offsets[0] = 0;
+    }
+
+  private:
+    // Memory for the entries of all tasks: many small blocks would cost more page faults.
+    class Pool {
+      public:
+        explicit Pool(size_t size = 0) : entries_(size) {}
+        Pool& operator=(Pool&& other) noexcept {
+            entries_ = std::move(other.entries_);
+            used_ = 0;
+            return *this;
+        }
+        WordEntry* take(size_t size) { return &entries_[used_.fetch_add(size)]; }
+
+      private:
+        EntryArray<WordEntry> entries_;
+        std::atomic<size_t> used_{0};
+    };
+    // Slots of a table that are divided by one task.
+    struct Segment {
+        const WordTable* table;
+        size_t first, stop;
+        WordEntry* entries;          // by bucket; `hash` is the order key
+        std::vector<uint32_t> ends;  // of every bucket, in `entries`
+    };
+    struct Bucket {
+        const WordEntry* entries = nullptr;  // sorted, each word once
+        size_t num_words = 0, num_bytes = 0, first_word = 0, first_byte = 0;
+    };
+
+    static constexpr size_t SEGMENT_SLOTS = size_t{1} << 14, MAX_SEGMENTS = 256;
+    // Entries of a bucket, roughly: they fit into the L2 cache.
+    static constexpr size_t BUCKET_SIZE = 4096;
+    static constexpr int MAX_BUCKET_BITS = 12, DIGIT_BITS = 12;
+
+    // Digits of pi and e. They are part of the order, and so of saved word counts.
+    static constexpr HashSeed ORDER = {0x243F6A8885A308D3ull, 0xADF85458A2BB4A9Aull,
+                                       0x13198A2E03707344ull, 0xAFDC5620273D3CF1ull};
+
+    static uint64_t order_key(const WordEntry& entry) {
+        return entry.is_long() ? hash_long(ORDER, entry.bytes(), entry.length())
+                               : hash_16(ORDER, entry.low, entry.high);
+    }
+
+    // (Two shifts: a shift by 64 is undefined.)
+    size_t bucket_of(uint64_t key) const { return key >> 1 >> (63 - bucket_bits_); }
+
+    template <class Function>
+    void for_each_entry(size_t bucket, Function function) const {
+        for (const Segment& segment : segments_) {
+            const uint32_t start = bucket ? segment.ends[bucket - 1] : 0;
+            for (uint32_t i = start; i < segment.ends[bucket]; ++i) function(segment.entries[i]);
+        }
+    }
+
+    static int compare(const WordEntry& a, const WordEntry& b) {
+        if (a.hash != b.hash) return a.hash < b.hash ? -1 : 1;
+        return compare_bytes(a, b);
+    }
+
+    static void sort_group(WordEntry* first, WordEntry* last) {
+        if (last - first < 2) return;
+        if (last - first > 16) {  // seldom in ordinary text
+            std::sort(first, last, [](const auto& a, const auto& b) { return compare(a, b) < 0; });
+            return;
+        }
+        for (WordEntry* i = first + 1; i < last; ++i) {
+            for (WordEntry* j = i; j > first && compare(j[-1], j[0]) > 0; --j) {
+                std::swap(j[-1], j[0]);
+            }
+        }
+    }
+
+    std::vector<Segment> segments_;
+    std::vector<Bucket> buckets_;
+    Pool divided_, sorted_;
+    int bucket_bits_ = 0;
+    size_t num_words_ = 0, num_bytes_ = 0;
+};
+
+}  // namespace cs336

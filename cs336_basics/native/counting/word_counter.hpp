@@ -1,0 +1,345 @@
+// Counting the pre-tokens of text files with threads, and of texts in memory.
+//
+// The files are read in blocks, in order, by several threads. A thread cuts the special tokens out
+// of its block and adds the pre-tokens to a table of its own. At the end the tables are merged and
+// sorted, and written as flat arrays.
+//
+// Memory grows with the number of distinct words and of threads, not with the size of the files.
+// Only a long text without a safe cut is held in memory as a whole.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scanning/block_reader.hpp"
+#include "base/failure.hpp"
+#include "counting/flat_words.hpp"
+#include "base/memory.hpp"
+#include "scanning/scanner.hpp"
+#include "counting/shared_words.hpp"
+#include "scanning/special_tokens.hpp"
+#include "base/thread_pool.hpp"
+#include "unicode/utf8.hpp"
+#include "counting/word_table.hpp"
+
+namespace cs336 {
+
+// How texts are split. All threads share it.
+struct SplitOptions {
+    SpecialTokens tokens;
+    Scanner scanner;
+    bool strict = false;  // invalid UTF-8 is an error, not read as U+FFFD
+};
+
+// Counts the pre-tokens of one text after the other.
+class TextCounter {
+  public:
+    TextCounter(const SplitOptions& options, const std::atomic<bool>& cancelled)
+        : options_(options), cancelled_(cancelled) {}
+
+    // Add the pre-tokens of a text to a table. WORD_PADDING bytes after the text must be readable.
+    // Returns `size`; or the offset of the first invalid byte, and then counts nothing.
+    size_t count(const uint8_t* text, size_t size, WordTable& table) {
+        const size_t invalid = first_invalid_utf8(text, size);
+        if (invalid < size) {
+            if (options_.strict) return invalid;
+            valid_.clear();
+            replaced_ = replace_invalid_utf8(text, size, valid_);
+            valid_.resize(valid_.size() + WORD_PADDING);
+            count_valid(valid_.data(), valid_.size() - WORD_PADDING, table);
+        } else {
+            replaced_ = {};
+            count_valid(text, size, table);
+        }
+        return size;
+    }
+
+    // What was replaced in the text that was counted last.
+    const Replaced& replaced() const { return replaced_; }
+
+  private:
+    void count_valid(const uint8_t* text, size_t size, WordTable& table) {
+        if (options_.tokens.empty()) {
+            count_pretokens(text, size, table);
+            return;
+        }
+        Occurrences occurrences(options_.tokens, text, size);
+        size_t start = 0;
+        while (start < size) {
+            const Occurrence token = occurrences.next(start);
+            count_pretokens(text + start, token.offset - start, table);
+            start = token.offset + token.length;
+        }
+    }
+
+    // Count a text without special tokens.
+    void count_pretokens(const uint8_t* text, size_t size, WordTable& table) {
+        options_.scanner.scan(
+            text, size,
+            [&](const uint8_t* first, const uint32_t* ends, size_t count) {
+                if (cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
+                table.add_batch(first, ends, count);
+            },
+            [&](const uint8_t* word, size_t length) { table.add(table.key(word, length), 1); });
+    }
+
+    const SplitOptions& options_;
+    const std::atomic<bool>& cancelled_;
+    std::vector<uint8_t> valid_;
+    Replaced replaced_;
+};
+
+// Counts files, in phases: `start_counting`, `start_adding`, `start_dividing`, `start_sorting`,
+// `finish_sorting`, `start_writing`. After each start, `wait` until it is done.
+class FileCounter {
+  public:
+    FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
+                int num_threads, size_t block_size, size_t max_own_words)
+        : max_own_words_(max_own_words),
+          options_(std::move(options)),
+          reader_(options_.tokens, options_.scanner, std::move(paths), std::move(sizes),
+                  block_size) {
+        num_threads_ =
+            int(std::max<size_t>(1, std::min(size_t(num_threads), reader_.num_blocks())));
+        for (int i = 0; i < num_threads_; ++i) {
+            workers_.emplace_back(new Worker(options_, pool_.cancelled));
+        }
+    }
+
+    void start_counting() {
+        pool_.start(num_threads_, reader_.num_blocks(), [this](int thread, size_t block) {
+            return count_block(size_t(thread), block);
+        });
+    }
+
+    void start_adding() {
+        pool_.join();
+        for (auto& worker : workers_) {
+            worker->read_state.buffer = Buffer();  // it may be large: a text without a cut
+        }
+        // If there are shared words, most words of the other tables are among them.
+        pool_.start(num_threads_, shared_.empty() ? 0 : workers_.size(), [this](int, size_t index) {
+            WordTable& table = workers_[index]->table;
+            shared_.add(table, index);
+            table = WordTable();
+            return Failure();
+        });
+    }
+
+    void start_dividing() {
+        pool_.join();
+        std::vector<WordTable*> tables = shared_.tables();
+        for (auto& worker : workers_) tables.push_back(&worker->table);
+        words_.prepare(std::move(tables));
+        pool_.start(num_threads_, words_.num_segments(), [this](int, size_t segment) {
+            words_.divide_segment(segment);
+            return Failure();
+        });
+    }
+
+    void start_sorting() {
+        pool_.join();
+        for (WordTable* table : shared_.tables()) table->clear_entries();
+        for (auto& worker : workers_) worker->table.clear_entries();
+        pool_.start(num_threads_, words_.num_buckets(), [this](int, size_t bucket) {
+            words_.sort_bucket(bucket);
+            return Failure();
+        });
+    }
+
+    // After sorting: num_words and num_bytes are the sizes of the arrays.
+    void finish_sorting() {
+        pool_.join();
+        words_.finish_sorting();
+    }
+
+    size_t num_words() const { return words_.num_words(); }
+    size_t num_bytes() const { return words_.num_bytes(); }
+
+    void start_writing(uint8_t* data, int64_t* offsets, int64_t* counts) {
+        pool_.start(num_threads_, words_.num_buckets(), [=](int, size_t bucket) {
+            words_.write_bucket(bucket, data, offsets, counts);
+            return Failure();
+        });
+    }
+
+    bool wait(int milliseconds) { return pool_.wait(milliseconds); }
+    void cancel() {
+        pool_.cancelled = true;
+        pool_.join();
+    }
+    void join() { pool_.join(); }
+    const Failure& failure() const { return pool_.failure(); }
+    // What was replaced, by the index of the file.
+    std::map<size_t, Replaced> replaced() const {
+        std::map<size_t, Replaced> total;
+        for (const auto& worker : workers_) {
+            for (const auto& [file, replaced] : worker->replaced) total[file].add(replaced);
+        }
+        return total;
+    }
+    uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
+
+  private:
+    struct Worker {
+        Worker(const SplitOptions& options, const std::atomic<bool>& cancelled)
+            : counter(options, cancelled) {}
+        WordTable table;
+        TextCounter counter;
+        BlockReader::ReadState read_state;
+        std::map<size_t, Replaced> replaced;  // file -> in its blocks
+    };
+
+    Failure count_block(size_t thread, size_t block) {
+        Worker& worker = *workers_[thread];
+        BlockReader::Text text;
+        const Failure failure = reader_.read(block, worker.read_state, pool_.cancelled, text);
+        if (failure.kind) return failure;
+        const size_t invalid = worker.counter.count(text.data, text.size, worker.table);
+        if (invalid < text.size) {
+            return {Failure::NOT_UTF8, text.file, text.offset + invalid, 0, text.data[invalid], ""};
+        }
+        if (Replaced replaced = worker.counter.replaced(); replaced.sequences) {
+            replaced.first += text.offset;
+            worker.replaced[text.file].add(replaced);
+        }
+        // Most words are in the tables of all threads. These tables are kept small, so that memory
+        // grows with the number of distinct words and hardly with the number of threads.
+        if (worker.table.size() > max_own_words_) {
+            shared_.add(worker.table, thread);
+            worker.table.clear();
+        }
+        bytes_done_.fetch_add(text.num_bytes, std::memory_order_relaxed);
+        return {};
+    }
+
+    const size_t max_own_words_;
+    const SplitOptions options_;
+    const BlockReader reader_;
+    int num_threads_;
+    std::atomic<uint64_t> bytes_done_{0};
+    std::vector<std::unique_ptr<Worker>> workers_;
+    SharedWords shared_;
+    FlatWords words_;
+    ThreadPool pool_;  // last, so that its threads end before the members that they use
+};
+
+// Reads words one after the other: word i is data[offsets[i], offsets[i + 1]). Every offset is read
+// once and checked, because others may change the arrays meanwhile.
+class FlatWordReader {
+  public:
+    FlatWordReader(const uint8_t* data, size_t num_bytes, const int64_t* offsets)
+        : data_(data), num_bytes_(num_bytes), offsets_(offsets), start_(uint64_t(*offsets)) {}
+
+    // The key of the next word. Throws std::invalid_argument.
+    WordKey next(const WordTable& table) {
+        const uint64_t start = start_,
+                       end = uint64_t(*static_cast<const volatile int64_t*>(++offsets_));
+        if (start > end || end > num_bytes_) {
+            throw std::invalid_argument("the offsets of the words fall, or exceed their bytes");
+        }
+        start_ = end;
+        const uint8_t* word = data_ + start;
+        const size_t length = size_t(end - start);
+        if (length <= MAX_SHORT_WORD && start + WORD_PADDING > num_bytes_) {
+            uint8_t padded[WORD_PADDING] = {};
+            if (length) std::memcpy(padded, word, length);
+            return table.key(padded, length);
+        }
+        return table.key(word, length);
+    }
+
+  private:
+    const uint8_t* const data_;
+    const size_t num_bytes_;
+    const int64_t* offsets_;
+    uint64_t start_;
+};
+
+// The index of the first word that is equal to an earlier one; `num_words` if all are distinct.
+// Throws std::invalid_argument, std::bad_alloc.
+inline size_t first_repeated(const uint8_t* data, size_t num_bytes, const int64_t* offsets,
+                             size_t num_words) {
+    WordTable table;
+    FlatWordReader reader(data, num_bytes, offsets);
+    for (size_t i = 0; i < num_words; ++i) {
+        table.add(reader.next(table), 1);
+        if (table.size() == i) return i;
+    }
+    return num_words;
+}
+
+// Counts texts in memory, and adds up words that were counted before.
+class MemoryCounter {
+  public:
+    explicit MemoryCounter(SplitOptions options)
+        : options_(std::move(options)), counter_(options_, never_) {}
+
+    // Count a complete text. Returns `size`; or the offset of the first invalid byte, and then
+    // counts nothing.
+    size_t count(const uint8_t* text, size_t size) {
+        buffer_.reserve(size, 0);
+        if (size) std::memcpy(buffer_.data(), text, size);
+        return counter_.count(buffer_.data(), size, table_);
+    }
+
+    // The number of sequences that were replaced in the text that was counted last.
+    uint64_t num_replaced() const { return counter_.replaced().sequences; }
+
+    // Add words with their counts; word i is data[offsets[i], offsets[i + 1]). Throws
+    // std::invalid_argument, std::overflow_error.
+    void add_words(const uint8_t* data, size_t num_bytes, const int64_t* offsets,
+                   const int64_t* counts, size_t num_words) {
+        constexpr size_t GROUP = 64;  // prefetched together, as in WordTable::add_batch
+        WordKey keys[GROUP];
+        FlatWordReader reader(data, num_bytes, offsets);
+        for (size_t done = 0; done < num_words; done += GROUP) {
+            const size_t group = std::min(GROUP, num_words - done);
+            for (size_t i = 0; i < group; ++i) {
+                keys[i] = reader.next(table_);
+                table_.prefetch(keys[i]);
+            }
+            for (size_t i = 0; i < group; ++i) {
+                const int64_t count = counts[done + i];
+                if (count > 0) table_.add(keys[i], count);
+            }
+        }
+    }
+
+    // Prepare for num_words, num_bytes and `write`.
+    void finish() {
+        words_.prepare({&table_});
+        for (size_t i = 0; i < words_.num_segments(); ++i) words_.divide_segment(i);
+        for (size_t i = 0; i < words_.num_buckets(); ++i) words_.sort_bucket(i);
+        words_.finish_sorting();
+    }
+
+    size_t num_words() const { return words_.num_words(); }
+    size_t num_bytes() const { return words_.num_bytes(); }
+
+    void write(uint8_t* data, int64_t* offsets, int64_t* counts) {
+        for (size_t i = 0; i < words_.num_buckets(); ++i) {
+            words_.write_bucket(i, data, offsets, counts);
+        }
+    }
+
+  private:
+    const std::atomic<bool> never_{false};
+    SplitOptions options_;
+    TextCounter counter_;
+    WordTable table_;
+    FlatWords words_;
+    Buffer buffer_;
+};
+
+}  // namespace cs336

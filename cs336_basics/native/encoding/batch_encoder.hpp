@@ -1,0 +1,265 @@
+// Encoding texts in memory: one, or many with threads.
+
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "encoding/encoder.hpp"
+#include "base/failure.hpp"
+#include "unicode/text_view.hpp"
+#include "base/thread_pool.hpp"
+#include "encoding/word_merger.hpp"
+
+namespace cs336 {
+
+// A byte that the vocabulary lacks, by its offset in the text.
+inline Failure absent_byte_failure(const AbsentByte& absent, TextSpan text) {
+    return {Failure::ABSENT_BYTE, 0, uint64_t(absent.byte - text.data), 0, *absent.byte, ""};
+}
+
+// EncodingWorker::encode, with AbsentByte as a Failure.
+inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds& special,
+                         void* out, uint32_t separator, std::vector<int64_t>* ends,
+                         size_t& num_ids) {
+    try {
+        num_ids = worker.encode(text.data, text.size, special, out, separator, ends);
+    } catch (const AbsentByte& absent) {
+        return absent_byte_failure(absent, text);
+    }
+    return {};
+}
+
+// EncodingWorker::encode_bytes, with AbsentByte as a Failure.
+inline Failure encode_bytes_to(EncodingWorker& worker, TextSpan bytes, void* out) {
+    try {
+        worker.encode_bytes(bytes.data, bytes.size, out);
+    } catch (const AbsentByte& absent) {
+        return absent_byte_failure(absent, bytes);
+    }
+    return {};
+}
+
+// EncodingWorker::encode_word, with AbsentByte as a Failure.
+inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, size_t& num_ids) {
+    try {
+        num_ids = worker.encode_word(word.data, word.size, out);
+    } catch (const AbsentByte& absent) {
+        return absent_byte_failure(absent, word);
+    }
+    return {};
+}
+
+// Encode a text of any kind, behind `done` ids that are in the output of the worker already.
+inline Failure encode_text(EncodingWorker& worker, const TextView& text, const SpecialIds& special,
+                           size_t id_size, size_t done, size_t& num_ids) {
+    TextSpan utf8;
+    const Failure failure = as_utf8(text, worker.text, utf8);
+    if (failure.kind) return failure;
+    worker.output.reserve((done + utf8.size + OUTPUT_SLACK) * id_size, done * id_size);
+    return encode_to(worker, utf8, special, worker.output.data() + done * id_size, ABSENT_ID,
+                     nullptr, num_ids);
+}
+
+// Encodes texts with threads, in groups of consecutive texts: `start`; then either `wait_group`,
+// `ids` and `free` for one group after the other, or, for all ids in one array, `wait_group` and
+// `write_to` as soon as its size can be estimated, `wait` until it returns true, `join` and
+// `gather`.
+class BatchEncoder {
+  public:
+    // All arguments must outlive this object. There is one thread for each worker.
+    BatchEncoder(const std::vector<EncodingWorker*>& workers, size_t id_size,
+                 const std::vector<TextView>& texts, const SpecialIds& special)
+        : workers_(workers),
+          id_size_(id_size),
+          texts_(texts),
+          special_(special),
+          num_ids_(texts.size()) {
+        size_t length = 0;
+        for (size_t i = 0; i < texts.size(); ++i) {
+            if (i == 0 || length >= GROUP_LENGTH) {
+                starts_.push_back(i);
+                length = 0;
+            }
+            length += texts[i].length;
+        }
+        groups_.reset(new Group[starts_.size()]);
+        starts_.push_back(texts.size());
+    }
+
+    size_t num_groups() const { return starts_.size() - 1; }
+    // The texts of a group are [group_start(group), group_start(group + 1)).
+    size_t group_start(size_t group) const { return starts_[group]; }
+
+    void start() {
+        pool_.start(int(workers_.size()), num_groups(), [this](int thread, size_t group) {
+            const Failure failure = encode_group(*workers_[thread], group);
+            write_finished();
+            return failure;
+        });
+    }
+    bool wait(int milliseconds) { return pool_.wait(milliseconds); }
+    // Wait until a group is encoded, but at most `milliseconds`; returns whether it is.
+    bool wait_group(size_t group, int milliseconds) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        return group_done_.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                                    [&] { return groups_[group].done; });
+    }
+    void join() { pool_.join(); }
+    void cancel() {
+        pool_.cancelled = true;
+        for (EncodingWorker* worker : workers_) worker->cancelled = true;
+        pool_.join();
+        for (EncodingWorker* worker : workers_) worker->cancelled = false;
+    }
+    // `file` is the index of the text.
+    const Failure& failure() const { return pool_.failure(); }
+    size_t num_ids(size_t text) const { return num_ids_[text]; }
+    // The ids of a group, one text after the other; valid until they are freed.
+    const uint8_t* ids(size_t group) const { return groups_[group].ids.get(); }
+    void free(size_t group) { groups_[group].ids.reset(); }
+
+    // The number of ids that the groups up to and with `last`, which are encoded, let expect of
+    // all.
+    size_t estimate(size_t last) const {
+        double length = 0, ids = 0, all = 0;
+        for (size_t i = 0; i < texts_.size(); ++i) {
+            all += double(texts_[i].length);
+            if (i >= starts_[last + 1]) continue;
+            length += double(texts_[i].length);
+            ids += double(num_ids_[i]);
+        }
+        return length > 0 ? size_t(ids * (all / length)) : 0;
+    }
+
+    // Have the ids copied to `out`, one text after the other, as they come: so they are not kept in
+    // memory that is used for the first time, and copied to other such memory afterwards. What is
+    // beyond `room` ids is kept until `gather`.
+    void write_to(uint8_t* out, size_t room) {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            out_ = out;
+            room_ = room;
+        }
+        write_finished();
+    }
+
+    // Copy the ids that are not in `out` yet, where all others are, and free them. Threads do
+    // that, too: the memory they copy to is touched for the first time.
+    void gather(uint8_t* out) {
+        const size_t first = num_written_;
+        std::vector<uint8_t*> outs;
+        uint8_t* next = out + num_ids_written_ * id_size_;
+        for (size_t group = first; group < num_groups(); ++group) {
+            outs.push_back(next);
+            next += groups_[group].num_ids * id_size_;
+        }
+        const auto copy = [&](int, size_t i) {
+            copy_group(first + i, outs[i]);
+            return Failure();
+        };
+        if (outs.empty()) return;
+        if (!pool_.start(int(workers_.size()), outs.size(), copy)) {
+            for (size_t i = 0; i < outs.size(); ++i) copy(0, i);
+        }
+        pool_.join();
+    }
+
+  private:
+    // Bytes or characters that a thread encodes at a time, if there are several texts.
+    static constexpr size_t GROUP_LENGTH = size_t{1} << 16;
+
+    struct Group {
+        std::unique_ptr<uint8_t[]> ids;
+        size_t num_ids = 0;
+        bool done = false;
+    };
+
+    Failure encode_group(EncodingWorker& worker, size_t group) {
+        size_t total = 0;
+        for (size_t i = starts_[group]; i < starts_[group + 1]; ++i) {
+            Failure failure =
+                encode_text(worker, texts_[i], special_, id_size_, total, num_ids_[i]);
+            if (failure.kind) {
+                failure.file = i;
+                return failure;
+            }
+            total += num_ids_[i];
+        }
+        finish_group(worker, group, total);
+        worker.trim();
+        return {};
+    }
+
+    // Copy the ids of a group from the worker: to `out_`, if their offset is known by now.
+    void finish_group(EncodingWorker& worker, size_t group, size_t num_ids) {
+        uint8_t* out = nullptr;
+        groups_[group].num_ids = num_ids;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (group == num_written_ && fits(group)) out = claim_output();
+        }
+        if (!out) {
+            groups_[group].ids.reset(new uint8_t[num_ids * id_size_ + 1]);
+            out = groups_[group].ids.get();
+        }
+        std::memcpy(out, worker.output.data(), num_ids * id_size_);
+        std::lock_guard<std::mutex> lock(mutex_);
+        groups_[group].done = true;
+        group_done_.notify_one();
+    }
+
+    // Copy the groups to `out_` that were encoded before those in front of them.
+    void write_finished() {
+        for (;;) {
+            size_t group;
+            uint8_t* out;
+            {
+                std::lock_guard<std::mutex> lock(mutex_);
+                group = num_written_;
+                if (group == num_groups() || !groups_[group].done || !fits(group)) return;
+                out = claim_output();
+            }
+            copy_group(group, out);
+        }
+    }
+
+    // Whether there is room for a group, if it is the next one. With `mutex_`.
+    bool fits(size_t group) const {
+        return out_ && groups_[group].num_ids <= room_ - num_ids_written_;
+    }
+    // Where to copy the next group. With `mutex_`.
+    uint8_t* claim_output() {
+        uint8_t* const out = out_ + num_ids_written_ * id_size_;
+        num_ids_written_ += groups_[num_written_++].num_ids;
+        return out;
+    }
+
+    void copy_group(size_t group, uint8_t* out) {
+        std::memcpy(out, ids(group), groups_[group].num_ids * id_size_);
+        free(group);
+    }
+
+    const std::vector<EncodingWorker*>& workers_;
+    const size_t id_size_;
+    const std::vector<TextView>& texts_;
+    const SpecialIds& special_;
+    std::vector<size_t> num_ids_;  // of every text
+    std::vector<size_t> starts_;   // of the groups: their first texts, and the number of texts
+    std::unique_ptr<Group[]> groups_;
+    std::mutex mutex_;  // of `done` of the groups, and of the following members
+    std::condition_variable group_done_;
+    uint8_t* out_ = nullptr;
+    size_t room_ = 0;
+    size_t num_written_ = 0, num_ids_written_ = 0;  // groups and ids in `out_`
+    ThreadPool pool_;  // the last member: destroyed first, which ends its threads
+};
+
+}  // namespace cs336

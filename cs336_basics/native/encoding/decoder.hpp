@@ -1,0 +1,141 @@
+// Decoding of ids to bytes.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+#include "base/memory.hpp"
+
+namespace cs336 {
+
+// Bytes that may be written after the last token: tokens are copied 16 bytes at a time.
+constexpr size_t DECODER_SLACK = 16;
+
+// The tokens of a vocabulary by id, in one array.
+class Decoder {
+  public:
+    // Token i is data[offsets[i], offsets[i + 1]); an empty one is an id without a token. Throws
+    // std::length_error.
+    Decoder(const uint8_t* data, const int64_t* offsets, size_t num_ids)
+        : data_(data, data + offsets[num_ids]) {
+        if (data_.size() > UINT32_MAX) throw std::length_error("the tokens take more than 4 GiB");
+        data_.resize(data_.size() + DECODER_SLACK);
+        spans_.reserve(num_ids);
+        for (size_t id = 0; id < num_ids; ++id) {
+            spans_.push_back({uint32_t(offsets[id]), uint32_t(offsets[id + 1] - offsets[id])});
+        }
+    }
+
+    // The number of bytes of the tokens of ids; SIZE_MAX if one of them has no token.
+    size_t num_bytes(const uint32_t* ids, size_t count) const {
+        size_t sum = 0;
+        for (size_t i = 0; i < count; ++i) {
+            if (size_t(ids[i]) >= spans_.size() || spans_[ids[i]].length == 0) return SIZE_MAX;
+            sum += spans_[ids[i]].length;
+        }
+        return sum;
+    }
+
+    // Copies ids, and returns the same for the copies. Others may change `ids` meanwhile: volatile
+    // makes sure that each is read once, so that what is checked is what was copied.
+    template <class Id>
+    size_t copy_ids(const Id* ids, size_t count, uint32_t* copies) const {
+        const volatile Id* const changing = ids;
+        size_t sum = 0;
+        for (size_t i = 0; i < count; ++i) {
+            const uint32_t id = changing[i];
+            if (size_t(id) >= spans_.size() || spans_[id].length == 0) return SIZE_MAX;
+            copies[i] = id;
+            sum += spans_[id].length;
+        }
+        return sum;
+    }
+
+    // Write the tokens of ids for which `num_bytes` gave their size, and up to DECODER_SLACK more
+    // bytes. The ids must not have changed since: copy them first where others can write to them.
+    void write(const uint32_t* ids, size_t count, uint8_t* out) const {
+        for (size_t i = 0; i < count; ++i) {
+            const Span span = spans_[ids[i]];
+            const uint8_t* bytes = data_.data() + span.offset;
+            std::memcpy(out, bytes, DECODER_SLACK);
+            if (span.length > DECODER_SLACK) {
+                std::memcpy(out + DECODER_SLACK, bytes + DECODER_SLACK,
+                            span.length - DECODER_SLACK);
+            }
+            out += span.length;
+        }
+    }
+
+  private:
+    struct Span {
+        uint32_t offset, length;
+    };
+
+    std::vector<uint8_t> data_;
+    std::vector<Span> spans_;
+};
+
+// Decodes ids that come in steps into memory that grows.
+class Decoding {
+  public:
+    // Ids that are converted at a time; they stay in the L1 cache.
+    static constexpr size_t STEP = 2048;
+
+    // `decoder` must outlive this object. `count`: how many ids will come.
+    Decoding(const Decoder& decoder, size_t count) : decoder_(decoder) { grow(5 * count + 64); }
+    Decoding(const Decoding&) = delete;
+    ~Decoding() { std::free(bytes_); }
+
+    // Append the tokens of at most STEP ids. Returns false if one of them has no token. Throws
+    // std::bad_alloc.
+    bool append(const uint32_t* ids, size_t count) {
+        return append_checked(ids, count, decoder_.num_bytes(ids, count));
+    }
+
+    // The same for any number of ids in an array that others may change meanwhile.
+    template <class Id>
+    bool append_array(const Id* ids, size_t count) {
+        uint32_t some[STEP];
+        for (size_t done = 0; done < count; done += STEP) {
+            const size_t step = std::min(count - done, STEP);
+            const size_t added = decoder_.copy_ids(ids + done, step, some);
+            if (!append_checked(some, step, added)) return false;
+        }
+        return true;
+    }
+
+    const char* data() const { return reinterpret_cast<const char*>(bytes_); }
+    size_t size() const { return size_; }
+
+  private:
+    bool append_checked(const uint32_t* ids, size_t count, size_t added) {
+        if (added == SIZE_MAX) return false;
+        if (size_ + added + DECODER_SLACK > capacity_) {
+            grow(std::max(2 * capacity_, size_ + added + DECODER_SLACK));
+        }
+        decoder_.write(ids, count, bytes_ + size_);
+        size_ += added;
+        return true;
+    }
+
+    void grow(size_t capacity) {
+        void* larger = std::realloc(bytes_, capacity);
+        if (!larger) throw std::bad_alloc();
+        if (!bytes_) ask_for_huge_pages(larger, capacity);
+        bytes_ = static_cast<uint8_t*>(larger);
+        capacity_ = capacity;
+    }
+
+    const Decoder& decoder_;
+    uint8_t* bytes_ = nullptr;
+    size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace cs336

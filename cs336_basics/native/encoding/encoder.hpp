@@ -1,0 +1,378 @@
+// Byte-pair encoding of text to ids.
+//
+// The text is cut at its special tokens and scanned into pre-tokens. The ids of most pre-tokens are
+// in a cache. New ones that are short are merged together at the end of a batch; long ones are cut
+// into segments, and the ids of most of these are in the cache. What depends on the vocabulary
+// alone is immutable and shared by all threads; what changes belongs to a worker, which one thread
+// uses at a time.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/compiler.hpp"
+#include "base/failure.hpp"
+#include "base/hashing.hpp"
+#include "base/memory.hpp"
+#include "encoding/merge_table.hpp"
+#include "scanning/scanner.hpp"
+#include "encoding/segment_cutter.hpp"
+#include "scanning/special_tokens.hpp"
+#include "encoding/whole_words.hpp"
+#include "encoding/word_cache.hpp"
+#include "encoding/word_group_merger.hpp"
+#include "encoding/word_merger.hpp"
+#include "counting/word_table.hpp"
+
+namespace cs336 {
+
+// Elements of the output that may be written after the last id: ids are stored 16 bytes at a time.
+constexpr size_t OUTPUT_SLACK = 8;
+
+// Bytes. A larger buffer is freed after its use.
+constexpr size_t MAX_KEPT_BUFFER = size_t{1} << 24;
+
+// Special tokens that are cut out of a text, and their ids; the longest must come first.
+struct SpecialIds {
+    SpecialTokens tokens;
+    std::vector<uint32_t> ids;
+};
+
+// What one thread needs to encode.
+class EncodingWorker {
+  public:
+    // Set by another thread: `encode` throws Cancelled soon.
+    std::atomic<bool> cancelled{false};
+    // For callers that need memory for ids, and for text in UTF-8.
+    Buffer output, text;
+
+    virtual ~EncodingWorker() = default;
+    // Free buffers that are too large to keep.
+    void trim() {
+        output.trim(MAX_KEPT_BUFFER);
+        text.trim(MAX_KEPT_BUFFER);
+    }
+    // Write the ids of a text, which must be valid UTF-8, to `out`, an array of elements of
+    // `id_size` bytes with room for `size` + OUTPUT_SLACK of them. Returns the number of ids. If
+    // `ends` is given, the number of ids up to and with each special token of the id `separator` is
+    // appended to it. Throws AbsentByte, Cancelled.
+    virtual size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* out,
+                          uint32_t separator, std::vector<int64_t>* ends) = 0;
+    // Write the ids of single bytes, one for each; room and errors as for `encode`.
+    virtual void encode_bytes(const uint8_t* bytes, size_t size, void* out) = 0;
+    // As `encode`, for one pre-token.
+    virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
+};
+
+// A vocabulary, made ready for encoding. The interface; it hides the width of the ids.
+class Encoder {
+  public:
+    virtual ~Encoder() = default;
+    // `cache_bytes`: of a cache of its own; 0: its cache shares what was given to `make_encoder`.
+    virtual std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) = 0;
+    // Words that are tokens, not single bytes, and become these whatever the merges. To be called
+    // before `make_worker`.
+    virtual void set_whole_words(const std::vector<WholeWord>& words) = 0;
+    virtual size_t id_size() const = 0;
+};
+
+template <class Id>
+class TypedEncoder final : public Encoder {
+  public:
+    TypedEncoder(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
+                 size_t cache_bytes, Scanner scanner, SimdLevel simd_level)
+        : merges_(byte_ids, merges, num_merges),
+          budget_(std::make_shared<CacheBudget>(cache_bytes)),
+          scanner_(std::move(scanner)),
+          simd_level_(simd_level) {}
+
+    std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) override {
+        return std::unique_ptr<EncodingWorker>(new Worker(*this, cache_bytes));
+    }
+    void set_whole_words(const std::vector<WholeWord>& words) override {
+        whole_words_ = WholeWords(unmerged(words));
+    }
+    size_t id_size() const override { return sizeof(Id); }
+
+  private:
+    using Cache = WordCache<Id>;
+
+    class Worker final : public EncodingWorker {
+      public:
+        Worker(const TypedEncoder& encoder, size_t cache_bytes)
+            : merges_(encoder.merges_),
+              whole_words_(encoder.whole_words_),
+              scanner_(encoder.scanner_),
+              merger_(encoder.merges_, encoder.simd_level_, cancelled),
+              group_merger_(encoder.merges_, encoder.simd_level_),
+              cache_(cache_bytes ? std::make_shared<CacheBudget>(cache_bytes) : encoder.budget_) {}
+
+        size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* output,
+                      uint32_t separator, std::vector<int64_t>* ends) override {
+            Id* const begin = static_cast<Id*>(output);
+            Id* out = begin;
+            readable_end_ = text + size;
+            num_gaps_ = 0;  // (a text before this one may have ended in an exception)
+            if (special.tokens.empty()) return encode_ordinary(text, size, out) - begin;
+            Occurrences occurrences(special.tokens, text, size);
+            size_t start = 0;
+            while (start < size) {
+                const Occurrence found = occurrences.next(start);
+                out = encode_ordinary(text + start, found.offset - start, out);
+                start = found.offset + found.length;
+                if (!found.length) break;
+                const uint32_t id = special.ids[found.token];
+                *out++ = Id(id);
+                if (ends && id == separator) ends->push_back(out - begin);
+            }
+            return out - begin;
+        }
+
+        void encode_bytes(const uint8_t* bytes, size_t size, void* output) override {
+            if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
+            Id* const out = static_cast<Id*>(output);
+            for (size_t i = 0; i < size; ++i) {
+                const uint32_t id = merges_.byte_id(bytes[i]);
+                if (id == ABSENT_ID) throw AbsentByte{bytes + i};
+                out[i] = Id(id);
+            }
+        }
+
+        size_t encode_word(const uint8_t* word, size_t length, void* output) override {
+            if (!length) return 0;
+            readable_end_ = word + length;
+            num_gaps_ = 0;
+            Id* const out = static_cast<Id*>(output);
+            const WordKey key = cache_.key(word, length, readable_end_);
+            return fill_gaps(look_up<false>(key, word, length, out)) - out;
+        }
+
+      private:
+        // Room in the output for the ids of a new word.
+        struct Gap {
+            WordKey key;
+            const uint8_t* word;
+            size_t length;
+            Id* begin;
+        };
+
+        // Text without special tokens.
+        Id* encode_ordinary(const uint8_t* text, size_t size, Id* out) {
+            scanner_.scan(
+                text, size,
+                [&](const uint8_t* first, const uint32_t* ends, size_t count) {
+                    if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
+                    out = fill_gaps(encode_batch<false>(first, ends, count, out));
+                },
+                [&](const uint8_t* word, size_t length) {
+                    const uint32_t* const whole = whole_words_.find(word, length);
+                    if (whole) {
+                        *out++ = Id(*whole);
+                    } else {
+                        out = merger_.merge(word, length, out);
+                    }
+                });
+            return out;
+        }
+
+        // The words [first, first + ends[0]), [first + ends[0], first + ends[1]), ...; or segments
+        // of a word.
+        template <bool SEGMENTS>
+        CS336_INLINE Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t num_words,
+                                      Id* out) {
+            // As WordTable::add_batch: far enough ahead to hide the latency of memory.
+            constexpr size_t GROUP = 128;
+            WordKey keys[GROUP];
+            uint32_t start = 0;
+            for (size_t done = 0; done < num_words; done += GROUP) {
+                const size_t group = std::min(GROUP, num_words - done);
+                const uint32_t* const group_ends = ends + done;
+                const uint32_t group_start = start;
+                start = make_keys(first, start, group_ends, group, keys);
+                typename Cache::View view = cache_.view();
+                for (size_t i = 0; i < group; ++i) {
+                    // Nearly always a short word of few ids in its first slot.
+                    const typename Cache::Entry& entry = view.at(keys[i]);
+                    if (entry.is_near(keys[i])) {
+                        std::memcpy(out, entry.lanes, 16);
+                        out += entry.count();
+                        continue;
+                    }
+                    const uint32_t word = i ? group_ends[i - 1] : group_start;
+                    const size_t length = group_ends[i] - word;
+                    out = look_up<SEGMENTS>(keys[i], first + word, length, out);
+                    view = cache_.view();
+                }
+            }
+            return out;
+        }
+
+        // Make the keys of the words [first + start, first + ends[0]), ..., and prefetch their
+        // entries; returns the end of the last word.
+        CS336_INLINE uint32_t make_keys(const uint8_t* first, uint32_t start, const uint32_t* ends,
+                                        size_t num_words, WordKey* keys) const {
+            if (readable_end_ - first >= ptrdiff_t(ends[num_words - 1] + WORD_PADDING)) {
+                const typename Cache::View view = cache_.view();
+                const bool large = cache_.is_large();
+                const HashSeed seed = cache_.seed();  // (in registers, whatever is stored)
+                for (size_t i = 0; i < num_words; ++i) {
+                    const uint32_t end = ends[i];
+                    const uint32_t length = end - start;
+                    if (length <= MAX_SHORT_WORD) {
+                        make_short_key(seed, first + start, length, keys[i]);
+                    } else {
+                        keys[i] = cache_.rare_key(first + start, length);
+                    }
+                    if (large) CS336_PREFETCH(&view.at(keys[i]));
+                    start = end;
+                }
+            } else {
+                for (size_t i = 0; i < num_words; ++i) {
+                    const uint32_t end = ends[i];
+                    keys[i] = cache_.key(first + start, end - start, readable_end_);
+                    start = end;
+                }
+            }
+            return start;
+        }
+
+        // A word, or a segment of one, whose ids are not in its first slot. For a new word it may
+        // leave a gap of `length` ids, see `fill_gaps`.
+        template <bool SEGMENT>
+        CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
+                                   Id* out) {
+            if (const typename Cache::Entry* entry = cache_.find(key, word)) {
+                const Id* ids = Cache::ids(*entry, key);
+                return std::copy(ids, ids + Cache::num_ids(*entry), out);
+            }
+            // What is a whole word is never in the cache, which holds segments, too.
+            if (const uint32_t* whole = whole_words_.find(word, length)) {
+                if (SEGMENT) return merger_.merge_segment(word, length, out);
+                *out = Id(*whole);
+                return out + 1;
+            }
+            if (SEGMENT) return merge_segment(key, word, length, out);
+            // (Short words of ASCII are hardly ever cut.)
+            if (length <= MAX_SHORT_WORD && word[length - 1] < 0x80) {
+                if (!merger_.takes_groups()) return merge_segment(key, word, length, out);
+                if (num_gaps_ == WordGroupMerger<Id>::CAPACITY) out = fill_gaps(out);
+                gaps_[num_gaps_++] = {key, word, length, out};
+                return out + length;
+            }
+            return encode_new_word(key, word, length, out);
+        }
+
+        // Merge the new words for which gaps were left, all together, and move the ids that follow
+        // them; returns the end of all ids.
+        CS336_INLINE Id* fill_gaps(Id* end) { return num_gaps_ ? fill_some_gaps(end) : end; }
+
+        CS336_NOINLINE Id* fill_some_gaps(Id* end) {
+            const bool is_group = num_gaps_ > 1;
+            if (is_group) {
+                group_merger_.clear();
+                for (size_t i = 0; i < num_gaps_; ++i) {
+                    group_merger_.add(gaps_[i].word, gaps_[i].length);
+                }
+                group_merger_.merge();
+            }
+            Id* out = gaps_[0].begin;
+            for (size_t i = 0; i < num_gaps_; ++i) {
+                const Gap& gap = gaps_[i];
+                Id* const ids = out;
+                out = is_group ? group_merger_.ids(i, ids)
+                               : merger_.merge_segment(gap.word, gap.length, ids);
+                if (!cache_.find(gap.key, gap.word)) {  // it may be twice in the group
+                    cache_.insert(gap.key, gap.word, ids, out - ids);
+                }
+                const Id* const next = gap.begin + gap.length;
+                const size_t num_known = (i + 1 < num_gaps_ ? gaps_[i + 1].begin : end) - next;
+                std::memmove(out, next, num_known * sizeof(Id));
+                out += num_known;
+            }
+            num_gaps_ = 0;
+            return out;
+        }
+
+        // The segments of most new words are known.
+        Id* encode_new_word(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
+            if (cache_.is_off()) return merger_.merge(word, length, out);
+            SegmentCutter cutter = merger_.segments(word, length);
+            const uint8_t* start;
+            uint32_t ends[SegmentCutter::CAPACITY];
+            Id* end = out;
+            while (const size_t count = cutter.fill(start, ends)) {
+                if (count == 1 && ends[0] == length) return merge_segment(key, word, length, out);
+                if (cancelled.load(std::memory_order_relaxed)) throw Cancelled();
+                end = encode_batch<true>(start, ends, count, end);
+            }
+            if (cache_.was_seen(key)) cache_.insert(key, word, out, end - out);
+            return end;
+        }
+
+        Id* merge_segment(const WordKey& key, const uint8_t* segment, size_t length, Id* out) {
+            Id* const end = merger_.merge_segment(segment, length, out);
+            cache_.insert(key, segment, out, end - out);
+            return end;
+        }
+
+        const MergeTable<Id>& merges_;
+        const WholeWords& whole_words_;
+        const Scanner scanner_;
+        WordMerger<Id> merger_;
+        WordGroupMerger<Id> group_merger_;
+        Gap gaps_[WordGroupMerger<Id>::CAPACITY];
+        size_t num_gaps_ = 0;
+        Cache cache_;
+        const uint8_t* readable_end_ = nullptr;
+    };
+
+    // Those of the words that the merges do not make of their bytes.
+    std::vector<WholeWord> unmerged(const std::vector<WholeWord>& words) const {
+        const std::atomic<bool> cancelled{false};
+        WordMerger<Id> merger(merges_, simd_level_, cancelled);
+        std::vector<Id> ids;
+        std::vector<WholeWord> found;
+        for (const WholeWord& word : words) {
+            const auto* const bytes = reinterpret_cast<const uint8_t*>(word.first.data());
+            ids.resize(word.first.size() + OUTPUT_SLACK);
+            bool is_merged = false;
+            try {
+                const size_t num_ids =
+                    merger.merge(bytes, word.first.size(), ids.data()) - ids.data();
+                is_merged = num_ids == 1 && ids[0] == Id(word.second);
+            } catch (const AbsentByte&) {
+            }
+            if (!is_merged) found.push_back(word);
+        }
+        return found;
+    }
+
+    const MergeTable<Id> merges_;
+    WholeWords whole_words_;
+    const std::shared_ptr<CacheBudget> budget_;
+    const Scanner scanner_;
+    const SimdLevel simd_level_;
+};
+
+// An encoder whose ids take 16 bits (`narrow`) or 32; `byte_ids` and `merges` as MergeTable has
+// them. `cache_bytes`: of the caches of all its workers together.
+inline std::unique_ptr<Encoder> make_encoder(bool narrow, const uint32_t* byte_ids,
+                                             const uint32_t* merges, size_t num_merges,
+                                             size_t cache_bytes, Scanner scanner,
+                                             SimdLevel simd_level) {
+    if (narrow) {
+        return std::unique_ptr<Encoder>(new TypedEncoder<uint16_t>(
+            byte_ids, merges, num_merges, cache_bytes, std::move(scanner), simd_level));
+    }
+    return std::unique_ptr<Encoder>(new TypedEncoder<uint32_t>(
+        byte_ids, merges, num_merges, cache_bytes, std::move(scanner), simd_level));
+}
+
+}  // namespace cs336

@@ -1,0 +1,259 @@
+// Encoding files with threads, block by block.
+
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "encoding/batch_encoder.hpp"
+#include "scanning/block_reader.hpp"
+#include "encoding/encoder.hpp"
+#include "base/failure.hpp"
+#include "base/memory.hpp"
+#include "unicode/text_view.hpp"
+#include "base/thread_pool.hpp"
+#include "unicode/utf8.hpp"
+
+namespace cs336 {
+
+// The ids of one block of a file.
+struct EncodedBlock {
+    Buffer ids;
+    size_t num_ids = 0;
+    std::vector<int64_t> ends;  // the number of ids up to and with each separator
+    uint64_t num_bytes = 0;     // of the block, for progress
+    size_t file = 0;
+    Replaced replaced;  // `first` is an offset in the file
+};
+
+// Encodes files and returns their blocks in order: `start`, `wait` until it returns true, take the
+// `block`, continue with `next` and so on until it is null. Then `close`; `failure` tells what went
+// wrong.
+class FileEncoder {
+  public:
+    // All arguments must outlive this object. There is one thread for each worker. A byte that is
+    // not valid UTF-8 and is kept becomes the id of this byte; texts end before it and begin after.
+    FileEncoder(const BlockReader& reader, const std::vector<EncodingWorker*>& workers,
+                size_t id_size, const SpecialIds& special, InvalidBytes invalid_bytes,
+                uint32_t separator)
+        : reader_(reader),
+          workers_(workers),
+          id_size_(id_size),
+          special_(special),
+          invalid_bytes_(invalid_bytes),
+          separator_(separator),
+          read_states_(workers.size()),
+          slots_(2 * workers.size() + 2) {}
+    ~FileEncoder() { close(); }
+
+    void start() {
+        const bool started =
+            pool_.start(int(workers_.size()), reader_.num_blocks(),
+                        [this](int thread, size_t block) { return encode(thread, block); });
+        if (!started) taken_ = reader_.num_blocks();
+    }
+
+    // Wait for the next block, at most that long; returns whether `block` can be called.
+    bool wait(int milliseconds) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        return ready_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] {
+            return taken_ == reader_.num_blocks() || slot(taken_).state != Slot::OPEN;
+        });
+    }
+
+    // The next block; null after the last one, and where one failed.
+    EncodedBlock* block() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (taken_ == reader_.num_blocks() || slot(taken_).state != Slot::DONE) return nullptr;
+        return &slot(taken_).block;
+    }
+
+    // The block is not needed any more.
+    void next() {
+        slot(taken_).block.ids.trim(MAX_KEPT_BUFFER);
+        std::lock_guard<std::mutex> lock(mutex_);
+        slot(taken_).state = Slot::OPEN;
+        ++taken_;
+        room_.notify_all();
+    }
+
+    // Stop the threads. From then on the workers are not used.
+    void close() {
+        if (closed_) return;
+        closed_ = true;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            pool_.cancelled = true;
+            for (EncodingWorker* worker : workers_) worker->cancelled = true;
+            room_.notify_all();
+        }
+        pool_.join();
+        for (EncodingWorker* worker : workers_) worker->cancelled = false;
+    }
+    const Failure& failure() const { return pool_.failure(); }
+
+    // The number of blocks encoded so far.
+    size_t num_encoded() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return num_encoded_;
+    }
+
+    // What was replaced in the blocks encoded so far, by the index of the file.
+    std::map<size_t, Replaced> replaced() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return replaced_;
+    }
+
+  private:
+    // Bytes that are not UTF-8 and are encoded at a time: between them it is seen whether the
+    // encoding was cancelled.
+    static constexpr ptrdiff_t MAX_INVALID_RUN = ptrdiff_t{1} << 16;
+
+    // Holds every (number of slots)-th block.
+    struct Slot {
+        enum State { OPEN, DONE, FAILED };
+        State state = OPEN;
+        EncodedBlock block;
+    };
+
+    Slot& slot(size_t block) { return slots_[block % slots_.size()]; }
+
+    Failure encode(int thread, size_t block) {
+        {
+            // The ids of a few blocks are kept; a thread that is further ahead waits.
+            std::unique_lock<std::mutex> lock(mutex_);
+            room_.wait(lock, [&] { return pool_.cancelled || block < taken_ + slots_.size(); });
+            if (pool_.cancelled) throw Cancelled();
+        }
+        Failure failure;
+        try {
+            failure =
+                encode_block(block, read_states_[thread], *workers_[thread], slot(block).block);
+        } catch (...) {
+            finish(block, Slot::FAILED);
+            throw;
+        }
+        finish(block, failure.kind ? Slot::FAILED : Slot::DONE);
+        return failure;
+    }
+
+    void finish(size_t block, Slot::State state) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        slot(block).state = state;
+        num_encoded_ += state == Slot::DONE;
+        if (state == Slot::DONE && slot(block).block.replaced.sequences) {
+            replaced_[slot(block).block.file].add(slot(block).block.replaced);
+        }
+        if (block == taken_) ready_.notify_one();
+    }
+
+    Failure encode_block(size_t block, BlockReader::ReadState& state, EncodingWorker& worker,
+                         EncodedBlock& result) const {
+        BlockReader::Text text;
+        Failure failure = reader_.read(block, state, worker.cancelled, text);
+        if (failure.kind) return failure;
+        result.num_bytes = text.num_bytes;
+        result.file = text.file;
+        result.replaced = {};
+        result.ends.clear();
+        TextSpan valid = {text.data, text.size};
+        std::vector<uint8_t> replaced;
+        const size_t invalid = first_invalid_utf8(text.data, text.size);
+        if (invalid < text.size) {
+            if (invalid_bytes_ == InvalidBytes::REFUSE) {
+                return {Failure::NOT_UTF8,  text.file, text.offset + invalid, 0,
+                        text.data[invalid], ""};
+            }
+            if (invalid_bytes_ == InvalidBytes::KEEP) {
+                return encode_exactly(text, invalid, worker, result);
+            }
+            result.replaced = replace_invalid_utf8(text.data, text.size, replaced);
+            result.replaced.first += text.offset;
+            valid = {replaced.data(), replaced.size()};
+        }
+        result.ids.reserve((valid.size + OUTPUT_SLACK) * id_size_, 0);
+        failure = encode_to(worker, valid, special_, result.ids.data(), separator_, &result.ends,
+                            result.num_ids);
+        if (failure.kind) {
+            failure.file = text.file;
+            // Where bytes were replaced, only the offset of the text is known exactly.
+            failure.offset = text.offset + (replaced.empty() ? failure.offset : 0);
+        }
+        return failure;
+    }
+
+    // Encode a block whose first invalid byte is at `invalid`; see tokenizer/encoders/exact_bytes.py.
+    Failure encode_exactly(const BlockReader::Text& text, size_t invalid, EncodingWorker& worker,
+                           EncodedBlock& result) const {
+        result.ids.reserve((text.size + OUTPUT_SLACK) * id_size_, 0);
+        result.num_ids = 0;
+        const uint8_t* const end = text.data + text.size;
+        for (const uint8_t* start = text.data;;) {
+            // Text up to `valid_end`, then bytes that are not UTF-8 up to `stop`.
+            const uint8_t* const valid_end = start == text.data
+                                                 ? start + invalid
+                                                 : start + first_invalid_utf8(start, end - start);
+            Failure failure = append_text(text, {start, size_t(valid_end - start)}, worker, result);
+            if (failure.kind || valid_end == end) return failure;
+            const uint8_t* stop = valid_end + utf8_sequence(valid_end, end).length;
+            while (stop < end && stop - valid_end < MAX_INVALID_RUN) {
+                const Utf8Sequence next = utf8_sequence(stop, end);
+                if (next.valid) break;
+                stop += next.length;
+            }
+            const TextSpan bytes = {valid_end, size_t(stop - valid_end)};
+            failure = encode_bytes_to(worker, bytes, result.ids.data() + result.num_ids * id_size_);
+            if (failure.kind) return located(failure, text, bytes);
+            result.num_ids += bytes.size;
+            if (stop == end) return {};
+            start = stop;
+        }
+    }
+
+    // Append the ids of a part of a block.
+    Failure append_text(const BlockReader::Text& text, TextSpan part, EncodingWorker& worker,
+                        EncodedBlock& result) const {
+        if (part.size == 0) return {};
+        const size_t num_ends = result.ends.size();
+        size_t num_ids = 0;
+        const Failure failure =
+            encode_to(worker, part, special_, result.ids.data() + result.num_ids * id_size_,
+                      separator_, &result.ends, num_ids);
+        if (failure.kind) return located(failure, text, part);
+        for (size_t i = num_ends; i < result.ends.size(); ++i) {
+            result.ends[i] += int64_t(result.num_ids);
+        }
+        result.num_ids += num_ids;
+        return {};
+    }
+
+    // The failure to encode a part of a block, by its offset in the file.
+    static Failure located(Failure failure, const BlockReader::Text& text, TextSpan part) {
+        failure.file = text.file;
+        failure.offset += text.offset + uint64_t(part.data - text.data);
+        return failure;
+    }
+
+    const BlockReader& reader_;
+    const std::vector<EncodingWorker*>& workers_;
+    const size_t id_size_;
+    const SpecialIds& special_;
+    const InvalidBytes invalid_bytes_;
+    const uint32_t separator_;
+    bool closed_ = false;
+    std::vector<BlockReader::ReadState> read_states_;
+    // Guards the states of the slots and the counters; a block belongs to one thread at a time.
+    std::mutex mutex_;
+    std::condition_variable ready_, room_;
+    std::vector<Slot> slots_;
+    size_t taken_ = 0, num_encoded_ = 0;
+    std::map<size_t, Replaced> replaced_;  // file -> in its encoded blocks
+    ThreadPool pool_;  // the last member: destroyed first, which ends its threads
+};
+
+}  // namespace cs336

@@ -1,0 +1,198 @@
+// Merging a word of any length, in time proportional to its length.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <stdexcept>
+#include <vector>
+
+#include "base/failure.hpp"
+#include "base/memory.hpp"
+#include "encoding/merge_table.hpp"
+
+namespace cs336 {
+
+// Merges one pair at a time: the lowest rank, and of equal ones the leftmost. For every rank there
+// is a linked list of the positions at which its pair was seen. A merge removes one symbol and adds
+// at most two pairs, so that at most three positions a byte are visited.
+//
+// A list has its positions from left to right. What becomes of the bytes of a token does not depend
+// on its neighbours as long as no merge reaches across. So of two places with the same bytes, the
+// left one is always as far as the right one or farther, and its pairs are appended first.
+template <class Id>
+class LongWordMerger {
+  public:
+    // `cancelled` is read every few thousand steps: a pass over a word of 100 MB takes seconds.
+    LongWordMerger(const MergeTable<Id>& merges, const std::atomic<bool>& cancelled)
+        : merges_(merges), cancelled_(cancelled) {}
+
+    // Write the ids of a word, all bytes of which are in the vocabulary; returns their end. Throws
+    // Cancelled, std::length_error.
+    Id* merge(const uint8_t* word, size_t word_length, Id* out) {
+        if (word_length >= END) throw std::length_error("a pre-token is longer than 4 GiB");
+        const uint32_t length = uint32_t(word_length);
+        reserve(symbols_, length);
+        fill(spans_, length, uint32_t(1));
+        fill(begins_, length, uint8_t(1));
+        if (heads_.empty()) {
+            heads_.assign(merges_.size(), END);
+            tails_.assign(merges_.size(), END);
+        }
+        nodes_.clear(length > MAX_KEPT);
+        ranks_ = {};
+        // (An exception would leave lists behind.)
+        struct Cleaner {
+            LongWordMerger& merger;
+            ~Cleaner() { merger.clear_lists(); }
+        } cleaner{*this};
+        for (uint32_t i = 0; i < length; ++i) {
+            stop_if_cancelled(i);
+            symbols_.push_back(Id(merges_.byte_id(word[i])));
+            if (i) append(i - 1, merges_.byte_rank(word[i - 1], word[i]));
+        }
+        for (size_t done = 0; !ranks_.empty(); ++done) {
+            stop_if_cancelled(done);
+            const uint32_t rank = ranks_.top();
+            merge_pair(take_first(rank), rank, length);
+        }
+        for (uint32_t i = 0; i < length; i += spans_[i]) *out++ = symbols_[i];
+        return out;
+    }
+
+  private:
+    static constexpr uint32_t END = UINT32_MAX;
+
+    // Memory for longer words is freed after use.
+    static constexpr size_t MAX_KEPT = size_t{1} << 16;
+
+    // An element of the list of a rank.
+    struct Node {
+        uint32_t position, next;
+    };
+
+    // An array that grows without moving its elements: Ctrl-C would have to wait for that.
+    class NodeArray {
+      public:
+        size_t size() const { return size_; }
+        Node& operator[](size_t i) { return blocks_[i >> BLOCK_BITS][i & (BLOCK - 1)]; }
+        void push_back(Node node) {
+            if (size_ == blocks_.size() << BLOCK_BITS) {
+                blocks_.emplace_back(new Node[BLOCK]);
+                if (large_) ask_for_huge_pages(blocks_.back().get(), BLOCK * sizeof(Node));
+            }
+            (*this)[size_++] = node;
+        }
+        // Remove all elements. The memory of a `large` array is not kept for the next word.
+        void clear(bool large) {
+            if (large || large_) blocks_.clear();
+            large_ = large;
+            size_ = 0;
+        }
+
+      private:
+        static constexpr int BLOCK_BITS = 22;
+        static constexpr size_t BLOCK = size_t{1} << BLOCK_BITS;
+        std::vector<std::unique_ptr<Node[]>> blocks_;
+        size_t size_ = 0;
+        bool large_ = false;
+    };
+
+    // Remove the first position from the list of the lowest rank.
+    uint32_t take_first(uint32_t rank) {
+        const Node node = nodes_[heads_[rank]];
+        heads_[rank] = node.next;
+        if (node.next == END) {
+            tails_[rank] = END;
+            ranks_.pop();
+        }
+        return node.position;
+    }
+
+    // Merge the pair of a rank at a position, if it is still there.
+    void merge_pair(uint32_t position, uint32_t rank, uint32_t length) {
+        // One of the two symbols may have been merged with another since.
+        if (!begins_[position]) return;
+        const uint32_t right = position + spans_[position];
+        if (right >= length) return;
+        if (merges_.rank(symbols_[position], symbols_[right]) != rank) return;
+        const uint32_t end = right + spans_[right];
+        const Id merged = merges_.merged(rank);
+        symbols_[position] = merged;
+        // The length of a symbol is written at its first and at its last byte.
+        begins_[right] = 0;
+        spans_[position] = spans_[end - 1] = end - position;
+        if (position > 0) {
+            const uint32_t before = position - spans_[position - 1];
+            append(before, merges_.rank(symbols_[before], merged));
+        }
+        if (end < length) append(position, merges_.rank(merged, symbols_[end]));
+    }
+
+    // Append a position to the list of a rank.
+    void append(uint32_t position, uint32_t rank) {
+        if (rank == MergeTable<Id>::NO_RANK) return;
+        if (nodes_.size() >= END) throw std::length_error("a pre-token is too long");
+        const uint32_t added = uint32_t(nodes_.size());
+        nodes_.push_back({position, END});
+        if (tails_[rank] == END) {
+            heads_[rank] = added;
+            ranks_.push(rank);
+        } else {
+            nodes_[tails_[rank]].next = added;
+        }
+        tails_[rank] = added;
+    }
+
+    void clear_lists() {
+        while (!ranks_.empty()) {
+            heads_[ranks_.top()] = tails_[ranks_.top()] = END;
+            ranks_.pop();
+        }
+        if (symbols_.capacity() > MAX_KEPT) {
+            symbols_ = {};
+            spans_ = {};
+            begins_ = {};
+            nodes_.clear(false);
+        }
+    }
+
+    // Empty an array and reserve memory, for which huge pages are requested before it is touched:
+    // with small ones a word of 10 MB took twelve times as long as one of 1 MB.
+    template <class T>
+    static void reserve(std::vector<T>& array, uint32_t size) {
+        array.clear();
+        array.reserve(size);
+        ask_for_huge_pages(array.data(), size_t(size) * sizeof(T));
+    }
+
+    template <class T>
+    void fill(std::vector<T>& array, uint32_t size, T value) const {
+        reserve(array, size);
+        while (array.size() < size) {
+            stop_if_cancelled(0);
+            array.resize(std::min<size_t>(size, array.size() + (size_t{1} << 20)), value);
+        }
+    }
+
+    void stop_if_cancelled(size_t step) const {
+        if (step % (1 << 16) == 0 && cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
+    }
+
+    const MergeTable<Id>& merges_;
+    const std::atomic<bool>& cancelled_;
+    std::vector<Id> symbols_;
+    std::vector<uint32_t> spans_;  // bytes of the symbol that begins or ends here
+    std::vector<uint8_t> begins_;  // whether a symbol begins at this byte
+    NodeArray nodes_;
+    std::vector<uint32_t> heads_, tails_;  // rank -> the first and the last element of its list
+    // The ranks that have a list, the lowest on top.
+    std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ranks_;
+};
+
+}  // namespace cs336

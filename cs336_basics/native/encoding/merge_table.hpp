@@ -1,0 +1,105 @@
+// The merges of a vocabulary, made ready for looking up pairs.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/compiler.hpp"
+#include "base/hashing.hpp"
+#include "encoding/join_filter.hpp"
+#include "encoding/pair_ranks.hpp"
+
+namespace cs336 {
+
+// Stands for the id of a byte that the vocabulary lacks.
+constexpr uint32_t ABSENT_ID = UINT32_MAX;
+
+// (left id, right id) -> rank, rank -> merged id. `Id` is uint16_t where all ids fit, which
+// halves the table: it should stay in the L2 cache. Immutable, so threads share it.
+template <class Id>
+class MergeTable {
+    using Pair = typename std::conditional<sizeof(Id) == 2, uint32_t, uint64_t>::type;
+
+  public:
+    static constexpr uint32_t NO_RANK = PairRanks<uint32_t>::NO_RANK;
+
+    // `byte_ids`: 256 ids, ABSENT_ID for a byte that the vocabulary lacks. `merges`: three ids for
+    // every rank: left, right, merged. Throws std::length_error.
+    MergeTable(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
+               const HashSeed& seed = process_hash_seed())
+        : joins_(byte_ids, merges, num_merges, ABSENT_ID, seed.multiplier),
+          ranks_(pairs_of(merges, num_merges), seed) {
+        std::copy(byte_ids, byte_ids + 256, byte_ids_);
+        has_all_bytes_ = std::find(byte_ids, byte_ids + 256, ABSENT_ID) == byte_ids + 256;
+        merged_.resize(num_merges);
+        for (size_t rank = 0; rank < num_merges; ++rank) {
+            merged_[rank] = Id(merges[3 * rank + 2]);
+            consecutive_ &= merged_[rank] == Id(merged_[0] + rank);
+        }
+        if (num_merges) first_merged_ = merged_[0];
+        byte_ranks_.resize(1 << 16);
+        for (int left = 0; left < 256; ++left) {
+            for (int right = 0; right < 256; ++right) {
+                const bool known = byte_ids_[left] != ABSENT_ID && byte_ids_[right] != ABSENT_ID;
+                byte_ranks_[left << 8 | right] =
+                    known ? rank(Id(byte_ids_[left]), Id(byte_ids_[right])) : NO_RANK;
+            }
+        }
+    }
+
+    // The rank of a pair; NO_RANK if it is not merged.
+    CS336_INLINE uint32_t rank(Id left, Id right) const { return find(left, right).rank(); }
+
+    // The same in two steps: find the slot of a pair, and read it some time later.
+    struct Found {
+        Pair pair;
+        const typename PairRanks<Pair>::Slot* slot;
+        CS336_INLINE uint32_t rank() const { return PairRanks<Pair>::rank(pair, *slot); }
+    };
+    CS336_INLINE Found find(Id left, Id right) const {
+        const Pair pair = pair_of(left, right);
+        return {pair, &ranks_.slot(pair)};
+    }
+
+    Id merged(uint32_t rank) const {
+        return consecutive_ ? Id(first_merged_ + rank) : merged_[rank];
+    }
+    uint32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }
+    uint32_t byte_rank(uint8_t left, uint8_t right) const {
+        return byte_ranks_[size_t(left) << 8 | right];
+    }
+    const JoinFilter& joins() const { return joins_; }
+    bool has_all_bytes() const { return has_all_bytes_; }
+    size_t size() const { return merged_.size(); }
+
+  private:
+    static Pair pair_of(Id left, Id right) { return Pair(left) << (8 * sizeof(Id)) | right; }
+
+    static std::vector<Pair> pairs_of(const uint32_t* merges, size_t num_merges) {
+        if (num_merges >= NO_RANK) throw std::length_error("too many merges");
+        std::vector<Pair> pairs(num_merges);
+        for (size_t rank = 0; rank < num_merges; ++rank) {
+            pairs[rank] = pair_of(Id(merges[3 * rank]), Id(merges[3 * rank + 1]));
+        }
+        return pairs;
+    }
+
+    const JoinFilter joins_;
+    const PairRanks<Pair> ranks_;
+    uint32_t byte_ids_[256];
+    bool has_all_bytes_;
+    std::vector<Id> merged_;
+    // Whether each merged id is one more than the one before, as after training: then it is known
+    // without reading `merged_`.
+    bool consecutive_ = true;
+    Id first_merged_ = 0;
+    std::vector<uint32_t> byte_ranks_;
+};
+
+}  // namespace cs336

@@ -1,0 +1,327 @@
+// The cache of words: pre-token, or segment of one, -> ids. Most words of a text occurred before.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/compiler.hpp"
+#include "base/hashing.hpp"
+#include "base/l2_cache.hpp"
+#include "base/memory.hpp"
+#include "counting/word_table.hpp"
+
+namespace cs336 {
+
+// The number of bytes that all caches of a tokenizer may use together. Threads share it.
+class CacheBudget {
+  public:
+    explicit CacheBudget(size_t num_bytes)
+        : is_zero_(num_bytes == 0), available_(int64_t(std::min(num_bytes, MAX))) {}
+
+    bool is_zero() const { return is_zero_; }
+
+    // Take bytes; returns whether that many were available.
+    bool take(size_t num_bytes) {
+        if (available_.fetch_sub(int64_t(num_bytes)) >= int64_t(num_bytes)) return true;
+        give_back(num_bytes);
+        return false;
+    }
+    void give_back(size_t num_bytes) { available_.fetch_add(int64_t(num_bytes)); }
+
+  private:
+    static constexpr size_t MAX = size_t{1} << 62;
+    const bool is_zero_;
+    std::atomic<int64_t> available_;
+};
+
+// Open addressing. A word of at most 15 bytes and its ids share one entry of 32 bytes, so that a
+// hit reads one cache line and stores 16 bytes. A full cache that must not grow is cleared and
+// filled again: a simple rule, after which it holds recent words.
+template <class Id>
+class WordCache {
+  public:
+    static constexpr size_t LANES = 16 / sizeof(Id);
+    static constexpr size_t MAX_INLINE = LANES - 1;
+    static constexpr size_t MAX_WORD = 128;  // longer ones seldom occur again
+
+    struct Entry {
+        // A short word as in WordKey; or hash and length of a long one. Where the ids are in a
+        // record, FAR_BIT of `high` is not that of the key, so that is_near compares 16 bytes only.
+        uint64_t low, high;
+        // At most MAX_INLINE ids, and their number; or the address of a record.
+        union {
+            Id lanes[LANES];
+            struct {
+                const uint8_t* record;
+                uint32_t num_ids;
+            } far;
+        };
+        Id count() const { return lanes[MAX_INLINE]; }
+        // Whether this is the entry of a key, with its ids in it.
+        CS336_INLINE bool is_near(const WordKey& key) const {
+#if defined(CS336_X86)
+            const __m128i equal =
+                _mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(&low)),
+                               _mm_loadu_si128(reinterpret_cast<const __m128i*>(&key.low)));
+            return _mm_movemask_epi8(equal) == 0xFFFF;
+#else
+            return ((low ^ key.low) | (high ^ key.high)) == 0;
+#endif
+        }
+        // Whether this is the entry of a key, or of a long word of the same hash and length.
+        bool matches(const WordKey& key) const {
+            return low == key.low && ((high ^ key.high) & ~FAR_BIT) == 0;
+        }
+        // (The highest byte of a key is a length of at most 15, or 0xFF.)
+        bool is_far() const { return high >> 62 != 0; }
+        bool is_long() const { return high >> 63 != 0; }
+    };
+    static_assert(sizeof(Entry) == 32, "two entries to a cache line");
+
+    // No memory is taken before the first word: many tokenizers are never used. (The budget is
+    // owned together: Python frees an encoder before the workers that it has kept.)
+    explicit WordCache(std::shared_ptr<CacheBudget> budget,
+                       const HashSeed& seed = process_hash_seed())
+        : seed_(seed), budget_(std::move(budget)) {}
+    WordCache(const WordCache&) = delete;
+    ~WordCache() {
+        clear_records();
+        budget_->give_back(table_.size() * sizeof(Entry) + (seen_ ? NUM_SEEN : 0));
+    }
+
+    // Whether it never holds a word.
+    bool is_off() const { return budget_->is_zero(); }
+    const HashSeed& seed() const { return seed_; }
+
+    // The key of a word. Bytes from `readable_end` on are not read.
+    CS336_INLINE WordKey key(const uint8_t* word, size_t length,
+                             const uint8_t* readable_end) const {
+        WordKey key;
+        if (length <= MAX_SHORT_WORD && readable_end - word >= ptrdiff_t(WORD_PADDING)) {
+            make_short_key(seed_, word, length, key);
+        } else {
+            key = rare_key(word, length);
+        }
+        return key;
+    }
+
+    // The same for a long word, or a short one at the end of the text, where 16 bytes cannot be
+    // read at once.
+    CS336_NOINLINE WordKey rare_key(const uint8_t* word, size_t length) const {
+        if (length > MAX_SHORT_WORD) {
+            WordKey key = make_long_key(seed_, word, length);
+            key.low = key.hash;
+            return key;
+        }
+        uint8_t padded[WORD_PADDING] = {};
+        std::memcpy(padded, word, length);
+        return make_short_key(seed_, padded, length);
+    }
+
+    // Whether the table is too large for the L2 cache, so that its entries are worth prefetching.
+    // (Where half of it fits, most hits are in that half: prefetching costs more than it gains.)
+    bool is_large() const { return table_.size() * sizeof(Entry) > large_size_; }
+
+    // The first slot of every word, in values that a loop keeps in registers. It is valid until the
+    // next word is inserted.
+    struct View {
+        const Entry* entries;
+        int shift;
+        const Entry& at(const WordKey& key) const { return entries[key.hash >> shift]; }
+    };
+    View view() const {
+        static const Entry NOTHING[2] = {};  // equals no key: every word has a length
+        return table_.size() ? View{&table_[0], shift_} : View{NOTHING, 63};
+    }
+
+    // The entry of a word, or null.
+    const Entry* find(const WordKey& key, const uint8_t* word) const {
+        if (size_ == 0) return nullptr;
+        for (size_t slot = key.hash >> shift_;; slot = (slot + 1) & (table_.size() - 1)) {
+            const Entry& entry = table_[slot];
+            if (entry.high == 0) return nullptr;
+            if (entry.matches(key) &&
+                (!key.is_long() || !std::memcmp(entry.far.record, word, key.length()))) {
+                return &entry;
+            }
+        }
+    }
+
+    static const Id* ids(const Entry& entry, const WordKey& key) {
+        if (!entry.is_far()) return entry.lanes;
+        return reinterpret_cast<const Id*>(entry.far.record + ids_offset(key));
+    }
+    static size_t num_ids(const Entry& entry) {
+        return entry.is_far() ? entry.far.num_ids : entry.count();
+    }
+
+    // Whether a word was passed to this function before, as far as that is known: of some hundred
+    // thousand words, and for one new word in 128 by mistake. A word that is cheap to encode is
+    // inserted only if so: most phrases of Chinese occur once, and the memory for them costs more
+    // time than it saves. (A small table takes all words.)
+    bool was_seen(const WordKey& key) {
+        if (table_.size() * sizeof(Entry) < NUM_SEEN) return true;
+        if (!seen_) {
+            if (!budget_->take(NUM_SEEN)) return true;
+            seen_.reset(new (std::nothrow) uint8_t[NUM_SEEN]());
+            if (!seen_) {
+                budget_->give_back(NUM_SEEN);
+                return true;
+            }
+        }
+        uint8_t& seen = seen_[key.hash >> (64 - SEEN_BITS)];
+        const uint8_t next_bits = uint8_t(key.hash >> (56 - SEEN_BITS)) | 1;
+        const bool equal = seen == next_bits;
+        seen = next_bits;
+        return equal;
+    }
+
+    // Insert the ids of a word that is not in the cache, if there is memory for it.
+    void insert(const WordKey& key, const uint8_t* word, const Id* ids, size_t num_ids) {
+        if (key.length() > MAX_WORD || budget_->is_zero() || !make_room()) return;
+        Entry added;
+        added.low = key.low;
+        added.high = key.high;
+        std::memset(added.lanes, 0, sizeof(added.lanes));
+        if (!key.is_long() && num_ids <= MAX_INLINE) {
+            std::copy(ids, ids + num_ids, added.lanes);
+            added.lanes[MAX_INLINE] = Id(num_ids);
+        } else {
+            uint8_t* record = new_record(ids_offset(key) + num_ids * sizeof(Id));
+            if (!record) return;
+            if (key.is_long()) std::memcpy(record, word, key.length());
+            std::memcpy(record + ids_offset(key), ids, num_ids * sizeof(Id));
+            added.far.record = record;
+            added.far.num_ids = uint32_t(num_ids);
+            added.high ^= FAR_BIT;
+        }
+        put(table_, shift_, added, key.hash);
+        ++size_;
+    }
+
+  private:
+    static constexpr uint64_t FAR_BIT = uint64_t{1} << 62;
+    static constexpr int FIRST_BITS = 12, SMALLEST_BITS = 4;
+    static constexpr int SEEN_BITS = 20;
+    static constexpr size_t NUM_SEEN = size_t{1} << SEEN_BITS;
+    static constexpr size_t FIRST_BLOCK = size_t{1} << 14, LAST_BLOCK = size_t{1} << 20;
+
+    // Memory for records.
+    struct Block {
+        std::unique_ptr<uint8_t[]> bytes;
+        size_t size;
+    };
+
+    // The offset of the ids in a record: they follow the bytes of a long word.
+    static size_t ids_offset(const WordKey& key) {
+        return key.is_long() ? (key.length() + 3) / 4 * 4 : 0;
+    }
+
+    static void put(EntryArray<Entry>& table, int shift, const Entry& entry, uint64_t hash) {
+        size_t slot = hash >> shift;
+        while (table[slot].high) slot = (slot + 1) & (table.size() - 1);
+        table[slot] = entry;
+    }
+
+    // Make room for one more word; returns false if that is impossible.
+    bool make_room() {
+        // At most half full, or too many words are not in their first slot; three quarters where
+        // there is no memory for more.
+        if (2 * (size_ + 1) <= table_.size() || grow()) return true;
+        if (4 * (size_ + 1) > 3 * table_.size()) clear();
+        return table_.size() > 0;
+    }
+
+    bool grow() {
+        // Fourfold at first: a new process fills the table, and growing moves it.
+        int bits = table_.size() ? bits_ + (bits_ < 20 ? 2 : 1) : FIRST_BITS;
+        const int least = table_.size() ? bits_ + 1 : SMALLEST_BITS;
+        for (; bits >= least; --bits) {
+            const size_t num_bytes = (size_t{1} << bits) * sizeof(Entry);
+            if (!budget_->take(num_bytes)) continue;
+            EntryArray<Entry> larger;
+            try {
+                larger = EntryArray<Entry>(size_t{1} << bits);
+            } catch (const std::bad_alloc&) {
+                budget_->give_back(num_bytes);
+                continue;
+            }
+            for (size_t i = 0; i < table_.size(); ++i) {
+                const Entry& entry = table_[i];
+                if (entry.high) put(larger, 64 - bits, entry, hash_of(entry));
+            }
+            budget_->give_back(table_.size() * sizeof(Entry));
+            table_ = std::move(larger);
+            bits_ = bits;
+            shift_ = 64 - bits;
+            return true;
+        }
+        return false;
+    }
+
+    uint64_t hash_of(const Entry& entry) const {
+        return entry.is_long() ? entry.low : hash_16(seed_, entry.low, entry.high & ~FAR_BIT);
+    }
+
+    void clear() {
+        if (size_) std::memset(static_cast<void*>(&table_[0]), 0, table_.size() * sizeof(Entry));
+        size_ = 0;
+        clear_records();
+    }
+
+    void clear_records() {
+        for (const Block& block : blocks_) budget_->give_back(block.size);
+        blocks_.clear();
+        available_ = 0;
+    }
+
+    // Memory for a record; null if there is none.
+    uint8_t* new_record(size_t size) {
+        size = (size + 7) / 8 * 8;
+        if (size > available_) {
+            const size_t wanted =
+                blocks_.empty() ? FIRST_BLOCK : std::min(2 * blocks_.back().size, LAST_BLOCK);
+            // (A record is shorter than the first block.)
+            if (!budget_->take(wanted)) {
+                // Where there are no records, clearing frees none: the words in the table stay.
+                if (blocks_.empty()) return nullptr;
+                clear();
+                if (!budget_->take(FIRST_BLOCK)) return nullptr;
+                add_block(FIRST_BLOCK);
+            } else {
+                add_block(wanted);
+            }
+        }
+        uint8_t* record = next_;
+        next_ += size;
+        available_ -= size;
+        return record;
+    }
+
+    void add_block(size_t size) {
+        blocks_.push_back({std::unique_ptr<uint8_t[]>(new uint8_t[size]), size});
+        next_ = blocks_.back().bytes.get();
+        available_ = size;
+    }
+
+    const HashSeed seed_;
+    const std::shared_ptr<CacheBudget> budget_;
+    const size_t large_size_ = 2 * l2_cache_size();
+    EntryArray<Entry> table_;
+    int bits_ = 0, shift_ = 63;
+    size_t size_ = 0;
+    std::unique_ptr<uint8_t[]> seen_;  // by the first bits of a word's hash: the next ones
+    std::vector<Block> blocks_;
+    uint8_t* next_ = nullptr;  // in the last block
+    size_t available_ = 0;     // bytes from there on
+};
+
+}  // namespace cs336

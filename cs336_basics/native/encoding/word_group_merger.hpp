@@ -1,0 +1,149 @@
+// Merging several short words at the same time.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.hpp"
+#include "encoding/merge_table.hpp"
+#include "encoding/short_word_merger.hpp"
+#include "scanning/simd/dispatch.hpp"
+#include "scanning/simd/target.hpp"
+
+namespace cs336 {
+
+// Each step merges one pair of every word that still has one, without branches that depend on the
+// pairs. A single word waits for each of its merges: for the table, and for branches that are
+// predicted wrongly. In a group, the merges of different words overlap: 32 words take half the
+// time. For the same merges as ShortWordMerger, and with the same result.
+template <class Id>
+class WordGroupMerger {
+  public:
+    static constexpr size_t CAPACITY = 64;
+    static constexpr size_t MAX_LENGTH = 16;
+
+    WordGroupMerger(const MergeTable<Id>& merges, SimdLevel simd_level)
+        : merges_(merges), simd_level_(simd_level) {}
+
+    void clear() { size_ = 0; }
+    size_t size() const { return size_; }
+
+    // Add a word of 1 to MAX_LENGTH bytes, all of them in the vocabulary, to a group of less than
+    // CAPACITY words.
+    CS336_INLINE void add(const uint8_t* bytes, size_t length) {
+        Word& word = words_[size_++];
+        for (int32_t& number : word.numbers) number = UNRANKED;
+        word.symbols[0] = Id(merges_.byte_id(bytes[0]));
+        for (uint32_t i = 1; i < length; ++i) {
+            word.symbols[i] = Id(merges_.byte_id(bytes[i]));
+            word.numbers[i - 1] = number_of_pair(merges_.byte_rank(bytes[i - 1], bytes[i]), i - 1);
+        }
+        word.begins = 0xFFFFu >> (MAX_LENGTH - length);
+    }
+
+    // Merge all words.
+    void merge() {
+#if defined(CS336_X86)
+        if (simd_level_ >= SimdLevel::AVX2) return merge_for_avx2();
+#endif
+        merge_portable();
+    }
+
+    // Write the ids of word `i`, at most MAX_LENGTH; returns their end.
+    Id* ids(size_t i, Id* out) const {
+        const Word& word = words_[i];
+        for (uint32_t begins = word.begins; begins; begins &= begins - 1) {
+            *out++ = word.symbols[lowest_bit(begins)];
+        }
+        return out;
+    }
+
+  private:
+    // As in ShortWordMerger: the numbers of the pairs and the symbols by position, and which bytes
+    // begin a symbol.
+    struct Word {
+        int32_t numbers[MAX_LENGTH];
+        Id symbols[MAX_LENGTH];
+        uint32_t begins;
+    };
+
+    using Found = typename MergeTable<Id>::Found;
+
+    // One merge of a word.
+    struct Merge {
+        Word* word;
+        int32_t number;
+        uint8_t position, right, before;  // of the merged symbol, its right half, the symbol before
+        bool is_last;                     // whether there is no symbol after it
+        Found pair, pair_before;          // that begin at `position`, at `before`
+    };
+
+    CS336_NOINLINE void merge_portable() { merge_here(); }
+#if defined(CS336_X86)
+    CS336_AVX2 CS336_NOINLINE void merge_for_avx2() { merge_here(); }
+#endif
+
+    // Inlined into its callers, so that the compiler makes vectors of their instruction set.
+    CS336_INLINE void merge_here() {
+        Merge merges[CAPACITY];
+        size_t num_open = size_;
+        for (size_t i = 0; i < size_; ++i) merges[i].word = &words_[i];
+        while ((num_open = find_least(merges, num_open))) {
+            for (size_t i = 0; i < num_open; ++i) merge_pair(merges[i]);
+            for (size_t i = 0; i < num_open; ++i) number_new_pairs(merges[i]);
+        }
+    }
+
+    // Find the next merge of each word; the words that have one move to the front. Returns their
+    // number.
+    static CS336_INLINE size_t find_least(Merge* merges, size_t num_merges) {
+        size_t num_open = 0;
+        for (size_t i = 0; i < num_merges; ++i) {
+            Word* const word = merges[i].word;
+            int32_t least = word->numbers[0];
+            for (size_t j = 1; j < MAX_LENGTH; ++j) least = std::min(least, word->numbers[j]);
+            merges[num_open].word = word;
+            merges[num_open].number = least;
+            num_open += least < UNRANKED;
+        }
+        return num_open;
+    }
+
+    CS336_INLINE void merge_pair(Merge& merge) const {
+        Word& word = *merge.word;
+        const uint32_t position = position_of(merge.number);
+        const uint32_t after = word.begins & (~uint32_t{1} << position);
+        const uint32_t behind = after & (after - 1);
+        const uint32_t before = word.begins & ((uint32_t{1} << position) - 1);
+        const Id merged = merges_.merged(rank_of(merge.number));
+        word.symbols[position] = merged;
+        word.begins ^= after ^ behind;
+        merge.position = uint8_t(position);
+        merge.right = uint8_t(lowest_bit(after));
+        merge.before = uint8_t(highest_bit(before | 1));
+        merge.is_last = !behind;
+        // (Some pair where there is none: its rank is not used.)
+        merge.pair = merges_.find(merged, word.symbols[lowest_bit(behind | 0x8000)]);
+        merge.pair_before = merges_.find(word.symbols[merge.before], merged);
+        CS336_PREFETCH(merge.pair.slot);
+        CS336_PREFETCH(merge.pair_before.slot);
+    }
+
+    static CS336_INLINE void number_new_pairs(const Merge& merge) {
+        const uint32_t unused = uint32_t{0} - uint32_t(merge.is_last);  // all bits, or none
+        int32_t* const numbers = merge.word->numbers;
+        numbers[merge.right] = UNRANKED;
+        // (Where no symbol is before, the next line overwrites this.)
+        numbers[merge.before] = number_of_pair(merge.pair_before.rank(), merge.before);
+        numbers[merge.position] = number_of_pair(merge.pair.rank() | unused, merge.position);
+    }
+
+    const MergeTable<Id>& merges_;
+    const SimdLevel simd_level_;
+    size_t size_ = 0;
+    Word words_[CAPACITY] = {};
+};
+
+}  // namespace cs336

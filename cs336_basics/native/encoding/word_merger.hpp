@@ -1,0 +1,85 @@
+// Merging one word: of all pairs of neighbours the one that was learned first is merged, of equal
+// ones the leftmost, until no pair is left (Sennrich, Haddow and Birch 2016; Radford et al. 2019).
+// `tokenizer/reference.py` does the same in the plainest way.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/failure.hpp"
+#include "encoding/long_word_merger.hpp"
+#include "encoding/merge_table.hpp"
+#include "encoding/segment_cutter.hpp"
+#include "encoding/short_word_merger.hpp"
+#include "scanning/simd/dispatch.hpp"
+
+namespace cs336 {
+
+// Thrown where the vocabulary lacks a byte of the text.
+struct AbsentByte {
+    const uint8_t* byte;  // in the text
+};
+
+// Chooses between the two mergers, and cuts long words where no merge can join.
+template <class Id>
+class WordMerger {
+  public:
+    // `merges` and `cancelled` must outlive this object. While `cancelled` is set, merging a long
+    // word throws Cancelled.
+    WordMerger(const MergeTable<Id>& merges, SimdLevel simd_level,
+               const std::atomic<bool>& cancelled)
+        : merges_(merges),
+          cancelled_(cancelled),
+          short_(merges, simd_level),
+          long_(merges, cancelled),
+          takes_short_(merges.size() <= MAX_NUMBERED_MERGES) {}
+
+    // Whether WordGroupMerger may merge words for which there is no AbsentByte.
+    bool takes_groups() const { return takes_short_ && merges_.has_all_bytes(); }
+
+    // Write the ids of a pre-token, at most `length` > 0 of them; returns their end. Throws
+    // AbsentByte, Cancelled, std::length_error.
+    Id* merge(const uint8_t* word, size_t length, Id* out) {
+        if (length <= MAX_WHOLE) return merge_segment(word, length, out);
+        SegmentCutter cutter = segments(word, length);
+        const uint8_t* start;
+        uint32_t ends[SegmentCutter::CAPACITY];
+        while (const size_t count = cutter.fill(start, ends)) {
+            if (cancelled_.load(std::memory_order_relaxed)) throw Cancelled();
+            for (size_t i = 0, first = 0; i < count; first = ends[i++]) {
+                out = merge_segment(start + first, ends[i] - first, out);
+            }
+        }
+        return out;
+    }
+
+    // The segments of a word, and merging one of them.
+    SegmentCutter segments(const uint8_t* word, size_t length) const {
+        return SegmentCutter(merges_.joins(), word, length);
+    }
+    Id* merge_segment(const uint8_t* segment, size_t length, Id* out) {
+        if (!merges_.has_all_bytes()) {
+            for (size_t i = 0; i < length; ++i) {
+                if (merges_.byte_id(segment[i]) == ABSENT_ID) throw AbsentByte{segment + i};
+            }
+        }
+        if (takes_short_ && length <= ShortWordMerger<Id>::MAX_LENGTH) {
+            return short_.merge(segment, length, out);
+        }
+        return long_.merge(segment, length, out);
+    }
+
+  private:
+    // Bytes. Without a cache for segments, shorter words are merged faster than they are cut.
+    static constexpr size_t MAX_WHOLE = 16;
+
+    const MergeTable<Id>& merges_;
+    const std::atomic<bool>& cancelled_;
+    const ShortWordMerger<Id> short_;
+    LongWordMerger<Id> long_;
+    const bool takes_short_;
+};
+
+}  // namespace cs336

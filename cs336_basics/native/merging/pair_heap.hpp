@@ -1,0 +1,129 @@
+// The lazy heap that finds the most frequent pair, ties by the tie rule.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/compiler.hpp"
+#include "merging/pair_table.hpp"
+#include "merging/token_bytes.hpp"
+
+namespace cs336 {
+
+// Every pair is pushed once, with its count at that time. Counts only fall afterwards, so an entry
+// never ranks too low: where the count on top is stale, the entry goes back with the current one.
+//
+// Most pairs are far too rare to be the next ones. They wait in buckets of similar counts, and the
+// heap holds the pairs of the highest bucket only, few enough for the L2 cache. When it is empty,
+// the next bucket is moved there. (One heap of all pairs took four to eight times as long.)
+class PairHeap {
+  public:
+    // Both arguments must outlive this object.
+    PairHeap(const PairTable& pairs, const TokenBytes& tokens)
+        : pairs_(pairs), tokens_(tokens), merged_after_{pairs, tokens} {}
+
+    // Start again with all pairs of the table.
+    void rebuild() {
+        entries_.clear();
+        for (std::vector<PairId>& bucket : buckets_) bucket.clear();
+        current_ = NUM_BUCKETS;
+        for (size_t id = 0; id < pairs_.size(); ++id) put(PairId(id));
+    }
+
+    // The number of entries popped and of new pairs pushed since the last call; for the trace.
+    int64_t take_num_entries() { return std::exchange(num_entries_, 0); }
+
+    void push(PairId id) {
+        ++num_entries_;
+        put(id);
+    }
+
+    // Take the best pair; NO_PAIR if none occurs `least` times.
+    PairId pop_best(int64_t least) {
+        do {
+            while (!entries_.empty()) {
+                ++num_entries_;
+                std::pop_heap(entries_.begin(), entries_.end(), merged_after_);
+                const Entry top = entries_.back();
+                entries_.pop_back();
+                const int64_t count = pairs_[top.pair].count;
+                if (count == top.count) return top.pair;
+                if (count >= least) put(top.pair);
+            }
+        } while (fill_heap(least));
+        return NO_PAIR;
+    }
+
+  private:
+    struct Entry {
+        int64_t count;     // when it was pushed
+        uint64_t tie_key;  // of the left token
+        PairId pair;
+    };
+
+    // The order for which the standard algorithms keep the best pair on top.
+    struct MergedAfter {
+        const PairTable& pairs;
+        const TokenBytes& tokens;
+
+        bool operator()(const Entry& one, const Entry& other) const {
+            if (one.count != other.count) return one.count < other.count;
+            if (one.tie_key != other.tie_key) return one.tie_key < other.tie_key;
+            const Pair &p = pairs[one.pair], &q = pairs[other.pair];
+            if (p.left != q.left) return tokens.compare(p.left, q.left) < 0;
+            return tokens.compare(p.right, q.right) < 0;
+        }
+    };
+
+    // Buckets by the four highest bits of the count; small counts have a bucket each.
+    static constexpr int NUM_BUCKETS = 62 * 8;
+
+    static int bucket_of(int64_t count) {
+        if (count < 8) return int(count);
+        const int bit = highest_bit(uint64_t(count));
+        return (bit - 2) * 8 + int(count >> (bit - 3) & 7);
+    }
+
+    // Put a pair where its count belongs: into the heap, or into a bucket below.
+    void put(PairId id) {
+        const int bucket = bucket_of(pairs_[id].count);
+        if (bucket < current_) {
+            buckets_[bucket].push_back(id);
+        } else {
+            entries_.push_back(entry(id));
+            std::push_heap(entries_.begin(), entries_.end(), merged_after_);
+        }
+    }
+
+    // Move the highest bucket that holds pairs to the heap, which is empty; those that became rarer
+    // meanwhile move to a lower bucket. Returns whether there is a pair that occurs `least` times.
+    bool fill_heap(int64_t least) {
+        const int lowest = bucket_of(least);
+        while (entries_.empty() && current_ > lowest) {
+            const std::vector<PairId> bucket = std::move(buckets_[--current_]);
+            buckets_[current_] = {};
+            for (const PairId id : bucket) {
+                if (pairs_[id].count >= least) put(id);
+            }
+        }
+        return !entries_.empty();
+    }
+
+    Entry entry(PairId id) const {
+        return {pairs_[id].count, tokens_.tie_key(pairs_[id].left), id};
+    }
+
+    const PairTable& pairs_;
+    const TokenBytes& tokens_;
+    const MergedAfter merged_after_;
+    std::vector<Entry> entries_;  // of the pairs in bucket `current_` and above
+    std::vector<PairId> buckets_[NUM_BUCKETS];
+    int current_ = NUM_BUCKETS;
+    int64_t num_entries_ = 0;
+};
+
+}  // namespace cs336

@@ -1,0 +1,110 @@
+// The pairs of tokens that may be merged: their counts, their postings, and a hash table of them.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/compiler.hpp"
+#include "base/hashing.hpp"
+#include "merging/postings.hpp"
+
+namespace cs336 {
+
+using PairId = uint32_t;
+constexpr PairId NO_PAIR = UINT32_MAX;
+
+struct Pair {
+    int64_t count;
+    uint32_t left, right;
+    Position* postings;  // ascending
+    uint32_t num_postings;
+};
+
+// Pairs by id, and (left, right) -> id by open addressing.
+class PairTable {
+  public:
+    static uint64_t key_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
+
+    explicit PairTable(const HashSeed& seed = process_hash_seed()) : seed_(seed) {}
+
+    // The high bits choose a slot.
+    uint64_t hash(uint64_t key) const {
+        return hash_pair(seed_, uint32_t(key >> 32), uint32_t(key));
+    }
+
+    size_t size() const { return pairs_.size(); }
+    Pair& operator[](size_t id) { return pairs_[id]; }
+    const Pair& operator[](size_t id) const { return pairs_[id]; }
+    std::vector<Pair>::iterator begin() { return pairs_.begin(); }
+    std::vector<Pair>::iterator end() { return pairs_.end(); }
+    std::vector<Pair>::const_iterator begin() const { return pairs_.begin(); }
+    std::vector<Pair>::const_iterator end() const { return pairs_.end(); }
+
+    // Load the slot of a pair into the CPU cache, ahead of `find` or `add`.
+    void prefetch(uint64_t key) const { CS336_PREFETCH(&slots_[hash(key) >> shift_]); }
+
+    // NO_PAIR where a pair is unknown.
+    PairId find(uint64_t key) const {
+        const size_t mask = slots_.size() - 1;
+        for (size_t i = hash(key) >> shift_;; i = (i + 1) & mask) {
+            if (slots_[i].pair == NO_PAIR || slots_[i].key == key) return slots_[i].pair;
+        }
+    }
+
+    // Add a pair that is not in the table, without postings; returns its id.
+    PairId add(uint32_t left, uint32_t right, int64_t count) {
+        if (2 * pairs_.size() >= slots_.size()) resize(2 * slots_.size());
+        const PairId id = PairId(pairs_.size());
+        pairs_.push_back({count, left, right, nullptr, 0});
+        insert(id);
+        return id;
+    }
+
+    void clear() {
+        pairs_.clear();
+        resize(FIRST_SLOTS);
+    }
+
+    // Remove the pairs of smaller counts. The others get new ids.
+    void remove_below(int64_t count) {
+        pairs_.erase(std::remove_if(pairs_.begin(), pairs_.end(),
+                                    [&](const Pair& pair) { return pair.count < count; }),
+                     pairs_.end());
+        size_t num_slots = FIRST_SLOTS;
+        while (num_slots < 4 * pairs_.size()) num_slots *= 2;
+        resize(num_slots);
+    }
+
+  private:
+    static constexpr size_t FIRST_SLOTS = 1 << 12;
+
+    struct Slot {
+        uint64_t key = 0;
+        PairId pair = NO_PAIR;  // NO_PAIR: the slot is empty
+    };
+
+    void resize(size_t num_slots) {  // a power of two
+        slots_.assign(num_slots, Slot{});
+        shift_ = 64;
+        while (num_slots >>= 1) --shift_;
+        for (size_t id = 0; id < pairs_.size(); ++id) insert(PairId(id));
+    }
+
+    void insert(PairId id) {
+        const uint64_t key = key_of(pairs_[id].left, pairs_[id].right);
+        const size_t mask = slots_.size() - 1;
+        size_t i = hash(key) >> shift_;
+        while (slots_[i].pair != NO_PAIR) i = (i + 1) & mask;
+        slots_[i] = {key, id};
+    }
+
+    const HashSeed seed_;
+    std::vector<Pair> pairs_;
+    std::vector<Slot> slots_ = std::vector<Slot>(FIRST_SLOTS);
+    int shift_ = 64 - 12;
+};
+
+}  // namespace cs336

@@ -1,0 +1,56 @@
+// Posting lists: for every pair the positions at which it occurs.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/memory.hpp"
+
+namespace cs336 {
+
+using Position = uint32_t;  // of a cell, see word_cells.hpp
+
+// Memory for posting lists. A list is cut from the largest free block; the lists of merged pairs
+// are recycled. (A bump allocator with one recycled region took 175 MB where this takes 112.)
+class PostingPool {
+  public:
+    // Room for `size` positions, not initialized.
+    Position* allocate(size_t size) {
+        if (free_.empty() || free_.front().first < size) {
+            const size_t block_size = std::max(size, BLOCK_SIZE);
+            blocks_.emplace_back(new Position[block_size]);
+            ask_for_huge_pages(blocks_.back().get(), block_size * sizeof(Position));
+            release(blocks_.back().get(), block_size);
+        }
+        std::pop_heap(free_.begin(), free_.end());
+        const auto [free_size, room] = free_.back();
+        free_.pop_back();
+        release(room + size, free_size - size);
+        return room;
+    }
+
+    void release(Position* room, size_t size) {
+        if (size < SMALLEST_RECYCLED) return;
+        free_.emplace_back(size, room);
+        std::push_heap(free_.begin(), free_.end());
+    }
+
+    void clear() {
+        blocks_.clear();
+        free_.clear();
+    }
+
+  private:
+    static constexpr size_t BLOCK_SIZE = size_t{1} << 16;
+    static constexpr size_t SMALLEST_RECYCLED = 256;
+
+    std::vector<std::unique_ptr<Position[]>> blocks_;
+    std::vector<std::pair<size_t, Position*>> free_;  // a heap, the largest block on top
+};
+
+}  // namespace cs336

@@ -1,0 +1,41 @@
+// The merges of a vocabulary whose training is continued, applied to words of new text.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "encoding/merge_table.hpp"
+#include "scanning/simd/dispatch.hpp"
+#include "encoding/word_merger.hpp"
+
+namespace cs336 {
+
+// Ids are symbols: 0 to 255 the bytes, then the tokens of the merges.
+class StartingMerges {
+  public:
+    // `merges`: three ids for every rank, left, right, merged. Throws std::length_error.
+    StartingMerges(const uint32_t* merges, size_t num_merges)
+        : table_(byte_symbols().data(), merges, num_merges),
+          merger_(table_, best_simd_level(), cancelled_) {}
+
+    // Write the symbols of a word, at most `length` > 0 of them; returns their number.
+    int64_t merge(const uint8_t* word, size_t length, uint32_t* out) {
+        return merger_.merge(word, length, out) - out;
+    }
+
+  private:
+    static std::vector<uint32_t> byte_symbols() {
+        std::vector<uint32_t> symbols(256);
+        for (uint32_t byte = 0; byte < 256; ++byte) symbols[byte] = byte;
+        return symbols;
+    }
+
+    const std::atomic<bool> cancelled_{false};
+    const MergeTable<uint32_t> table_;
+    WordMerger<uint32_t> merger_;
+};
+
+}  // namespace cs336

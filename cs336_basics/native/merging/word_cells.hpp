@@ -1,0 +1,265 @@
+// All words in one array of cells, in which merges are made.
+//
+// There is one cell for each byte, and a NO_TOKEN cell between words. A token is written into its
+// first and into its last cell, so that both neighbours of any token are found without links,
+// however long the word is:
+//
+//     position   0   1   2   3   4   5   6        (the word "lower" after the merges
+//     cell       -   l   ow  ow  er  er  -         o+w and e+r; l is a token of one byte)
+//
+// The token that begins at p ends before p + length; the one before p ends in cell p - 1. A token
+// that was merged into another leaves NO_TOKEN in its first cell (or, if it was one byte long,
+// perhaps the id of a longer token).
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "merging/byte_pairs.hpp"
+#include "base/compiler.hpp"
+#include "base/interrupt.hpp"
+#include "base/memory.hpp"
+#include "merging/postings.hpp"
+#include "base/run_parts.hpp"
+#include "merging/token_bytes.hpp"
+
+namespace cs336 {
+
+// The words that can hold a pair, if `sorted` most frequent first: word i is data[offsets[i]] up to
+// data[offsets[i + 1]] and occurs counts[i] times. Words of equal count form a run, so that the
+// count of a position is found by walking along with ascending positions.
+template <class Token>
+class WordCells {
+  public:
+    static constexpr Token NO_TOKEN = static_cast<Token>(-1);
+
+    // Lays the words out and counts the pairs of their bytes, in up to `num_threads` threads.
+    // Throws std::overflow_error, Interrupted. The arrays are not needed afterwards.
+    WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
+              bool sorted, size_t num_threads, InterruptCheck::KeepGoing keep_going,
+              BytePairs& byte_pairs) {
+        reserve(offsets, counts, num_words);
+        cells_[0] = NO_TOKEN;
+        const std::vector<uint32_t> words = words_by_count(offsets, counts, num_words, sorted);
+        const Layout layout{data, offsets, counts, words.data()};
+        const size_t num_parts = std::max<size_t>(
+            1, std::min({num_threads, MAX_THREADS, cells_.size() / CELLS_OF_A_THREAD}));
+        const auto first_word = [&](size_t part) { return words.size() * part / num_parts; };
+        std::vector<Runs> runs(num_parts);
+        byte_pairs.start(num_parts);
+        part_starts_.assign(num_parts + 1, 1);
+        if (num_parts > 1) {
+            run_parts(num_parts, keep_going, [&](size_t part, InterruptCheck) {
+                part_starts_[part + 1] = layout.num_cells(first_word(part), first_word(part + 1));
+            });
+        }
+        for (size_t part = 0; part + 1 < num_parts; ++part) {
+            part_starts_[part + 1] += part_starts_[part];
+        }
+        part_starts_.back() = Position(cells_.size());
+        run_parts(num_parts, keep_going, [&](size_t part, InterruptCheck interrupt) {
+            byte_pairs.part(part).resize(BytePairs::NUM_PAIRS);
+            lay_out(layout, first_word(part), first_word(part + 1), part_starts_[part], interrupt,
+                    byte_pairs.part(part), runs[part]);
+        });
+        byte_pairs.add_up();
+        for (const Runs& part : runs) {
+            for (size_t i = 0; i < part.counts.size(); ++i) {
+                if (!run_counts_.empty() && run_counts_.back() == part.counts[i]) continue;
+                run_starts_.push_back(part.starts[i]);
+                run_counts_.push_back(part.counts[i]);
+            }
+        }
+        run_starts_.push_back(std::numeric_limits<Position>::max());
+    }
+
+    size_t size() const { return cells_.size(); }
+
+    // The parts of the cells that threads laid out: part i ends where the next one begins.
+    size_t num_parts() const { return part_starts_.size() - 1; }
+    Position part_start(size_t part) const { return part_starts_[part]; }
+
+    Token* data() { return cells_.data(); }
+    const Token* data() const { return cells_.data(); }
+
+    // The run of equal counts that holds a position, searched for from run `first` on.
+    size_t run_of(Position position, size_t first = 0) const {
+        return std::upper_bound(run_starts_.begin() + first, run_starts_.end(), position) -
+               run_starts_.begin() - 1;
+    }
+    Position run_start(size_t run) const { return run_starts_[run]; }
+    int64_t run_count(size_t run) const { return run_counts_[run]; }
+
+    // Merge the words, which are still single bytes: merge(bytes, length, out) writes the tokens of
+    // a word, at most `length` of them, and returns their number. Returns how many cells are then
+    // not the first of a token.
+    template <class Merge>
+    size_t merge_words(const TokenBytes& tokens, InterruptCheck interrupt, Merge merge) {
+        std::vector<uint8_t> bytes;
+        std::vector<uint32_t> merged;
+        size_t num_joined = 0;
+        for (size_t first = 1, end; first < cells_.size(); first = end + 1) {
+            interrupt.at(first);
+            bytes.clear();
+            for (end = first; cells_[end] != NO_TOKEN; ++end) {
+                bytes.push_back(uint8_t(cells_[end]));
+            }
+            merged.resize(bytes.size());
+            const size_t num_tokens = size_t(merge(bytes.data(), bytes.size(), merged.data()));
+            num_joined += bytes.size() - num_tokens;
+            std::fill(cells_.begin() + first, cells_.begin() + end, NO_TOKEN);
+            size_t position = first;
+            for (size_t i = 0; i < num_tokens; ++i) {
+                const size_t length = tokens.length(merged[i]);
+                cells_[position] = cells_[position + length - 1] = Token(merged[i]);
+                position += length;
+            }
+        }
+        return num_joined;
+    }
+
+    // Call function(position, left, right, count of the word) for all neighbouring tokens.
+    template <class Function>
+    void for_each_pair(const TokenBytes& tokens, InterruptCheck interrupt,
+                       Function function) const {
+        size_t run = 0;
+        Position p = 1;
+        while (p < cells_.size()) {
+            while (p >= run_starts_[run + 1]) ++run;
+            Token left = cells_[p], right;
+            Position q = p + tokens.length(left);
+            while ((right = cells_[q]) != NO_TOKEN) {
+                interrupt.at(p);
+                function(p, left, right, run_counts_[run]);
+                p = q;
+                left = right;
+                q += tokens.length(right);
+            }
+            p = q + 1;
+        }
+    }
+
+  private:
+    // A thread takes some 50 microseconds to start; it lays that many cells out in a millisecond.
+    static constexpr size_t CELLS_OF_A_THREAD = size_t{1} << 18;
+    static constexpr size_t MAX_THREADS = 64;  // each counts in an array of 1 MiB
+
+    struct Runs {
+        std::vector<Position> starts;
+        std::vector<int64_t> counts;
+    };
+
+    // The words in the order in which they are laid out.
+    struct Layout {
+        const uint8_t* data;
+        const int64_t* offsets;
+        const int64_t* counts;
+        const uint32_t* words;
+
+        int64_t length(size_t k) const { return offsets[words[k] + 1] - offsets[words[k]]; }
+
+        // The cells of the words k with first <= k < end.
+        Position num_cells(size_t first, size_t end) const {
+            Position sum = 0;
+            for (size_t k = first; k < end; ++k) {
+                if (k + AHEAD < end) CS336_PREFETCH(&offsets[words[k + AHEAD]]);
+                sum += Position(length(k) + 1);
+            }
+            return sum;
+        }
+
+        // Load what word k will need into the CPU cache; `end` bounds k.
+        void prefetch(size_t k, size_t end) const {
+            if (k + 2 * AHEAD >= end) return;
+            CS336_PREFETCH(&offsets[words[k + 2 * AHEAD]]);
+            CS336_PREFETCH(&counts[words[k + 2 * AHEAD]]);
+            CS336_PREFETCH(&data[offsets[words[k + AHEAD]]]);
+        }
+
+        static constexpr size_t AHEAD = 16;  // words; hides the latency of memory
+    };
+
+    // Write the words k with first <= k < end from a position on; count their pairs and runs.
+    void lay_out(const Layout& layout, size_t first, size_t end, Position position,
+                 InterruptCheck& interrupt, BytePairs::Part& pairs, Runs& runs) {
+        for (size_t k = first; k < end; ++k) {
+            layout.prefetch(k, end);
+            const int64_t count = layout.counts[layout.words[k]], length = layout.length(k);
+            const uint8_t* const word = layout.data + layout.offsets[layout.words[k]];
+            if (runs.counts.empty() || runs.counts.back() != count) {
+                runs.starts.push_back(position);
+                runs.counts.push_back(count);
+            }
+            for (int64_t i = 0; i < length; ++i) {
+                interrupt.at(position);
+                cells_[position++] = word[i];
+                if (i + 1 == length) break;
+                BytePairs::Entry& pair = pairs[BytePairs::index_of(word[i], word[i + 1])];
+                pair.count += count;
+                ++pair.num_occurrences;
+            }
+            cells_[position++] = NO_TOKEN;
+        }
+    }
+
+    void reserve(const int64_t* offsets, const int64_t* counts, int64_t num_words) {
+        uint64_t num_cells = 1;
+        for (int64_t i = 0; i < num_words; ++i) {
+            if (holds_pairs(offsets, counts, i)) num_cells += offsets[i + 1] - offsets[i] + 1;
+        }
+        if (num_cells >= std::numeric_limits<Position>::max()) {
+            throw std::overflow_error(
+                "the distinct words have 4 GiB or more together, more than the native trainer can "
+                "address: drop the rarest words, or count with a pattern that splits more");
+        }
+        cells_.reserve(num_cells);
+        ask_for_huge_pages(cells_.data(), num_cells * sizeof(Token));
+        cells_.resize(num_cells);
+    }
+
+    static bool holds_pairs(const int64_t* offsets, const int64_t* counts, int64_t word) {
+        return counts[word] > 0 && offsets[word + 1] - offsets[word] >= 2;
+    }
+
+    // The words that can hold a pair, most frequent first. Most counts are small: those are sorted
+    // by counting. (std::stable_sort makes the whole merge loop slower: benchmarks/NOTES.md.)
+    static std::vector<uint32_t> words_by_count(const int64_t* offsets, const int64_t* counts,
+                                                int64_t num_words, bool sorted) {
+        if (!sorted) {
+            std::vector<uint32_t> words;
+            for (int64_t i = 0; i < num_words; ++i) {
+                if (holds_pairs(offsets, counts, i)) words.push_back(uint32_t(i));
+            }
+            return words;
+        }
+        constexpr int64_t LARGE = 4096;
+        // Buckets by LARGE - count, so that the large counts, which share bucket 0, come first.
+        std::vector<uint32_t> starts(LARGE + 2, 0);
+        const auto bucket = [&](int64_t word) { return LARGE - std::min(LARGE, counts[word]); };
+        for (int64_t i = 0; i < num_words; ++i) {
+            if (holds_pairs(offsets, counts, i)) ++starts[bucket(i) + 1];
+        }
+        for (int64_t i = 0; i <= LARGE; ++i) starts[i + 1] += starts[i];
+        const uint32_t num_large = starts[1];
+        std::vector<uint32_t> words(starts[LARGE + 1]);
+        for (int64_t i = 0; i < num_words; ++i) {
+            if (holds_pairs(offsets, counts, i)) words[starts[bucket(i)]++] = uint32_t(i);
+        }
+        std::sort(words.begin(), words.begin() + num_large, [&](uint32_t a, uint32_t b) {
+            return counts[a] != counts[b] ? counts[a] > counts[b] : a < b;
+        });
+        return words;
+    }
+
+    std::vector<Token> cells_;
+    std::vector<Position> run_starts_;  // of every run, and one number that no position reaches
+    std::vector<int64_t> run_counts_;
+    std::vector<Position> part_starts_;  // of every part, and the end of the last one
+};
+
+}  // namespace cs336

@@ -1,0 +1,328 @@
+// A compiled split pattern: a table of states, and the matcher that runs it in linear time.
+//
+// pretokenization/patterns/split_program.py makes the table and explains it; its `spans` is this matcher in
+// Python. Transitions of the table are taken character by character: each says whether the pattern
+// matches up to before this character, and which state follows.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "unicode/characters.hpp"
+#include "base/compiler.hpp"
+#include "unicode/utf8.hpp"
+
+namespace cs336 {
+
+// The arrays of a SplitProgram of Python.
+struct SplitTables {
+    const uint16_t* transitions;  // (num_states, num_columns)
+    size_t num_states, num_columns;
+    const uint16_t* block_of;  // (0x110000 / 64,)
+    const uint8_t* blocks;     // (num_blocks, 64)
+    size_t num_blocks;
+    const uint8_t* safe_cuts;  // (num_columns, num_columns), 0 or 1
+    const uint8_t* threes;     // (num_columns,), 0 or 1; or nullptr
+};
+
+// States from which no match follows, for offsets that are STRIDE bytes apart. A matcher that looks
+// ahead in vain would otherwise do so again for the next pre-token: quadratic time, for example for
+// `a*b|a` in a run of the letter a. With these, the text is searched at most once in each state
+// (Reps 1998, "Maximal-Munch Tokenization in Linear Time").
+class DeadEnds {
+  public:
+    static constexpr size_t STRIDE = 256;
+
+    explicit DeadEnds(size_t num_states) : words_((num_states + 63) / 64) {}
+
+    // Called at the first character at or after a multiple of STRIDE. Returns false if it is known
+    // that no match follows.
+    bool visit(size_t offset, size_t state) {
+        const size_t word = word_of(offset, state);
+        if (word < bits_.size() && bits_[word] >> (state % 64) & 1) return false;
+        visited_.emplace_back(offset, state);
+        return true;
+    }
+
+    // The search is over, and the match ends at `end`: none followed from what was visited after
+    // it.
+    void finish(size_t end) {
+        for (const auto& [offset, state] : visited_) {
+            if (offset <= end) continue;
+            if (bits_.empty()) origin_ = offset / STRIDE;
+            const size_t word = word_of(offset, state);
+            if (word == SIZE_MAX) continue;
+            if (word >= bits_.size()) bits_.resize((word / words_ + 1) * words_);
+            bits_[word] |= uint64_t{1} << (state % 64);
+        }
+        visited_.clear();
+    }
+
+  private:
+    size_t word_of(size_t offset, size_t state) const {
+        const size_t block = offset / STRIDE;
+        return block < origin_ ? SIZE_MAX : (block - origin_) * words_ + state / 64;
+    }
+
+    const size_t words_;
+    size_t origin_ = 0;
+    std::vector<uint64_t> bits_;
+    std::vector<std::pair<size_t, size_t>> visited_;  // in the current search: offset, state
+};
+
+// What is known from one pre-token of a text to the next.
+struct ScanState {
+    explicit ScanState(size_t num_states) : dead_ends(num_states) {}
+
+    DeadEnds dead_ends;
+    size_t number_begin = 0, number_end = 0;  // a number that is cut into groups of three
+};
+
+class SplitProgram {
+  public:
+    explicit SplitProgram(const SplitTables& tables)
+        : num_columns_(uint32_t(tables.num_columns)),
+          num_states_(tables.num_states),
+          block_of_(tables.block_of, tables.block_of + 0x110000 / 64),
+          blocks_(tables.blocks, tables.blocks + tables.num_blocks * 64),
+          safe_cuts_(tables.safe_cuts, tables.safe_cuts + tables.num_columns * tables.num_columns) {
+        for (uint32_t byte = 0; byte < 128; ++byte) ascii_[byte] = column_of(byte >> 6, byte & 63);
+        // A state is the offset of its row here, so that a step needs no multiplication.
+        for (size_t i = 0; i < tables.num_states * tables.num_columns; ++i) {
+            const uint32_t transition = tables.transitions[i];
+            const uint32_t state = transition & STATE;
+            rows_.push_back(state * num_columns_ | (transition & ~STATE ? MATCH : 0) |
+                            letters_kept(tables, state));
+        }
+        if (tables.threes) threes_.assign(tables.threes, tables.threes + tables.num_columns);
+        // Where a pre-token ends before a character, `fill` takes this character from the first
+        // state at once.
+        chained_ = rows_;
+        for (size_t i = num_columns_; i < chained_.size(); ++i) {
+            const uint32_t first = rows_[num_columns_ + i % num_columns_];
+            if (rows_[i] == MATCH) chained_[i] = ENDED | first;
+        }
+    }
+
+    size_t num_states() const { return num_states_; }
+
+    // The end of the pre-token that starts at `i` < `size`; `i` if there is none. Of one text, `i`
+    // must not decrease from call to call.
+    size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) const {
+        if (threes_.empty()) return match(text, size, i, state.dead_ends);
+        if (i >= state.number_begin && i < state.number_end) return skip(text, i, 3);
+        const size_t end = match(text, size, i, state.dead_ends);
+        const size_t first = i + (text[i] == ' ');
+        if (end <= first || !is_number(text + first)) return end;
+        size_t digits = 0;
+        for (size_t k = first; k < end; ++k) digits += (text[k] & 0xC0) != 0x80;
+        state.number_begin = skip(text, first, digits % 3 ? digits % 3 : 3);
+        state.number_end = end;
+        return state.number_begin;
+    }
+
+    // `fill` of scalar.hpp, for a pattern that matches every character: the same as `next` again
+    // and again, but without a branch where a pre-token ends. (That branch is hard to predict.)
+    size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends, size_t capacity,
+                ScanState& state) const {
+        const size_t origin = position;
+        size_t count = 0;
+        if (threes_.empty() && size - origin <= UINT32_MAX) {
+            position = fill_chained(text, size, origin, ends, capacity, count, state.dead_ends);
+        }
+        while (position < size && count < capacity) {
+            const size_t end = next(text, size, position, state);
+            if (end - origin > UINT32_MAX) break;
+            ends[count++] = uint32_t(end - origin);
+            position = end;
+        }
+        return count;
+    }
+
+    // Whether a text can be cut before the ASCII character at `offset`, 0 < `offset` < `size`. The
+    // text need not be valid UTF-8.
+    bool is_safe_cut(const uint8_t* text, size_t offset) const {
+        if (text[offset] >= 0x80) return false;
+        uint32_t before = ascii_[text[offset - 1] & 0x7F];
+        if (text[offset - 1] >= 0x80) {
+            size_t length = 2;
+            while (length < 4 && length < offset && (text[offset - length] & 0xC0) == 0x80) {
+                ++length;
+            }
+            if (length > offset) return false;
+            const uint8_t* const start = text + offset - length;
+            const Utf8Sequence sequence = utf8_sequence(start, text + offset);
+            if (!sequence.valid || sequence.length != length) return false;
+            before = wide_column(start, length);
+        }
+        return safe_cuts_[before * num_columns_ + ascii_[text[offset]]];
+    }
+
+  private:
+    // Of the tables: the state of a transition. The rest of it tells a match.
+    static constexpr uint32_t STATE = 0x7FFF;
+    // Of `rows_`: the offset of the next row, and beside it: the pattern matches before this
+    // character; the next state matches before every ASCII letter, or lower-case ASCII letter, and
+    // stays what it is. So all of them can be skipped at once.
+    static constexpr uint32_t MATCH = uint32_t{1} << 31;
+    static constexpr uint32_t LETTERS = uint32_t{1} << 30;
+    static constexpr uint32_t LOWER = uint32_t{1} << 29;
+    // Of `chained_`: a pre-token ends before this character, and the next state is that of the next
+    // one.
+    static constexpr uint32_t ENDED = uint32_t{1} << 28;
+    static constexpr uint32_t ROW = ENDED - 1;
+
+    // LETTERS, LOWER or 0 for a state.
+    uint32_t letters_kept(const SplitTables& tables, uint32_t state) const {
+        const auto keeps = [&](char first, char last) {
+            for (char letter = first; letter <= last; ++letter) {
+                const size_t index = state * tables.num_columns + ascii_[uint8_t(letter)];
+                if (tables.transitions[index] != (state | (STATE + 1))) return false;
+            }
+            return true;
+        };
+        if (state == 0 || !keeps('a', 'z')) return 0;
+        return keeps('A', 'Z') ? LETTERS : LOWER;
+    }
+
+    // How many of the next eight bytes are ASCII letters (of any case or of lower case), from the
+    // first one on.
+    CS336_INLINE static size_t letters_at(const uint8_t* p, bool any_case) {
+        uint64_t word;
+        std::memcpy(&word, p, 8);
+        uint64_t letters = ascii_letters(word);
+        if (!any_case) letters &= word << 2;  // the bit of lower case
+        const uint64_t others = ~letters & 0x8080808080808080ull;
+        return others ? lowest_bit(others) / 8 : 8;
+    }
+
+    // Most of `fill`: returns where the last pre-token starts whose end is not in `ends`.
+    size_t fill_chained(const uint8_t* text, size_t size, size_t origin, uint32_t* ends,
+                        size_t capacity, size_t& count, DeadEnds& dead_ends) const {
+        const size_t body = size - (text[size - 1] == '\n');
+        const uint32_t* const rows = chained_.data();
+        uint32_t row = num_columns_;
+        size_t i = origin, start = origin, end = origin;
+        const auto restart = [&] {  // the pre-token ends at `end`, before what was read
+            dead_ends.finish(end);
+            ends[count++] = uint32_t(end - origin);
+            start = i = end;
+            row = num_columns_;
+        };
+        while (i < body && count + 1 < capacity) {
+            const size_t stop = std::min(body, (i / DeadEnds::STRIDE + 1) * DeadEnds::STRIDE);
+            while (i < stop && count + 1 < capacity) {
+                const uint32_t byte = text[i];
+                size_t length = 1;
+                const uint32_t transition =
+                    rows[row + (byte < 0x80 ? ascii_[byte] : wide_column(text + i, length))];
+                ends[count] = uint32_t(i - origin);
+                count += (transition & ENDED) != 0;
+                start = transition & ENDED ? i : start;
+                end = transition & (MATCH | ENDED) ? i : end;
+                row = transition & ROW;
+                if (row == 0) {
+                    restart();
+                    continue;
+                }
+                i += length;
+                if (transition & (LETTERS | LOWER) && size - i >= 8) {
+                    const size_t letters = letters_at(text + i, transition & LETTERS);
+                    if (letters) end = i + letters - 1;
+                    i += letters;
+                }
+            }
+            if (i > end + DeadEnds::STRIDE && i < body && count + 1 < capacity &&
+                !dead_ends.visit(i, row / num_columns_)) {
+                restart();
+            }
+        }
+        return start;
+    }
+
+    // The end of the match that starts at `i` < `size`; `i` if there is none.
+    size_t match(const uint8_t* text, size_t size, size_t i, DeadEnds& dead_ends) const {
+        // A line feed at the end of the text has a column of its own.
+        const size_t body = size - (text[size - 1] == '\n');
+        const uint32_t* const rows = rows_.data();
+        uint32_t row = num_columns_;  // of the first state
+        size_t end = i;
+        while (i < body) {
+            const size_t stop = std::min(body, (i / DeadEnds::STRIDE + 1) * DeadEnds::STRIDE);
+            while (i < stop) {
+                const uint32_t byte = text[i];
+                uint32_t transition;
+                size_t length = 1;
+                if (byte < 0x80) {
+                    transition = rows[row + ascii_[byte]];
+                } else {
+                    transition = rows[row + wide_column(text + i, length)];
+                }
+                if (transition & MATCH) end = i;
+                row = transition & ROW;
+                if (row == 0) {
+                    dead_ends.finish(end);
+                    return end;
+                }
+                i += length;
+                if (transition & (LETTERS | LOWER) && size - i >= 8) {
+                    const size_t count = letters_at(text + i, transition & LETTERS);
+                    if (count) end = i + count - 1;
+                    i += count;
+                }
+            }
+            if (i > end + DeadEnds::STRIDE && i < body && !dead_ends.visit(i, row / num_columns_)) {
+                dead_ends.finish(end);
+                return end;
+            }
+        }
+        if (i < size) {
+            const uint32_t transition = rows[row + num_columns_ - 1];
+            if (transition & MATCH) end = i;
+            row = transition & ROW;
+        }
+        if (row && rows[row + num_columns_ - 2] & MATCH) end = size;
+        dead_ends.finish(end);
+        return end;
+    }
+
+    bool is_number(const uint8_t* p) const {
+        size_t length;
+        return threes_[*p < 0x80 ? ascii_[*p] : wide_column(p, length)];
+    }
+
+    // The offset `count` characters after `i`.
+    static size_t skip(const uint8_t* text, size_t i, size_t count) {
+        for (; count; --count) i += character(text + i).length;
+        return i;
+    }
+
+    // The column of a code point: `block` is all of it but the last six bits, which are `index`.
+    uint8_t column_of(uint32_t block, uint32_t index) const {
+        return blocks_[size_t(block_of_[block]) * 64 + index];
+    }
+
+    // The column of the character of two or more bytes that begins at `p`, and its length.
+    CS336_INLINE uint32_t wide_column(const uint8_t* p, size_t& length) const {
+        const WideCode code = wide_code(p);
+        length = code.length;
+        return column_of(code.block, code.index);
+    }
+
+    const uint32_t num_columns_;
+    const size_t num_states_;
+    std::vector<uint32_t> rows_;     // the next row, plus flags
+    std::vector<uint32_t> chained_;  // the same for `fill`
+    const std::vector<uint16_t> block_of_;
+    const std::vector<uint8_t> blocks_;
+    const std::vector<uint8_t> safe_cuts_;
+    std::vector<uint8_t> threes_;  // empty: every match is a pre-token
+    uint8_t ascii_[128];
+};
+
+}  // namespace cs336

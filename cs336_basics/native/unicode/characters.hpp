@@ -1,0 +1,133 @@
+// Classes of UTF-8 characters (letter, number, white space, other), and runs of one class.
+// The text must be valid UTF-8.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/compiler.hpp"
+#include "unicode/unicode_cases.hpp"
+#include "unicode/unicode_symbols.hpp"
+#include "unicode/unicode_tables.hpp"
+
+namespace cs336 {
+
+struct Character {
+    uint32_t char_class;
+    uint32_t length;  // in bytes
+};
+
+// The class of a code point: `block` is all of it but the last six bits, which are `index`.
+CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t index) {
+    if (block >= NUM_BLOCKS_OF) return OTHER;
+    return CLASS_BLOCKS[BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
+}
+
+// The case of a code point, in the same form.
+CS336_INLINE uint32_t case_in_block(uint32_t block, uint32_t index) {
+    if (block >= NUM_CASE_BLOCKS_OF) {
+        const uint32_t code = block << 6 | index;
+        return code >= LATE_MARKS_BEGIN && code < LATE_MARKS_END ? MARK : UNCASED;
+    }
+    return CASE_BLOCKS[CASE_BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
+}
+
+// Whether a code point, in the same form, is punctuation or a symbol.
+CS336_INLINE bool is_symbol_in_block(uint32_t block, uint32_t index) {
+    if (block >= NUM_SYMBOL_BLOCKS_OF) return false;
+    return SYMBOL_BLOCKS[SYMBOL_BLOCK_OF[block]] >> index & 1;
+}
+
+// The code point of a character, in two parts: see `class_in_block`.
+struct WideCode {
+    uint32_t block, index;
+    uint32_t length;  // in bytes
+};
+
+// The character of two or more bytes that begins at `p`.
+CS336_INLINE WideCode wide_code(const uint8_t* p) {
+    const uint32_t first = p[0];
+    if (first < 0xE0) return {first & 0x1F, p[1] & 0x3Fu, 2};
+    const uint32_t second = p[1] & 0x3F, third = p[2] & 0x3F;
+    if (first < 0xF0) return {(first & 0x0F) << 6 | second, third, 3};
+    return {(first & 0x07) << 12 | second << 6 | third, p[3] & 0x3Fu, 4};
+}
+
+CS336_INLINE Character wide_character(const uint8_t* p) {
+    const WideCode code = wide_code(p);
+    return {class_in_block(code.block, code.index), code.length};
+}
+
+CS336_INLINE Character character(const uint8_t* p) {
+    if (*p < 0x80) return {ASCII_CLASS[*p], 1};
+    return wide_character(p);
+}
+
+// ASCII_CLASS for all bytes: 0xFF for a byte of a character of several bytes.
+struct ByteClass {
+    uint8_t of_byte[256];
+    constexpr ByteClass() : of_byte() {
+        for (int byte = 0; byte < 256; ++byte) {
+            of_byte[byte] = byte < 128 ? ASCII_CLASS[byte] : 0xFF;
+        }
+    }
+};
+
+inline constexpr ByteClass BYTE_CLASS;
+
+// Set the highest bit of every byte of `word` that is an ASCII letter.
+CS336_INLINE uint64_t ascii_letters(uint64_t word) {
+    constexpr uint64_t EVERY = 0x0101010101010101ull;
+    const uint64_t lower = (word | 0x20 * EVERY) & 0x7F * EVERY;
+    // No sum exceeds a byte. The first sum reaches 128 from 'a' on, the second one beyond 'z'.
+    const uint64_t from_a = lower + (0x80 - 'a') * EVERY, beyond_z = lower + (0x7F - 'z') * EVERY;
+    return from_a & ~beyond_z & ~word & 0x80 * EVERY;
+}
+
+// The end of the run of characters of class `char_class` that begins at `i`.
+inline size_t run_end(const uint8_t* text, size_t size, size_t i, uint32_t char_class) {
+    // Eight letters at a time: counting them in a word needs no branch that is hard to predict.
+    if (char_class == LETTER) {
+        for (; size - i >= 8; i += 8) {
+            uint64_t word;
+            std::memcpy(&word, text + i, 8);
+            const uint64_t others = ascii_letters(word) ^ 0x8080808080808080ull;
+            if (others) {
+                i += lowest_bit(others) / 8;
+                break;
+            }
+        }
+    }
+    for (;;) {
+        while (i < size && BYTE_CLASS.of_byte[text[i]] == char_class) ++i;
+        if (i == size || text[i] < 0x80) return i;
+        const Character c = wide_character(text + i);
+        if (c.char_class != char_class) return i;
+        i += c.length;
+    }
+}
+
+CS336_INLINE bool is_line_end(uint8_t byte) { return byte == '\n' || byte == '\r'; }
+
+// A run of white space.
+struct WhiteSpace {
+    size_t end;       // of the run
+    size_t last;      // start of its last character
+    size_t line_end;  // end of its last CR or LF; 0 if it has none
+};
+
+inline WhiteSpace white_space(const uint8_t* text, size_t size, size_t i) {
+    WhiteSpace run = {i, i, 0};
+    while (run.end < size) {
+        const Character c = character(text + run.end);
+        if (c.char_class != SPACE) break;
+        run.last = run.end;
+        run.end += c.length;
+        if (is_line_end(text[run.last])) run.line_end = run.end;
+    }
+    return run;
+}
+
+}  // namespace cs336

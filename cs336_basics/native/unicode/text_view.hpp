@@ -1,0 +1,262 @@
+// A text in memory: valid UTF-8, or a Python str as it is stored (PEP 393), and its UTF-8.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/compiler.hpp"
+#include "base/failure.hpp"
+#include "base/interrupt.hpp"
+#include "base/memory.hpp"
+#include "base/run_parts.hpp"
+#include "scanning/simd/target.hpp"
+
+namespace cs336 {
+
+struct TextSpan {
+    const uint8_t* data;
+    size_t size;
+};
+
+struct TextView {
+    // The code points are stored in units of one byte (all below U+0100), two or four.
+    enum Kind { UTF8, LATIN1, UCS2, UCS4 };
+
+    const void* data;
+    size_t length;  // in units; of UTF-8 in bytes
+    Kind kind;
+};
+
+// A size that the UTF-8 of a text does not exceed, known without reading the text.
+inline size_t utf8_bound(const TextView& text) {
+    constexpr size_t MOST[] = {1, 2, 3, 4};
+    return text.length * MOST[text.kind];
+}
+
+template <class Unit>
+inline size_t utf8_size_of(const Unit* units, size_t length) {
+    // In blocks, so that the counters are small and the compiler makes vectors of them.
+    constexpr size_t BLOCK = 1024;
+    size_t size = length;
+    for (size_t start = 0; start < length; start += BLOCK) {
+        const size_t end = std::min(length, start + BLOCK);
+        uint32_t more = 0;
+        for (size_t i = start; i < end; ++i) {
+            const uint32_t c = units[i];
+            more += uint32_t(c >= 0x80) + uint32_t(c >= 0x800) + uint32_t(c >= 0x10000);
+        }
+        size += more;
+    }
+    return size;
+}
+
+// The size of the UTF-8 of the units [from, to).
+inline size_t utf8_size(const TextView& text, size_t from, size_t to) {
+    switch (text.kind) {
+        case TextView::LATIN1:
+            return utf8_size_of(static_cast<const uint8_t*>(text.data) + from, to - from);
+        case TextView::UCS2:
+            return utf8_size_of(static_cast<const uint16_t*>(text.data) + from, to - from);
+        case TextView::UCS4:
+            return utf8_size_of(static_cast<const uint32_t*>(text.data) + from, to - from);
+        default: return to - from;
+    }
+}
+
+// Write the UTF-8 of a code point, and no byte beyond it; returns its end.
+CS336_INLINE uint8_t* put_utf8(uint32_t c, uint8_t* out) {
+    const auto rest = [&](int shift) { return uint8_t((c >> shift & 0x3F) | 0x80); };
+    if (c < 0x80) {
+        *out++ = uint8_t(c);
+        return out;
+    }
+    if (c < 0x800) {
+        *out++ = uint8_t(0xC0 | c >> 6);
+    } else {
+        if (c < 0x10000) {
+            *out++ = uint8_t(0xE0 | c >> 12);
+        } else {
+            *out++ = uint8_t(0xF0 | c >> 18);
+            *out++ = rest(12);
+        }
+        *out++ = rest(6);
+    }
+    *out++ = rest(0);
+    return out;
+}
+
+#if defined(CS336_X86)
+// Eight units as 16 bits each; those from U+8000 on become others, but none that is ASCII.
+CS336_INLINE __m128i eight_units(const uint16_t* units) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(units));
+}
+CS336_INLINE __m128i eight_units(const uint32_t* units) {
+    const __m128i* const vectors = reinterpret_cast<const __m128i*>(units);
+    return _mm_packs_epi32(_mm_loadu_si128(vectors), _mm_loadu_si128(vectors + 1));
+}
+
+// Write 16 units as bytes; returns a mask of those that are ASCII.
+template <class Unit>
+CS336_INLINE uint32_t put_bytes(const Unit* units, uint8_t* out) {
+    const __m128i first = eight_units(units), last = eight_units(units + 8);
+    const __m128i high = _mm_set1_epi16(int16_t(0xFF80)), zero = _mm_setzero_si128();
+    const __m128i first_ascii = _mm_cmpeq_epi16(_mm_and_si128(first, high), zero);
+    const __m128i last_ascii = _mm_cmpeq_epi16(_mm_and_si128(last, high), zero);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_packus_epi16(first, last));
+    return uint32_t(_mm_movemask_epi8(_mm_packs_epi16(first_ascii, last_ascii)));
+}
+template <>
+CS336_INLINE uint32_t put_bytes(const uint8_t* units, uint8_t* out) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(units));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
+    return ~uint32_t(_mm_movemask_epi8(bytes)) & 0xFFFF;
+}
+#else
+template <class Unit>
+CS336_INLINE uint32_t put_bytes(const Unit* units, uint8_t* out) {
+    uint32_t ascii = 0;
+    for (size_t i = 0; i < 16; ++i) {
+        out[i] = uint8_t(units[i]);
+        ascii |= uint32_t(units[i] < 0x80) << i;
+    }
+    return ascii;
+}
+#endif
+
+// A character of two bytes, its first byte lowest.
+CS336_INLINE uint32_t two_bytes(uint32_t c) { return 0x80C0 | c >> 6 | (c & 0x3F) << 8; }
+
+// Whether all units of a block are characters of three bytes, or surrogates.
+template <class Unit, size_t SIZE>
+CS336_INLINE bool are_all_three_bytes(const Unit (&block)[SIZE]) {
+    bool all = true;
+    for (size_t i = 0; i < SIZE; ++i) all &= block[i] - 0x800u <= 0xF7FFu;
+    return all;
+}
+
+// Write the UTF-8 of units, and no byte beyond it; returns its end, or null at a lone surrogate.
+template <class Unit>
+inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
+    // Most characters have neighbours of their length: loops without branches. They store up to a
+    // byte more than a character has, so at least one unit must follow.
+    constexpr size_t STEP = 8, ASCII_STEP = 16;
+    uint32_t surrogates = 0;
+    size_t i = 0;
+    for (; length - i > STEP; i += STEP) {
+        Unit block[STEP];
+        std::memcpy(block, units + i, sizeof(block));
+        Unit all = 0;
+        for (size_t j = 0; j < STEP; ++j) all |= block[j];
+        if (all < 0x80) {
+            for (size_t j = 0; j < STEP; ++j) out[j] = uint8_t(block[j]);
+            out += STEP;
+            // Much of it may follow. (Each unit that follows it takes a byte or more, so that there
+            // is room for the 16 that are written.)
+            while (length - i > STEP + ASCII_STEP) {
+                const uint32_t others = put_bytes(units + i + STEP, out) ^ 0xFFFF;
+                const size_t count = others ? size_t(lowest_bit(others)) : ASCII_STEP;
+                i += count;
+                out += count;
+                if (others) break;
+            }
+        } else if (all < 0x800) {
+            for (size_t j = 0; j < STEP; ++j) {
+                const uint32_t c = block[j];
+                const uint32_t is_two = c >= 0x80;
+                const uint16_t bytes = uint16_t(c ^ ((c ^ two_bytes(c)) & (0 - is_two)));
+                std::memcpy(out, &bytes, 2);
+                out += 1 + is_two;
+            }
+        } else if (are_all_three_bytes(block)) {
+            for (size_t j = 0; j < STEP; ++j) {
+                const uint32_t c = block[j];
+                surrogates |= uint32_t((c & 0xF800) == 0xD800);
+                const uint32_t bytes = 0x8080E0 | c >> 12 | (c << 2 & 0x3F00) | (c & 0x3F) << 16;
+                std::memcpy(out + 3 * j, &bytes, 4);
+            }
+            out += 3 * STEP;
+        } else {
+            for (size_t j = 0; j < STEP; ++j) {
+                surrogates |= uint32_t((block[j] & 0xFFFFF800) == 0xD800);
+                out = put_utf8(block[j], out);
+            }
+        }
+    }
+    for (; i < length; ++i) {
+        surrogates |= uint32_t((units[i] & 0xFFFFF800) == 0xD800);
+        out = put_utf8(units[i], out);
+    }
+    return surrogates ? nullptr : out;
+}
+
+// Write the UTF-8 of the units [from, to) of a text that is not UTF-8 already.
+inline uint8_t* write_utf8(const TextView& text, size_t from, size_t to, uint8_t* out) {
+    switch (text.kind) {
+        case TextView::LATIN1:
+            return write_utf8_of(static_cast<const uint8_t*>(text.data) + from, to - from, out);
+        case TextView::UCS2:
+            return write_utf8_of(static_cast<const uint16_t*>(text.data) + from, to - from, out);
+        default:
+            return write_utf8_of(static_cast<const uint32_t*>(text.data) + from, to - from, out);
+    }
+}
+
+// Room for the UTF-8 of a text, in bytes. The bound costs nothing, and memory that is not written
+// to next to nothing; of a very long text, even address space matters.
+inline size_t utf8_room(const TextView& text) {
+    constexpr size_t MAX_BOUNDED = size_t{1} << 24;
+    return text.length <= MAX_BOUNDED ? utf8_bound(text) : utf8_size(text, 0, text.length);
+}
+
+// Point at the UTF-8 of a text, which is written to `buffer` if necessary. LONE_SURROGATE.
+inline Failure as_utf8(const TextView& text, Buffer& buffer, TextSpan& utf8) {
+    if (text.kind == TextView::UTF8) {
+        utf8 = {static_cast<const uint8_t*>(text.data), text.length};
+        return {};
+    }
+    buffer.reserve(utf8_room(text), 0);
+    const uint8_t* const end = write_utf8(text, 0, text.length, buffer.data());
+    if (!end) return {Failure::LONE_SURROGATE, 0, 0, 0, 0, ""};
+    utf8 = {buffer.data(), size_t(end - buffer.data())};
+    return {};
+}
+
+// Writes the UTF-8 of a long text that is not UTF-8 already, by several threads.
+class Utf8Writer {
+  public:
+    Utf8Writer(const TextView& text, int num_threads) : text_(text) {
+        const size_t num_parts = size_t(std::max(num_threads, 1));
+        offsets_.resize(num_parts + 1);
+        run_parts(num_parts, nullptr, [&](size_t part, InterruptCheck) {
+            offsets_[part + 1] = utf8_size(text_, start(part), start(part + 1));
+        });
+        for (size_t part = 0; part < num_parts; ++part) offsets_[part + 1] += offsets_[part];
+    }
+
+    size_t size() const { return offsets_.back(); }
+
+    // Write `size` bytes; returns false if the text has a lone surrogate.
+    bool write(uint8_t* out) const {
+        std::vector<uint8_t> failed(offsets_.size());
+        run_parts(offsets_.size() - 1, nullptr, [&](size_t part, InterruptCheck) {
+            failed[part] = !write_utf8(text_, start(part), start(part + 1), out + offsets_[part]);
+        });
+        return std::count(failed.begin(), failed.end(), 0) == ptrdiff_t(failed.size());
+    }
+
+  private:
+    // The first unit of a part.
+    size_t start(size_t part) const {
+        const size_t num_parts = offsets_.size() - 1;
+        return part < num_parts ? text_.length / num_parts * part : text_.length;
+    }
+
+    const TextView text_;
+    std::vector<size_t> offsets_;  // of the parts in the UTF-8
+};
+
+}  // namespace cs336

@@ -1,0 +1,287 @@
+# distutils: language = c++
+"""Binding of word_counter.hpp: counts the words of files with threads, or of texts in memory."""
+
+import os
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.map cimport map as cpp_map
+from libcpp.memory cimport unique_ptr
+from libcpp.string cimport string
+from libcpp.utility cimport move
+from libcpp.vector cimport vector
+
+from cs336_basics.pretokenization.failures cimport (
+    MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
+)
+
+from cs336_basics.pretokenization.scanners cimport Scanner, make_scanner, simd_level_of
+
+from cs336_basics.pretokenization._scanner import default_simd_level
+from cs336_basics.pretokenization.splitter import check_special_tokens
+from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
+
+
+cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
+    cdef cppclass Replaced:
+        uint64_t sequences, bytes, first
+
+cdef extern from "counting/word_counter.hpp" namespace "cs336" nogil:
+    cdef cppclass SpecialTokens:
+        SpecialTokens() except +
+        SpecialTokens(vector[string] tokens) except +
+
+    cdef cppclass SplitOptions:
+        SplitOptions() except +
+        SpecialTokens tokens
+        Scanner scanner
+        cbool strict
+
+    cdef cppclass FileCounter:
+        FileCounter(vector[string], vector[uint64_t], SplitOptions, int, size_t, size_t) except +
+        void start_counting() except +
+        void start_adding() except +
+        void start_dividing() except +
+        void start_sorting() except +
+        void finish_sorting() except +
+        size_t num_words()
+        size_t num_bytes()
+        void start_writing(uint8_t*, int64_t*, int64_t*) except +
+        cbool wait(int milliseconds)
+        void cancel()
+        void join()
+        const Failure& failure()
+        uint64_t bytes_done()
+        cpp_map[size_t, Replaced] replaced()
+
+    cdef cppclass MemoryCounter:
+        MemoryCounter(SplitOptions) except +
+        size_t count(const uint8_t*, size_t) except +
+        uint64_t num_replaced()
+        void add_words(const uint8_t*, size_t, const int64_t*, const int64_t*, size_t) except +
+        void finish() except +
+        size_t num_words()
+        size_t num_bytes()
+        void write(uint8_t*, int64_t*, int64_t*) except +
+
+    size_t c_first_repeated "cs336::first_repeated"(
+        const uint8_t*, size_t, const int64_t*, size_t) except +
+
+
+# How often the waiting main thread checks for Ctrl-C and reports progress.
+cdef int STEP_MILLISECONDS = 50
+
+# A table of this many words takes 32 MB.
+MOST_OWN_WORDS = 700_000
+
+
+cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) except *:
+    cdef SplitOptions options
+    cdef vector[string] tokens
+    if errors not in ("replace", "strict"):
+        raise ValueError(f"errors is {errors!r}: it must be one of replace, strict")
+    for token in check_special_tokens(special_tokens):
+        tokens.push_back(<string>token.encode())
+    options.tokens = SpecialTokens(tokens)
+    options.scanner = make_scanner(pattern, simd_level_of(simd_level or default_simd_level()))
+    options.strict = errors == "strict"
+    return options
+
+
+def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
+                progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS,
+                replaced=None):
+    """Count the pre-tokens of files with threads; see `counting.count_words_native`.
+
+    Args:
+        paths: the files.
+        sizes: their sizes in bytes; bytes beyond are not read.
+        special_tokens: cut out of the text and not counted.
+        pattern: a name in PATTERNS or its regular expression.
+        num_workers: the number of threads.
+        errors: "replace" or "strict".
+        block_size: the number of bytes that a thread reads at once.
+        progress_callback: called every 50 ms with the number of bytes counted so far.
+        simd_level: a name in `_scanner.simd_levels()`; None: the default.
+        most_own_words: a thread adds its words to a table that all threads share when it has counted
+            more distinct words than this.
+        replaced: a list, to which `(file, sequences, bytes, offset)` is appended for every file with
+            sequences that are not UTF-8: its index, their number and their bytes, and where the
+            first one is.
+
+    Returns:
+        `(data, offsets, counts)`, the buffers of a WordCounts.
+
+    Raises:
+        ValueError: the pattern has no scanner; `errors`, `block_size` or a special token is not
+            valid; a file is not valid UTF-8 (errors="strict") or became shorter.
+        OSError: a file cannot be read.
+        MemoryError: there is not enough memory for the distinct words.
+    """
+    cdef vector[string] c_paths
+    cdef vector[uint64_t] c_sizes
+    cdef SplitOptions options = make_options(special_tokens, pattern, errors, simd_level)
+    cdef unique_ptr[FileCounter] job
+    cdef _Buffers buffers
+    if block_size < 1:
+        raise ValueError(f"block_size is {block_size}: it must be at least one byte")
+    names = [os.fspath(path) for path in paths]
+    for name, size in zip(names, sizes, strict=True):
+        c_paths.push_back(<string>os.fsencode(name))
+        c_sizes.push_back(size)
+    num_workers, block_size = min(num_workers, 1 << 16), min(block_size, 1 << 48)
+    job.reset(new FileCounter(
+        c_paths, c_sizes, options, num_workers, block_size, most_own_words))
+    try:
+        job.get().start_counting()
+        finish_phase(job.get(), names, progress_callback)
+        if replaced is not None:
+            for entry in job.get().replaced():
+                found = entry.second
+                replaced.append((entry.first, found.sequences, found.bytes, found.first))
+        with nogil:
+            job.get().start_adding()
+        finish_phase(job.get(), names, None)
+        with nogil:
+            job.get().start_dividing()
+        finish_phase(job.get(), names, None)
+        with nogil:
+            job.get().start_sorting()
+        finish_phase(job.get(), names, None)
+        with nogil:
+            job.get().finish_sorting()
+        buffers = _Buffers(job.get().num_words(), job.get().num_bytes())
+        job.get().start_writing(buffers.data, buffers.offsets, buffers.counts)
+        finish_phase(job.get(), names, None)
+    finally:
+        # After Ctrl-C or another exception, the threads must end before `job` is freed.
+        with nogil:
+            job.get().cancel()
+    return buffers.result()
+
+
+cdef int finish_phase(FileCounter* job, list names, progress_callback) except -1:
+    """Wait for the threads, and raise the exception for their failure or that of a signal handler."""
+    cdef cbool done = False
+    while not done:
+        with nogil:
+            done = job.wait(STEP_MILLISECONDS)
+        PyErr_CheckSignals()
+        if progress_callback is not None:
+            progress_callback(job.bytes_done())
+    with nogil:
+        job.join()
+    if job.failure().kind != NONE:
+        raise_failure(job.failure(), names)
+    return 0
+
+
+cdef int raise_failure(const Failure& failure, list names) except -1:
+    cdef int kind = failure.kind
+    path = names[failure.file] if failure.file < <size_t>len(names) else None
+    if kind == MEMORY:
+        raise MemoryError("there is not enough memory for the distinct words")
+    if kind == SYSTEM and path is None:
+        raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
+    raise_reading_failure(failure, path)
+    raise RuntimeError(failure.message.decode("utf-8", "replace"))
+
+
+cdef class _Buffers:
+    """Memory for the result, written by C++ before anything else can read it."""
+
+    cdef bytes data_bytes, offset_bytes, count_bytes
+    cdef uint8_t* data
+    cdef int64_t* offsets
+    cdef int64_t* counts
+
+    def __cinit__(self, size_t num_words, size_t num_bytes):
+        self.data_bytes = PyBytes_FromStringAndSize(NULL, num_bytes)
+        self.offset_bytes = PyBytes_FromStringAndSize(NULL, (num_words + 1) * sizeof(int64_t))
+        self.count_bytes = PyBytes_FromStringAndSize(NULL, num_words * sizeof(int64_t))
+        self.data = <uint8_t*>PyBytes_AS_STRING(self.data_bytes)
+        self.offsets = <int64_t*>PyBytes_AS_STRING(self.offset_bytes)
+        self.counts = <int64_t*>PyBytes_AS_STRING(self.count_bytes)
+        self.offsets[0] = 0
+
+    cdef tuple result(self):
+        offsets, counts = memoryview(self.offset_bytes), memoryview(self.count_bytes)
+        return self.data_bytes, offsets.cast("q"), counts.cast("q")
+
+
+def first_repeated(const uint8_t[::1] data, const int64_t[::1] offsets):
+    """Return the index of the first word that is equal to an earlier one; their number if none.
+
+    Raises:
+        ValueError: the offsets fall, or exceed the data.
+    """
+    cdef size_t num_bytes = data.shape[0], num_words = offsets.shape[0] - 1, index = 0
+    cdef const uint8_t* start = &data[0] if num_bytes else NULL
+    if offsets.shape[0] > 1:
+        with nogil:
+            index = c_first_repeated(start, num_bytes, &offsets[0], num_words)
+    return index
+
+
+cdef class TextCounter:
+    """Counts texts in memory, and adds up words that were counted before.
+
+    Args:
+        special_tokens, pattern, errors, simd_level: see `count_files`.
+    """
+
+    cdef unique_ptr[MemoryCounter] counter
+
+    def __cinit__(self, special_tokens=(), pattern="gpt2", errors="replace", simd_level=None):
+        cdef SplitOptions options = make_options(special_tokens, pattern, errors, simd_level)
+        self.counter.reset(new MemoryCounter(options))
+
+    def count(self, bytes text not None):
+        """Count the pre-tokens of a complete text (UTF-8 bytes).
+
+        Returns the number of sequences that are not UTF-8 and were read as U+FFFD.
+
+        Raises:
+            ValueError: errors="strict" and a byte is not valid UTF-8.
+        """
+        cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(text)
+        cdef size_t size = PyBytes_GET_SIZE(text)
+        cdef size_t invalid
+        with nogil:
+            invalid = self.counter.get().count(start, size)
+        if invalid < size:
+            raise invalid_utf8_error(None, text[invalid], invalid)
+        return self.counter.get().num_replaced()
+
+    def add_words(self, const uint8_t[::1] data, const int64_t[::1] offsets,
+                  const int64_t[::1] counts):
+        """Add words with their counts: the arrays of a WordCounts.
+
+        Raises:
+            ValueError: the arrays do not match.
+            OverflowError: the sum of the counts of a word exceeds 2^63 - 1.
+        """
+        cdef size_t num_words = counts.shape[0]
+        if <size_t>offsets.shape[0] != num_words + 1:
+            raise ValueError(
+                f"offsets has {offsets.shape[0]} elements: it must have one more than counts, which "
+                f"has {num_words}"
+            )
+        cdef size_t num_bytes = data.shape[0]
+        if num_words == 0:
+            return
+        with nogil:
+            self.counter.get().add_words(
+                &data[0] if num_bytes else NULL, num_bytes, &offsets[0], &counts[0], num_words)
+
+    def result(self):
+        """Return `(data, offsets, counts)`, the buffers of a WordCounts, for all words so far."""
+        cdef _Buffers buffers
+        with nogil:
+            self.counter.get().finish()
+        buffers = _Buffers(self.counter.get().num_words(), self.counter.get().num_bytes())
+        with nogil:
+            self.counter.get().write(buffers.data, buffers.offsets, buffers.counts)
+        return buffers.result()

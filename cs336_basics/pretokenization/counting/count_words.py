@@ -1,0 +1,296 @@
+"""Count the pre-tokens of files. BPE training needs nothing else from a text.
+
+There are four backends, each faster or larger than the one before: `serial` counts
+one chunk after the other in this process; `processes` counts the same chunks in worker processes;
+`native` counts in threads of compiled code; `ray` counts over a cluster of machines. `count_words`
+chooses between them. All give the same counts, for every number of workers and every chunk size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.progress import HiddenBar, byte_bar
+from cs336_basics._support.warnings import warn
+from cs336_basics.pretokenization.counting.count_texts import (
+    count_chunk,
+    count_plain_chunk,
+)
+from cs336_basics.pretokenization.counting.parallel import map_ordered, resolve_num_workers
+from cs336_basics.pretokenization.counting.word_counts import WordCounts
+from cs336_basics.pretokenization.reading.chunking import (
+    DEFAULT_CHUNK_SIZE,
+    check_chunk_size,
+    chunk_bounds,
+)
+from cs336_basics.pretokenization.reading.corpus import (
+    DEFAULT_CHUNK_SIZE as DEFAULT_CORPUS_CHUNK_SIZE,
+)
+from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike, check_errors
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.pretokenization.splitter import Splitter, has_scanner
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+BACKENDS = ("serial", "processes", "native", "ray")
+"""The counting backends, from the simplest to the one for the most text."""
+
+DEFAULT_BLOCK_SIZE = 1 << 20
+"""Bytes that a thread of the native backend reads at a time: they fit the L2 cache of most CPUs."""
+
+_MOST_ADDENDS = 16
+
+_patterns_warned_of: set[str] = set()
+
+
+def count_words(
+    corpus: Corpus | PathsLike,
+    splitter: Splitter | None = None,
+    *,
+    backend: str | None = None,
+    num_workers: int | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
+) -> Mapping[bytes, int]:
+    """Count the pre-tokens of files.
+
+    Text is read as bytes, so that line ends (CRLF too), a byte order mark and NUL characters are
+    text like any other. Special tokens are cut out first and are not counted. Every file, and every
+    row of a file of rows, is split by itself.
+
+    Args:
+        corpus: the text: a Corpus, or what `Corpus` takes as paths.
+        splitter: the split pattern and the special tokens; None: `Splitter()`.
+        backend: one of BACKENDS. None: `"native"` if it is built and knows the pattern, else
+            `"processes"`. Files that are not plain text are counted in processes, or, with
+            `"serial"`, in this one.
+        num_workers: threads, worker processes or Ray tasks; None: one for each core. No more are
+            started than there are chunks, so that a small file is counted in this process.
+        chunk_size: bytes counted at a time; None: the default of the backend.
+        progress: show a progress bar on a terminal.
+
+    Returns:
+        pre-token (UTF-8 bytes) -> number of occurrences: a WordCounts if all files were counted by
+        compiled code, else a Counter. In both, the count of an absent word is 0.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a path is a directory; the files are empty, damaged, or (`errors="strict"`)
+            hold a byte that is not UTF-8, named with its offset; a row lacks the field, or a file
+            the column; a bad backend or number.
+        TypeError: `splitter` is not a Splitter.
+        ImportError: a library for the format is missing, named with the command that installs it.
+        RuntimeError: a worker process died.
+
+    Warns:
+        UserWarning: bytes that are not UTF-8 were read as U+FFFD; or the pattern does not match all
+            of the text. Both with the share, the first with the offset of the first of them.
+    """
+    corpus = Corpus.of(corpus)
+    check_errors(corpus.errors)
+    splitter = Splitter.of(splitter)
+    backend = _choose_backend(backend, splitter)
+    if chunk_size is not None:
+        check_chunk_size(chunk_size)
+    if backend == "ray":
+        from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
+
+        return count_words_ray(
+            corpus, splitter, num_workers=num_workers, chunk_size=chunk_size, progress=progress
+        )
+    workers = resolve_num_workers(num_workers)
+    if backend == "serial":
+        workers = 1
+    plain, others = corpus.by_plainness()
+    chunks = others.chunks(chunk_size or DEFAULT_CORPUS_CHUNK_SIZE)
+    total = _Sum()
+    changes = TextChanges()
+    num_bytes = plain.num_bytes + sum(chunk.num_bytes for chunk in chunks)
+    with byte_bar(progress, num_bytes, "counting words") as bar:
+        if plain.files and backend == "native":
+            total.add(_count_native(plain, splitter, workers, chunk_size, bar, changes))
+        elif plain.files:
+            for plain_counts, size, found in _count_plain_text(
+                plain, splitter, workers, chunk_size
+            ):
+                total.add(plain_counts)
+                changes.add(found)
+                bar.update(size)
+        for counts, size, found in map_ordered(
+            count_chunk,
+            ((chunk, splitter) for chunk in chunks),
+            max(1, min(workers, len(chunks))),
+        ):
+            total.add(counts)
+            changes.add(found)
+            bar.update(size)
+    changes.warn(splitter.pattern, "counted")
+    return total.result()
+
+
+def count_words_native(
+    corpus: Corpus | PathsLike,
+    splitter: Splitter | None = None,
+    *,
+    num_workers: int | None = None,
+    block_size: int = DEFAULT_BLOCK_SIZE,
+    progress_callback: Callable[[int], object] | None = None,
+) -> WordCounts:
+    """Count the pre-tokens of files of plain text in threads of compiled code.
+
+    Peak memory grows with the number of distinct words and of threads, not the size of the files.
+    Only text without any safe cut (see `SafeCuts`) is held in memory as a whole. Ctrl-C ends it
+    within a fraction of a second.
+
+    Args:
+        corpus, splitter, num_workers: as for `count_words`.
+        block_size: bytes that a thread reads at a time.
+        progress_callback: called about 20 times a second with the number of bytes counted so far.
+
+    Returns:
+        The counts. Their order depends on the words alone, not on the number of threads.
+
+    Raises:
+        ImportError: the extension is not built.
+        FileNotFoundError: there is no such file, or it vanished; OSError: it cannot be read.
+        ValueError: a file is not plain text; it became shorter while it was read; (`"strict"`) a
+            byte is not UTF-8, named with its file and offset; the pattern has no scanner.
+    """
+    corpus = Corpus.of(corpus)
+    splitter = Splitter.of(splitter)
+    others = corpus.by_plainness()[1].files
+    if others:
+        raise ValueError(f"{others[0]} is not plain text: count it with count_words")
+    check_chunk_size(block_size, "block_size")
+    changes = TextChanges()
+    counts = _count_files(
+        corpus, splitter, resolve_num_workers(num_workers), block_size, progress_callback, changes
+    )
+    changes.warn(splitter.pattern, "counted")
+    return counts
+
+
+def _count_files(
+    corpus: Corpus,
+    splitter: Splitter,
+    num_workers: int,
+    block_size: int,
+    progress_callback: Callable[[int], object] | None,
+    changes: TextChanges,
+) -> WordCounts:
+    """Count files of plain text natively; see `count_words_native`. `changes` grows."""
+    try:
+        from cs336_basics.pretokenization.counting._counting import count_files
+    except ImportError as error:
+        raise ImportError(
+            "counting natively needs compiled code that is not built: with a C++ compiler, run "
+            "`python setup.py build_ext --inplace` in the checkout or install the package again; "
+            "or choose backend='processes'"
+        ) from error
+    replaced: list[tuple[int, int, int, int]] = []
+    sizes = corpus.sizes
+    buffers = count_files(
+        corpus.files,
+        sizes,
+        splitter.special_tokens,
+        splitter.pattern,
+        num_workers,
+        corpus.errors,
+        block_size,
+        progress_callback,
+        replaced=replaced,
+    )
+    changes.num_bytes += sum(sizes)
+    changes.add_files((corpus.files[file], found) for file, *found in replaced)
+    return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens)
+
+
+def add_counts(addends: list[Mapping[bytes, int]]) -> Mapping[bytes, int]:
+    """Return the sum of word counts: a WordCounts of several such, else a Counter."""
+    if len(addends) == 1:
+        return addends[0]
+    if addends and all(isinstance(counts, WordCounts) for counts in addends):
+        return WordCounts.combined(counts for counts in addends if isinstance(counts, WordCounts))
+    # A first addend that is a Counter grows: copying it for every chunk would take quadratic time.
+    first = addends[0] if addends else None
+    total: Counter[bytes] = first if isinstance(first, Counter) else Counter()
+    for counts in addends:
+        if counts is not total:
+            total.update(counts)
+    return total
+
+
+class _Sum:
+    """A sum of word counts. It adds a few at a time, so that memory holds only a few of them."""
+
+    def __init__(self) -> None:
+        self._addends: list[Mapping[bytes, int]] = []
+
+    def add(self, counts: Mapping[bytes, int]) -> None:
+        self._addends.append(counts)
+        if len(self._addends) == _MOST_ADDENDS:
+            self._addends = [add_counts(self._addends)]
+
+    def result(self) -> Mapping[bytes, int]:
+        return add_counts(self._addends)
+
+
+def _choose_backend(backend: str | None, splitter: Splitter) -> str:
+    if backend is not None and backend not in BACKENDS:
+        raise ValueError(
+            f"backend is {short_repr(backend)}: it must be one of {', '.join(BACKENDS)}, or None"
+        )
+    if backend is not None:
+        return backend
+    if splitter.has_scanner:
+        return "native"
+    pattern = splitter.pattern
+    if has_scanner("gpt2") and pattern not in _patterns_warned_of:
+        _patterns_warned_of.add(pattern)
+        warn(
+            f"pattern {short_repr(pattern)} cannot be compiled, or leaves out text: its words are "
+            "counted in worker processes, which is many times slower"
+        )
+    return "processes"
+
+
+def _count_native(
+    corpus: Corpus,
+    splitter: Splitter,
+    num_workers: int,
+    block_size: int | None,
+    bar: tqdm[Any] | HiddenBar,
+    changes: TextChanges,
+) -> WordCounts:
+    """Count files of plain text natively, with a progress bar. `changes` grows."""
+    counts = _count_files(
+        corpus,
+        splitter,
+        num_workers,
+        block_size or DEFAULT_BLOCK_SIZE,
+        None if bar.disable else lambda done: bar.update(done - bar.n),
+        changes,
+    )
+    bar.update(corpus.num_bytes - bar.n)
+    return counts
+
+
+def _count_plain_text(
+    corpus: Corpus, splitter: Splitter, num_workers: int, chunk_size: int | None
+) -> Iterator[tuple[Counter[bytes], int, TextChanges]]:
+    """Yield the counts, the number of bytes and the changes of each chunk of files of plain text.
+
+    Worker processes receive byte offsets, not text.
+    """
+    size = chunk_size or DEFAULT_CHUNK_SIZE
+    num_chunks = sum(-(-num_bytes // size) for num_bytes in corpus.sizes)
+    arguments = (
+        (file, start, end, splitter, corpus.errors)
+        for file in corpus.files
+        for start, end in chunk_bounds(file, size, splitter)
+    )
+    yield from map_ordered(count_plain_chunk, arguments, max(1, min(num_workers, num_chunks)))

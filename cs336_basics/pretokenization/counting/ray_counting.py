@@ -1,0 +1,170 @@
+"""The Ray backend: count words over a cluster, where one machine is not enough.
+
+The counts are those of the other backends.
+
+Every chunk of the corpus is a Ray task, which reads its bytes by itself from storage that all
+machines see: a shared file system, or any URL that fsspec opens. Only counts are sent. They are
+added in a tree, eight at a time, on the machines that hold them, so that neither the memory of one
+machine nor the network of the driver takes all of them.
+
+Ray runs a task again if its worker or machine dies. Ray is imported when it is used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+from cs336_basics._support.progress import byte_bar
+from cs336_basics.pretokenization.counting.count_texts import count_chunk
+from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
+from cs336_basics.pretokenization.counting.word_counts import WordCounts
+from cs336_basics.pretokenization.reading.chunking import check_chunk_size
+from cs336_basics.pretokenization.reading.corpus import (
+    DEFAULT_CHUNK_SIZE,
+    Chunk,
+    Corpus,
+    PathsLike,
+    check_errors,
+)
+from cs336_basics.pretokenization.reading.storage import is_url
+from cs336_basics.pretokenization.reading.text_changes import TextChanges
+from cs336_basics.pretokenization.splitter import Splitter
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+
+_FAN_IN = 8
+_RETRIES = 3
+
+
+def count_words_ray(
+    corpus: Corpus | PathsLike,
+    splitter: Splitter | None = None,
+    *,
+    num_workers: int | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
+    address: str | None = None,
+) -> WordCounts:
+    """Count the pre-tokens of files with Ray tasks.
+
+    Args:
+        corpus, splitter, progress: as for `count_words`. All machines must see the files under the
+            same names.
+        num_workers: tasks that run at the same time; None: the number of CPUs of the cluster.
+        chunk_size: bytes in a chunk; None: 32 MiB.
+        address: `"auto"` joins the cluster that runs on this machine, `"local"` starts one here,
+            `"ray://HOST:PORT"` connects as a client; None: what `ray.init` was called with, or
+            else what Ray decides.
+
+    Raises:
+        ImportError: Ray is not installed; names the command that installs it.
+        ConnectionError: there is no cluster at `address`.
+        RuntimeError: a chunk failed on every try.
+        The errors of `count_words`, from the task in which they occurred.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise ImportError(
+            "counting over Ray needs Ray: pip install 'cs336-basics[ray]', on every machine"
+        ) from None
+
+    corpus = Corpus.of(corpus)
+    check_errors(corpus.errors)
+    splitter = Splitter.of(splitter)
+    chunk_size = DEFAULT_CHUNK_SIZE if chunk_size is None else chunk_size
+    check_chunk_size(chunk_size)
+    if num_workers is not None:
+        resolve_num_workers(num_workers)  # for its error
+    chunks = [_with_absolute_path(chunk) for chunk in corpus.chunks(chunk_size)]
+    if not chunks:
+        raise ValueError(f"{', '.join(corpus.files[:3])} is empty: name a file that contains text")
+
+    started = not ray.is_initialized()
+    if started:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+    try:
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        in_flight = num_workers or max(1, int(resources.get("CPU", 1)))
+        return _count(ray, chunks, splitter, in_flight, progress)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _count(
+    ray: Any, chunks: list[Chunk], splitter: Splitter, in_flight: int, progress: bool
+) -> WordCounts:
+    # Two results: the counts stay where they were made, the size and the changes tell the driver
+    # that it ended.
+    count_task = ray.remote(max_retries=_RETRIES, num_returns=2)(_count_chunk)
+    add_task = ray.remote(max_retries=_RETRIES)(_add)
+    waiting = list(reversed(chunks))
+    running: dict[ObjectRef[Any], ObjectRef[Any]] = {}  # (size, changes) -> counts
+    changes = TextChanges()
+    # sums[k]: sums of 8^k chunks; eight of a level become one of the next.
+    sums: dict[int, list[ObjectRef[Any]]] = {0: []}
+    num_bytes = sum(chunk.num_bytes for chunk in chunks)
+    with byte_bar(progress, num_bytes, "counting words over Ray") as bar:
+        # After an error, the running tasks end by themselves, one chunk for each core: cancelling
+        # a task that is just ending makes Ray abort this process (ray-project/ray#54798).
+        while waiting or running:
+            while waiting and len(running) < in_flight:
+                counts, size = count_task.remote(waiting.pop(), splitter)
+                running[size] = counts
+            done, _ = ray.wait(list(running), timeout=0.5)
+            for size in done:
+                num_counted, found = _get(ray, size)
+                bar.update(num_counted)
+                changes.add(found)
+                sums[0].append(running.pop(size))
+                _add_up(sums, add_task)
+        rest = [counts for level in sums.values() for counts in level]
+        while len(rest) > 1:
+            rest = [add_task.remote(*rest[:_FAN_IN]), *rest[_FAN_IN:]]
+        total: WordCounts = _get(ray, rest[0])
+    changes.warn(splitter.pattern, "counted")
+    return total
+
+
+def _add_up(sums: dict[int, list[ObjectRef[Any]]], add_task: Any) -> None:
+    """Replace every eight sums of a level by one of the next."""
+    level = 0
+    while len(sums[level]) >= _FAN_IN:
+        total = add_task.remote(*sums[level][:_FAN_IN])
+        del sums[level][:_FAN_IN]
+        level += 1
+        sums.setdefault(level, []).append(total)
+
+
+def _get(ray: Any, task: ObjectRef[Any]) -> Any:
+    try:
+        return ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        raise error.as_instanceof_cause() from error
+    except ray.exceptions.RayError as error:
+        raise RuntimeError(
+            f"a task failed on {_RETRIES + 1} tries, its workers died or ran out of memory: {error}"
+        ) from error
+
+
+def _count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[WordCounts, tuple[int, TextChanges]]:
+    counts, num_bytes, changes = count_chunk(chunk, splitter)
+    if not isinstance(counts, WordCounts):
+        counts = WordCounts.from_mapping(counts, splitter.pattern, splitter.special_tokens)
+    return counts, (num_bytes, changes)
+
+
+def _add(*addends: WordCounts) -> WordCounts:
+    return WordCounts.combined(addends)
+
+
+def _with_absolute_path(chunk: Chunk) -> Chunk:
+    """Return a chunk for tasks, which may start in another directory."""
+    if is_url(chunk.path):
+        return chunk
+    return dataclasses.replace(chunk, path=os.path.abspath(chunk.path))

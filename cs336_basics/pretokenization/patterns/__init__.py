@@ -1,0 +1,1 @@
+"""Split patterns: their names, their syntax, and the tables that they compile to."""

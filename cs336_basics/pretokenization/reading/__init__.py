@@ -1,0 +1,1 @@
+"""Text from files, rows and streams, and where it may be cut."""

@@ -1,0 +1,1 @@
+"""Vocabularies that change: extending, pruning, counting, translating."""

@@ -1,0 +1,168 @@
+"""translate_token_file: the ids of a token file, as another tokenizer of the same bytes has them.
+
+For a vocabulary that was pruned, extended or trained further: the text need not be encoded again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import cs336_basics
+from cs336_basics._support.messages import short_repr
+from cs336_basics.tokenizer.editing.token_counts import checked_ids
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
+from cs336_basics.tokenizer.files.encode_files import check_destination
+from cs336_basics.tokenizer.files.token_files import (
+    load_document_starts,
+    load_metadata,
+    load_token_file,
+    metadata_path_of,
+)
+from cs336_basics.tokenizer.files.token_writer import EncodedBlock, open_token_writer
+from cs336_basics.tokenizer.ids import TokenArray, token_dtype
+from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
+from cs336_basics.tokenizer.vocabulary import check_gaps
+
+IDS_AT_A_TIME = 1 << 18
+
+
+def translate_token_file(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    old: Tokenizer,
+    new: Tokenizer,
+    *,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write a token file with the ids of another vocabulary, in constant memory and atomically.
+
+    A token that the new vocabulary lacks, such as one that was pruned, is replaced by its parts:
+    what the new merges make of its bytes. The file decodes to the same text. Its ids can differ
+    from those of the re-encoded text, where a part would join its neighbour, or where `new` has
+    merges that `old` lacks; to a model, both are the text. Document starts are moved with the
+    tokens.
+
+    Args:
+        source: FILE.npy, made by `old`.
+        destination: FILE.npy to write, with FILE.json and, if the source has them,
+            FILE.starts.npy. It may be `source` itself, with `overwrite`.
+        old, new: the tokenizers, with the same special tokens in the text.
+        overwrite: replace files that exist.
+
+    Returns:
+        the content of FILE.json; see `encode_file`.
+
+    Raises:
+        TypeError: `old` or `new` is not a Tokenizer.
+        FileNotFoundError: the source is missing.
+        FileExistsError: a destination exists, and `overwrite` is false.
+        ValueError: the source is malformed or was made by a tokenizer other than `old`; `new`
+            lacks a byte or a special token of the file; the greatest id of `old` is far above the
+            number of its tokens; the destination does not end in .npy.
+        OSError: the destination cannot be written (the disk is full).
+    """
+    check_is_tokenizer(old, "old")
+    check_is_tokenizer(new, "new")
+    source, destination = Path(source), Path(destination)
+    ids = load_token_file(source, tokenizer_hash=old.hash())
+    metadata = load_metadata(metadata_path_of(source))
+    starts = load_document_starts(source) if "num_documents" in metadata else None
+    check_destination(destination, (), overwrite, starts is not None)
+    translation = Translation(old, new, source)
+    with open_token_writer(
+        destination, token_dtype(new.vocab_size), document_starts=starts is not None, end_id=None
+    ) as writer:
+        for first in range(0, len(ids), IDS_AT_A_TIME):
+            some = ids[first : first + IDS_AT_A_TIME]
+            begins = np.zeros(0, np.int64)
+            if starts is not None:
+                within = np.searchsorted(starts, [first, first + len(some)])
+                begins = starts[within[0] : within[1]] - first
+            writer.write(translation.block(some, begins))
+        num_tokens, num_documents = writer.finish()
+        metadata |= {
+            "tokenizer_hash": new.hash(),
+            "vocab_size": new.vocab_size,
+            "dtype": token_dtype(new.vocab_size).name,
+            "num_tokens": num_tokens,
+            "bytes_per_token": metadata["num_bytes"] / max(num_tokens, 1),
+            "library_version": cs336_basics.__version__,
+        }
+        if starts is not None:
+            metadata["num_documents"] = num_documents
+        writer.write_metadata(metadata)
+    return metadata
+
+
+class Translation:
+    """Each id of one vocabulary as ids of another, in flat arrays.
+
+    Args:
+        old, new: the tokenizers.
+        source: names the token file in messages.
+    """
+
+    def __init__(self, old: Tokenizer, new: Tokenizer, source: Path) -> None:
+        check_gaps(old.vocab)
+        self._source = source
+        self._vocab_size = old.vocab_size
+        self._absent: dict[int, bytes] = {}
+        encoder = PythonEncoder(new.encoder.vocabulary, new.pattern, 0)
+        new_ids = encoder.vocabulary.token_ids
+        special = {token.encode() for token in old.special_tokens}
+        flat: list[int] = []
+        lengths = np.zeros(old.vocab_size, np.int64)
+        for token_id, token in sorted(old.vocab.items()):
+            ids: list[int] = []
+            if token in new_ids:
+                ids = [new_ids[token]]
+            elif token not in special:
+                with contextlib.suppress(AbsentByteError):
+                    ids = encoder.encode_bytes(token)
+            if not ids:
+                self._absent[token_id] = token
+            flat.extend(ids)
+            lengths[token_id] = len(ids)
+        self._lengths = lengths
+        self._offsets = np.cumsum(lengths) - lengths
+        self._flat: TokenArray = np.array(flat, token_dtype(new.vocab_size))
+
+    def block(self, ids: TokenArray, begins: npt.NDArray[np.int64]) -> EncodedBlock:
+        """Return a block of new ids.
+
+        Args:
+            ids: old ids, of shape (n,), n > 0.
+            begins: the positions in `ids` where documents begin, ascending.
+        """
+        ids = checked_ids(ids, self._vocab_size, self._source)
+        lengths = self._lengths[ids]
+        if not lengths.all():
+            self._refuse(int(ids[np.argmin(lengths)]))
+        ends = np.cumsum(lengths)
+        firsts = ends - lengths  # of each old token, its first position in the block
+        index = np.arange(ends[-1]) + np.repeat(self._offsets[ids] - firsts, lengths)
+        return EncodedBlock(
+            self._flat[index],
+            starts_document=len(begins) > 0 and begins[0] == 0,
+            document_ends=firsts[begins[begins > 0]],
+            num_bytes=0,
+            bytes_read=0,
+        )
+
+    def _refuse(self, token_id: int) -> None:
+        if token_id not in self._absent:
+            raise ValueError(
+                f"{self._source} holds the id {token_id}, for which its tokenizer has no token: "
+                "it is damaged; encode the text again"
+            )
+        raise ValueError(
+            f"{self._source} holds the token {short_repr(self._absent[token_id])}, of which the "
+            "new vocabulary lacks a byte or which is a special token that it lacks: add it"
+        )

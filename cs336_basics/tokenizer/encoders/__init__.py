@@ -1,0 +1,1 @@
+"""The encoders behind `Tokenizer`: Python and native."""

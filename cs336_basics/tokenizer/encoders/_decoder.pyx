@@ -1,0 +1,136 @@
+# distutils: language = c++
+"""Binding of native/encoding/decoder.hpp: ids to bytes and text.
+
+Arguments are checked by the callers; here are types, memory and the GIL.
+"""
+
+import numpy as np
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.ref cimport PyObject
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport UINT32_MAX, int64_t, uint8_t, uint16_t, uint32_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
+
+
+cdef extern from "encoding/decoder.hpp" namespace "cs336" nogil:
+    cdef cppclass CppDecoder "cs336::Decoder":
+        CppDecoder(const uint8_t*, const int64_t*, size_t) except +
+
+    cdef cppclass Decoding:
+        Decoding(const CppDecoder&, size_t count) except +
+        cbool append(const uint32_t* ids, size_t count) except +
+        cbool append_array[Id](const Id* ids, size_t count) except +
+        const char* data()
+        size_t size()
+
+cdef extern from *:
+    """
+    // The value of a Python int below 2^30, read from its digits: a call for each would take half of
+    // the time of decoding. Larger ones are rare, and read by a call. UINT32_MAX stands for objects
+    // that are not an int of 32 bits.
+    static inline uint32_t small_int(PyObject* number) {
+        if (!PyLong_CheckExact(number)) return UINT32_MAX;
+    #if PY_VERSION_HEX >= 0x030C0000
+        if (PyUnstable_Long_IsCompact((PyLongObject*)number)) {
+            const Py_ssize_t value = PyUnstable_Long_CompactValue((PyLongObject*)number);
+            return value < 0 ? UINT32_MAX : (uint32_t)value;
+        }
+    #else
+        const Py_ssize_t size = Py_SIZE(number);
+        if (size == 1) return ((PyLongObject*)number)->ob_digit[0];
+        if (size == 0) return 0;
+        if (size < 0) return UINT32_MAX;
+    #endif
+        int overflow = 0;
+        const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+        return overflow || value < 0 || value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+    }
+    """
+    uint32_t small_int(PyObject* number)
+
+ctypedef fused id_t:
+    uint16_t
+    uint32_t
+
+cdef enum:
+    STEP = 2048  # Decoding::STEP
+
+
+cdef class Decoder:
+    """The tokens of a vocabulary by id.
+
+    Args:
+        token_data, token_offsets: uint8 and int64 arrays: the token of id i is
+            `token_data[token_offsets[i] : token_offsets[i + 1]]`, empty for an id without a token.
+
+    Raises:
+        ValueError: the tokens take more than 4 GiB.
+    """
+
+    cdef unique_ptr[CppDecoder] decoder
+    cdef size_t num_ids
+
+    def __init__(self, const uint8_t[::1] token_data not None,
+                 const int64_t[::1] token_offsets not None):
+        self.num_ids = token_offsets.shape[0] - 1
+        if token_data.shape[0] > UINT32_MAX:
+            raise ValueError("the tokens of the vocabulary take more than 4 GiB")
+        self.decoder.reset(new CppDecoder(
+            &token_data[0] if token_data.shape[0] else NULL, &token_offsets[0], self.num_ids))
+
+    def decode(self, ids, bint as_text):
+        """Return the bytes of ids, a list or an array; or their text, with U+FFFD for bad UTF-8.
+
+        Returns None for everything else, and where an id has no token or is not an int: the caller
+        then finds out which.
+        """
+        cdef const uint16_t[::1] narrow
+        cdef const uint32_t[::1] wide
+        if type(ids) is list:
+            return self.decode_list(ids, as_text)
+        if type(ids) is not np.ndarray and type(ids) is not np.memmap:
+            return None  # (such as a masked array)
+        if ids.ndim != 1 or not ids.flags.c_contiguous or not ids.dtype.isnative:
+            return None
+        if len(ids) == 0:
+            return self.decode_array(<const uint32_t*>NULL, 0, as_text)
+        if ids.dtype == np.uint16:
+            narrow = ids
+            return self.decode_array(&narrow[0], narrow.shape[0], as_text)
+        if ids.dtype != np.uint32:
+            if ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= self.num_ids:
+                return None
+            ids = ids.astype(np.uint32)
+        wide = ids
+        return self.decode_array(&wide[0], wide.shape[0], as_text)
+
+    cdef decode_list(self, list ids, bint as_text):
+        cdef uint32_t some[STEP]
+        cdef size_t count = PyList_GET_SIZE(ids), done, step, i
+        cdef unique_ptr[Decoding] job
+        job.reset(new Decoding(self.decoder.get()[0], count))
+        for done in range(0, count, STEP):
+            step = min(count - done, <size_t>STEP)
+            for i in range(step):
+                some[i] = small_int(PyList_GET_ITEM(ids, done + i))
+            # (An object that is not an int of 32 bits became UINT32_MAX, which is not an id.)
+            if not job.get().append(some, step):
+                return None
+        return bytes_or_text(job.get(), as_text)
+
+    cdef decode_array(self, const id_t* ids, size_t count, bint as_text):
+        cdef unique_ptr[Decoding] job
+        cdef cbool known
+        job.reset(new Decoding(self.decoder.get()[0], count))
+        with nogil:
+            known = job.get().append_array(ids, count)
+        return bytes_or_text(job.get(), as_text) if known else None
+
+
+cdef bytes_or_text(const Decoding* decoded, bint as_text):
+    if as_text:
+        return PyUnicode_DecodeUTF8(decoded.data(), decoded.size(), "replace")
+    return PyBytes_FromStringAndSize(decoded.data(), decoded.size())

@@ -1,0 +1,111 @@
+"""Declarations of the C++ that `_encoder.pyx` binds: `native/encoding/file_encoder.hpp` and what it uses."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.map cimport map as cpp_map
+from libcpp.memory cimport unique_ptr
+from libcpp.string cimport string
+from libcpp.utility cimport pair
+from libcpp.vector cimport vector
+
+from cs336_basics.pretokenization.failures cimport Failure
+from cs336_basics.pretokenization.scanners cimport Scanner, SimdLevel
+from cs336_basics.tokenizer.encoders.text_views cimport TextSpan, TextView
+
+
+cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
+    cdef enum class InvalidBytes:
+        REPLACE
+        REFUSE
+        KEEP
+
+
+cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
+    uint32_t ABSENT_ID
+    size_t OUTPUT_SLACK
+
+    cdef cppclass Replaced:
+        uint64_t sequences, bytes, first
+
+    cdef cppclass SpecialTokens:
+        SpecialTokens() except +
+        SpecialTokens(vector[string] tokens) except +
+
+    cdef cppclass SpecialIds:
+        SpecialTokens tokens
+        vector[uint32_t] ids
+
+    cdef cppclass Buffer:
+        uint8_t* data()
+        void reserve(size_t size, size_t keep) except +
+        void trim(size_t most)
+
+    cdef cppclass EncodingWorker:
+        cbool cancelled
+        Buffer output, text
+        void trim()
+
+    ctypedef pair[string, uint32_t] WholeWord
+
+    cdef cppclass CppEncoder "cs336::Encoder":
+        unique_ptr[EncodingWorker] make_worker(size_t cache_bytes) except +
+        void set_whole_words(const vector[WholeWord]& words) except +
+        size_t id_size()
+
+    unique_ptr[CppEncoder] make_encoder(
+        cbool narrow, const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
+        size_t cache_bytes, Scanner scanner, SimdLevel simd_level) except +
+
+    Failure encode_to(EncodingWorker&, TextSpan, const SpecialIds&, void*, uint32_t,
+                      vector[int64_t]*, size_t&) except +
+    Failure encode_text(EncodingWorker&, const TextView&, const SpecialIds&, size_t, size_t,
+                        size_t&) except +
+    Failure encode_word_to(EncodingWorker&, TextSpan, void*, size_t&) except +
+
+    cdef cppclass BatchEncoder:
+        BatchEncoder(const vector[EncodingWorker*]&, size_t, const vector[TextView]&,
+                     const SpecialIds&) except +
+        void start() except +
+        cbool wait(int milliseconds)
+        void join()
+        void cancel()
+        const Failure& failure()
+        size_t num_groups()
+        size_t group_start(size_t group)
+        cbool wait_group(size_t group, int milliseconds)
+        const uint8_t* ids(size_t group)
+        void free(size_t group)
+        size_t num_ids(size_t text)
+        size_t estimate(size_t last)
+        void write_to(uint8_t* out, size_t room)
+        void gather(uint8_t* out) except +
+
+    cdef cppclass BlockReader:
+        BlockReader(const SpecialTokens&, const Scanner&, vector[string], vector[uint64_t], size_t) except +
+        size_t num_blocks()
+
+    cdef cppclass EncodedBlock:
+        Buffer ids
+        size_t num_ids
+        vector[int64_t] ends
+        uint64_t num_bytes
+
+    cdef cppclass FileEncoder:
+        FileEncoder(const BlockReader&, const vector[EncodingWorker*]&, size_t, const SpecialIds&,
+                    InvalidBytes, uint32_t) except +
+        void start() except +
+        cbool wait(int milliseconds)
+        EncodedBlock* block()
+        void next()
+        void close()
+        const Failure& failure()
+        size_t num_encoded()
+        cpp_map[size_t, Replaced] replaced()
+
+
+cdef extern from "encoding/text_cutter.hpp" namespace "cs336" nogil:
+    cdef cppclass TextCutter:
+        TextCutter(const TextView&, size_t, const SpecialTokens&, const Scanner&, Buffer&) except +
+        Failure next(TextSpan&) except +
+
+    vector[TextView] cut_text(TextSpan, size_t, const SpecialTokens&, const Scanner&) except +

@@ -1,0 +1,641 @@
+# distutils: language = c++
+"""Binding of native/encoding/encoder.hpp, batch_encoder.hpp and file_encoder.hpp: text to ids.
+
+Arguments are checked by the callers; here are types, memory, threads, signals and the GIL.
+`FileEncoding` shares the workers of `Encoder`. It stays in this extension because C++ exceptions that
+the workers throw are caught beside them: between two shared libraries that is not portable.
+"""
+
+import os
+
+import numpy as np
+
+cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.list cimport PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
+from cpython.ref cimport Py_INCREF, PyObject
+from cpython.unicode cimport PyUnicode_AsUTF8String
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+from cs336_basics.pretokenization.failures cimport (
+    ABSENT_BYTE, LONE_SURROGATE, MEMORY, NONE, SYSTEM, Failure, raise_reading_failure,
+)
+
+from cs336_basics.pretokenization.scanners cimport (
+    Scanner, SimdLevel, make_scanner, simd_level_of,
+)
+
+from cs336_basics.tokenizer.encoders.text_views cimport (
+    UTF8, TextSpan, TextView, utf8_bound, utf8_room, utf8_text, view_text, view_texts,
+)
+
+from cs336_basics.pretokenization._scanner import default_simd_level
+from cs336_basics.pretokenization.splitter import has_scanner
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+
+
+cdef extern from "Python.h":
+    void PyObject_GC_Track(void* container)
+    void PyObject_GC_UnTrack(void* container)
+
+ctypedef fused id_t:
+    uint16_t
+    uint32_t
+
+# How often a main thread that waits checks for Ctrl-C.
+cdef int STEP_MILLISECONDS = 50
+
+# Bytes of text that are encoded at a time: between two spans the main thread checks for Ctrl-C.
+cdef size_t SPAN_SIZE = 1 << 19
+
+# The same for a text that is not UTF-8: what is written as UTF-8 stays in the L2 cache.
+cdef size_t CONVERTED_SPAN_SIZE = 1 << 16
+
+# A text of more bytes is not written straight into an array that has room for as many ids.
+cdef size_t MAX_DIRECT = 1 << 30
+
+# The size of an array for the ids of a batch is estimated by 1 in ESTIMATED_PARTS of its texts.
+# Room that is not written to costs next to nothing; an array that is too small is copied to a
+# larger one. It is shortened where less than LEAST_USED of it is used.
+cdef size_t ESTIMATED_PARTS = 16
+cdef double MORE_THAN_ESTIMATED = 1.25, LEAST_USED = 0.7
+
+# At most this many bytes or ids are processed without a check for Ctrl-C: some hundredths of a
+# second (for one long word up to 0.7).
+cdef size_t MAX_UNINTERRUPTED = 1 << 24
+
+# Texts of fewer bytes are encoded with the GIL: releasing it takes longer.
+cdef size_t MIN_WITHOUT_GIL = 4096
+
+# The ids of smaller vocabularies are kept as Python objects: a list of ids then only counts
+# references.
+cdef size_t MAX_KEPT_IDS = 1 << 20
+
+
+cdef class SpecialSet:
+    """Special tokens that are cut out of a text, and their ids: `SpecialSet([(token, id), ...])`."""
+
+    cdef SpecialIds special
+    cdef readonly list tokens
+
+    def __init__(self, tokens_and_ids):
+        cdef vector[string] tokens
+        # The longest first, as SpecialTokens numbers them.
+        pairs = sorted(
+            ((token.encode(), token_id) for token, token_id in tokens_and_ids),
+            key=lambda pair: len(pair[0]), reverse=True,
+        )
+        self.tokens = [token.decode() for token, _ in pairs]
+        for token, token_id in pairs:
+            tokens.push_back(<string>token)
+            self.special.ids.push_back(token_id)
+        self.special.tokens = SpecialTokens(tokens)
+
+
+@cython.final
+cdef class Worker:
+    """What one thread needs to encode, its cache of words above all."""
+
+    cdef unique_ptr[EncodingWorker] worker
+
+
+cdef class Encoder:
+    """A vocabulary, made ready for encoding.
+
+    Args:
+        byte_ids: the id of every byte, None for one that the vocabulary lacks.
+        merges: uint32 of shape (number of merges, 3): left id, right id, merged id, by rank.
+        vocab_size: the greatest id plus one.
+        pattern: the split pattern; where it has no scanner, only `encode_words` can be called.
+        cache_size: bytes of memory for cached words, of all threads together.
+        simd_level: a name in `_scanner.simd_levels()`; None: the fastest.
+        whole_words: bytes -> id, of the tokens that a pre-token becomes as a whole.
+
+    Attributes:
+        scanned: whether there is a scanner for the pattern.
+        dtype: of arrays of ids: uint16, or uint32 where ids reach 65,536.
+    """
+
+    cdef unique_ptr[CppEncoder] encoder
+    cdef list idle         # workers
+    cdef list id_objects   # id -> int, None until it is needed
+    cdef readonly bint scanned
+    cdef Scanner scanner
+    cdef bint narrow
+    cdef size_t id_size, vocab_size
+    cdef readonly object dtype
+
+    def __init__(self, byte_ids, const uint32_t[:, ::1] merges, size_t vocab_size, pattern,
+                 size_t cache_size, simd_level=None, whole_words=None):
+        cdef vector[WholeWord] c_whole_words
+        cdef uint32_t c_byte_ids[256]
+        cdef int i
+        cdef SimdLevel c_simd_level = simd_level_of(simd_level or default_simd_level())
+        for i in range(256):
+            c_byte_ids[i] = ABSENT_ID if byte_ids[i] is None else byte_ids[i]
+        self.scanned = has_scanner(pattern)
+        if self.scanned:
+            self.scanner = make_scanner(pattern, c_simd_level)
+        self.vocab_size = vocab_size
+        self.narrow = vocab_size <= 1 << 16
+        self.dtype = np.dtype("<u2" if self.narrow else "<u4")
+        self.encoder = make_encoder(
+            self.narrow, c_byte_ids, &merges[0, 0] if merges.shape[0] else NULL, merges.shape[0],
+            cache_size, self.scanner, c_simd_level,
+        )
+        if whole_words:
+            for token, token_id in whole_words.items():
+                if len(token) > 1:
+                    c_whole_words.push_back(WholeWord(token, token_id))
+            self.encoder.get().set_whole_words(c_whole_words)
+        self.id_size = self.encoder.get().id_size()
+        self.idle = []
+
+    # ------------------------------------------------------------------ workers
+
+    cdef Worker acquire(self):
+        # Under the GIL, so that no lock is needed, which a fork could leave locked.
+        cdef Worker worker
+        if self.idle:
+            return self.idle.pop()
+        worker = Worker()
+        worker.worker = self.encoder.get().make_worker(0)
+        return worker
+
+    cdef list acquire_all(self, size_t number, vector[EncodingWorker*]& pointers):
+        cdef list workers = []
+        cdef Worker worker
+        while <size_t>len(workers) < number:
+            worker = self.acquire()
+            workers.append(worker)
+            pointers.push_back(worker.worker.get())
+        return workers
+
+    cdef object release(self, Worker worker):
+        worker.worker.get().trim()
+        worker.worker.get().cancelled = False
+        self.idle.append(worker)
+
+    def streaming_worker(self, size_t cache_size):
+        """Return a worker for `encode` and `encode_words` whose cache takes at most that."""
+        cdef Worker worker = Worker()
+        worker.worker = self.encoder.get().make_worker(cache_size if cache_size else 1)
+        return worker
+
+    # ------------------------------------------------------------------ lists of ids
+
+    def encode(self, text, SpecialSet special not None, Worker worker=None):
+        """Return the ids of a text, str or bytes of valid UTF-8, as a list of int.
+
+        Raises:
+            AbsentByteError, UnicodeEncodeError (a lone surrogate).
+        """
+        cdef TextView view = view_text(text)
+        cdef size_t num_ids = 0
+        cdef Failure failure
+        cdef const uint8_t[::1] found
+        cdef Worker used = worker
+        if view.length >= MAX_UNINTERRUPTED:
+            found = self.encode_array(text, special, 1).view(np.uint8)
+            return self.to_list(&found[0], found.shape[0] // self.id_size, worker is None)
+        if worker is None:
+            used = self.acquire()
+        cdef EncodingWorker* cpp_worker = used.worker.get()
+        try:
+            if view.length < MIN_WITHOUT_GIL:
+                failure = encode_text(
+                    cpp_worker[0], view, special.special, self.id_size, 0, num_ids)
+            else:
+                with nogil:
+                    failure = encode_text(
+                        cpp_worker[0], view, special.special, self.id_size, 0, num_ids)
+            check(failure, text)
+            return self.to_list(cpp_worker.output.data(), num_ids, worker is None)
+        finally:
+            if worker is None:
+                self.release(used)
+
+    def encode_words(self, words, Worker worker=None):
+        """Return the ids of pre-tokens, an iterable of str, as a list of int.
+
+        Raises:
+            AbsentByteError: its `item` is the index of the word.
+        """
+        cdef Worker used = self.acquire() if worker is None else worker
+        cdef EncodingWorker* cpp_worker = used.worker.get()
+        cdef TextView view
+        cdef TextSpan span
+        cdef size_t num_ids = 0, total = 0, index = 0
+        cdef Failure failure
+        try:
+            for word in words:
+                kept = utf8_text(word)
+                view = view_text(kept)
+                span = TextSpan(<const uint8_t*>view.data, view.length)
+                cpp_worker.output.reserve(
+                    (total + span.size + OUTPUT_SLACK) * self.id_size, total * self.id_size)
+                failure = encode_word_to(
+                    cpp_worker[0], span, cpp_worker.output.data() + total * self.id_size, num_ids)
+                failure.file = index
+                check(failure)
+                total += num_ids
+                index += 1
+            return self.to_list(cpp_worker.output.data(), total, worker is None)
+        finally:
+            if worker is None:
+                self.release(used)
+
+    def encode_batch(self, list texts, SpecialSet special not None, int num_workers):
+        """Return the ids of texts (as `encode` takes them) as a list of lists.
+
+        Raises:
+            AbsentByteError: its `item` is the index of the text; UnicodeEncodeError.
+        """
+        cdef list lists = []
+        cdef vector[TextView] views
+        cdef unique_ptr[BatchEncoder] job
+        cdef vector[EncodingWorker*] pointers
+        cdef const uint8_t* data
+        cdef size_t group, i
+        if num_workers == 1:
+            try:
+                for text in texts:
+                    lists.append(untracked(self.encode(text, special)))
+            except AbsentByteError as error:
+                error.item = len(lists)
+                raise
+            return tracked(lists)
+        view_texts(texts, views)
+        workers = self.acquire_all(num_threads(num_workers, views.size()), pointers)
+        try:
+            job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
+            job.get().start()
+            # This thread makes the lists of a group while the others encode the next ones.
+            for group in range(job.get().num_groups()):
+                wait_group(job.get(), group, texts)
+                data = job.get().ids(group)
+                for i in range(job.get().group_start(group), job.get().group_start(group + 1)):
+                    lists.append(untracked(self.to_list(data, job.get().num_ids(i), True)))
+                    data += job.get().num_ids(i) * self.id_size
+                job.get().free(group)
+            return tracked(lists)
+        finally:
+            # (After an error, threads may still run. The results are freed before others use the
+            # workers.)
+            if job:
+                with nogil:
+                    job.get().cancel()
+            with nogil:
+                job.reset()
+            for worker in workers:
+                self.release(worker)
+
+    cdef list to_list(self, const void* ids, size_t count, bint keep):
+        """Return ids as a list. `keep`: may keep the ids as objects, which takes memory."""
+        if self.id_objects is None and keep and self.vocab_size <= MAX_KEPT_IDS:
+            self.id_objects = list(range(self.vocab_size))
+        if self.narrow:
+            return list_of(<const uint16_t*>ids, count, self.id_objects)
+        return list_of(<const uint32_t*>ids, count, self.id_objects)
+
+    # ------------------------------------------------------------------ arrays of ids
+
+    def encode_array(self, text, SpecialSet special not None, int num_workers):
+        """Return the ids of a text (as `encode` takes it) as an array of `dtype`.
+
+        Raises:
+            AbsentByteError, UnicodeEncodeError.
+        """
+        cdef TextView view = view_text(text)
+        cdef vector[TextView] spans
+        if (num_workers <= 1 or view.length <= SPAN_SIZE) and utf8_bound(view) < MAX_DIRECT:
+            ids = self.encode_spans(text, special)
+            if ids is not None:
+                return ids
+        kept = utf8_text(text, num_workers)
+        view = view_text(kept)
+        with nogil:
+            spans = cut_text(TextSpan(<const uint8_t*>view.data, view.length), SPAN_SIZE,
+                             special.special.tokens, self.scanner)
+        try:
+            return self.encode_in_threads(kept, spans, special, num_workers)[0]
+        except AbsentByteError as error:
+            error.offset += <const uint8_t*>spans[error.item].data - <const uint8_t*>view.data
+            error.item = 0
+            raise
+
+    def encode_documents(self, list texts, SpecialSet special not None, int num_workers):
+        """Return the ids of texts, one after the other, and the number of each: two arrays.
+
+        Raises:
+            AbsentByteError: its `item` is the index of the text; UnicodeEncodeError.
+        """
+        cdef vector[TextView] views
+        view_texts(texts, views)
+        return self.encode_in_threads(texts, views, special, num_workers)
+
+    cdef encode_spans(self, text, SpecialSet special):
+        """Return the ids of a text, or None if this thread could not check for Ctrl-C."""
+        cdef TextView view = view_text(text)
+        # Only the memory that is written to is really taken; the rest is freed.
+        ids = np.empty(utf8_room(view) + OUTPUT_SLACK, self.dtype)
+        cdef uint8_t[::1] out = ids.view(np.uint8)
+        cdef Worker worker = self.acquire()
+        cdef size_t total = 0, num_bytes = 0, num_ids = 0
+        cdef Failure failure
+        cdef TextSpan span
+        cdef unique_ptr[TextCutter] cutter
+        try:
+            cutter.reset(new TextCutter(
+                view, SPAN_SIZE if view.kind == UTF8 else CONVERTED_SPAN_SIZE,
+                special.special.tokens, self.scanner, worker.worker.get().text))
+            while True:
+                with nogil:
+                    failure = cutter.get().next(span)
+                    if failure.kind == NONE and 0 < span.size < MAX_UNINTERRUPTED:
+                        failure = encode_to(worker.worker.get()[0], span, special.special,
+                                            &out[total * self.id_size], ABSENT_ID, NULL, num_ids)
+                        failure.offset += num_bytes
+                check(failure, text)
+                if span.size == 0:
+                    break
+                if span.size >= MAX_UNINTERRUPTED:
+                    return None
+                total += num_ids
+                num_bytes += span.size
+                PyErr_CheckSignals()
+        finally:
+            self.release(worker)
+        out = None
+        ids.resize(total, refcheck=False)
+        return ids
+
+    cdef encode_in_threads(
+        self, texts, vector[TextView]& views, SpecialSet special, int num_workers
+    ):
+        cdef unique_ptr[BatchEncoder] job
+        cdef vector[EncodingWorker*] pointers
+        cdef size_t i, group, sample, room = 0, total = 0
+        cdef uint8_t[::1] out
+        cdef int64_t[::1] lengths
+        cdef cbool done = False
+        workers = self.acquire_all(num_threads(num_workers, views.size()), pointers)
+        try:
+            job.reset(new BatchEncoder(pointers, self.id_size, views, special.special))
+            job.get().start()
+            if views.size():
+                # The first texts tell how large the array should be.
+                sample = job.get().num_groups() // ESTIMATED_PARTS
+                for group in range(sample + 1):
+                    wait_group(job.get(), group, texts)
+                room = <size_t>(MORE_THAN_ESTIMATED * job.get().estimate(sample))
+            ids = np.empty(room + 1, self.dtype)
+            out = ids.view(np.uint8)
+            with nogil:
+                job.get().write_to(&out[0], room)
+            while not done:
+                with nogil:
+                    done = job.get().wait(STEP_MILLISECONDS)
+                PyErr_CheckSignals()
+            with nogil:
+                job.get().join()
+            check(job.get().failure(), texts)
+            counts = np.empty(views.size() + 1, np.int64)
+            lengths = counts
+            for i in range(views.size()):
+                lengths[i] = job.get().num_ids(i)
+                total += lengths[i]
+            if total > room or total < room * LEAST_USED:
+                out = None
+                ids.resize(total + 1, refcheck=False)
+                out = ids.view(np.uint8)
+            with nogil:
+                job.get().gather(&out[0])
+            return ids[:total], counts[: len(counts) - 1]
+        finally:
+            # (After an error, threads may still run. They end before others use the workers, and
+            # before the array is freed.)
+            if job:
+                with nogil:
+                    job.get().cancel()
+            with nogil:
+                job.reset()
+            for worker in workers:
+                self.release(worker)
+
+
+@cython.final
+@cython.no_gc_clear  # what `job` points to must outlive it
+cdef class FileEncoding:
+    """Encodes files with threads of its own; iterating over it gives their blocks in order.
+
+    A block is `(ids, ends, num_bytes)`: an array of the encoder's dtype, which is valid until the
+    next block is requested; the number of ids in this block up to and with each separator, int64;
+    and the size of the block for progress. `close` stops the threads.
+
+    Args:
+        encoder: encodes the text.
+        paths, sizes: files and their sizes in bytes; what a file holds beyond is not read.
+        special: a SpecialSet: no block cuts one of its tokens.
+        block_size: bytes.
+        num_workers: the number of threads.
+        errors: what is done with bytes that are not UTF-8: "replace", "strict" or "bytes".
+        separator: id of a special token at which documents end, or None.
+
+    Raises, instead of yielding the failing block:
+        OSError, ValueError: a file cannot be read, became shorter, is not UTF-8.
+        AbsentByteError: its `item` is the index of the file.
+    """
+
+    cdef Encoder encoder
+    cdef SpecialSet special
+    cdef list paths, workers
+    cdef vector[EncodingWorker*] pointers
+    cdef unique_ptr[BlockReader] reader
+    cdef unique_ptr[FileEncoder] job
+    cdef bint begun, closed
+
+    def __init__(self, Encoder encoder not None, paths, sizes, SpecialSet special not None,
+                 size_t block_size, int num_workers, errors, separator):
+        cdef vector[string] c_paths
+        cdef vector[uint64_t] c_sizes
+        cdef InvalidBytes invalid_bytes = InvalidBytes.REPLACE
+        if errors != "replace":
+            invalid_bytes = InvalidBytes.REFUSE if errors == "strict" else InvalidBytes.KEEP
+        self.encoder = encoder
+        self.special = special
+        self.paths = [os.fspath(path) for path in paths]
+        for path, size in zip(self.paths, sizes, strict=True):
+            c_paths.push_back(<string>os.fsencode(path))
+            c_sizes.push_back(size)
+        self.reader.reset(new BlockReader(
+            special.special.tokens, encoder.scanner, c_paths, c_sizes, block_size))
+        self.workers = encoder.acquire_all(
+            num_threads(num_workers, self.reader.get().num_blocks()), self.pointers)
+        self.job.reset(new FileEncoder(
+            self.reader.get()[0], self.pointers, encoder.id_size, special.special, invalid_bytes,
+            ABSENT_ID if separator is None else separator))
+        self.job.get().start()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef FileEncoder* job = self.job.get()
+        cdef EncodedBlock* block
+        cdef cbool ready = False
+        cdef int64_t[::1] c_ends
+        if self.closed:
+            raise StopIteration
+        if self.begun:
+            job.next()
+        self.begun = False
+        while not ready:
+            with nogil:
+                ready = job.wait(STEP_MILLISECONDS)
+            PyErr_CheckSignals()
+            if self.closed:  # by another thread
+                raise StopIteration
+        block = job.block()
+        if block == NULL:
+            with nogil:
+                job.close()
+            if job.failure().kind != NONE:
+                raise_failure(job.failure(), self.paths)
+            raise StopIteration
+        self.begun = True
+        ids = np.frombuffer(self, self.encoder.dtype)
+        ends = np.empty(block.ends.size(), np.int64)
+        if block.ends.size():
+            c_ends = ends
+            memcpy(&c_ends[0], block.ends.data(), block.ends.size() * sizeof(int64_t))
+        return ids, ends, block.num_bytes
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        # The ids of the block. Their array keeps this object alive, so that they can be read (by a
+        # debugger, after an error) even after `close`.
+        cdef EncodedBlock* block = self.job.get().block() if self.begun else NULL
+        if block == NULL:
+            raise BufferError("there is no block")
+        PyBuffer_FillInfo(
+            buffer, self, block.ids.data(), block.num_ids * self.encoder.id_size, True, flags)
+
+    @property
+    def num_encoded(self):
+        """The number of blocks encoded so far."""
+        return self.job.get().num_encoded()
+
+    @property
+    def replaced(self):
+        """`(file, sequences, bytes, offset)` for every file with sequences that are not UTF-8.
+
+        In the blocks encoded so far: the index of the file, the number of these sequences and of
+        their bytes, and where the first one is.
+        """
+        found = []
+        for entry in self.job.get().replaced():
+            found.append(
+                (entry.first, entry.second.sequences, entry.second.bytes, entry.second.first))
+        return found
+
+    def close(self):
+        """Stop the threads. No further block comes."""
+        self.closed = True
+        with nogil:
+            self.job.get().close()
+        while self.workers:
+            self.encoder.release(self.workers.pop())
+
+    def __dealloc__(self):
+        # (Ends the threads, and without the GIL: one of them may wait for a slow disk.)
+        with nogil:
+            self.job.reset()
+
+
+cdef int wait_group(BatchEncoder* job, size_t group, texts) except -1:
+    """Wait until a group of texts is encoded; raise what went wrong."""
+    cdef cbool done = False, ended
+    while not done:
+        with nogil:
+            done = job.wait_group(group, STEP_MILLISECONDS)
+            ended = not done and job.wait(0)
+        PyErr_CheckSignals()
+        if ended:
+            with nogil:
+                job.join()
+            check(job.failure(), texts)
+            return 0
+    return 0
+
+
+cdef size_t num_threads(int num_workers, size_t num_items) noexcept:
+    return min(<size_t>max(num_workers, 1), max(num_items, <size_t>1))
+
+
+cdef list list_of(const id_t* ids, size_t count, list objects):
+    """Return ids as a list of int; `objects`: id -> int, or None."""
+    cdef list result = PyList_New(count)
+    cdef PyObject* item
+    cdef size_t i
+    # Signal handlers, and from Python 3.12 on the garbage collector, run between the items: no
+    # caller of gc.get_objects may find a list whose last items are not there yet.
+    PyObject_GC_UnTrack(<void*>result)
+    for i in range(count):
+        if i % MAX_UNINTERRUPTED == 0:
+            PyErr_CheckSignals()
+        if objects is None:
+            new = <object>ids[i]
+            Py_INCREF(new)
+            PyList_SET_ITEM(result, i, new)
+        else:
+            item = PyList_GET_ITEM(objects, ids[i])
+            Py_INCREF(<object>item)
+            PyList_SET_ITEM(result, i, <object>item)
+    PyObject_GC_Track(<void*>result)
+    return result
+
+
+# While the lists of a batch are made, the garbage collector does not see them. Every few hundred new
+# lists it would read all ids of the young ones, which takes as long as making them, and sooner or
+# later those of the old ones again. (Lists of ids are part of no cycle before a caller has them.)
+
+cdef list untracked(list ids):
+    PyObject_GC_UnTrack(<void*>ids)
+    return ids
+
+
+cdef list tracked(list lists):
+    for ids in lists:
+        PyObject_GC_Track(<void*>ids)
+    return lists
+
+
+cdef int check(const Failure& failure, texts=None) except -1:
+    """Raise the exception for a failure to encode texts, a list, or one text."""
+    if failure.kind == NONE:
+        return 0
+    if failure.kind == LONE_SURROGATE:
+        # Which raises. A subclass of str may override `encode`.
+        PyUnicode_AsUTF8String(texts[failure.file] if isinstance(texts, list) else texts)
+    if failure.kind == ABSENT_BYTE:
+        raise AbsentByteError(failure.code, failure.file, failure.offset)
+    if failure.kind == MEMORY:
+        raise MemoryError("there is not enough memory for the ids")
+    if failure.kind == SYSTEM:
+        raise RuntimeError(f"no thread could be started: {os.strerror(failure.code)}")
+    raise RuntimeError(failure.message.decode("utf-8", "replace"))
+
+
+cdef int raise_failure(const Failure& failure, list paths) except -1:
+    if failure.file >= <size_t>len(paths):  # not of a file: no thread could be started
+        return check(failure)
+    path = paths[failure.file]
+    raise_reading_failure(failure, path)
+    return check(failure)

@@ -1,0 +1,49 @@
+"""The backends of the tokenizer, and the choice between them: made once, for each tokenizer."""
+
+from __future__ import annotations
+
+from cs336_basics._support.messages import short_repr
+from cs336_basics.pretokenization.splitter import has_scanner
+from cs336_basics.tokenizer.encoders.encoder import Encoder
+from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
+from cs336_basics.tokenizer.reference import ReferenceEncoder
+from cs336_basics.tokenizer.vocabulary import Vocabulary
+
+BACKENDS = ("reference", "python", "native")
+
+
+def make_encoder(
+    vocabulary: Vocabulary, pattern: str, cache_size: int, backend: str | None = None
+) -> Encoder:
+    """Return the encoder of a backend; None: `native` where it is available, else `python`.
+
+    Raises:
+        ValueError: an unknown backend; `native` where it is not available.
+    """
+    if backend not in (None, *BACKENDS):
+        raise ValueError(
+            f"backend is {short_repr(backend)}: it must be None or one of {', '.join(BACKENDS)}"
+        )
+    if backend == "reference":
+        return ReferenceEncoder(vocabulary, pattern)
+    obstacle = _obstacle_to_native(vocabulary)
+    if backend == "native" and obstacle is not None:
+        raise ValueError(f"backend is 'native', but {obstacle}: use backend=None or 'python'")
+    if backend == "python" or obstacle is not None:
+        return PythonEncoder(vocabulary, pattern, cache_size)
+    from cs336_basics.tokenizer.encoders.native_encoder import NativeEncoder, NativeWordEncoder
+
+    if has_scanner(pattern):
+        return NativeEncoder(vocabulary, pattern, cache_size)
+    return NativeWordEncoder(vocabulary, pattern, cache_size)
+
+
+def _obstacle_to_native(vocabulary: Vocabulary) -> str | None:
+    """Return why the compiled encoder cannot be used, None if it can."""
+    try:
+        from cs336_basics.tokenizer.encoders.native_encoder import MAX_VOCAB_SIZE
+    except ImportError as error:
+        return f"the extensions are not built ({error})"
+    if vocabulary.size > MAX_VOCAB_SIZE:
+        return f"the greatest id is {vocabulary.size - 1}, above the limit of {MAX_VOCAB_SIZE - 1}"
+    return None

@@ -1,0 +1,259 @@
+"""Encoder: text to ids and back. One interface with three implementations.
+
+| backend | file | splits | merges |
+|---|---|---|---|
+| `reference` | `reference.py` | Python | every word again, as the papers describe it |
+| `python` | `python_encoder.py` | Python | each distinct word once, over ids |
+| `native` | `native_encoder.py` | C++ | C++, without the GIL |
+
+All give the same ids and raise the same errors; `backends.py` chooses one. The base class
+implements every operation in the obvious way on top of `encode_word`; an implementation overrides
+what it does faster.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from cs336_basics._support.messages import short_repr
+from cs336_basics._support.warnings import warn
+from cs336_basics.pretokenization import pretokenize, split_special_tokens
+from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
+from cs336_basics.pretokenization.patterns.split_program import complete_program
+from cs336_basics.pretokenization.reading.text_changes import dropped_message
+from cs336_basics.pretokenization.splitter import search_words
+from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
+from cs336_basics.tokenizer.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from cs336_basics.tokenizer.encoders._encoder import FileEncoding
+
+
+class AbsentByteError(Exception):
+    """A text needs a byte for which the vocabulary has no token.
+
+    Attributes:
+        byte: its value.
+        item: index of the text, or file, among several.
+        offset: of the byte in the UTF-8 of that text.
+    """
+
+    def __init__(self, byte: int, item: int = 0, offset: int = 0) -> None:
+        super().__init__(byte, item, offset)
+        self.byte = byte
+        self.item = item
+        self.offset = offset
+
+    def __str__(self) -> str:
+        where = f"at offset {self.offset:,} of item {self.item:,}"
+        return f"no token for the byte {self.byte:#04x} {where}"
+
+
+class UnknownIdError(ValueError):
+    """An id that is not in the vocabulary."""
+
+
+class Encoder(ABC):
+    """Encodes text with one vocabulary and one split pattern, and decodes ids.
+
+    Callers have checked the arguments. In every method, `special` holds the special tokens that
+    become ids where they occur, a subset of the vocabulary's; the others are ordinary text.
+
+    Attributes:
+        vocabulary, pattern: as given.
+        all_special: all special tokens of the vocabulary.
+        may_drop: whether the pattern may leave out part of a text. The named ones never do.
+
+    Raises (every encoding method):
+        AbsentByteError: the vocabulary lacks a byte of the text.
+        UnicodeEncodeError: a lone surrogate.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, pattern: str) -> None:
+        self.vocabulary = vocabulary
+        self.pattern = pattern
+        self.all_special = frozenset(vocabulary.special_ids)
+        self.may_drop = pattern_name(pattern) is None and complete_program(pattern) is None
+        self._has_warned = False
+
+    @abstractmethod
+    def encode_word(self, word: str) -> list[int]:
+        """Return the ids of one pre-token."""
+
+    def split(self, text: str) -> Iterable[str]:
+        """Return the pre-tokens of a text without special tokens."""
+        return pretokenize(text, self.pattern)
+
+    def encode_words(self, words: Iterable[str]) -> Iterable[int]:
+        """Return the ids of pre-tokens, one after the other."""
+        return chain.from_iterable(map(self.encode_word, words))
+
+    def encode(self, text: str, special: frozenset[str]) -> list[int]:
+        """Return the ids of a text; warn, once, if the pattern does not match all of it."""
+        ids = self._encode(text, special)
+        if self.may_drop:
+            self.warn_of_dropped(len(text.encode()), ids)
+        return ids
+
+    def num_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> int:
+        """Return how many of the bytes of a text are not in its ids."""
+        return num_bytes - len(self.decode_bytes(ids)) if self.may_drop else 0
+
+    def warn_of_dropped(self, num_bytes: int, ids: Iterable[SupportsIndex]) -> None:
+        """Warn if ids do not have all bytes of their text, the first time that it happens."""
+        if not self._has_warned and (num_dropped := self.num_dropped(num_bytes, ids)):
+            self._has_warned = True
+            warn(dropped_message(self.pattern, num_dropped, num_bytes, "encoded"))
+
+    def _encode(self, text: str, special: frozenset[str]) -> list[int]:
+        if not text.isascii():
+            text.encode()  # raises UnicodeEncodeError
+        ids: list[int] = []
+        try:
+            for segment, is_special in split_special_tokens(text, special):
+                if is_special:
+                    ids.append(self.vocabulary.special_ids[segment])
+                else:
+                    ids.extend(self.encode_words(self.split(segment)))
+        except AbsentByteError as error:
+            # No earlier word needed the byte: the first one that has it, and is not a token as a
+            # whole, is the one.
+            whole_words = self.vocabulary.whole_words
+            for start, word, is_special in self.located_words(text, special):
+                data = word.encode()
+                if not is_special and error.byte in data and data not in whole_words:
+                    error.item = 0
+                    error.offset = len(text[:start].encode()) + data.index(error.byte)
+                    break
+            raise
+        return ids
+
+    def encode_array(
+        self, text: str | bytes, special: frozenset[str], num_workers: int
+    ) -> TokenArray:
+        """Return the ids of a text (or its valid UTF-8) as an array of `token_dtype`."""
+        dtype = token_dtype(self.vocabulary.size)
+        characters = text.decode() if isinstance(text, bytes) else text
+        return np.array(self.encode(characters, special), dtype)
+
+    def encode_batch(
+        self, texts: list[str], special: frozenset[str], num_workers: int
+    ) -> list[list[int]]:
+        """Return the ids of each of several texts.
+
+        Raises:
+            AbsentByteError: its `item` is the index of the text.
+        """
+        lists = self._encode_each(texts, special)
+        if self.may_drop:
+            for text, ids in zip(texts, lists, strict=True):
+                self.warn_of_dropped(len(text.encode()), ids)
+        return lists
+
+    def encode_batch_array(
+        self, texts: list[str], special: frozenset[str], num_workers: int
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """Return the ids of several texts, one after the other, and where each begins.
+
+        Returns:
+            ids of shape (num_tokens,) and `token_dtype`; offsets of shape (num_texts + 1,).
+
+        Raises:
+            AbsentByteError: its `item` is the index of the text.
+        """
+        lists = self.encode_batch(texts, special, num_workers)
+        ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
+        return ids, offsets_of(np.array([len(ids_of_text) for ids_of_text in lists], np.int64))
+
+    def _encode_each(self, texts: Iterable[str], special: frozenset[str]) -> list[list[int]]:
+        lists: list[list[int]] = []
+        try:
+            for text in texts:
+                lists.append(self._encode(text, special))
+        except AbsentByteError as error:
+            error.item = len(lists)
+            raise
+        return lists
+
+    def encode_documents(
+        self, texts: Sequence[bytes], special: frozenset[str]
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """Return the ids of texts of valid UTF-8, one after the other, and the number of each.
+
+        Raises:
+            AbsentByteError: its `item` is the index of the text.
+        """
+        lists = self._encode_each((text.decode() for text in texts), special)
+        ids = np.fromiter(chain.from_iterable(lists), token_dtype(self.vocabulary.size))
+        return ids, np.array([len(ids_of_text) for ids_of_text in lists], np.int64)
+
+    def with_own_cache(self, cache_size: int) -> Encoder:
+        """Return an encoder for one thread, whose word cache is its own and at most this large."""
+        return self
+
+    def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
+        """Yield (start in characters, word, is special) for pre-tokens and special tokens.
+
+        Raises:
+            ValueError: see `search_words`.
+        """
+        start = 0
+        for segment, is_special in split_special_tokens(text, special):
+            if is_special:
+                yield start, segment, True
+            else:
+                for offset, word in search_words(segment, self.pattern):
+                    yield start + offset, word, False
+            start += len(segment)
+
+    def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
+        """Return the bytes of ids.
+
+        Raises:
+            UnknownIdError: an id that is not in the vocabulary.
+            TypeError, ValueError: see `Tokenizer.decode`.
+        """
+        tokens: list[bytes] = []
+        for token_id in plain_ids(ids):
+            token = self.vocabulary.tokens.get(token_id)
+            if token is None:
+                raise UnknownIdError(
+                    f"id {short_repr(token_id)} is not in the vocabulary, whose greatest id is "
+                    f"{self.vocabulary.size - 1}"
+                )
+            tokens.append(token)
+        return b"".join(tokens)
+
+    def decode(self, ids: Iterable[SupportsIndex]) -> str:
+        """Return the text of ids; bytes that are not UTF-8 become U+FFFD."""
+        return self.decode_bytes(ids).decode("utf-8", errors="replace")
+
+
+def offsets_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return where items of these lengths begin, one after the other, and where the last ends."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+class FileEncoder(Encoder):
+    """An encoder that releases the GIL, and encodes files by threads that read them."""
+
+    @abstractmethod
+    def encode_files(
+        self,
+        files: Sequence[str],
+        sizes: Sequence[int],
+        *,
+        block_size: int,
+        num_workers: int,
+        errors: str,
+        separator: int | None,
+    ) -> FileEncoding:
+        """Return an iterator over the blocks of files of plain text, as `_encoder.FileEncoding`."""

@@ -1,0 +1,122 @@
+"""Encoding of bytes that need not be UTF-8, exactly: `errors="bytes"`.
+
+The rule: text in UTF-8 is encoded as always, and each byte that is not UTF-8 becomes the token of
+this byte. Which bytes are not UTF-8 is what Python's decoder says (`errors="surrogateescape"`; the
+Unicode Standard, section 3.9): every byte of an incomplete or forbidden sequence. The text before
+such bytes is split as if it ended there, the text after them as if it began there; merges and
+special tokens never join or cross them. So decoding gives back every byte string, and a byte string
+that is UTF-8 has the ids of its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cs336_basics.pretokenization.reading.utf8 import text_and_bytes
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
+from cs336_basics.tokenizer.ids import TokenArray, token_dtype
+from cs336_basics.tokenizer.vocabulary import ABSENT
+
+EXACT = "bytes"
+"""The value of `errors` that asks for it."""
+
+BATCH_SIZE = 4096
+"""Texts that are encoded by one call: data that is not text holds one in every few bytes."""
+
+LARGE = 1 << 18
+"""Bytes of a text that is encoded by itself, with threads."""
+
+
+def encode_exactly(
+    encoder: Encoder, data: bytes, special: frozenset[str], num_workers: int = 1
+) -> TokenArray:
+    """Return the ids of bytes by the rule of this module, as an array of `token_dtype`.
+
+    Args:
+        encoder: encodes the text between invalid bytes.
+        data: any bytes.
+        special: the special tokens that become ids.
+        num_workers: threads for long texts.
+
+    Raises:
+        AbsentByteError: the vocabulary lacks a byte; `offset` is that in `data`.
+    """
+    arrays = [np.zeros(0, token_dtype(encoder.vocabulary.size))]
+    batch: list[tuple[bytes, bytes]] = []
+    offset = start = 0  # of the next text, of the batch
+    for text, invalid in text_and_bytes(data):
+        if len(text) >= LARGE or len(batch) == BATCH_SIZE:
+            arrays.append(_encode_batch(encoder, batch, special, start))
+            batch, start = [], offset
+        if len(text) >= LARGE:
+            try:
+                arrays.append(encoder.encode_array(text, special, num_workers))
+            except AbsentByteError as error:
+                error.offset += offset
+                raise
+            start += len(text)
+            batch.append((b"", invalid))
+        else:
+            batch.append((text, invalid))
+        offset += len(text) + len(invalid)
+    arrays.append(_encode_batch(encoder, batch, special, start))
+    return np.concatenate(arrays)
+
+
+def _encode_batch(
+    encoder: Encoder, batch: list[tuple[bytes, bytes]], special: frozenset[str], start: int
+) -> TokenArray:
+    """Return the ids of some texts, each followed by its invalid bytes; see `encode_exactly`.
+
+    `start` is the offset of the first text, for errors.
+    """
+    texts = [text for text, _ in batch]
+    try:
+        ids, num_ids = encoder.encode_documents(texts, special)
+    except AbsentByteError as error:
+        before = batch[: error.item]
+        _check_invalid_bytes(encoder.vocabulary.byte_ids, before, start)
+        error.offset += start + sum(len(text) + len(invalid) for text, invalid in before)
+        error.item = 0
+        raise
+    _check_invalid_bytes(encoder.vocabulary.byte_ids, batch, start)
+    invalid = np.frombuffer(b"".join(invalid for _, invalid in batch), np.uint8)
+    byte_ids = np.array(encoder.vocabulary.byte_ids, np.int64)[invalid]
+    ends_of_texts = np.cumsum(num_ids, dtype=np.int64)
+    counts = [len(invalid) for _, invalid in batch]
+    dtype = token_dtype(encoder.vocabulary.size)
+    return np.insert(ids, np.repeat(ends_of_texts, counts), byte_ids.astype(dtype))
+
+
+def _check_invalid_bytes(
+    byte_ids: Sequence[int], batch: list[tuple[bytes, bytes]], start: int
+) -> None:
+    """Raise AbsentByteError for the first invalid byte that the vocabulary lacks.
+
+    `start` is the offset of the first text.
+    """
+    absent = {byte for byte, token_id in enumerate(byte_ids) if token_id == ABSENT}
+    if not absent:
+        return
+    offset = start
+    for text, invalid in batch:
+        offset += len(text)
+        for byte in invalid:
+            if byte in absent:
+                raise AbsentByteError(byte, offset=offset)
+            offset += 1
+
+
+def absent_byte_error(byte: int, where: str) -> ValueError:
+    """Return the error for a byte that the vocabulary lacks.
+
+    Args:
+        byte: the byte.
+        where: where it is, for example "at offset 5".
+    """
+    return ValueError(
+        f"the vocabulary has no token for the byte {byte:#04x} {where}: add it to the vocabulary, "
+        "or remove the byte"
+    )

@@ -1,0 +1,179 @@
+"""The `native` backend: compiled encoding and decoding (`_encoder.pyx`)."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from cs336_basics.pretokenization import pretokenize, split_special_tokens
+from cs336_basics.tokenizer.encoders import _encoder
+from cs336_basics.tokenizer.encoders._decoder import Decoder
+from cs336_basics.tokenizer.encoders.encoder import Encoder, FileEncoder, offsets_of
+from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.vocabulary import ABSENT, Vocabulary, max_array_size
+
+MAX_VOCAB_SIZE = (1 << 32) - 1
+"""The compiled encoder holds ids in 32 bits; the greatest value marks an absent byte."""
+
+# The most subsets of the special tokens that are cached; programs hardly ever use more.
+_MAX_SPECIAL_SETS = 16
+
+
+class NativeWordEncoder(Encoder):
+    """Compiled merging, caching and decoding; Python splits the text.
+
+    For a split pattern without a scanner.
+
+    Args:
+        vocabulary, pattern: as `Encoder`.
+        cache_size: bytes of memory for cached words, of all threads together; 0 = cache nothing.
+    """
+
+    _worker: _encoder.Worker | None = None  # with its own cache, see `with_own_cache`
+
+    def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
+        super().__init__(vocabulary, pattern)
+        self._compiled = compile_vocabulary(vocabulary, pattern, cache_size)
+
+    @functools.cached_property
+    def _decoder(self) -> Decoder:
+        return compile_decoder(self.vocabulary)
+
+    def with_own_cache(self, cache_size: int) -> NativeWordEncoder:
+        """As `Encoder`."""
+        encoder = copy.copy(self)
+        encoder._worker = self._compiled.streaming_worker(cache_size)
+        return encoder
+
+    def encode_word(self, word: str) -> list[int]:
+        """As `Encoder`."""
+        return self._compiled.encode_words([word], self._worker)
+
+    def encode_words(self, words: Iterable[str]) -> list[int]:
+        """As `Encoder`."""
+        return self._compiled.encode_words(words, self._worker)
+
+    # The compiled decoder takes lists and arrays of known ids, and returns None for others: other
+    # iterables, and invalid ids.
+
+    def decode_bytes(self, ids: Iterable[SupportsIndex]) -> bytes:
+        """As `Encoder`."""
+        data: bytes | None = self._decoder.decode(ids, False)
+        return super().decode_bytes(ids) if data is None else data
+
+    def decode(self, ids: Iterable[SupportsIndex]) -> str:
+        """As `Encoder`."""
+        text: str | None = self._decoder.decode(ids, True)
+        return super().decode(ids) if text is None else text
+
+
+class NativeEncoder(NativeWordEncoder, FileEncoder):
+    """Compiled from end to end: splitting too, without the GIL, by several threads.
+
+    For split patterns that have a scanner.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, pattern: str, cache_size: int) -> None:
+        super().__init__(vocabulary, pattern, cache_size)
+        self._special_sets = _SpecialSets(vocabulary)
+
+    def encode(self, text: str, special: frozenset[str]) -> list[int]:
+        """As `Encoder`."""
+        return self._compiled.encode(text, self._special_sets[special], self._worker)
+
+    def encode_array(
+        self, text: str | bytes, special: frozenset[str], num_workers: int
+    ) -> TokenArray:
+        """As `Encoder`."""
+        return self._compiled.encode_array(text, self._special_sets[special], num_workers)
+
+    def encode_batch(
+        self, texts: list[str], special: frozenset[str], num_workers: int
+    ) -> list[list[int]]:
+        """As `Encoder`."""
+        return self._compiled.encode_batch(texts, self._special_sets[special], num_workers)
+
+    def encode_batch_array(
+        self, texts: list[str], special: frozenset[str], num_workers: int
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """As `Encoder`."""
+        ids, lengths = self._compiled.encode_documents(
+            texts, self._special_sets[special], num_workers
+        )
+        return ids, offsets_of(lengths)
+
+    def encode_documents(
+        self, texts: Sequence[bytes], special: frozenset[str]
+    ) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+        """As `Encoder`."""
+        return self._compiled.encode_documents(list(texts), self._special_sets[special], 1)
+
+    def encode_files(
+        self,
+        files: Sequence[str],
+        sizes: Sequence[int],
+        *,
+        block_size: int,
+        num_workers: int,
+        errors: str,
+        separator: int | None,
+    ) -> _encoder.FileEncoding:
+        """As `FileEncoder`."""
+        special = self._special_sets[self.all_special]
+        return _encoder.FileEncoding(
+            self._compiled, files, sizes, special, block_size, num_workers, errors, separator
+        )
+
+    def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
+        """As `Encoder`. The pattern matches every character, so that lengths add up."""
+        start = 0
+        for segment, is_special in split_special_tokens(text, special):
+            for word in [segment] if is_special else pretokenize(segment, self.pattern):
+                yield start, word, is_special
+                start += len(word)
+
+
+class _SpecialSets(dict[frozenset[str], _encoder.SpecialSet]):
+    """Set of special tokens -> its form for the compiled encoder, made on first use."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self._special_ids = vocabulary.special_ids
+
+    def __missing__(self, special: frozenset[str]) -> _encoder.SpecialSet:
+        if len(self) >= _MAX_SPECIAL_SETS:
+            self.clear()
+        pairs = [(token, self._special_ids[token]) for token in special]
+        self[special] = made = _encoder.SpecialSet(pairs)
+        return made
+
+
+def compile_vocabulary(
+    vocabulary: Vocabulary, pattern: str, cache_size: int, **options: str
+) -> _encoder.Encoder:
+    """Return the compiled encoder of a vocabulary; `options` are passed on to it."""
+    return _encoder.Encoder(
+        [None if byte_id == ABSENT else byte_id for byte_id in vocabulary.byte_ids],
+        vocabulary.merge_ids,
+        vocabulary.size,
+        pattern,
+        cache_size,
+        whole_words=vocabulary.whole_words,
+        **options,
+    )
+
+
+def compile_decoder(vocabulary: Vocabulary) -> Decoder:
+    """Return the compiled decoder of a vocabulary: one without tokens if the gaps are too large."""
+    size = vocabulary.size
+    if size > max_array_size(len(vocabulary.tokens)):
+        size = 0
+    known = vocabulary.tokens
+    tokens: Sequence[bytes] = [known.get(token_id, b"") for token_id in range(size)]
+    lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
+    return Decoder(np.frombuffer(b"".join(tokens), np.uint8), offsets_of(lengths))

@@ -1,0 +1,391 @@
+"""The pipeline from a corpus to the ids of its text, block by block, in constant memory.
+
+An encoder that releases the GIL (`FileEncoder`) reads plain text in its own threads; other text
+(compressed text, JSON lines, Parquet) is read here and encoded by threads, batch by batch. With any
+other encoder, worker processes encode the batches. The ids are the same.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import itertools
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.pretokenization.counting.count_texts import replaced_surrogates, to_utf8
+from cs336_basics.pretokenization.counting.parallel import map_ordered
+from cs336_basics.pretokenization.reading.corpus import Corpus, is_plain_text
+from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
+from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges, replaced_in
+from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
+from cs336_basics.pretokenization.splitter import Splitter
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder, FileEncoder
+from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
+from cs336_basics.tokenizer.files.token_writer import EncodedBlock
+from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.text_input import checked_utf8
+from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+DEFAULT_CHUNK_SIZE = 1 << 19
+"""Bytes of text encoded at a time: enough to hide the cost of passing them to a worker."""
+
+LARGE_BATCH = 16 << 20
+"""A batch of more bytes is encoded by the main thread, the only one that sees Ctrl-C."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class EncodingTask:
+    """How text is encoded to a token file. A special id is None where there is no such token."""
+
+    errors: str
+    splitter: Splitter
+    chunk_size: int
+    end_id: int | None
+    separator_id: int | None
+    document_starts: bool
+    end_of_document: str | None
+    separator: str | None
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: Tokenizer,
+        errors: str,
+        chunk_size: int,
+        *,
+        document_starts: bool,
+        end_of_document: str | None,
+    ) -> EncodingTask:
+        """Return the task that `encode_file` describes.
+
+        Raises:
+            ValueError: `end_of_document` is not a special token.
+        """
+        separator = end_of_document
+        if separator is None and END_OF_TEXT in tokenizer.special_tokens:
+            separator = END_OF_TEXT
+        return cls(
+            errors,
+            tokenizer.splitter,
+            chunk_size,
+            _special_id(tokenizer, end_of_document),
+            _special_id(tokenizer, separator if document_starts else None),
+            document_starts,
+            end_of_document,
+            separator,
+        )
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Some texts of a corpus.
+
+    Attributes:
+        blocks: the texts.
+        bytes_read: how much of all stored files has been read up to here.
+    """
+
+    blocks: list[TextBlock]
+    bytes_read: int
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the texts, in bytes or characters."""
+        return sum(len(block.text) for block in self.blocks)
+
+
+def encoded_blocks(
+    tokenizer: Tokenizer,
+    corpus: Corpus,
+    task: EncodingTask,
+    num_workers: int,
+    changes: TextChanges,
+) -> Generator[EncodedBlock, None, None]:
+    """Yield the ids of a corpus in order. Closing the generator ends the work.
+
+    What compiled code replaced in files of plain text is added to `changes`.
+    """
+    encoder = tokenizer.encoder
+    if not isinstance(encoder, FileEncoder):
+        # No more workers than there are chunks.
+        num_workers = max(1, min(num_workers, -(-corpus.num_bytes // task.chunk_size)))
+        yield from encode_batches(tokenizer, read_batches(corpus, task, 0), task, num_workers)
+        return
+    bytes_read = 0
+    for is_plain, group in itertools.groupby(corpus.files, key=is_plain_text):
+        files = corpus.only(group)
+        if is_plain:
+            yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers, changes)
+        else:
+            batches = read_batches(files, task, bytes_read)
+            yield from encode_batches(tokenizer, batches, task, num_workers)
+        bytes_read += files.num_bytes
+
+
+def _encode_plain_text(
+    encoder: FileEncoder,
+    corpus: Corpus,
+    task: EncodingTask,
+    bytes_read: int,
+    num_workers: int,
+    changes: TextChanges,
+) -> Iterator[EncodedBlock]:
+    """Yield the ids of files of plain text; the threads that encode also read."""
+    sizes = corpus.sizes
+    block_size = min(task.chunk_size, max(1, *sizes))  # C++ integers have a limit
+    blocks_per_file = (-(-size // block_size) for size in sizes)
+    first_blocks = set(itertools.accumulate(blocks_per_file, initial=0))
+    encoding = encoder.encode_files(
+        corpus.files,
+        sizes,
+        block_size=block_size,
+        num_workers=num_workers,
+        errors=task.errors,
+        separator=task.separator_id,
+    )
+    with contextlib.closing(encoding):
+        try:
+            for index, (ids, document_ends, num_bytes) in enumerate(encoding):
+                bytes_read += num_bytes
+                yield EncodedBlock(ids, index in first_blocks, document_ends, num_bytes, bytes_read)
+            changes.add_files((corpus.files[file], found) for file, *found in encoding.replaced)
+        except AbsentByteError as error:
+            file = corpus.files[error.item]
+            if task.errors == EXACT:
+                reason = absent_byte_error(error.byte, f"at offset {error.offset:,}")
+                raise ValueError(f"{file}: {reason}") from None
+            raise _absent_byte_in_file(file, error) from None
+
+
+def encode_batches(
+    tokenizer: Tokenizer, batches: Iterable[TextBatch], task: EncodingTask, num_workers: int
+) -> Generator[EncodedBlock, None, None]:
+    """Yield the ids of batches of text, in order.
+
+    They are encoded by threads, or, where the encoder does not release the GIL, by worker
+    processes, or by this one if one is enough.
+    """
+    encoder = tokenizer.encoder
+    if isinstance(encoder, FileEncoder):
+        yield from map_in_threads(
+            lambda batch: encode_text_batch(encoder, batch, task),
+            batches,
+            num_workers,
+            run_here=lambda batch: batch.num_bytes > LARGE_BATCH,
+        )
+        return
+    if num_workers == 1:
+        for batch in batches:
+            yield encode_text_batch(encoder, batch, task)
+        return
+    # A tokenizer is too large to be sent with every batch: each worker reads it once.
+    with tempfile.TemporaryDirectory() as directory:
+        tokenizer.save(directory)
+        arguments = ((directory, tokenizer.backend, batch, task) for batch in batches)
+        yield from map_ordered(_encode_in_worker, arguments, num_workers)
+
+
+def _encode_in_worker(
+    directory: str, backend: str | None, batch: TextBatch, task: EncodingTask
+) -> EncodedBlock:
+    return encode_text_batch(load_encoder_once(directory, backend), batch, task)
+
+
+@functools.lru_cache(maxsize=1)
+def load_encoder_once(directory: str, backend: str | None) -> Encoder:
+    """Return the encoder of a saved tokenizer, which a worker process keeps."""
+    return Tokenizer.from_directory(directory, backend=backend).encoder
+
+
+def read_batches(corpus: Corpus, task: EncodingTask, bytes_read: int) -> Iterator[TextBatch]:
+    """Yield the texts of files of any kind, in batches of about `task.chunk_size` bytes."""
+    blocks: list[TextBlock] = []
+    num_bytes = 0
+    for file, size in zip(corpus.files, corpus.sizes, strict=True):
+        for block in read_texts(corpus, file, task.splitter, block_size=task.chunk_size):
+            blocks.append(block)
+            num_bytes += len(block.text)
+            if num_bytes >= task.chunk_size:
+                yield TextBatch(blocks, bytes_read + block.bytes_read)
+                blocks, num_bytes = [], 0
+        bytes_read += size
+    if blocks:
+        yield TextBatch(blocks, bytes_read)
+
+
+def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) -> EncodedBlock:
+    """Return the ids of some texts, with the ends of documents as far as they are known here."""
+    changes = TextChanges()
+    texts = [_checked_text(block, task.errors, changes) for block in batch.blocks]
+    if task.errors == EXACT and not all(map(is_valid_utf8, texts)):
+        ids, lengths = _encode_exactly(encoder, batch.blocks, texts)
+    else:
+        try:
+            ids, lengths = encoder.encode_documents(texts, encoder.all_special)
+        except AbsentByteError as error:
+            block, text = batch.blocks[error.item], texts[error.item]
+            raise _absent_byte_in_block(block, text, error) from None
+    changes.num_dropped = encoder.num_dropped(sum(map(len, texts)), ids)
+    # Where a file or row begins, the one before has ended. TokenWriter handles one that ended
+    # before this batch, which is not known here.
+    begins = np.array([block.starts_document for block in batch.blocks], bool)
+    ends = np.unique((np.cumsum(lengths) - lengths)[begins])
+    ends = ends[ends > 0]
+    if task.end_id is not None:
+        lacking = ends[ids[ends - 1] != task.end_id]
+        ids = np.insert(ids, lacking, task.end_id)
+        ends = ends + np.searchsorted(lacking, ends, side="right")
+    if task.separator_id is not None:
+        ends = np.union1d(ends, np.flatnonzero(ids == task.separator_id) + 1)
+    # Bytes that are not UTF-8 count as they are in the file.
+    num_bytes = sum(
+        len(block.text if isinstance(block.text, bytes) else text)
+        for block, text in zip(batch.blocks, texts, strict=True)
+    )
+    starts_document = batch.blocks[0].starts_document
+    return EncodedBlock(ids, starts_document, ends, num_bytes, batch.bytes_read, changes)
+
+
+def _encode_exactly(
+    encoder: Encoder, blocks: list[TextBlock], texts: list[bytes]
+) -> tuple[TokenArray, npt.NDArray[np.int64]]:
+    """Return the ids of texts that need not be UTF-8, one after the other, and their numbers."""
+    arrays = []
+    for block, text in zip(blocks, texts, strict=True):
+        try:
+            arrays.append(encode_exactly(encoder, text, encoder.all_special))
+        except AbsentByteError as error:
+            where = f"at offset {error.offset + (block.offset or 0):,}"
+            reason = absent_byte_error(error.byte, where)
+            raise ValueError(f"{block.origin}: {reason}") from None
+    return np.concatenate(arrays), np.array([len(ids) for ids in arrays], np.int64)
+
+
+def _checked_text(block: TextBlock, errors: str, changes: TextChanges) -> bytes:
+    """Return a text as valid UTF-8; what is replaced is added to `changes`.
+
+    With `errors="bytes"`, bytes are returned as they are.
+    """
+    if isinstance(block.text, bytes):
+        if errors == EXACT:
+            return block.text
+        start = block.offset or 0
+        data = checked_utf8(block.text, errors, where=block.origin, start=start)
+        if data is not block.text:
+            row = _row_of(block) if block.offset is None else None
+            changes.add_replaced(block.file, replaced_in(block.text, start, row))
+        return data
+    try:
+        data = to_utf8(block.text, errors)
+    except ValueError as error:
+        raise ValueError(f"{block.origin}: {error}") from None
+    if num := replaced_surrogates(block.text, data):
+        where = f"a lone surrogate in {_row_of(block)}"
+        changes.add_replaced(block.file, Replaced(num, 3 * num, where))
+    return data
+
+
+def _row_of(block: TextBlock) -> str:
+    return block.origin.removeprefix(f"{block.file}, ")
+
+
+def map_in_threads(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    num_workers: int,
+    *,
+    run_here: Callable[[Item], bool],
+) -> Generator[Result, None, None]:
+    """Yield `function(item)` for each of `items`, in their order, computed by threads.
+
+    Like `map_ordered`, it reads `items` only a few ahead of the results. Even one worker is a
+    thread: the calling thread waits for Ctrl-C, and writes the results meanwhile.
+
+    Args:
+        function: must release the GIL for threads to help.
+        items: its arguments.
+        num_workers: number of threads.
+        run_here: returns whether the calling thread computes an item itself.
+    """
+    executor = ThreadPoolExecutor(num_workers)
+    pending: collections.deque[Future[Result]] = collections.deque()
+    try:
+        for item in items:
+            if run_here(item):
+                pending.append(_completed(function, item))
+            else:
+                pending.append(executor.submit(function, item))
+            if len(pending) > 2 * num_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _completed(function: Callable[[Item], Result], item: Item) -> Future[Result]:
+    future: Future[Result] = Future()
+    try:
+        future.set_result(function(item))
+    except Exception as error:  # raised when the results before it have been taken
+        future.set_exception(error)
+    return future
+
+
+# --------------------------------------------------------------------- errors
+
+
+def _absent_byte_in_file(file: str, error: AbsentByteError) -> ValueError:
+    """Return the message for a byte of a file; `error.offset` is its offset, or nearly."""
+    with open(file, "rb") as opened:
+        start = max(0, error.offset - 3)
+        opened.seek(start)
+        around = opened.read(7)
+    index = error.offset - start
+    if around[index : index + 1] != bytes([error.byte]):
+        # U+FFFD, which replaces bytes that are not UTF-8, is not in the file.
+        return _absent_byte_error(f"{file}, the text from byte {error.offset:,} on", error.byte)
+    return _absent_byte_error(file, error.byte, _character_at(around, index), error.offset)
+
+
+def _absent_byte_in_block(block: TextBlock, text: bytes, error: AbsentByteError) -> ValueError:
+    """Return the message for a byte of `text`, which is a block as valid UTF-8."""
+    if block.offset is not None and block.text != text:
+        where = f"{block.origin}, the text from byte {block.offset:,} on"
+        return _absent_byte_error(where, error.byte)
+    character = _character_at(text, error.offset)
+    offset = error.offset + (block.offset or 0)
+    return _absent_byte_error(block.origin, error.byte, character, offset)
+
+
+def _character_at(data: bytes, index: int) -> str:
+    """Return the character to which a byte belongs."""
+    while index > 0 and data[index] & 0xC0 == 0x80:
+        index -= 1
+    return data[index : index + 4].decode(errors="replace")[:1]
+
+
+def _absent_byte_error(
+    where: str, byte: int, character: str | None = None, offset: int = 0
+) -> ValueError:
+    found = "" if character is None else f" of {character!r} at byte {offset:,}"
+    return ValueError(
+        f"{where}: the vocabulary has no token for the byte {byte:#04x}{found}: add it to the "
+        "vocabulary, or remove the character"
+    )
+
+
+def _special_id(tokenizer: Tokenizer, token: str | None) -> int | None:
+    return None if token is None else tokenizer.special_token_id(token)

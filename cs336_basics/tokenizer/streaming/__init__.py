@@ -1,0 +1,1 @@
+"""Encoding and decoding one piece at a time."""

@@ -1,0 +1,46 @@
+"""Where `ignore_merges` matters: tokens that a tokenizer's merges do not make of their bytes."""
+
+from __future__ import annotations
+
+from cs336_basics._support.messages import short_repr
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from cs336_basics.tokenizer.tokenizer import Tokenizer
+
+
+def unmerged_tokens(tokenizer: Tokenizer) -> list[bytes]:
+    """Return the tokens that pre-tokens become by `ignore_merges` only, in the order of their ids.
+
+    Special tokens, and tokens that are not UTF-8, are never pre-tokens.
+    """
+    if not tokenizer.ignore_merges:
+        return []
+    vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
+    merging = Tokenizer(vocab, merges, special_tokens, pattern=pattern, backend=tokenizer.backend)
+    special = {token.encode() for token in special_tokens}
+    found = []
+    for _, token in sorted(vocab.items()):
+        if len(token) == 1 or token in special:
+            continue
+        try:
+            is_made = len(merging.encoder.encode_word(token.decode())) == 1
+        except UnicodeDecodeError:
+            continue
+        except AbsentByteError:
+            is_made = False
+        if not is_made:
+            found.append(token)
+    return found
+
+
+def check_merges_suffice(tokenizer: Tokenizer, who: str) -> None:
+    """Refuse a tokenizer for which `ignore_merges` matters, where only merges can be used.
+
+    Raises:
+        ValueError: names a token, and `who` cannot use it.
+    """
+    tokens = unmerged_tokens(tokenizer)
+    if tokens:
+        raise ValueError(
+            f"the tokenizer has ignore_merges, and {len(tokens):,} tokens that its merges do not "
+            f"make, such as {short_repr(tokens[0])}: {who} would encode these words in another way"
+        )

@@ -1,0 +1,142 @@
+"""Plots of learning curves: the losses of one or several runs over steps, tokens or time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cs336_basics._support.files import atomic_writer
+from cs336_basics.checkpoints.run_dir import RunDirectory, figure_text
+
+Rows = list[dict[str, Any]]
+"""The metrics of a run, as `RunDirectory.read_metrics` returns them."""
+
+AXES = {
+    "step": "optimizer step",
+    "tokens": "tokens",
+    "seconds": "wall-clock time (seconds)",
+}
+"""What the horizontal axis can count: a key of the metrics, and the label of the axis."""
+
+
+def read_curves(path: Path) -> Rows:
+    """Return the metrics of a run, with times where they are known.
+
+    Raises:
+        ValueError: it is not a run directory, has no metrics yet, or a row lacks its tokens.
+    """
+    run = RunDirectory(path)
+    if not run.metrics.is_file():
+        raise ValueError(f"{path} is not a run directory, or has no metrics yet: {run.metrics}")
+    rows = run.read_metrics()
+    if not rows:
+        raise ValueError(f"{run.metrics} has no rows yet")
+    for row in rows:
+        if "tokens" not in row:
+            raise ValueError(f"{run.metrics}: a row of step {row['step']} has no tokens: remove it")
+    return rows
+
+
+def name_runs(runs: Iterable[Path]) -> list[str]:
+    """Return the name of each run's directory, or its path where two have the same name."""
+    paths = list(runs)
+    names = [RunDirectory(path).name for path in paths]
+    return [
+        name if names.count(name) == 1 else str(path)
+        for name, path in zip(names, paths, strict=True)
+    ]
+
+
+def plot_runs(
+    curves: Mapping[Path, Rows],
+    output: Path,
+    axes: Sequence[str] = tuple(AXES),
+    ymax: float | None = None,
+) -> None:
+    """Plot the losses of runs, one panel for each of `axes`; a run has one colour in all panels.
+
+    Args:
+        curves: the metrics of each run, by its directory.
+        output: picture to write; its suffix chooses the format (none: PNG).
+        axes: keys of AXES.
+        ymax: upper limit of the loss; None: all of it.
+
+    Raises:
+        ValueError: the suffix of `output` is not a format of matplotlib.
+    """
+    figure, panels = _figure(7 * len(axes), len(axes))
+    for key, panel in zip(axes, panels, strict=True):
+        for index, (name, rows) in enumerate(zip(name_runs(curves), curves.values(), strict=True)):
+            draw_run(panel, rows, key, figure_text(name), f"C{index}")
+        if ymax is not None:
+            # The lower margin is a share of the visible range, not of the losses above it.
+            visible = [loss for line in panel.lines for loss in line.get_ydata() if loss < ymax]
+            if visible:
+                panel.set_ylim(bottom=min(visible) - 0.05 * (ymax - min(visible)))
+            panel.set_ylim(top=ymax)
+        _finish(panel, key)
+    with atomic_writer(output) as file:
+        figure.savefig(file, format=output.suffix.lstrip(".") or "png", dpi=120)
+
+
+def plot_run(run: RunDirectory) -> None:
+    """Plot the losses of a run over its steps into its loss.png."""
+    plot_runs({run.path: run.read_metrics()}, run.loss_plot, ["step"])
+
+
+def plot_group(output: Path, title: str, curves: Mapping[str, Rows]) -> None:
+    """Plot the losses of runs over tokens into a PNG, from below the best run to 3 nats above it.
+
+    Args:
+        output: picture to write.
+        title: its title.
+        curves: the metrics of each run, by its label.
+    """
+    figure, (panel,) = _figure(8, 1)
+    final = [row["val_loss"] for rows in curves.values() for row in rows[-1:] if "val_loss" in row]
+    for index, (label, rows) in enumerate(curves.items()):
+        draw_run(panel, rows, "tokens", label, f"C{index}")
+    if final:
+        panel.set_ylim(min(final) - 0.2, min(final) + 3)
+    panel.set_title(title)
+    _finish(panel, "tokens")
+    with atomic_writer(output) as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+def draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
+    """Draw the training loss of a run, thin, and its validation loss, with markers, over `x`.
+
+    A run without evaluations has the training loss only, with the label.
+    """
+    drawn = None
+    for loss, style in (
+        ("train_loss", {"alpha": 0.35, "linewidth": 1}),
+        ("val_loss", {"marker": "o", "markersize": 3}),
+    ):
+        points = [(row[x], row[loss]) for row in rows if x in row and loss in row]
+        if points:
+            (drawn,) = panel.plot(*zip(*points, strict=True), color=color, **style)
+    if drawn is not None:
+        drawn.set_label(label)
+
+
+def _figure(width: float, num_panels: int) -> tuple[Any, Any]:
+    """Return a figure and its panels, side by side."""
+    # matplotlib takes half a second to import, and only drawing needs it.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(1, num_panels, squeeze=False)[0]
+
+
+def _finish(panel: Any, x: str) -> None:
+    """Add the labels, the grid and the legend of a panel."""
+    panel.set_xlabel(AXES[x])
+    panel.set_ylabel("cross-entropy loss (nats per token)")
+    panel.grid(alpha=0.3)
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend()

@@ -1,0 +1,249 @@
+"""Atomic files: complete or absent; the files of killed writers are removed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import cs336_basics._support.temporary_files as temporary_files
+from cs336_basics._support.files import atomic_path, atomic_writer, write_json
+
+ROOT = Path(__file__).parents[2]
+posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows keeps leftovers")
+pytestmark = pytest.mark.usefixtures("fsync")
+
+WRITER = """
+import sys, time
+from cs336_basics._support.files import atomic_writer
+with atomic_writer(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print("begun", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def start_writer(path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert process.stdout.readline() == b"begun\n"
+    return process
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "new" / "a.txt"
+    with atomic_writer(path, "w") as file:
+        file.write("é\n")
+        assert not path.exists()
+    assert path.read_bytes() == "é\n".encode()
+    assert os.listdir(path.parent) == ["a.txt"]
+    with pytest.raises(TypeError), atomic_writer(path) as file:
+        file.write("text in a binary file")
+    assert path.read_bytes() == "é\n".encode()
+    assert os.listdir(path.parent) == ["a.txt"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    path = tmp_path / "private.txt"
+    path.write_text("old")
+    for mode in (0o600, 0o640, 0o444):
+        path.chmod(mode)
+        with atomic_writer(path, "w") as file:
+            file.write("new")
+        assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_library_that_opens_the_file_itself_writes_it_atomically(tmp_path):
+    path = tmp_path / "new" / "a.bin"
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(b"first")
+        assert temporary.parent == path.parent
+        assert not path.exists()
+    assert path.read_bytes() == b"first"
+    with pytest.raises(TypeError), atomic_path(path) as temporary:
+        temporary.write_text(b"not a text")
+    assert path.read_bytes() == b"first"
+    assert os.listdir(path.parent) == ["a.bin"]
+
+
+@posix_only
+def test_leftovers_of_killed_writers_are_removed(tmp_path):
+    path = tmp_path / "a.[x].npy"
+    with start_writer(path) as process:
+        process.send_signal(signal.SIGKILL)
+    (leftover,) = os.listdir(tmp_path)
+    kept = {".a.[x].npy.tmp", ".a.[x].npy.12345678.tmp.txt", ".b.npy.abcdefgh.tmp", "a.[x].npy.tmp"}
+    for name in kept:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / ".a.[x].npy.zzzzzzzz.tmp").mkdir()  # cannot be opened, so it is kept
+    with atomic_writer(path) as file:
+        assert leftover not in os.listdir(tmp_path)
+        file.write(b"complete")
+    assert path.read_bytes() == b"complete"
+    assert set(os.listdir(tmp_path)) == {path.name, *kept, ".a.[x].npy.zzzzzzzz.tmp"}
+
+
+@posix_only
+def test_the_temporary_file_of_a_running_writer_is_kept(tmp_path):
+    path = tmp_path / "a.npy"
+    with start_writer(path) as process:
+        with atomic_writer(path) as file:
+            file.write(b"first")
+        assert path.read_bytes() == b"first"
+        process.communicate(b"\n")
+        assert process.returncode == 0
+    assert path.read_bytes() == b"half"
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
+@posix_only
+def test_many_writers_of_one_name_do_not_mix_their_content(tmp_path):
+    path = tmp_path / "a.json"
+    failures = []
+
+    def write(number):
+        try:
+            for _ in range(50):
+                write_json(path, [number] * 100)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(set(json.loads(path.read_text()))) == 1
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@posix_only
+def test_a_temporary_file_that_another_writer_removes_is_created_again(tmp_path, monkeypatch):
+    made = []
+
+    def make(**options):
+        handle, name = mkstemp(**options)
+        made.append(name)
+        if len(made) == 1:
+            os.unlink(name)  # as another writer may do at this moment
+        return handle, name
+
+    mkstemp = temporary_files.tempfile.mkstemp
+    monkeypatch.setattr(temporary_files.tempfile, "mkstemp", make)
+    write_json(tmp_path / "a.json", 1)
+    assert len(made) == 2
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("failing", ["write", "fsync"])
+def test_a_full_disk_error_names_the_file(tmp_path, monkeypatch, failing):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "a.json"
+    write_json(path, "old")
+    if failing == "fsync":
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match=r"^\[Errno \d+\] [A-Za-z ]+: '.*a\.json'$"):
+            write_json(path, "new")
+    else:
+        resource = pytest.importorskip("resource")
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            # The error occurs when the buffer is written, and again when the file is closed.
+            with pytest.raises(OSError, match=r"^\[Errno \d+\] [A-Za-z ]+: '.*a\.json'$"):
+                write_json(path, "new" * 1000)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert json.loads(path.read_text()) == "old"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("length", [90, 101, 200, 242, 250, 255])
+@pytest.mark.parametrize("character", ["a", "é"])
+def test_names_of_any_length_are_written_and_their_leftovers_removed(tmp_path, length, character):
+    count, rest = divmod(length, len(character.encode()))
+    name = character * count + "a" * rest
+    path = tmp_path / name
+    new = temporary_files.NewFile(path, "wb", temporary_files.ALONE)
+    new.file.close()
+    new.release()  # as if its writer had been killed
+    assert len(os.listdir(tmp_path)) == 1
+    write_json(path, 1)
+    if os.name == "posix":
+        assert os.listdir(tmp_path) == [name]
+    assert json.loads(path.read_text()) == 1
+
+
+@posix_only
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_and_its_target_is_replaced(tmp_path, exists):
+    (tmp_path / "store").mkdir()
+    target = tmp_path / "store" / "target"
+    if exists:
+        target.write_text("old")
+    (tmp_path / "middle").symlink_to(Path("store", "target"))
+    (tmp_path / "link").symlink_to(tmp_path / "middle")
+    write_json(tmp_path / "link", "new")
+    assert json.loads(target.read_text()) == "new"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "middle").is_symlink()
+    assert os.listdir(tmp_path / "store") == ["target"]
+    with pytest.raises(RuntimeError), atomic_writer(tmp_path / "link"):
+        raise RuntimeError
+    assert json.loads(target.read_text()) == "new"
+
+
+@posix_only
+def test_a_fifo_and_a_link_to_one_are_refused_and_stay(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    for name in ("fifo", "link"):
+        with pytest.raises(ValueError, match=rf"{name} is a FIFO: name a regular file$"):
+            write_json(tmp_path / name, 1)
+    assert (tmp_path / "fifo").is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["fifo", "link"]
+
+
+@posix_only
+def test_links_in_a_circle_are_an_error(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match=r"a'$"):
+        write_json(tmp_path / "a", 1)
+
+
+@pytest.mark.skipif(not os.path.islink("/proc/self/fd/0"), reason="needs /proc")
+def test_an_open_file_of_a_process_is_refused(tmp_path):
+    with open(tmp_path / "a", "w") as file:
+        link = f"/proc/self/fd/{file.fileno()}"
+        with pytest.raises(ValueError, match=f"{link} is an open file of a process"):
+            write_json(link, 1)
+    assert (tmp_path / "a").read_text() == ""
+
+
+def test_a_file_system_that_cannot_sync_directories_is_no_error(tmp_path, monkeypatch):
+    def refuse(handle):
+        if not os.path.isfile(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    if not os.path.exists("/proc/self/fd"):
+        pytest.skip("needs /proc")
+    monkeypatch.setattr(os, "fsync", refuse)
+    write_json(tmp_path / "a.json", 1)
+    assert json.loads((tmp_path / "a.json").read_text()) == 1

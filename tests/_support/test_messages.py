@@ -1,0 +1,47 @@
+"""Values in messages: short, whatever they are."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from cs336_basics._support.messages import short_reason, short_repr
+
+
+@pytest.mark.parametrize("value", ["a b", b"\xff", 7, None, [1, "x"], {"a": (1, 2)}, 2.5, True])
+def test_a_short_value_is_shown_as_it_is(value):
+    assert short_repr(value) == repr(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 10**6, "\n" * 1000, b"\x00" * 10**6, 10**5000, -(10**5000), list(range(10**5)),
+     {"k" * 10**5: "v" * 10**5}, ("é" * 1000,) * 1000, [["x" * 50] * 9]],
+    ids=range(9),
+)  # fmt: skip
+def test_a_long_value_is_cut(value):
+    text = short_repr(value)
+    assert len(text) <= 100
+    assert "\n" not in text
+
+
+def test_an_array_is_shown_in_one_line():
+    assert short_repr(np.zeros((2, 2))) == "array([[0., 0.], [0., 0.]])"
+    assert "\n" not in short_repr(np.linspace(0, 1, 100))
+
+
+def test_lists_that_share_their_elements_take_no_time():
+    value = ["x"]
+    for _ in range(200):
+        value = [value, value, value]
+    start = time.process_time()
+    assert len(short_repr(value)) <= 100
+    assert time.process_time() - start < 1
+
+
+def test_a_reason_is_one_short_line():
+    assert short_reason(ValueError("a\n  b")) == "a b"
+    assert short_reason(KeyError()) == "KeyError"
+    assert len(short_reason(ValueError("x " * 10**6))) <= 300

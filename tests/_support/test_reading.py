@@ -1,0 +1,19 @@
+"""Reading files that may hold anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from cs336_basics._support.reading import parse_json
+
+
+def test_json_is_parsed():
+    assert parse_json('{"a": [1, "\\ud83d\\ude00", "Ä"]}'.encode(), "f") == {"a": [1, "😀", "Ä"]}
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"a": "\\ud800"}', b'["\\uDC00x"]', b'{"\\ude00\\ud83d": 1}']
+)
+def test_half_of_a_surrogate_pair_is_refused_with_the_name_of_the_file(content):
+    with pytest.raises(ValueError, match=r"f\.json has the escape '\\u[0-9a-f]{4}' alone"):
+        parse_json(content, "f.json")

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import json
+import os
+import threading
+
+import pytest
+
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.preparation_record import Stages, read_records
+
+posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows has no such locks")
+
+
+def test_a_last_line_that_is_not_text_is_omitted_and_an_earlier_one_is_an_error(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.metrics.write_bytes(b'{"step": 1, "train_loss": 3.0}\n{"step": \xff\x80')
+    assert run.read_metrics() == [{"step": 1, "train_loss": 3.0}]
+    run.timings.write_bytes(b'\xff\x80\n{"step": 1, "kind": "checkpoint", "seconds": 3.0}\n')
+    with pytest.raises(ValueError, match=r"timings\.jsonl, line 1 is not JSON: remove it"):
+        run.seconds()
+
+
+def start(path):
+    """Make the files that a run has when its preparation fails."""
+    run = RunDirectory(path)
+    run.create()
+    run.lock()
+    run.config.write_text("seed: 0\n")
+    run.data.mkdir()
+    (run.data / "train.txt").write_text("text")
+    return run
+
+
+def test_discard_removes_the_files_of_a_failed_start(tmp_path):
+    run = start(tmp_path / "run")
+    run.discard()
+    run.unlock()
+    assert not run.path.exists()
+    start(tmp_path / "run").unlock()
+
+
+def test_discard_keeps_an_empty_directory_that_existed_before(tmp_path):
+    run = start(tmp_path)
+    run.discard()
+    run.unlock()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("trained", ["metrics.jsonl", "checkpoints/step_00000005/state.json"])
+def test_discard_keeps_a_run_that_has_trained(tmp_path, trained):
+    run = start(tmp_path)
+    file = tmp_path / trained
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("{}")
+    before = sorted(tmp_path.rglob("*"))
+    run.discard()
+    run.unlock()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_discard_keeps_a_run_that_was_made_before(tmp_path):
+    start(tmp_path).unlock()
+    before = sorted(tmp_path.rglob("*"))
+    RunDirectory(tmp_path).discard()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@posix_only
+def test_a_run_is_locked_before_anything_is_written(tmp_path):
+    other = RunDirectory(tmp_path / "run")
+    other.lock()
+    before = sorted(other.path.rglob("*"))
+    with pytest.raises(ValueError, match=r"run is in use by another process: wait for it$"):
+        RunDirectory(tmp_path / "run").create()
+    assert sorted(other.path.rglob("*")) == before
+    other.unlock()
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    with pytest.raises(ValueError, match="in use"):
+        other.lock()
+    run.lock()  # it has the lock already
+    run.unlock()
+    other.lock()
+    other.unlock()
+
+
+@posix_only
+def test_a_directory_that_is_not_empty_gets_no_lock_file(tmp_path):
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(FileExistsError, match="is not empty"):
+        RunDirectory(tmp_path).create()
+    assert os.listdir(tmp_path) == ["mine"]
+
+
+def test_the_lock_of_a_process_that_was_killed_does_not_block_a_new_run(tmp_path):
+    (tmp_path / ".lock").write_text("")
+    (tmp_path / ".config.yaml.12345678.tmp").write_text("half")
+    run = RunDirectory(tmp_path)
+    run.create()
+    run.unlock()
+
+
+@posix_only
+@pytest.mark.parametrize("kind", ["link", "fifo", "directory"])
+def test_a_lock_that_is_not_a_regular_file_is_refused(tmp_path, kind):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    run = RunDirectory(tmp_path / "run")
+    run.path.mkdir()
+    lock = run.path / ".lock"
+    if kind == "link":
+        lock.symlink_to(victim)
+    elif kind == "fifo":
+        os.mkfifo(lock)
+    else:
+        lock.mkdir()
+    with pytest.raises(ValueError, match=r"\.lock is not a regular file: remove it$"):
+        run.lock()
+    assert victim.read_text() == "precious"
+
+
+@posix_only
+def test_one_of_many_new_runs_in_one_directory_wins(tmp_path):
+    made, refused = [], []
+
+    def make():
+        run = RunDirectory(tmp_path / "run")
+        try:
+            run.create()
+        except (ValueError, FileExistsError) as error:
+            refused.append(error)
+            return
+        (run.path / "config.yaml").write_text("mine")
+        made.append(run)
+
+    threads = [threading.Thread(target=make) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(made), len(refused)) == (1, 15)
+    made[0].unlock()
+
+
+ODD = [
+    b"", b"{", b"[]", b"7", b"null", b"\xff", b"[" * 60_000, b"x" * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *ODD,
+        *(
+            json.dumps({"step": step}).encode()
+            for step in (None, "7", 7.0, -1, True, [], {}, 10**20, float("inf"), float("nan"))
+        ),
+    ],
+)
+def test_an_odd_best_json_is_an_error_of_one_line(tmp_path, content):
+    run = RunDirectory(tmp_path)
+    run.checkpoints.mkdir()
+    run.best.write_bytes(content)
+    with pytest.raises(ValueError, match=r"best\.json is damaged: remove it") as caught:
+        run.best_step()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"7", b"[]", b"null", b"{}", b'{"step": "1"}', b'{"step": -1}', b'{"step": 1.5}',
+        b'{"step": true}', b"[" * 60_000, b'{"step": 1%s}' % (b"0" * 20),
+        b'{"step": 1, "kind": "training", "seconds": "x"}',
+        b'{"step": 1, "kind": "training", "seconds": null}',
+        b'{"step": 1, "kind": "training", "seconds": [%s]}' % (b"1," * 50_000 + b"1"),
+        b'{"step": 1, "seconds": 1.0}', b'{"step": 1, "kind": 7, "seconds": 1.0}',
+    ],
+)  # fmt: skip
+def test_an_odd_line_of_the_timings_is_an_error_of_one_line(tmp_path, line):
+    run = RunDirectory(tmp_path)
+    run.timings.write_bytes(line + b"\n" + b'{"step": 2, "kind": "training", "seconds": 1.0}\n')
+    for read in (run.seconds, run.read_metrics, lambda: run.truncate_metrics(5)):
+        with pytest.raises(ValueError, match=r"timings\.jsonl, line 1 .*: remove it$") as caught:
+            read()
+        assert len(str(caught.value)) < 400 + len(str(tmp_path))
+
+
+def test_a_loss_that_is_not_a_number_is_an_error(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.metrics.write_text('{"step": 1, "val_loss": "low"}\n{"step": 2, "val_loss": 1.0}\n')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 1 has the value 'low' for 'val_"):
+        run.read_metrics()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [*ODD, b'{"a": 7}', b'{"a": {}}', b'{"a": {"inputs": []}}', b'{"a": null}', b'[["a", 1]]'],
+)
+def test_an_odd_stages_json_is_an_error_of_one_line(tmp_path, content):
+    (tmp_path / "stages.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"stages\.json is damaged: remove it, and") as caught:
+        Stages(tmp_path, print)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_directory_without_stages_json_has_no_records(tmp_path):
+    assert read_records(tmp_path) == read_records(tmp_path / "missing") == {}
+    Stages(tmp_path, print).check("a", {"x": 1})
+    assert read_records(tmp_path) == {"a": {"inputs": {"x": 1}}}
+
+
+def test_a_record_without_a_hash_is_made_again(tmp_path):
+    (tmp_path / "stages.json").write_text('{"a": {"inputs": {}}}')
+    (tmp_path / "out").write_text("old")
+    Stages(tmp_path, print).run(
+        "a", {}, tmp_path / "out", lambda: (tmp_path / "out").write_text("new")
+    )
+    assert (tmp_path / "out").read_text() == "new"
+
+
+def test_a_number_that_no_float_can_hold_is_an_error(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.metrics.write_text('{"step": 1, "train_loss": %s}\n' % ("9" * 400))
+    with pytest.raises(ValueError, match=r"line 1 has the value .* for 'train_loss', not a number"):
+        run.read_metrics()
+
+
+@posix_only
+def test_a_link_in_place_of_a_checkpoint_is_removed_and_its_target_kept(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("")
+    run = RunDirectory(tmp_path / "run")
+    run.checkpoints.mkdir(parents=True)
+    for step in (1, 2, 3):
+        run.checkpoint(step).symlink_to(tmp_path / "elsewhere")
+    run.keep_newest_checkpoints(1, lambda step: True)
+    assert [path.name for path in run.checkpoints.iterdir()] == [run.checkpoint(3).name]
+    assert (tmp_path / "elsewhere" / "file").exists()

@@ -1,0 +1,80 @@
+"""The list of datasets: licences, sizes, hashes, and what is in the data directory."""
+
+from cs336_basics.data.datasets import DATASETS
+from cs336_basics.data.datasets.fetch import fetch_split
+from cs336_basics.data.datasets.listing import list_files
+from tests.data.datasets.web_server import PACKED, TEXT
+
+
+def status(directory, dataset, split, **settings):
+    (found,) = [
+        file
+        for file in list_files(directory, **settings)
+        if (file.dataset, file.split) == (dataset, split)
+    ]
+    return found
+
+
+def test_every_split_is_listed_where_nothing_is_there(tmp_path):
+    files = list_files(tmp_path / "missing")
+    assert [(file.dataset, file.split) for file in files] == [
+        (name, split) for name in DATASETS for split in ("train", "valid")
+    ]
+    for file in files:
+        entry = DATASETS[file.dataset].files[file.split]
+        assert file.licence == DATASETS[file.dataset].licence
+        assert (file.url, file.sha256, file.num_bytes) == (
+            entry.url,
+            entry.sha256,
+            entry.num_bytes,
+        )
+        assert (file.path, file.found_bytes, file.verified) == (None, 0, None)
+        assert file.note == "missing"
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_fetched_text_is_there_and_can_be_verified(server, tmp_path):
+    server.offer("owt_valid.txt.gz", PACKED)
+    path, _ = fetch_split("owt", "valid", tmp_path, source=server.url)
+    assert status(tmp_path, "owt", "valid").note == "present"
+    found = status(tmp_path, "owt", "valid", verify=True)
+    assert (found.note, found.verified) == ("present, verified", True)
+    assert (found.path, found.found_bytes) == (str(path), len(TEXT))
+    path.write_bytes(TEXT[:-1] + b"?")
+    found = status(tmp_path, "owt", "valid", verify=True)
+    assert found.note == "present, but a different text: its SHA-256 differs"
+    assert found.verified is False
+
+
+def test_a_text_of_another_size_is_named(server, tmp_path):
+    server.offer("owt_valid.txt.gz", PACKED)
+    path, _ = fetch_split("owt", "valid", tmp_path, source=server.url)
+    path.write_bytes(b"short")
+    assert "has 5 bytes, not the" in status(tmp_path, "owt", "valid").note
+    (tmp_path / "owt_valid.txt.json").unlink()
+    assert status(tmp_path, "owt", "valid").note == "present, but a different text: 5 bytes"
+    assert status(tmp_path, "owt", "valid", verify=True).verified is False
+
+
+def test_extracts_and_compressed_files_and_unfinished_downloads_are_named(server, tmp_path):
+    (tmp_path / "tinystories_train.txt").write_bytes(b"an extract")
+    (tmp_path / "TinyStoriesV2-GPT4-valid.txt.part").write_bytes(b"1234")
+    (tmp_path / "owt_train.txt.gz").write_bytes(b"12345")
+    (tmp_path / "owt_valid.txt.gz.part").write_bytes(b"123456")
+    (tmp_path / "sample_valid.txt").write_bytes(b"1234567")
+    found = {(file.dataset, file.split): file for file in list_files(tmp_path, verify=True)}
+    assert {
+        key: (file.found_bytes, file.note) for key, file in found.items() if file.found_bytes
+    } == {
+        ("sample", "valid"): (7, "present, but a different text: 7 bytes"),
+        ("tinystories", "train"): (10, "tinystories_train.txt is present, 10 bytes"),
+        ("tinystories", "valid"): (
+            4,
+            f"the download was interrupted after 4 bytes of {len(TEXT):,}",
+        ),
+        ("owt", "train"): (5, "only owt_train.txt.gz is present"),
+        ("owt", "valid"): (6, "the download was interrupted after 6 bytes of the .gz file"),
+    }
+    verified = {key for key, file in found.items() if file.verified is not None}
+    assert verified == {("sample", "valid")}
+    assert found["sample", "valid"].verified is False

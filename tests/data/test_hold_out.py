@@ -1,0 +1,211 @@
+"""Holding out the end of a corpus: whole documents, for every kind of file, resumable."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from cs336_basics._support.files import sha256_file
+from cs336_basics.data import hold_out as hold_out_module
+from cs336_basics.data.hold_out import Window, hold_out
+from cs336_basics.data.preparation_record import Stages
+from cs336_basics.pretokenization import Corpus, Splitter
+from cs336_basics.pretokenization.reading.readers import read_texts
+from tests.tokenizer.files.corpus_files import zstandard
+
+END = "<|endoftext|>"
+# Rows of 1 to 399 characters, with line ends and characters of several bytes.
+ROWS = ["né\n x" * (i * 37 % 80) + f" row {i}" for i in range(200)]
+
+
+def divide(corpus, directory, fraction=0.1, report=lambda line: None):
+    stages = Stages(directory, report)
+    return hold_out(corpus, fraction, directory / "data", stages, sha256_file)
+
+
+def texts_of(corpus):
+    """The text of a corpus: rows, and of text the whole file."""
+    texts = []
+    for file in corpus.files:
+        for block in read_texts(corpus, file, Splitter(special_tokens=[END])):
+            text = block.text.decode() if isinstance(block.text, bytes) else block.text
+            if block.starts_document:
+                texts.append(text)
+            else:
+                texts[-1] += text
+    return texts
+
+
+def json_lines(rows, blank=""):
+    return "".join(json.dumps({"id": 7, "text": row}) + "\n" + blank for row in rows).encode()
+
+
+def write_rows(directory, name, rows):
+    """Write rows as a file of the kind that its name says; return the options of its Corpus."""
+    path = directory / name
+    if ".jsonl" in name:
+        data = json_lines(rows)
+        compress = {"gz": gzip.compress, "zst": zstandard().compress}.get(name.split(".")[-1])
+        path.write_bytes(compress(data) if compress else data)
+        return {"field": "text"}
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"id": list(range(len(rows))), "text": rows})
+    if name.endswith(".parquet"):
+        import pyarrow.parquet as parquet
+
+        parquet.write_table(table, path, row_group_size=30)
+    else:
+        is_file = name.endswith(".feather")
+        make = pyarrow.ipc.new_file if is_file else pyarrow.ipc.new_stream
+        with pyarrow.OSFile(str(path), "wb") as sink, make(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=30)
+    return {"column": "text"}
+
+
+KINDS = ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.arrow", "a.feather"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_whole_rows_at_the_end_of_a_file_are_held_out(tmp_path, name):
+    corpus = Corpus(tmp_path / name, **write_rows(tmp_path, name, ROWS))
+    train, valid = divide(corpus, tmp_path)
+    left, right = texts_of(train), texts_of(valid)
+    assert left + right == ROWS
+    held_out = sum(map(len, right)) / sum(map(len, ROWS))
+    assert 0.05 <= held_out <= 0.2
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("rows", [["one", "two"], ["x" * 5000, "two"], ["one", "y" * 5000]])
+def test_of_two_rows_the_second_is_held_out(tmp_path, name, rows):
+    corpus = Corpus(tmp_path / name, **write_rows(tmp_path, name, rows))
+    train, valid = divide(corpus, tmp_path)
+    assert (texts_of(train), texts_of(valid)) == (rows[:1], rows[1:])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_single_row_cannot_be_divided(tmp_path, name):
+    corpus = Corpus(tmp_path / name, **write_rows(tmp_path, name, ["all in one row"]))
+    with pytest.raises(ValueError, match=rf"{name} .* cannot be cut .* give data.valid_path"):
+        divide(corpus, tmp_path)
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \n\n \n"])
+def test_a_file_of_blank_lines_cannot_be_divided(tmp_path, blank):
+    (tmp_path / "a.jsonl").write_bytes(blank)
+    with pytest.raises(ValueError, match=r"a\.jsonl .* cannot be cut .* give data.valid_path"):
+        divide(Corpus(tmp_path / "a.jsonl", field="text"), tmp_path)
+
+
+def test_a_file_that_became_shorter_is_not_copied_short(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"x" * 100)
+    with pytest.raises(ValueError, match="became shorter while it was read"):
+        hold_out_module._copy_range(str(tmp_path / "a.txt"), 10, 101, tmp_path / "copy.txt")
+    assert not (tmp_path / "copy.txt").exists()
+
+
+def test_blank_lines_are_no_rows(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(json_lines(["one", "two"]) + b"\n \n" * 400)
+    train, valid = divide(Corpus(tmp_path / "a.jsonl", field="text"), tmp_path)
+    assert (texts_of(train), texts_of(valid)) == (["one"], ["two"])
+
+
+@pytest.mark.parametrize("blank", ["", "\n", " \n\n"])
+@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.3, 0.5, 0.9])
+def test_every_share_of_json_lines_is_cut_at_a_row(tmp_path, fraction, blank):
+    (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS, blank))
+    train, valid = divide(Corpus(tmp_path / "a.jsonl", field="text"), tmp_path, fraction)
+    assert texts_of(train) + texts_of(valid) == ROWS
+    assert texts_of(train)
+    assert texts_of(valid)
+
+
+def test_whole_files_are_held_out_where_that_fits(tmp_path):
+    for number in range(20):
+        (tmp_path / f"{number:02}.txt").write_text(f"text {number:02}\n" * 50)
+    corpus = Corpus(str(tmp_path / "*.txt"))
+    train, valid = divide(corpus, tmp_path)
+    assert train.files == corpus.files[:18]
+    assert valid.files == corpus.files[18:]
+    assert not list(tmp_path.glob("data/*"))  # nothing was copied
+
+
+def test_only_the_file_with_the_boundary_is_copied(tmp_path):
+    options = write_rows(tmp_path, "a.jsonl", ROWS)
+    write_rows(tmp_path, "b.jsonl", ROWS)
+    corpus = Corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], **options)
+    train, valid = divide(corpus, tmp_path)
+    assert train.files == (corpus.files[0], str(tmp_path / "data" / "train.jsonl"))
+    assert valid.files == (str(tmp_path / "data" / "valid.jsonl"),)
+    assert texts_of(train) + texts_of(valid) == ROWS + ROWS
+
+
+def test_a_file_that_is_one_row_goes_to_one_side_as_a_whole(tmp_path):
+    options = write_rows(tmp_path, "a.jsonl", ["x"])
+    write_rows(tmp_path, "b.jsonl", ["y" * 5000])
+    train, valid = divide(Corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], **options), tmp_path)
+    assert (texts_of(train), texts_of(valid)) == (["x"], ["y" * 5000])
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.zst"])
+def test_text_is_cut_after_an_end_of_text_token(tmp_path, name):
+    text = END.join(row.replace("\n", " ") for row in ROWS) + END
+    compress = {"gz": gzip.compress, "zst": zstandard().compress}.get(name.split(".")[-1], bytes)
+    (tmp_path / name).write_bytes(compress(text.encode()))
+    train, valid = divide(Corpus(tmp_path / name), tmp_path)
+    (left,), (right,) = texts_of(train), texts_of(valid)
+    assert left + right == text
+    assert left.endswith(END)
+    assert 0.05 <= len(right) / len(text) <= 0.2
+
+
+def test_compressed_text_is_cut_where_the_same_plain_text_is(tmp_path):
+    text = "".join(f"{row}{END}" for row in ROWS).encode()
+    (tmp_path / "a.txt").write_bytes(text)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text))
+    plain = [texts_of(side) for side in divide(Corpus(tmp_path / "a.txt"), tmp_path)]
+    packed = [texts_of(side) for side in divide(Corpus(tmp_path / "a.txt.gz"), tmp_path / "packed")]
+    assert "".join(plain[0]).endswith(END)
+    assert plain == packed
+
+
+def test_parts_are_made_once_and_again_if_they_are_damaged(tmp_path):
+    corpus = Corpus(tmp_path / "a.jsonl.gz", **write_rows(tmp_path, "a.jsonl.gz", ROWS))
+    lines = []
+    _, valid = divide(corpus, tmp_path, report=lines.append)
+    assert [line.split(":")[0] for line in lines] == ["train text", "valid text"]
+    assert all("done" in line for line in lines)
+    before = Path(valid.files[0]).read_bytes()
+    lines.clear()
+    divide(corpus, tmp_path, report=lines.append)
+    assert lines == ["train text: unchanged", "valid text: unchanged"]
+    Path(valid.files[0]).write_bytes(before[:-5])
+    divide(corpus, tmp_path)
+    assert Path(valid.files[0]).read_bytes() == before
+
+
+def test_a_changed_file_is_noticed(tmp_path):
+    options = write_rows(tmp_path, "a.jsonl", ROWS)
+    divide(Corpus(tmp_path / "a.jsonl", **options), tmp_path)
+    write_rows(tmp_path, "a.jsonl", ROWS[:-1])
+    with pytest.raises(ValueError, match="start a new run"):
+        divide(Corpus(tmp_path / "a.jsonl", **options), tmp_path)
+
+
+def test_a_damaged_file_is_named_and_leaves_nothing(tmp_path):
+    options = write_rows(tmp_path, "a.jsonl.gz", ROWS)
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"a\.jsonl\.gz is damaged"):
+        divide(Corpus(path, **options), tmp_path)
+    assert not list(tmp_path.glob("data/*"))
+
+
+def test_a_window_leaves_between_half_and_twice_the_share():
+    window = Window.of(1000, 0.1)
+    assert (window.earliest, window.target, window.latest) == (800, 900, 950)
+    assert window.within(850, 70) == Window(0, 50, 70)
+    assert window.scaled(1000, 20) == Window(16, 18, 19)

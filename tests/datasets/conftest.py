@@ -1,1 +1,0 @@
-from tests.datasets.web_server import server  # noqa: F401 -- a fixture

@@ -1,0 +1,71 @@
+"""Tokenizers, texts and models that the tests of exports share."""
+
+from __future__ import annotations
+
+import functools
+import random
+import tempfile
+import warnings
+from pathlib import Path
+
+from cs336_basics.bpe import train_bpe
+from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS as NAMED
+from cs336_basics.tokenizer import Tokenizer
+from tests.texts import TEXTS, long_text
+from tests.tokenizer.examples import END, FRAGMENTS
+from tests.tokenizer.test_peer_agreement import (
+    characters_without_differences,
+    without_differences,
+)
+
+SPECIAL = [END, "<|end of text|>", "<|im_start|>", "<|im_end|>", "Ä終»"]
+"""With a space, of chat models, and with characters of more than one byte."""
+
+PATTERNS = {
+    **{name: name for name in NAMED},
+    # One that matches only some characters.
+    "partial": r" ?[A-Za-z]+|\p{N}{1,2}|[^\sA-Za-z\p{N}]+",
+}
+
+CHATS = [
+    "<|im_start|>user\nWhat is 2+2?<|im_end|>\n<|im_start|>assistant\n4<|im_end|>",
+    f"{END}{END}a{END} b<|end of text|><|end of text|> <|end  of text|>{END}",
+    "Ä終»Ä終»Ä 終Ä終 »<|im_start|<|im_start|>>",
+]
+
+
+@functools.cache
+def trained(pattern):
+    """A tokenizer of 1,500 ids, trained on texts of our own."""
+    with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        text = Path(directory, "text.txt")
+        text.write_text(END.join([*TEXTS.values(), long_text(1, 60_000)]), "utf-8", newline="")
+        vocab, merges = train_bpe(text, 1500, SPECIAL, num_workers=1, pattern=PATTERNS[pattern])
+    return Tokenizer(vocab, merges, SPECIAL, pattern=PATTERNS[pattern])
+
+
+def byte_tokenizer(*special_tokens, merges=(), pattern="gpt2"):
+    """A tokenizer of the 256 bytes, some merges, and special tokens after them."""
+    vocab = {byte: bytes([byte]) for byte in range(256)}
+    for left, right in merges:
+        vocab[len(vocab)] = left + right
+    return Tokenizer(vocab, merges, special_tokens, pattern=pattern)
+
+
+def chosen_texts():
+    """Small texts in which all libraries class all characters alike."""
+    return ["", *CHATS, *map(without_differences, [*TEXTS.values(), long_text(5, 5_000)])]
+
+
+def random_texts(seed, number):
+    """Texts of any characters, mostly of those on which tokenizers differ."""
+    chooser = random.Random(seed)
+    characters = characters_without_differences()
+    fragments = [without_differences(fragment) for fragment in FRAGMENTS]
+    fragments += [*SPECIAL, " Hello", "'re", "'LL", "1234", "    ", " the", "ing", "<|im_"]
+    for _ in range(number):
+        yield "".join(
+            chooser.choice(fragments) if chooser.random() < 0.8 else chooser.choice(characters)
+            for _ in range(chooser.randint(1, 25))
+        )

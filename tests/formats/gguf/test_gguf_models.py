@@ -1,0 +1,328 @@
+"""GGUF files: every weight and every field is read back; what llama.cpp cannot run is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from cs336_basics.formats import ModelCard, check_model, export_model
+from cs336_basics.formats.exports import WEIGHT_TYPES
+from cs336_basics.formats.gpt2.byte_strings import string_to_token
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.tokenizer import Tokenizer
+from tests.formats.exported import byte_tokenizer, trained
+from tests.tokenizer.examples import END
+
+gguf = pytest.importorskip("gguf", reason="needs gguf: pip install 'cs336-basics[gguf]'")
+
+SMALL = ModelConfig(
+    vocab_size=264,
+    context_length=24,
+    d_model=64,
+    num_layers=2,
+    num_heads=4,
+    d_ff=96,
+    rope_theta=5000.0,
+    norm_eps=1e-6,
+)
+CONFIGS = {
+    "default": SMALL,
+    "qk_norm": dataclasses.replace(SMALL, qk_norm=True),
+    "tied": dataclasses.replace(SMALL, tied_embeddings=True),
+    "odd": dataclasses.replace(SMALL, d_model=42, num_heads=3, d_ff=37, num_layers=1),
+}
+TOKENIZER = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b" t", b"h")])
+
+
+def random_model(config):
+    model = TransformerLM(config)
+    for parameter in model.parameters():  # gains of 1 would hide a permutation
+        torch.nn.init.uniform_(parameter, -0.5, 1.0)
+    return model
+
+
+def exported(tmp_path, config=SMALL, tokenizer=TOKENIZER, model=None, name="small.gguf", **options):
+    """A model, its file, and the file as gguf reads it."""
+    model = model or random_model(config)
+    path = tmp_path / name
+    export_model(model, tokenizer, "gguf", path, **options)
+    return model, path, gguf.GGUFReader(path)
+
+
+def tensors(reader):
+    return {tensor.name: tensor for tensor in reader.tensors}
+
+
+def value(tensor):
+    return gguf.dequantize(tensor.data, tensor.tensor_type)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_float32_weights_are_exact_and_under_llama_cpps_names(tmp_path, name):
+    config = CONFIGS[name]
+    model, _, reader = exported(tmp_path, config)
+    own, found = model.state_dict(), tensors(reader)
+    scale = math.sqrt(config.d_model) if config.tied_embeddings else 1.0
+    head = own["token_embeddings.weight" if config.tied_embeddings else "lm_head.weight"]
+    expected = {
+        "token_embd": own["token_embeddings.weight"] * scale,
+        "output": head,
+        "output_norm": own["ln_final.weight"],
+    }
+    pairs = {"attn_norm": "ln1", "ffn_norm": "ln2", "ffn_gate": "ffn.w1", "ffn_up": "ffn.w3",
+             "ffn_down": "ffn.w2", "attn_v": "attn.v_proj",
+             "attn_output": "attn.output_proj"}  # fmt: skip
+    rotated = {"attn_q": "attn.q_proj", "attn_k": "attn.k_proj"}
+    if config.qk_norm:
+        rotated |= {"attn_q_norm": "attn.q_norm", "attn_k_norm": "attn.k_norm"}
+    for layer in range(config.num_layers):
+        for theirs, ours in (pairs | rotated).items():
+            weight = own[f"layers.{layer}.{ours}.weight"]
+            if config.qk_norm and theirs in rotated:  # Qwen3 rotates halves, Llama pairs
+                heads = weight.view(-1, config.d_head // 2, 2, *weight.shape[1:])
+                weight = torch.cat((heads[:, :, 0], heads[:, :, 1]), dim=1).view(weight.shape)
+            expected[f"blk.{layer}.{theirs}"] = weight
+    assert found.keys() == {f"{key}.weight" for key in expected}
+    for key, weight in expected.items():
+        tensor = found[f"{key}.weight"]
+        assert tensor.tensor_type == gguf.GGMLQuantizationType.F32
+        assert np.array_equal(value(tensor), weight.numpy()), key
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_float16_matrices_are_the_nearest_halves_and_gains_are_exact(tmp_path, name):
+    model = random_model(CONFIGS[name])
+    _, _, single = exported(tmp_path, model=model, name="single.gguf")
+    _, _, half = exported(tmp_path, model=model, name="half.gguf", type="f16")
+    exact, rounded = tensors(single), tensors(half)
+    assert exact.keys() == rounded.keys()
+    for key, tensor in rounded.items():
+        is_gain = len(tensor.shape) == 1
+        assert tensor.tensor_type.name == ("F32" if is_gain else "F16")
+        expected = value(exact[key])
+        if not is_gain:
+            expected = expected.astype(np.float16).astype(np.float32)
+        assert np.array_equal(value(tensor), expected), key
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_q8_0_is_within_its_own_step_and_rows_that_do_not_fit_are_float16(tmp_path, name):
+    model = random_model(CONFIGS[name])
+    _, _, single = exported(tmp_path, model=model, name="single.gguf")
+    _, _, coarse = exported(tmp_path, model=model, name="coarse.gguf", type="q8_0")
+    for key, tensor in tensors(coarse).items():
+        exact, found = value(tensors(single)[key]), value(tensor)
+        if exact.ndim == 1:
+            assert tensor.tensor_type.name == "F32"
+            assert np.array_equal(found, exact)
+        elif exact.shape[1] % 32:
+            assert tensor.tensor_type.name == "F16"
+            assert np.abs(found - exact).max() <= 2**-11
+        else:
+            assert tensor.tensor_type.name == "Q8_0"
+            blocks = np.abs(exact).reshape(-1, 32)
+            step = blocks.max(axis=1, keepdims=True) / 127
+            assert (np.abs(found - exact).reshape(-1, 32) <= 0.57 * step).all(), key
+
+
+def contents(reader):
+    return {
+        key: field.contents() for key, field in reader.fields.items() if not key.startswith("GGUF.")
+    }
+
+
+def test_the_metadata_fields_are_those_of_the_model(tmp_path):
+    card = ModelCard({"training: t.txt": "ab12"}, 500, 1_024_000, {"validation loss": 1.53129})
+    config = dataclasses.replace(SMALL, vocab_size=262)
+    _, _, reader = exported(tmp_path, config, card=card, type="q8_0", name="A Storyteller.v2.gguf")
+    found = contents(reader)
+    vocab = {key: found.pop(f"tokenizer.ggml.{key}") for key in ("tokens", "token_type", "merges")}
+    description = found.pop("general.description")
+    assert description.endswith(
+        "; 500 steps; 1,024,000 tokens; validation loss 1.5313; training: t.txt (SHA-256 ab12)"
+    )
+    assert found == {
+        "general.architecture": "llama",
+        "general.type": "model",
+        "general.name": "A Storyteller.v2",
+        "general.license": "unknown",
+        "general.file_type": gguf.LlamaFileType.MOSTLY_Q8_0,
+        "general.quantization_version": gguf.GGML_QUANT_VERSION,
+        "llama.vocab_size": 262,
+        "llama.context_length": 24,
+        "llama.embedding_length": 64,
+        "llama.block_count": 2,
+        "llama.feed_forward_length": 96,
+        "llama.attention.head_count": 4,
+        "llama.attention.head_count_kv": 4,
+        "llama.attention.key_length": 16,
+        "llama.attention.value_length": 16,
+        "llama.attention.layer_norm_rms_epsilon": float(np.float32(1e-6)),
+        "llama.rope.dimension_count": 16,
+        "llama.rope.freq_base": 5000.0,
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.bos_token_id": 258,
+        "tokenizer.ggml.eos_token_id": 258,
+        "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.ggml.add_eos_token": False,
+    }
+    assert vocab["tokens"][256:] == ["Ġt", "Ġth", END, "<|pad|>", "[PAD260]", "[PAD261]"]
+    assert vocab["token_type"] == [1] * 258 + [3] * 2 + [5] * 2
+    assert vocab["merges"] == ["Ġ t", "Ġt h"]
+
+
+def test_qk_norm_is_qwen3_and_cl100k_is_dbrx(tmp_path):
+    tokenizer = byte_tokenizer(END, merges=[(b" ", b"t")], pattern="cl100k")
+    _, _, reader = exported(tmp_path, CONFIGS["qk_norm"], tokenizer)
+    found = contents(reader)
+    assert found["general.architecture"] == "qwen3"
+    assert found["qwen3.rope.dimension_count"] == 16
+    assert found["tokenizer.ggml.pre"] == "dbrx"
+    assert not any(key.startswith("llama.") for key in found)
+
+
+@pytest.mark.parametrize("type", WEIGHT_TYPES)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_check_finds_no_difference_in_what_was_written(tmp_path, name, type):
+    config = CONFIGS[name]
+    model, path, reader = exported(tmp_path, config, type=type)
+    agreement = check_model(model, TOKENIZER, "gguf", path, type=type)
+    assert f" and {len(reader.tensors)} weights (" in agreement.lines[0]
+
+
+@pytest.mark.parametrize("type", WEIGHT_TYPES)
+def test_check_finds_a_changed_weight(tmp_path, type):
+    model, path, reader = exported(tmp_path, type=type)
+    offset = int(tensors(reader)["blk.1.ffn_up.weight"].data_offset)
+    del reader
+    data = bytearray(path.read_bytes())
+    data[offset + 3] ^= 0x41
+    path.write_bytes(data)
+    with pytest.raises(RuntimeError, match=r"weight blk\.1\.ffn_up\.weight has different values"):
+        check_model(model, TOKENIZER, "gguf", path, type=type)
+
+
+def test_check_finds_a_different_model_type_and_vocabulary(tmp_path):
+    model, path, _ = exported(tmp_path)
+    other = byte_tokenizer(END, "<|pad|>", merges=[(b" ", b"t"), (b"t", b"h")])
+    with pytest.raises(RuntimeError, match=r"a different tokenizer\.ggml\.(tokens|merges)"):
+        check_model(model, other, "gguf", path)
+    with pytest.raises(RuntimeError, match=r"a different general\.file_type: 0"):
+        check_model(model, TOKENIZER, "gguf", path, type="f16")
+    tied = random_model(dataclasses.replace(SMALL, d_ff=100))
+    with pytest.raises(RuntimeError, match=r"a different llama\.feed_forward_length: 96"):
+        check_model(tied, TOKENIZER, "gguf", path)
+
+
+@pytest.mark.parametrize(
+    ("switch", "config"),
+    [
+        ("logit_soft_cap 20.0", dataclasses.replace(SMALL, logit_soft_cap=20.0)),
+        ("norm 'post'", dataclasses.replace(SMALL, norm="post")),
+        ("norm 'none'", dataclasses.replace(SMALL, norm="none")),
+        ("position 'none'", dataclasses.replace(SMALL, position="none")),
+        ("ffn 'silu'", dataclasses.replace(SMALL, ffn="silu")),
+    ],
+)
+def test_switches_that_llama_cpp_does_not_have_are_refused_by_name(tmp_path, switch, config):
+    with pytest.raises(ValueError, match=switch):
+        exported(tmp_path, config)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tokenizer": byte_tokenizer(merges=[(b"a", b"b")])}, r"no special token <\|endoftext\|>"),
+        ({"tokenizer": byte_tokenizer(END)}, "no merges"),
+        ({"tokenizer": byte_tokenizer(END, merges=[(b"a", b"b")], pattern=r"\w+|\W+")},
+         r"pattern is .* only gpt2, cl100k, llama3, qwen2"),
+        ({"name": "tiny-Phi3.gguf"}, "named 'tiny-Phi3'.*name the file differently"),
+        ({"type": "q4_0"}, "type is 'q4_0': it must be f32, f16, q8_0"),
+        ({"config": dataclasses.replace(SMALL, num_layers=513, d_model=2, num_heads=1, d_ff=1)},
+         "513 layers: llama.cpp takes at most 512"),
+    ],
+)  # fmt: skip
+def test_what_llama_cpp_cannot_do_is_refused_before_anything_is_written(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        exported(tmp_path, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("bad", [math.inf, math.nan])
+def test_a_weight_that_is_not_finite_is_refused(tmp_path, bad):
+    model = random_model(SMALL)
+    with torch.no_grad():
+        model.layers[0].ffn.w3.weight[3, 5] = bad
+    with pytest.raises(ValueError, match=r"weight blk\.0\.ffn_up\.weight is not finite"):
+        exported(tmp_path, model=model)
+
+
+@pytest.mark.parametrize(("type", "large"), [("f16", 7e4), ("q8_0", 1e7)])
+def test_a_weight_that_is_too_large_for_the_type_is_refused(tmp_path, type, large):
+    model = random_model(SMALL)
+    with torch.no_grad():
+        model.lm_head.weight[3, 5] = -large
+    with pytest.raises(ValueError, match=rf"weight output\.weight .* too large for type {type}"):
+        exported(tmp_path, model=model, type=type)
+    exported(tmp_path, model=model)
+
+
+def test_a_failure_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
+    _, path, reader = exported(tmp_path)
+    del reader
+    before = path.read_bytes()
+
+    def fail(self):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(gguf.GGUFWriter, "write_tensors_to_file", fail)
+    with pytest.raises(OSError, match="No space"):
+        exported(tmp_path, overwrite=True, type="f16")
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["small.gguf"]
+
+
+def test_an_existing_file_is_replaced_only_if_asked(tmp_path):
+    model, path, _ = exported(tmp_path)
+    with pytest.raises(FileExistsError, match="overwrite"):
+        exported(tmp_path)
+    exported(tmp_path, model=model, type="f16", overwrite=True)
+    check_model(model, TOKENIZER, "gguf", path, type="f16")
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    model, path, _ = exported(tmp_path, type="q8_0")
+    (tmp_path / "again").mkdir()
+    _, again, _ = exported(tmp_path / "again", model=model, type="q8_0")
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_without_gguf_the_command_that_installs_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(ImportError, match=r"pip install 'cs336-basics\[gguf\]'"):
+        export_model(random_model(SMALL), TOKENIZER, "gguf", tmp_path / "a.gguf")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_tokenizer_of_the_file_is_ours(tmp_path):
+    config = dataclasses.replace(SMALL, vocab_size=1500)
+    tokenizer = trained("gpt2")
+    _, _, reader = exported(tmp_path, config, tokenizer)
+    found = contents(reader)
+    special = set(tokenizer.special_tokens)
+    vocab = {
+        token_id: string.encode() if string in special else string_to_token(string)
+        for token_id, string in enumerate(found["tokenizer.ggml.tokens"])
+    }
+    merges = [
+        tuple(map(string_to_token, merge.split(" "))) for merge in found["tokenizer.ggml.merges"]
+    ]
+    again = Tokenizer(vocab, merges, tokenizer.special_tokens)
+    assert again.hash() == tokenizer.hash()

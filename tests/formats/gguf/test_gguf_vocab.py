@@ -1,0 +1,126 @@
+"""Vocabularies for llama.cpp: what is written, and what is refused because it would differ."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from cs336_basics.formats.gguf.gguf_vocab import CONTROL, NORMAL, UNUSED, gguf_vocab
+from cs336_basics.pretokenization import PATTERNS
+from cs336_basics.tokenizer import Tokenizer
+
+EXPORTED = {"gpt2", "cl100k", "llama3", "qwen2"}
+BYTES = {byte: bytes([byte]) for byte in range(256)}
+MERGES = [(b" ", b"t"), (b" t", b"he"), (b"h", b"e")]
+
+# llama.cpp's "dbrx", as its source writes it.
+DBRX = (
+    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def with_merges(merges, special_tokens=()):
+    """256 bytes, what the merges make, and special tokens."""
+    vocab = dict(BYTES)
+    for left, right in merges:
+        vocab[len(vocab)] = left + right
+    for token in special_tokens:
+        vocab[len(vocab)] = token.encode()
+    return vocab
+
+
+def exported(merges=MERGES, special_tokens=(), pattern="gpt2", vocab=None, size=None):
+    vocab = with_merges(merges, special_tokens) if vocab is None else vocab
+    return gguf_vocab(vocab, merges, special_tokens, pattern, size or len(vocab))
+
+
+def test_tokens_are_in_the_byte_alphabet_and_special_tokens_as_they_are():
+    found = exported([(b" ", b"t"), (b"\xc3", b"\xa9")], ["<|endoftext|>", "é »"], size=262)
+    assert found.pre_tokenizer == "gpt-2"
+    assert found.tokens[:3] == ["Ā", "ā", "Ă"]
+    assert found.tokens[256:] == ["Ġt", "Ã©", "<|endoftext|>", "é »", "[PAD260]", "[PAD261]"]
+    assert found.types == [NORMAL] * 258 + [CONTROL] * 2 + [UNUSED] * 2
+    assert found.merges == ["Ġ t", "Ã ©"]
+
+
+def test_ids_without_a_token_are_unused():
+    vocab = with_merges(MERGES)
+    vocab[260] = b"\xf0\x9f"
+    found = exported(vocab=vocab, size=261)
+    assert found.tokens[258:] == ["he", "[PAD259]", "ðŁ"]
+    assert found.types[258:] == [NORMAL, UNUSED, NORMAL]
+
+
+def test_the_pattern_may_be_given_by_name_or_expression():
+    assert exported(pattern="cl100k").pre_tokenizer == "dbrx"
+    for name in EXPORTED:
+        assert exported(pattern=PATTERNS[name]) == exported(pattern=name)
+
+
+@pytest.mark.parametrize("name", sorted(PATTERNS.keys() - EXPORTED))
+def test_patterns_that_llama_cpp_splits_differently_are_refused(name):
+    with pytest.raises(ValueError, match=f"pattern is '{name}': llama.cpp has no pre-tokenizer"):
+        exported(pattern=name)
+
+
+@pytest.mark.parametrize(("name", "theirs"), [("llama3", "dbrx"), ("qwen2", "qwen2")])
+def test_llama_3_and_qwen_2_split_as_in_llama_cpp(name, theirs):
+    assert exported(CROSSING, pattern=name).pre_tokenizer == theirs
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pattern": r"\p{L}+|\P{L}"}, r"pattern is '\\\\p{L}\+.*no pre-tokenizer that splits"),
+        ({"pattern": DBRX}, "that splits the same way; only gpt2, cl100k, llama3, qwen2"),
+        ({"merges": []}, "no merges"),
+        ({"vocab": {i: t for i, t in BYTES.items() if i != 10}, "size": 256}, "byte 0x0a"),
+        # "Ġ" is written like the byte 0x20, and "\n" is not written like the byte 0x0a.
+        ({"vocab": {**BYTES, 32: "Ġ".encode()}, "special_tokens": ["Ġ"]}, "byte 0x20"),
+        ({"vocab": BYTES, "special_tokens": ["\n"]}, "byte 0x0a"),
+        ({"special_tokens": ["<a\0b>"]}, r"'<a\\x00b>' contains U\+0000"),
+        ({"special_tokens": ["Ġt"]}, "ids 256 and 259 are both written as 'Ġt'"),
+        ({"special_tokens": ["[PAD260]"], "size": 261}, "ids 259 and 260 are both written"),
+        ({"special_tokens": ["<a>", ">b<c"]}, "'<a>' and '>b<c' can overlap"),
+        ({"special_tokens": ["abc", "cab"]}, "can overlap"),
+    ],
+)
+def test_what_llama_cpp_would_encode_differently_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        exported(**options)
+
+
+@pytest.mark.parametrize(
+    "tokens", [["<a>", "<a>b"], ["bc", "abcd"], ["<|x|>", "<|y|>"], ["b<|", "<|"]]
+)
+def test_special_tokens_that_contain_others_are_exported(tokens):
+    # The longer one begins first or at the same character, so the leftmost one is the longest one.
+    assert exported(special_tokens=tokens).tokens[-2:] == tokens
+
+
+CROSSING = [(b"\n", b" "), (b" ", b"\t"), (b"\n ", b"\t"), (b"\r", b"\n"), (b"\r\n", b"\xc2")]
+NOT_CROSSING = [(b" ", b"\n"), (b"\n", b"\n"), (b" \n", b"\n\n"), (b" ", b" "), (b"\r", b"\n"),
+                (b"  ", b"\n"), (b" ", b"\t"), (b".", b"\n"), (b" ", b"a")]  # fmt: skip
+
+
+def test_a_cl100k_token_that_goes_on_after_a_line_end_is_refused():
+    with pytest.raises(ValueError, match=r"the token b'\\n ': llama.cpp splits the white space"):
+        exported(CROSSING, pattern="cl100k")
+    assert exported(CROSSING, pattern="gpt2").pre_tokenizer == "gpt-2"
+    assert exported(NOT_CROSSING, pattern="cl100k").pre_tokenizer == "dbrx"
+
+
+def white_space_texts():
+    for length in range(6):
+        for characters in itertools.product(" \n\r\ta.", repeat=length):
+            yield "".join(characters)
+
+
+def test_the_two_patterns_give_equal_ids_unless_a_token_goes_on_after_a_line_end():
+    for merges, equal in ((NOT_CROSSING, True), (CROSSING, False)):
+        ours = Tokenizer(with_merges(merges), merges, pattern="cl100k")
+        theirs = Tokenizer(with_merges(merges), merges, pattern=DBRX)
+        texts = list(white_space_texts())
+        assert (ours.encode_batch(texts) == theirs.encode_batch(texts)) is equal

@@ -1,0 +1,283 @@
+"""Exported to GGUF, a model runs in llama.cpp: equal ids, logits, bytes of tokens, greedy text.
+
+`make llama-cpp` installs llama-cpp-python, which compiles llama.cpp, and runs these tests.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tempfile
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+import regex
+import torch
+
+from cs336_basics.formats import check_model, export_model
+from cs336_basics.formats.gguf import gguf_models
+from cs336_basics.formats.gguf.llama_cpp_runtime import LlamaCpp
+from cs336_basics.formats.gpt2.vocab_files import load_merges, load_vocab
+from cs336_basics.formats.huggingface.llama import llama_state
+from cs336_basics.formats.logit_agreement import greedy
+from cs336_basics.tokenizer import Tokenizer
+from tests.formats.exported import (
+    SPECIAL,
+    byte_tokenizer,
+    chosen_texts,
+    random_texts,
+    trained,
+)
+from tests.formats.models import CONFIGURATIONS, random_model
+from tests.tokenizer.examples import CORPORA, END, data_file
+from tests.tokenizer.test_peer_agreement import ALL_CHARACTERS
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("llama_cpp", reason="make llama-cpp installs llama-cpp-python")
+
+
+@functools.cache
+def exportable(name):
+    """A trained tokenizer; those of cl100k without the tokens that are refused."""
+    if name == "qwen2":
+        found = trained("llama3")
+        return Tokenizer(found.vocab, found.merges, SPECIAL, pattern="qwen2")
+    found = trained(name)
+    if name != "cl100k":
+        return found
+    kept = {bytes([byte]) for byte in range(256)}
+    merges = []
+    for left, right in found.merges:
+        if {left, right} <= kept and not re.search(rb"[\r\n][^\r\n]+\Z", left + right):
+            merges.append((left, right))
+            kept.add(left + right)
+    return byte_tokenizer(*SPECIAL, merges=merges, pattern="cl100k")
+
+
+def loaded(tokenizer, directory, context_length=96):
+    """A tokenizer in llama.cpp, which needs a model to go with it."""
+    model = random_model(
+        vocab_size=tokenizer.vocab_size, context_length=context_length, d_model=8, num_layers=1,
+        num_heads=1, d_ff=8,
+    )  # fmt: skip
+    path = directory / "model.gguf"
+    export_model(model, tokenizer, "gguf", path)
+    return LlamaCpp(path, context_length)
+
+
+@pytest.fixture(scope="module", params=["gpt2", "cl100k", "llama3", "qwen2"])
+def pair(request, tmp_path_factory):
+    tokenizer = exportable(request.param)
+    with loaded(tokenizer, tmp_path_factory.mktemp("gguf")) as theirs:
+        yield tokenizer, theirs
+
+
+def assert_equal_ids(tokenizer, theirs, text):
+    expected = tokenizer.encode(text)
+    if theirs.encode(text) != expected:  # pytest's report of two long lists takes minutes
+        for line in text.splitlines(keepends=True):
+            assert theirs.encode(line) == tokenizer.encode(line), line
+        pytest.fail(f"ids differ for a text of {len(text)} characters, but not for its lines")
+
+
+def without_long_s(tokenizer, text):
+    """Without U+017F: ignoring case it is an s for `regex`, and not for llama.cpp."""
+    return text if tokenizer.pattern == "gpt2" else text.replace("\u017f", "s")
+
+
+def test_ids_of_small_texts_are_equal(pair):
+    tokenizer, theirs = pair
+    for text in chosen_texts():
+        text = without_new_characters(without_long_s(tokenizer, text))
+        assert_equal_ids(tokenizer, theirs, text)
+
+
+def test_ids_of_20_000_random_texts_are_equal(pair):
+    tokenizer, theirs = pair
+    for text in random_texts(3, 20_000):
+        text = without_new_characters(without_long_s(tokenizer, text))
+        assert theirs.encode(text) == tokenizer.encode(text), text
+
+
+def test_every_id_stands_for_the_same_bytes(pair):
+    tokenizer, theirs = pair
+    for token_id, token in tokenizer.vocab.items():
+        assert theirs.decode([token_id]) == token, token_id
+
+
+def test_overlapping_special_tokens_that_are_exported_are_found_alike(tmp_path):
+    special = [END, "<a>", "<a>b", "<ab", "bc", "xbcx", "<|x|>", "<|xy|>"]
+    tokenizer = byte_tokenizer(*special, merges=[(b"<", b"a"), (b"b", b"c")])
+    chooser = np.random.default_rng(0)
+    with loaded(tokenizer, tmp_path) as theirs:
+        for _ in range(20_000):
+            parts = chooser.choice([*special, *"<a>bcx|"], size=8)
+            text = "".join(parts)
+            assert theirs.encode(text) == tokenizer.encode(text), text
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_ids_of_real_text_are_equal(pair, name):
+    tokenizer, theirs = pair
+    with open(data_file(f"{name}.txt"), "rb") as file:
+        text = file.read(2_000_000).decode("utf-8", "ignore")
+    assert_equal_ids(tokenizer, theirs, without_new_characters(without_long_s(tokenizer, text)))
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_ids_of_gpt2s_vocabulary_are_equal(gpt2, name):
+    tokenizer, theirs = gpt2
+    with open(data_file(f"{name}.txt"), "rb") as file:
+        text = file.read(2_000_000).decode("utf-8", "ignore")
+    assert_equal_ids(tokenizer, theirs, without_new_characters(text))
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    vocab = load_vocab(data_file("gpt2_vocab.json"))
+    tokenizer = Tokenizer(vocab, load_merges(data_file("gpt2_merges.txt")), [END])
+    with loaded(tokenizer, tmp_path_factory.mktemp("gpt2")) as theirs:
+        yield tokenizer, theirs
+
+
+# ------------------------------------------------------------ the characters that it knows
+
+
+@functools.cache
+def new_characters():
+    """Characters that are letters or numbers here and in llama.cpp neither, by asking it.
+
+    In the vocabulary, every byte merges with an `x`, a `1` or a `!` before it: the merge happens if
+    the character is in the same pre-token, thus a letter, a number, or neither and not a space.
+    """
+    merges = [
+        (first.encode(), bytes([byte])) for first in "x1!" for byte in range(256)
+        if bytes([byte]) not in b"x1!"
+    ]  # fmt: skip
+    tokenizer = byte_tokenizer(END, merges=merges)
+    found: set[str] = set()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        loaded(tokenizer, Path(directory)) as theirs,
+    ):
+        size = 64
+        for start in range(0, len(ALL_CHARACTERS), size):
+            characters = ALL_CHARACTERS[start : start + size]
+            if _ids(theirs.encode, characters) != _ids(tokenizer.encode, characters):
+                found |= {
+                    each for each in characters
+                    if _ids(theirs.encode, each) != _ids(tokenizer.encode, each)
+                }  # fmt: skip
+    return frozenset(found)
+
+
+def _ids(encode, characters):
+    return encode("".join(f"x{each}\n1{each}\n!{each}\n" for each in characters))
+
+
+def without_new_characters(text):
+    return "".join(each for each in text if each not in new_characters())
+
+
+def test_only_letters_and_numbers_after_unicode_15_1_differ():
+    found = new_characters()
+    assert all(regex.fullmatch(r"[\p{L}\p{N}]", each) for each in found)
+    if unicodedata.unidata_version <= "15.1.0":
+        assert {unicodedata.category(each) for each in found} == {"Cn"}
+    assert "\U0002ebf0" not in found  # a letter of Unicode 15.1
+
+
+# ------------------------------------------------------------ models
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_logits_are_within_1e_3_and_64_greedy_tokens_equal(tmp_path, number):
+    values, _ = CONFIGURATIONS[number]
+    tokenizer = exportable("gpt2")
+    model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
+    path = tmp_path / "model.gguf"
+    export_model(model, tokenizer, "gguf", path)
+    with LlamaCpp(path, values["context_length"]) as theirs:
+        for length in (1, 2, 17, values["context_length"]):
+            ids = torch.randint(tokenizer.vocab_size, (1, length))
+            with torch.inference_mode():
+                difference = (theirs.logits(ids) - model(ids)).abs().max()
+            assert difference < 1e-3, length
+        prompt = tokenizer.encode("Once upon")[:8]
+        assert greedy(theirs.logits, prompt, 64) == greedy(model, prompt, 64)
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_long_context_is_within_1e_3(tmp_path, number):
+    switches = CONFIGURATIONS[number][0]
+    values = {**switches, "context_length": 2048, "d_model": 64, "num_heads": 2}
+    tokenizer = exportable("gpt2")
+    model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
+    path = tmp_path / "model.gguf"
+    export_model(model, tokenizer, "gguf", path)
+    ids = torch.randint(tokenizer.vocab_size, (1, 2048))
+    with LlamaCpp(path, 2048) as theirs, torch.inference_mode():
+        assert (theirs.logits(ids) - model(ids)).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("number", [0, 3, 16])
+@pytest.mark.parametrize(("type", "limit"), [("f16", 0.01), ("q8_0", 0.05)])
+def test_smaller_types_are_near(tmp_path, number, type, limit):
+    values, _ = CONFIGURATIONS[number]
+    tokenizer = exportable("gpt2")
+    model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
+    path = tmp_path / "model.gguf"
+    export_model(model, tokenizer, "gguf", path, type=type)
+    ids = torch.randint(tokenizer.vocab_size, (1, values["context_length"]))
+    with LlamaCpp(path, values["context_length"]) as theirs, torch.inference_mode():
+        expected = model(ids)
+        found = theirs.logits(ids)
+    assert (found - expected).abs().max() < limit * expected.abs().max()
+
+
+@pytest.mark.parametrize("type", ["f32", "f16", "q8_0"])
+def test_check_reports_what_agrees(tmp_path, type):
+    tokenizer = exportable("gpt2")
+    values = CONFIGURATIONS[0][0]
+    # Some ids more than the tokenizer has.
+    model = random_model(vocab_size=tokenizer.vocab_size + 12, **values)
+    path = tmp_path / "model.gguf"
+    export_model(model, tokenizer, "gguf", path, type=type)
+    agreement = check_model(model, tokenizer, "gguf", path, type=type)
+    assert "llama-cpp-python" in agreement.runtime
+    assert agreement.lines[1].startswith("ids equal on ")
+    end = "64 greedy tokens equal" if type == "f32" else "of 96 positions"
+    assert agreement.lines[2].startswith("logits within ")
+    assert agreement.lines[2].endswith(end)
+
+
+@pytest.mark.parametrize("type", ["f32", "f16", "q8_0"])
+def test_check_finds_that_llama_cpp_computes_something_else(tmp_path, monkeypatch, type):
+    tokenizer = exportable("gpt2")
+    model = random_model(vocab_size=tokenizer.vocab_size, **CONFIGURATIONS[0][0])
+    path = tmp_path / "model.gguf"
+    monkeypatch.setattr(gguf_models, "llama_state", with_halves)
+    export_model(model, tokenizer, "gguf", path, type=type)
+    with pytest.raises(RuntimeError, match="the exported model's logits differ by"):
+        check_model(model, tokenizer, "gguf", path, type=type)
+
+
+def with_halves(config, state, *, halves):
+    """The mistake that loads without an error: the order of features of Hugging Face's Llama."""
+    return llama_state(config, state)
+
+
+def test_loading_prints_nothing(tmp_path, capfd):
+    tokenizer = exportable("gpt2")
+    with loaded(tokenizer, tmp_path) as theirs:
+        theirs.logits(torch.tensor([[1, 2, 3]]))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_that_is_no_model_is_an_error(tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF and nothing else")
+    with pytest.raises(RuntimeError, match=r"llama\.cpp does not load"):
+        LlamaCpp(path, 16)

@@ -1,0 +1,162 @@
+"""A name of the hub is downloaded by huggingface_hub; here from a server on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.formats.huggingface.hub import find_or_download
+from cs336_basics.tokenizer import Tokenizer
+from tests.data.datasets.web_server import server  # noqa: F401 -- a fixture
+from tests.formats.huggingface.test_tokenizer_json import content_of, trained
+
+pytest.importorskip("huggingface_hub")
+
+ROOT = Path(__file__).resolve().parents[3]
+COMMIT = "0" * 39 + "1"
+CODE = """
+import sys
+from cs336_basics.tokenizer import Tokenizer
+try:
+    print(Tokenizer.from_huggingface(*sys.argv[1:2], revision=(sys.argv[2:] or [None])[0]).hash())
+except Exception as error:
+    print(type(error).__name__, str(error))
+"""
+
+
+def offer(server, name, body, revision="main"):  # noqa: F811
+    """Offer a tokenizer.json as the hub does."""
+    etag = hashlib.sha256(body).hexdigest()
+    headers = {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT}
+
+    def do_HEAD(handler):  # the hub is first asked for the headers alone
+        status, sent, content = server.answers.get(handler.path, (404, {}, b""))
+        handler.send_response(status)
+        for key, value in {"Content-Length": str(len(content)), **sent}.items():
+            handler.send_header(key, value)
+        handler.end_headers()
+
+    server.http.RequestHandlerClass.do_HEAD = do_HEAD
+    server.answers[f"/{name}/resolve/{revision}/tokenizer.json"] = (200, headers, body)
+
+
+@pytest.fixture
+def load(server, tmp_path):  # noqa: F811
+    """A function that loads a tokenizer in a process of its own: the environment is read once."""
+
+    def load(*words, stderr=subprocess.PIPE, **environment):
+        url = server.url.removesuffix("/mirror")
+        done = subprocess.run(
+            [sys.executable, "-c", CODE, *words],
+            stdout=subprocess.PIPE, stderr=stderr, text=True, check=False, cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "HF_ENDPOINT": url,
+                 "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1",
+                 "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1", **environment},
+        )  # fmt: skip
+        assert "Traceback" not in (done.stderr or "")
+        return done.stdout.strip(), done.stderr
+
+    return load
+
+
+def test_a_name_is_downloaded_from_the_endpoint_once(server, load):  # noqa: F811
+    offer(server, "someone/small", json.dumps(content_of(trained("gpt2"))).encode())
+    expected = trained("gpt2").hash()
+    assert load("someone/small")[0] == expected
+    assert any("someone/small/resolve/main/tokenizer.json" in name for name in server.requests)
+    offline, _ = load("someone/small", HF_HUB_OFFLINE="1")  # from the cache
+    assert offline == expected
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are those of POSIX")
+def test_a_terminal_shows_a_progress_bar(server, load):  # noqa: F811
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    offer(server, "someone/small", json.dumps(content_of(trained("gpt2"))).encode())
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    try:
+        assert load("someone/small", stderr=theirs)[0] == trained("gpt2").hash()
+        os.set_blocking(ours, False)
+        shown = b""
+        with contextlib.suppress(BlockingIOError):
+            while more := os.read(ours, 1 << 16):
+                shown += more
+        assert b"tokenizer.json: 100%" in shown
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_revision_is_asked_for(server, load):  # noqa: F811
+    offer(server, "someone/small", json.dumps(content_of(trained("gpt2"))).encode(), "v2")
+    assert load("someone/small", "v2")[0] == trained("gpt2").hash()
+
+
+def test_offline_nothing_is_asked_of_the_server(server, load):  # noqa: F811
+    offer(server, "someone/small", b"{}")
+    found, _ = load("someone/small", HF_HUB_OFFLINE="1")
+    assert found.startswith(
+        "OSError cannot download tokenizer.json of 'someone/small', which does not exist here, "
+        "from the Hugging Face hub: "
+    )
+    assert found.count("\n") == 0
+    assert server.requests == []
+
+
+def test_a_name_that_the_hub_does_not_have_is_one_line(load):
+    found, _ = load("someone/absent")
+    assert found.startswith("OSError cannot download tokenizer.json of 'someone/absent'")
+    assert found.count("\n") == 0
+    assert len(found) < 600
+
+
+@pytest.mark.slow  # huggingface_hub tries again and again, for half a minute
+def test_a_hub_that_cannot_be_reached_is_one_line(load):
+    found, _ = load("someone/small", HF_ENDPOINT="http://127.0.0.1:9")
+    assert found.startswith("OSError cannot download tokenizer.json of 'someone/small'")
+    assert found.count("\n") == 0
+
+
+def test_what_is_downloaded_is_checked_like_a_file(server, load):  # noqa: F811
+    offer(server, "someone/bad", b'{"model": []}')
+    found, _ = load("someone/bad")
+    assert found.startswith("ValueError ")
+    assert found.endswith("its 'model' is [], not an object")
+
+
+@pytest.mark.parametrize(
+    "source", ["./absent", "a/b/c", "absent.json", "../x", "/tmp/absent/x", "a b", "", "x/"]
+)
+def test_what_is_no_name_is_a_missing_file(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    if source == "":
+        source = "-"
+    with pytest.raises(FileNotFoundError, match="does not exist: name a file, a directory, or"):
+        find_or_download(source, "tokenizer.json")
+
+
+def test_a_directory_of_that_name_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "gpt2" / "tokenizer.json").write_text(json.dumps(content_of(trained("gpt2"))))
+    assert Tokenizer.from_huggingface("gpt2").hash() == trained("gpt2").hash()
+
+
+def test_without_huggingface_hub_a_name_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(
+        ImportError, match=r"someone/small does not exist here; .* pip install hugg"
+    ):
+        find_or_download("someone/small", "tokenizer.json")

@@ -1,0 +1,170 @@
+"""Exported to Hugging Face, a model computes the same logits and greedy text in transformers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from cs336_basics.formats import ModelCard, check_model, export_model
+from cs336_basics.formats.logit_agreement import greedy
+from cs336_basics.model import TransformerLM
+from tests.formats.exported import byte_tokenizer, chosen_texts, trained
+from tests.formats.models import CONFIGURATIONS, random_model
+from tests.tokenizer.examples import END
+
+TINY = {"context_length": 32, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
+
+
+@pytest.mark.numerical(seeds=False)  # the bound of 1e-4 is far above the rounding of these models
+@pytest.mark.parametrize("number", range(20))
+def test_logits_are_within_1e_4_and_64_greedy_tokens_equal(tmp_path, number):
+    transformers = pytest.importorskip("transformers")
+    values, pattern = CONFIGURATIONS[number]
+    tokenizer = trained(pattern)
+    model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
+    export_model(model, tokenizer, "huggingface", tmp_path)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, local_files_only=True)
+    kind = "Qwen3ForCausalLM" if values["qk_norm"] else "LlamaForCausalLM"
+    assert type(theirs).__name__ == kind
+    assert theirs.dtype == torch.float32
+    ids = torch.randint(tokenizer.vocab_size, (3, values["context_length"]))
+    with torch.inference_mode():
+        difference = (theirs(ids).logits - model(ids)).abs().max()
+    assert difference < 1e-4
+    prompt = tokenizer.encode("Once upon")[:8]
+    assert len(prompt) + 64 <= values["context_length"]
+    ours = greedy(model, prompt, 64)
+    generated = theirs.generate(  # with their cache
+        torch.tensor([prompt]), max_new_tokens=64, min_new_tokens=64, do_sample=False,
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long), eos_token_id=None,
+    )  # fmt: skip
+    assert generated[0, len(prompt) :].tolist() == ours
+    assert model.config.vocab_size == theirs.config.vocab_size
+
+
+@pytest.mark.parametrize("number", [0, 3, 5, 18])
+def test_an_exported_model_is_loaded_back_with_equal_logits(tmp_path, number):
+    values, pattern = CONFIGURATIONS[number]
+    tokenizer = trained(pattern)
+    model = random_model(number, vocab_size=tokenizer.vocab_size, **values)
+    export_model(model, tokenizer, "huggingface", tmp_path)
+    found = TransformerLM.from_huggingface(tmp_path)
+    ids = torch.randint(tokenizer.vocab_size, (2, 20))
+    torch.testing.assert_close(found(ids), model(ids))
+    if not values["tied_embeddings"]:
+        assert found.config == model.config
+        for name, value in model.state_dict().items():
+            assert torch.equal(found.state_dict()[name], value)
+
+
+def test_weights_of_transformers_are_loaded(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    for tied in (False, True):
+        config = transformers.LlamaConfig(
+            vocab_size=99, hidden_size=24, intermediate_size=40, num_hidden_layers=2,
+            num_attention_heads=3, max_position_embeddings=50, tie_word_embeddings=tied,
+        )  # fmt: skip
+        theirs = transformers.LlamaForCausalLM(config).eval()
+        directory = tmp_path / str(tied)
+        theirs.save_pretrained(directory, max_shard_size="20KB")
+        assert (directory / "model.safetensors.index.json").exists()
+        ours = TransformerLM.from_huggingface(directory)
+        assert ours.config.norm_eps == 1e-6
+        ids = torch.randint(99, (2, 50))
+        with torch.inference_mode():
+            assert (theirs(ids).logits - ours(ids)).abs().max() < 1e-4
+
+
+def test_weights_in_another_type_are_written_in_float32(tmp_path):
+    tokenizer = byte_tokenizer(END)
+    model = random_model(vocab_size=257, **TINY).to(torch.bfloat16)
+    export_model(model, tokenizer, "huggingface", tmp_path)
+    found = TransformerLM.from_huggingface(tmp_path)
+    for name, value in model.state_dict().items():
+        assert torch.equal(found.state_dict()[name], value.to(torch.float32))
+
+
+def test_the_check_reports_ids_logits_and_text(tmp_path):
+    pytest.importorskip("transformers")
+    tokenizer = trained("gpt2")
+    model = random_model(vocab_size=1500, **TINY)
+    export_model(model, tokenizer, "huggingface", tmp_path)
+    agreement = check_model(model, tokenizer, "huggingface", tmp_path)
+    ids, logits = agreement.lines
+    assert agreement.runtime.startswith("transformers ")
+    assert ids.startswith("ids equal on 25 texts")
+    assert logits.startswith("LlamaForCausalLM: logits within ")
+    assert logits.endswith("24 greedy tokens equal")
+
+
+def test_the_check_finds_other_weights(tmp_path):
+    pytest.importorskip("transformers")
+    tokenizer = trained("gpt2")
+    export_model(random_model(0, vocab_size=1500, **TINY), tokenizer, "huggingface", tmp_path)
+    with pytest.raises(RuntimeError, match="the exported model's logits differ by"):
+        check_model(random_model(1, vocab_size=1500, **TINY), tokenizer, "huggingface", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("switch", "value"),
+    [("norm", "post"), ("norm", "none"), ("position", "none"), ("ffn", "silu"),
+     ("logit_soft_cap", 30.0)],
+)  # fmt: skip
+def test_a_switch_that_cannot_be_represented_is_refused(tmp_path, switch, value):
+    model = random_model(vocab_size=257, **TINY, **{switch: value})
+    with pytest.raises(ValueError, match=f"the model has {switch} {value!r}"):
+        export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_tokenizer_with_more_ids_than_the_model_is_refused(tmp_path):
+    model = random_model(vocab_size=256, **TINY)
+    with pytest.raises(
+        ValueError, match="tokenizer has 257 ids, and the model's vocab_size is 256"
+    ):
+        export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out")
+
+
+def test_an_unknown_option_or_format_is_refused(tmp_path):
+    model = random_model(vocab_size=257, **TINY)
+    with pytest.raises(TypeError, match="weights is not an option of the format huggingface"):
+        export_model(model, byte_tokenizer(END), "huggingface", tmp_path / "out", weights="f16")
+    with pytest.raises(ValueError, match="to is 'tiktoken': a model can be exported to huggingf"):
+        export_model(model, byte_tokenizer(END), "tiktoken", tmp_path / "out")
+
+
+def test_the_end_of_text_token_ends_generation(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    tokenizer = byte_tokenizer(END)
+    export_model(random_model(vocab_size=257, **TINY), tokenizer, "huggingface", tmp_path)
+    config = transformers.GenerationConfig.from_pretrained(tmp_path, local_files_only=True)
+    assert (config.eos_token_id, config.pad_token_id) == (256, 256)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    assert theirs.model_max_length == 32
+    for text in chosen_texts():
+        assert theirs(text, verbose=False)["input_ids"] == tokenizer.encode(text)
+
+
+def test_the_directory_loads_without_any_code_in_it(tmp_path):
+    export_model(random_model(vocab_size=257, **TINY), byte_tokenizer(END), "huggingface", tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "README.md", "config.json", "generation_config.json", "model.safetensors",
+        "tokenizer.json", "tokenizer_config.json",
+    ]  # fmt: skip
+    assert "auto_map" not in json.loads((tmp_path / "config.json").read_text())
+
+
+def test_the_model_card_is_written(tmp_path):
+    card = ModelCard(
+        data={"training: x.txt": "0" * 64}, steps=1200, losses={"validation loss": 1.5}
+    )
+    directory = tmp_path / "my-model"
+    export_model(
+        random_model(vocab_size=257, **TINY), byte_tokenizer(END), "huggingface", directory,
+        card=card,
+    )  # fmt: skip
+    text = (directory / "README.md").read_text("utf-8")
+    assert "# my-model" in text
+    assert "| training: x.txt | `" + "0" * 64 in text

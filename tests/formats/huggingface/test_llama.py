@@ -1,0 +1,204 @@
+"""Llama's names and layout of a configuration and of weights, out and in."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from cs336_basics.formats.huggingface.llama import (
+    config_from_llama,
+    llama_config,
+    llama_state,
+    state_from_llama,
+)
+from cs336_basics.model import ModelConfig, TransformerLM
+
+SMALL = ModelConfig(
+    vocab_size=31,
+    context_length=12,
+    d_model=24,
+    num_layers=2,
+    num_heads=3,
+    d_ff=20,
+    rope_theta=500.0,
+    norm_eps=1e-4,
+)
+
+
+def random_model(config):
+    model = TransformerLM(config)
+    for parameter in model.parameters():  # gains of 1 would hide a permutation
+        torch.nn.init.uniform_(parameter, -0.5, 1.0)
+    return model
+
+
+@pytest.mark.parametrize("qk_norm", [False, True])
+@pytest.mark.parametrize("num_heads", [1, 3, 12])
+def test_config_and_weights_come_back_unchanged(qk_norm, num_heads):
+    config = dataclasses.replace(SMALL, qk_norm=qk_norm, num_heads=num_heads)
+    model = random_model(config)
+    found = config_from_llama(llama_config(config))
+    assert found == config
+    state = state_from_llama(found, llama_state(config, model.state_dict()))
+    assert state.keys() == model.state_dict().keys()
+    for name, value in model.state_dict().items():
+        assert torch.equal(state[name], value), name
+
+
+def test_queries_and_keys_are_permuted_within_heads_and_nothing_else_is():
+    config = dataclasses.replace(SMALL, num_heads=3)  # d_head 8
+    model = random_model(config)
+    own, theirs = model.state_dict(), llama_state(config, model.state_dict())
+    order = [head * 8 + i for head in range(3) for i in (0, 2, 4, 6, 1, 3, 5, 7)]
+    for ours, other in (("q", "q"), ("k", "k")):
+        weight = own[f"layers.1.attn.{ours}_proj.weight"]
+        assert torch.equal(theirs[f"model.layers.1.self_attn.{other}_proj.weight"], weight[order])
+    for ours, other in (
+        ("attn.v_proj", "self_attn.v_proj"),
+        ("attn.output_proj", "self_attn.o_proj"),
+        ("ffn.w1", "mlp.gate_proj"),
+        ("ffn.w2", "mlp.down_proj"),
+        ("ffn.w3", "mlp.up_proj"),
+        ("ln1", "input_layernorm"),
+        ("ln2", "post_attention_layernorm"),
+    ):
+        assert torch.equal(theirs[f"model.layers.0.{other}.weight"], own[f"layers.0.{ours}.weight"])
+
+
+def test_tied_embeddings_become_two_matrices_with_the_scale_in_the_first():
+    config = dataclasses.replace(SMALL, tied_embeddings=True)
+    model = random_model(config)
+    theirs = llama_state(config, model.state_dict())
+    table = model.token_embeddings.weight
+    assert torch.equal(theirs["lm_head.weight"], table)
+    assert torch.equal(theirs["model.embed_tokens.weight"], table * math.sqrt(24))
+    assert llama_config(config)["tie_word_embeddings"] is False
+    untied = config_from_llama(llama_config(config))
+    other = TransformerLM(untied)
+    other.load_state_dict(state_from_llama(untied, theirs))
+    ids = torch.arange(10)[None]
+    torch.testing.assert_close(other(ids), model(ids))
+
+
+def test_embeddings_that_are_tied_there_become_two_equal_matrices():
+    model = random_model(SMALL)
+    theirs = llama_state(SMALL, model.state_dict())
+    del theirs["lm_head.weight"]
+    with pytest.raises(ValueError, match=r"no tensor 'lm_head\.weight'"):
+        state_from_llama(SMALL, theirs)
+    state = state_from_llama(SMALL, theirs, tied=True)
+    assert torch.equal(state["lm_head.weight"], state["token_embeddings.weight"])
+
+
+@pytest.mark.parametrize(
+    ("switch", "value"),
+    [
+        ("norm", "post"),
+        ("norm", "none"),
+        ("position", "none"),
+        ("ffn", "silu"),
+        ("logit_soft_cap", 30.0),
+    ],
+)
+def test_a_switch_that_llama_lacks_is_refused_by_its_name(switch, value):
+    config = dataclasses.replace(SMALL, **{switch: value})
+    message = f"the model has {switch} {value!r}, which neither Llama nor Qwen3 has"
+    with pytest.raises(ValueError, match=message):
+        llama_config(config)
+    with pytest.raises(ValueError, match=message):
+        llama_state(config, TransformerLM(config).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "gpt2"}, "GPT-2 has learned positions, LayerNorm, biases and GELU"),
+        ({"model_type": "qwen2"}, "Qwen2 has biases"),
+        ({"model_type": "mamba"}, "its model_type is 'mamba': only llama and qwen3"),
+        ({"model_type": ["llama"]}, r"its model_type is \['llama'\]"),
+        ({"num_key_value_heads": 1}, "its num_key_value_heads is 1: only as many as"),
+        ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "its rope_type is 'llama3'"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": None}, "'linear'"),
+        (
+            {"rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+            "it has rope_parameters .* and rope_scaling .*, which differ: remove one",
+        ),
+        (
+            {"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}},
+            "it has rope_parameters .* and rope_scaling .*, which differ: remove one",
+        ),
+        ({"rope_scaling": "linear", "rope_parameters": None}, "its rope_scaling are 'linear'"),
+        ({"rope_theta": 10**400, "rope_parameters": None}, "rope_theta must be positive and fini"),
+        ({"rms_norm_eps": 10**400}, "norm_eps must be positive and finite"),
+        ({"rope_parameters": 7}, "its rope_parameters are 7, not an object"),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is 0.5"),
+        ({"hidden_act": "gelu"}, "its hidden_act is 'gelu': only 'silu'"),
+        ({"attention_bias": True}, "its attention_bias is True"),
+        ({"mlp_bias": True}, "its mlp_bias is True"),
+        ({"use_sliding_window": True}, "its use_sliding_window is True"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "its layer_types is"),
+        ({"layer_types": 3}, "its layer_types are 3, not a list"),
+        ({"quantization_config": {"bits": 4}}, "its quantization_config is"),
+        ({"head_dim": 6}, "its head_dim is 6: only hidden_size / num_attention_heads, 8"),
+        ({"hidden_size": "24"}, "d_model must be an integer, not '24'"),
+        ({"hidden_size": -24}, "d_model must be at least 1"),
+        ({"num_attention_heads": 5}, "num_heads must divide d_model"),
+        ({"rms_norm_eps": float("nan")}, "norm_eps must be positive and finite"),
+        ({"vocab_size": None}, "vocab_size must be an integer"),
+    ],
+)
+def test_a_configuration_that_cannot_be_represented_is_refused(changes, message):
+    content = {**llama_config(SMALL), **changes}
+    with pytest.raises(ValueError, match=message):
+        config_from_llama(content)
+
+
+@pytest.mark.parametrize("key", ["vocab_size", "hidden_size", "max_position_embeddings"])
+def test_a_configuration_without_a_size_is_refused(key):
+    content = llama_config(SMALL)
+    del content[key]
+    with pytest.raises(ValueError, match=f"it lacks '{key}'"):
+        config_from_llama(content)
+
+
+def test_weights_that_do_not_fit_the_configuration_are_refused():
+    state = llama_state(SMALL, random_model(SMALL).state_dict())
+    name = "model.layers.1.mlp.up_proj.weight"
+    with pytest.raises(ValueError, match=r"has the shape \(20, 23\), not \(20, 24\)"):
+        state_from_llama(SMALL, {**state, name: state[name][:, :-1]})
+    with pytest.raises(ValueError, match=r"holds torch\.int8: it must be floating point"):
+        state_from_llama(SMALL, {**state, name: state[name].to(torch.int8)})
+    with pytest.raises(ValueError, match=r"tensor 'model\.layers\.0\.bias' has no counterpart"):
+        state_from_llama(SMALL, {**state, "model.layers.0.bias": state[name]})
+    many = dataclasses.replace(SMALL, num_layers=10**9)
+    with pytest.raises(ValueError, match=r"it has 1,000,000,000 layers, but only \d+ tensors"):
+        state_from_llama(many, state)
+    without = {key: value for key, value in state.items() if key != name}
+    with pytest.raises(ValueError, match=f"there is no tensor '{name}'"):
+        state_from_llama(SMALL, without)
+
+
+def test_weights_in_16_bits_become_float32():
+    state = llama_state(SMALL, random_model(SMALL).state_dict())
+    halves = {name: value.to(torch.bfloat16) for name, value in state.items()}
+    found = state_from_llama(SMALL, halves)
+    assert {value.dtype for value in found.values()} == {torch.float32}
+
+
+def test_a_head_that_is_tied_to_other_embeddings_is_refused():
+    model = random_model(SMALL)
+    theirs = llama_state(SMALL, model.state_dict())
+    with pytest.raises(ValueError, match=r"'lm_head\.weight' differs from the embeddings"):
+        state_from_llama(SMALL, theirs, tied=True)
+    theirs["lm_head.weight"] = theirs["model.embed_tokens.weight"].clone()
+    state = state_from_llama(SMALL, theirs, tied=True)
+    assert torch.equal(state["lm_head.weight"], state["token_embeddings.weight"])
+
+
+def test_rope_that_is_given_twice_alike_is_read():
+    content = llama_config(SMALL)
+    content["rope_scaling"] = dict(content["rope_parameters"])
+    assert config_from_llama(content) == SMALL

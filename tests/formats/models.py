@@ -1,0 +1,39 @@
+"""Twenty configurations of models that Llama or Qwen3 can represent, and random models of them."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+
+from cs336_basics.model import ModelConfig, TransformerLM
+from tests.formats.exported import PATTERNS
+
+SHAPES = [
+    {"num_heads": 4, "d_model": 48, "d_ff": 100, "num_layers": 3},
+    {"num_heads": 1, "d_model": 18, "d_ff": 31, "num_layers": 1},  # one head, odd sizes
+    {"num_heads": 7, "d_model": 42, "d_ff": 57, "num_layers": 2, "context_length": 77},
+    {"num_heads": 8, "d_model": 16, "d_ff": 16, "num_layers": 4, "rope_theta": 500.0},
+    {"num_heads": 3, "d_model": 96, "d_ff": 1, "num_layers": 2, "norm_eps": 1e-3},
+]
+SWITCHES = [
+    {"tied_embeddings": tied, "qk_norm": qk_norm}
+    for tied, qk_norm in itertools.product((False, True), repeat=2)
+]
+# (configuration without its vocabulary, name of the pattern)
+CONFIGURATIONS = [
+    ({"context_length": 96, **shape, **switches}, list(PATTERNS)[(i + j) % len(PATTERNS)])
+    for i, shape in enumerate(SHAPES)
+    for j, switches in enumerate(SWITCHES)
+]
+assert len(CONFIGURATIONS) == 20
+
+
+def random_model(seed=0, **values):
+    """A model whose gains are not 1, so that a permutation of them shows."""
+    torch.manual_seed(seed)
+    model = TransformerLM(ModelConfig(**values))
+    for name, parameter in model.named_parameters():
+        if "norm" in name or "ln" in name:
+            torch.nn.init.uniform_(parameter, 0.5, 1.5)
+    return model

@@ -1,0 +1,68 @@
+"""The comparison of ids and logits finds what differs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cs336_basics.formats.agreement import compare_ids, probe_texts
+from cs336_basics.formats.logit_agreement import compare_logits, greedy
+from tests.formats.exported import SPECIAL, byte_tokenizer, trained
+from tests.formats.models import random_model
+
+TINY = {"vocab_size": 50, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
+
+
+def test_the_texts_hold_every_special_token_and_what_tokenizers_differ_on():
+    texts = probe_texts(trained("gpt2"))
+    assert len(texts) == 25
+    everything = "".join(texts)
+    for token in [*SPECIAL, "猫", "🎉", "\u3000", "\r\n", "they'll"]:
+        assert token in everything
+
+
+def test_equal_ids_are_counted():
+    tokenizer = byte_tokenizer()
+    line = compare_ids(tokenizer, lambda text: list(text.encode()), ["abc", "", "é"])
+    assert line == "ids equal on 3 texts, 5 tokens"
+
+
+def test_other_ids_are_an_error_with_the_text():
+    with pytest.raises(RuntimeError, match=r"gives different ids for the text 'é': do not use it"):
+        compare_ids(byte_tokenizer(), lambda text: [ord(c) for c in text], ["abc", "é"])
+
+
+@pytest.mark.parametrize("context_length", [1, 2, 9, 100])
+def test_a_model_agrees_with_itself_whatever_its_context(context_length):
+    model = random_model(context_length=context_length, **TINY)
+    line = compare_logits(model, model, 1e-6)
+    number = {1: 0, 2: 1, 9: 4, 100: 64}[context_length]
+    assert line == f"logits within 0.0e+00, {number} greedy tokens equal"
+
+
+def test_other_logits_are_an_error():
+    model = random_model(context_length=20, **TINY)
+    with pytest.raises(RuntimeError, match=r"logits differ by 0\.01, more than 1e-04: do not use"):
+        compare_logits(model, lambda ids: model(ids) + 0.01, 1e-4)
+    with pytest.raises(RuntimeError, match="logits differ by nan"):
+        compare_logits(model, lambda ids: model(ids) * torch.nan, 1e-4)
+
+
+def test_another_greedy_text_is_an_error():
+    model = random_model(context_length=20, **TINY)
+
+    def other(ids):
+        logits = model(ids)
+        if ids.shape[1] == 10:  # the third token that is generated
+            logits[0, -1] = logits[0, -1].flip(-1)
+        return logits
+
+    with pytest.raises(RuntimeError, match="greedy text differs from token 2 on"):
+        compare_logits(model, other, 1e9)
+
+
+def test_greedy_text_is_the_most_likely_token_each_time():
+    def next_is_last_plus_one(ids):
+        return torch.nn.functional.one_hot((ids + 1) % 7, 7).float()
+
+    assert greedy(next_is_last_plus_one, [4, 5], 4) == [6, 0, 1, 2]

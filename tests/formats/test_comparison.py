@@ -1,0 +1,189 @@
+"""Tokenizers of several libraries, compared: equal tokenizers give equal figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cs336_basics.formats import export_tokenizer
+from cs336_basics.formats.compared_tokenizers import Coder, ComparedTokenizer, open_tokenizer
+from cs336_basics.formats.comparison import compare, longest_tokens
+from cs336_basics.pretokenization import Corpus
+from tests.formats.exported import trained
+from tests.pretokenization.reading.test_documents import TEXTS, plain
+from tests.tokenizer.examples import END
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory):
+    """The same tokenizer as three libraries read it."""
+    directory = tmp_path_factory.mktemp("tokenizers")
+    tokenizer = trained("gpt2")
+    tokenizer.save(directory / "ours")
+    for to in ("tiktoken", "huggingface"):
+        export_tokenizer(tokenizer, to, directory / to)
+    return directory
+
+
+def opened(directories, *names):
+    return [open_tokenizer(directories / name) for name in names]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return Corpus(plain(tmp_path, TEXTS))
+
+
+def test_one_tokenizer_gives_the_same_figures_in_every_library(directories, corpus):
+    pytest.importorskip("tiktoken")
+    pytest.importorskip("tokenizers")
+    tokenizers = opened(directories, "ours", "tiktoken", "huggingface")
+    assert [tokenizer.library.split()[0] for tokenizer in tokenizers] == [
+        "cs336_basics",
+        "tiktoken",
+        "tokenizers",
+    ]
+    results = compare(tokenizers, [("a", corpus)], documents=7, gigabytes=1)
+    texts = [TEXTS[index * 25 // 7] for index in range(7)]
+    ours = trained("gpt2")
+    num_bytes = sum(len(text.encode()) for text in texts)
+    num_tokens = sum(len(ours.encode(text)) for text in texts)
+    for tokenizer, result in zip(tokenizers, results, strict=True):
+        assert (result.tokenizer, result.corpus) == (tokenizer.name, "a")
+        assert (result.num_documents, result.all_documents) == (7, 25)
+        assert (result.num_bytes, result.num_tokens) == (num_bytes, num_tokens)
+        assert result.bytes_per_token == num_bytes / num_tokens
+        assert result.changed_documents == 0
+        seconds = 1e9 / (result.megabytes_per_second * 1e6)
+        assert result.hours == pytest.approx(seconds / 3600)
+    assert len({tokenizer.num_tokens for tokenizer in tokenizers}) == 1
+    assert len({tuple(longest_tokens(tokenizer)) for tokenizer in tokenizers}) == 1
+
+
+def test_the_longest_tokens_are_sorted_and_lack_the_special_ones(directories):
+    (tokenizer,) = opened(directories, "ours")
+    longest = longest_tokens(tokenizer)
+    assert len(longest) == 10
+    assert [len(token) for token in longest] == sorted(map(len, longest), reverse=True)
+    others = set(tokenizer.tokens) - set(longest)
+    assert max(map(len, others)) <= len(longest[-1])
+    assert END.encode() not in longest
+    few = dataclasses.replace(tokenizer, tokens=[b"a", b"bc", b"d"])
+    assert longest_tokens(few) == [b"bc", b"a", b"d"]
+
+
+def test_special_tokens_of_a_text_are_ordinary_text(directories, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"text": f"a{END}b"}), encoding="utf-8")
+    results = compare(
+        opened(directories, "ours", "tiktoken"), [("rows", Corpus(path, field="text"))]
+    )
+    expected = len(trained("gpt2").encode(f"a{END}b", allowed_special=()))
+    assert [result.num_tokens for result in results] == [expected, expected]
+
+
+def test_documents_that_are_not_given_back_are_counted(corpus):
+    coder = Coder(lambda text: [*text.encode()], lambda ids: bytes(ids).decode().replace("ï", "i"))
+    lossy = ComparedTokenizer("lossy", "none", [b"a"], 1, lambda: coder)
+    (result,) = compare([lossy], [("a", corpus)], documents=25)
+    assert result.changed_documents == len(TEXTS)
+    assert result.bytes_per_token == 1
+
+
+def test_a_tokenizer_that_cannot_encode_is_named(corpus):
+    def fail(text):
+        raise KeyError("no token")
+
+    coder = Coder(fail, str)
+    bad = ComparedTokenizer("bad", "none", [b"a"], 1, lambda: coder)
+    with pytest.raises(ValueError, match="bad cannot encode a document of a: 'no token'"):
+        compare([bad], [("a", corpus)])
+    empty = dataclasses.replace(bad, name="empty", make=lambda: Coder(lambda text: [], str))
+    with pytest.raises(ValueError, match="empty makes no token"):
+        compare([empty], [("a", corpus)])
+
+
+@pytest.mark.parametrize("gigabytes", [0, -1, float("nan"), float("inf")])
+def test_the_size_is_a_positive_number(directories, corpus, gigabytes):
+    with pytest.raises(ValueError, match="gigabytes is"):
+        compare(opened(directories, "ours"), [("a", corpus)], gigabytes=gigabytes)
+
+
+# ------------------------------------------------------------------ what is not a tokenizer
+
+
+def test_a_file_is_a_tokenizer_of_hugging_face(directories):
+    pytest.importorskip("tokenizers")
+    file = directories / "huggingface" / "tokenizer.json"
+    assert open_tokenizer(file).library.startswith("tokenizers ")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"model": {"type": "BPE"}}', "\ud800"])
+def test_a_damaged_tokenizer_json_is_a_value_error(tmp_path, content):
+    pytest.importorskip("tokenizers")
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content, "utf-8", "surrogatepass")
+    with pytest.raises(ValueError, match=r"tokenizer\.json' cannot be read as a tok") as caught:
+        open_tokenizer(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_settings_of_tiktoken_are_a_value_error(directories, tmp_path):
+    pytest.importorskip("tiktoken")
+    for name in ("ranks.tiktoken", "encoding.json"):
+        (tmp_path / name).write_bytes((directories / "tiktoken" / name).read_bytes())
+    for content in ('{"name": "x"}', '{"name": "x", "pat_str": "(", "special_tokens": {}}', "{"):
+        (tmp_path / "encoding.json").write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=tmp_path.name):
+            open_tokenizer(tmp_path)
+
+
+def test_a_directory_without_a_tokenizer_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="it is not the directory of a tokenizer"):
+        open_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpt3", "neither a file or directory nor an encoding of tiktoken, which has .*gpt2"),
+        ("tokenizers/my", "tokenizers/my does not exist"),
+    ],
+)
+def test_an_unknown_name_is_refused(tmp_path, monkeypatch, name, message):
+    pytest.importorskip("tiktoken")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=message):
+        open_tokenizer(name)
+
+
+def test_an_encoding_that_cannot_be_downloaded_is_an_error_of_one_line(tmp_path, monkeypatch):
+    tiktoken = pytest.importorskip("tiktoken")
+    monkeypatch.chdir(tmp_path)
+
+    def offline(name):
+        raise RuntimeError("no\nnetwork")
+
+    monkeypatch.setattr(tiktoken, "get_encoding", offline)
+    with pytest.raises(OSError, match=r"tiktoken cannot load the encoding gpt2, .*: no network"):
+        open_tokenizer("gpt2")
+
+
+@pytest.mark.parametrize(
+    ("library", "name"), [("tiktoken", "tiktoken"), ("tokenizers", "huggingface")]
+)
+def test_a_missing_library_is_one_sentence(directories, tmp_path, library, name):
+    code = (
+        f"import sys; sys.modules[{library!r}] = None\n"
+        "from cs336_basics.__main__ import main\n"
+        f"sys.exit(main(['compare', '--tokenizer', {str(directories / name)!r}, "
+        f"'--input', {str(plain(tmp_path, TEXTS))!r}]))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert run.stderr.count("\n") == 1
+    assert f"not installed: pip install {library}, or leave it out" in run.stderr

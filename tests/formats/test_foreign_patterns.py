@@ -1,0 +1,189 @@
+"""Split patterns of other libraries: what passes means the same there, and nothing takes long."""
+
+from __future__ import annotations
+
+import random
+import time
+import warnings
+
+import pytest
+import regex
+
+from cs336_basics.formats.foreign_patterns import (
+    from_fancy_regex,
+    from_given_fancy_regex,
+    from_oniguruma,
+    to_fancy_regex,
+    to_oniguruma,
+)
+from cs336_basics.pretokenization.patterns.named_patterns import GPT2, PATTERNS, compile_pattern
+from tests.tokenizer.examples import FRAGMENTS
+from tests.tokenizer.test_peer_agreement import without_differences
+
+tiktoken = pytest.importorskip("tiktoken")
+tokenizers = pytest.importorskip("tokenizers")
+
+PLAIN = [
+    *PATTERNS.values(),
+    r"\p{N}{1,3}|[^\p{N}]+",
+    r" ?[A-Za-z]+|\d{1,2}|[^\sA-Za-z\d]+",
+    r"\p{Nd}{2}|(?:ab)+|(x|y)?z|[a-c\-\]]+|\.\*\\|\[\S\]",
+    r"a*+a|b++|c?+d|e*?f|(?=g)g|\P{L}",
+]
+
+
+@pytest.mark.parametrize("pattern", PLAIN)
+def test_plain_patterns_find_the_same_in_all_three_libraries(pattern):
+    assert to_fancy_regex(pattern) == pattern
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    dropping = tiktoken.Encoding("", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    split = tokenizers.pre_tokenizers.Split(
+        tokenizers.Regex(to_oniguruma(pattern)), "removed", invert=True
+    )
+    ours = compile_pattern(pattern)
+    chooser = random.Random(0)
+    fragments = [without_differences(f) for f in [*FRAGMENTS, "AbC", "'Re", "ab", "xz", "[a]"]]
+    for _ in range(500):
+        text = "".join(chooser.choice(fragments) for _ in range(chooser.randint(0, 30)))
+        found = [match.group() for match in ours.finditer(text)]
+        assert [word for word, _ in split.pre_tokenize_str(text)] == found
+        assert bytes(dropping.encode_ordinary(text)) == "".join(found).encode()
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\w+|\W",  # other letters and marks in each library
+        r"a$|\S+",  # also before a line feed, in Oniguruma
+        r"^a|\S+",
+        r"\p{N}{1,3}+",  # possessive, or a repetition of a repetition
+        r"\p{N}{2}?|x",
+        r"[a&&b]|c",  # an intersection, or `a`, `&` and `b`
+        r"[a~~b]|c",
+        r"[[a]]|c",
+        r"(?i:ss)|x",  # also `ß`, in Oniguruma
+        r"(?i)a|b",
+        r"(?<=a)b|c",
+        r"(?<name>a)|b",
+        r"(a)\1|b",
+        r"\bword\b|x",
+        r"\Aa|b",
+        r"\ha",  # a hexadecimal digit, or white space
+        r"\<a|b",
+        r"a.b|.",
+        r"a{,3}b",
+        r"\p{Alphabetic}+|x",
+        r"\p{^L}+|x",
+        r"(?x: a b)|c",
+        r"(?>a+)b|c",
+        r"\x41|b",
+    ],
+)
+def test_syntax_with_other_meanings_is_refused_in_both_directions(pattern):
+    regex.compile(pattern)
+    message = "uses syntax that may mean something else in"
+    with pytest.raises(ValueError, match=message):
+        to_oniguruma(pattern)
+    with pytest.raises(ValueError, match=message):
+        to_fancy_regex(pattern)
+    for read in (from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)):
+        with pytest.raises(ValueError, match=r"its split pattern .* has syntax that may mean"):
+            read(pattern)
+
+
+def test_named_patterns_keep_their_names_in_both_directions():
+    for name, expression in PATTERNS.items():
+        for keeps_rest in (True, False):
+            assert from_oniguruma(to_oniguruma(name), keeps_rest=keeps_rest) == name
+        assert from_fancy_regex(to_fancy_regex(expression)) == name
+
+
+def test_other_spellings_of_the_pattern_of_gpt2_are_known():
+    published = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+    brackets = published.replace(r"\p{L}+", r"[\p{L}]+").replace(r" ?\p{N}+", r" ?[\p{N}]+")
+    for expression in (GPT2, published, brackets):
+        assert from_oniguruma(expression, keeps_rest=True) == "gpt2"
+        assert from_fancy_regex(expression) == "gpt2"
+
+
+def test_the_patterns_of_tiktoken_are_known():
+    public = pytest.importorskip("tiktoken_ext.openai_public")
+    assert from_fancy_regex(public.r50k_pat_str) == "gpt2"
+    source = open(public.__file__, encoding="utf-8").read()  # noqa: SIM115
+    (cl100k,) = regex.findall(r'"pat_str": r"""(.*?)"""', source)
+    assert from_fancy_regex(cl100k) == "cl100k"
+
+
+def test_what_lies_between_the_matches_is_kept_if_it_is_a_pre_token_there():
+    pattern = r"[a-z]+|\p{N}"
+    kept = compile_pattern(from_oniguruma(pattern, keeps_rest=True))
+    dropped = compile_pattern(from_oniguruma(pattern, keeps_rest=False))
+    text = "ab  12!?\n\ncd-"
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+    expected = [word for word, _ in split.pre_tokenize_str(text)]
+    assert [match.group() for match in kept.finditer(text)] == expected
+    assert expected == ["ab", "  ", "1", "2", "!?\n\n", "cd", "-"]
+    assert [match.group() for match in dropped.finditer(text)] == ["ab", "1", "2", "cd"]
+    # ... and it can be exported again
+    again = from_oniguruma(pattern, keeps_rest=True)
+    assert from_oniguruma(to_oniguruma(again), keeps_rest=False) == again
+
+
+def test_a_pattern_that_leaves_out_nothing_is_imported_as_it_is():
+    pattern = r" ?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+"
+    assert from_oniguruma(pattern, keeps_rest=True) == pattern  # and so is compiled
+
+
+@pytest.mark.parametrize("pattern", [r"[a-z&&[^aeiou]]+|[\s\S]", r"\b\w+|\W"])
+def test_a_given_pattern_that_may_mean_something_else_in_tiktoken_is_named(pattern):
+    with pytest.warns(UserWarning, match="may mean something else in tiktoken"):
+        assert from_given_fancy_regex(pattern) == pattern
+
+
+@pytest.mark.parametrize("pattern", [r"\p{L}+|[\s\S]", r"(?:a+)+|\s", *PATTERNS.values()])
+def test_a_given_pattern_of_shared_syntax_has_no_warning(pattern):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert PATTERNS.get(found := from_given_fancy_regex(pattern), found) == pattern
+
+
+SLOW = [
+    r"(?:a+)+b|\s",
+    r"(a|aa)+b|\s",
+    r"(?:a*b?)*c|\s",
+    r"(?:(?:a)+)+b|x",
+    r"((a?)+)b|x",
+    r"\s*\s*\s*x|\S",
+    r"a*a*a*a*b|x",
+    r"[^b]*[^c]*[^d]*[^e]*z|x",
+]
+
+
+@pytest.mark.parametrize("pattern", SLOW)
+def test_a_pattern_that_would_hang_is_refused_in_seconds(pattern):
+    start = time.perf_counter()
+    with pytest.raises(
+        ValueError, match=r"may take exponential time|takes more than 1 s for 2,000"
+    ):
+        from_oniguruma(pattern, keeps_rest=False)
+    with pytest.raises(
+        ValueError, match=r"may take exponential time|takes more than 1 s for 2,000"
+    ):
+        from_fancy_regex(pattern)
+    assert time.perf_counter() - start < 30
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["a" * 10_001, "(" * 60 + "a" + ")" * 60, "a{60000}{2}", r"(?:a{900}){900}", "[", "a)", "(?:",
+     "", "[]", r"\p{", "*", "a**", "(?!a)", r"\p{Lq}"],
+)  # fmt: skip
+def test_a_malformed_or_huge_pattern_is_a_value_error(pattern):
+    for read in (from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)):
+        with pytest.raises(ValueError, match="pattern"):
+            read(pattern)
+
+
+def test_quadratic_patterns_pass():
+    """As ` *x` in a run of spaces; published patterns have such parts."""
+    assert from_fancy_regex(r"\s*[a-z]+|\S") == r"\s*[a-z]+|\S"

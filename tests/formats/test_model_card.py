@@ -1,0 +1,69 @@
+"""The model card: valid metadata, and only what is known."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import yaml
+
+from cs336_basics.formats import ModelCard
+from cs336_basics.formats.model_card import card_text
+from cs336_basics.model import ModelConfig
+
+CONFIG = ModelConfig(vocab_size=1000, context_length=64, d_model=32, num_layers=2, num_heads=2)
+
+
+def test_the_metadata_is_yaml_with_a_licence_to_fill():
+    text = card_text(ModelCard(), CONFIG, "my-model")
+    _, metadata, body = text.split("---\n", 2)
+    assert yaml.safe_load(metadata) == {
+        "library_name": "transformers",
+        "pipeline_tag": "text-generation",
+        "license": "unknown",
+        "tags": ["cs336-basics"],
+    }
+    assert "# Fill in the licence" in metadata
+    assert body.startswith("\n# my-model\n")
+
+
+def test_what_is_unknown_is_omitted():
+    text = card_text(ModelCard(), CONFIG, "my-model")
+    for absent in ("optimizer steps", "tokens trained on", "loss", "Trained on", "None"):
+        assert absent not in text
+    assert f"{CONFIG.num_parameters():,} weights" in text
+    assert "exported as a Llama" in text
+
+
+def test_steps_tokens_losses_and_data_are_shown():
+    card = ModelCard(
+        data={"training: a.txt": "1" * 64, "validation: b.txt": "2" * 64},
+        steps=20_000,
+        tokens=327_680_000,
+        losses={"validation loss": 1.23456},
+    )
+    lines = card_text(card, CONFIG, "x").splitlines()
+    assert "| optimizer steps | 20,000 |" in lines
+    assert "| tokens trained on | 327,680,000 |" in lines
+    assert "| validation loss | 1.2346 |" in lines
+    assert "| training: a.txt | `" + "1" * 64 + "` |" in lines
+
+
+def test_qk_norm_and_tied_embeddings_are_explained():
+    config = dataclasses.replace(CONFIG, qk_norm=True, tied_embeddings=True)
+    text = card_text(ModelCard(), config, "x")
+    assert "exported as a Qwen3" in text
+    assert "tied in training" in text
+
+
+def test_the_python_of_the_card_compiles():
+    text = card_text(ModelCard(), CONFIG, 'odd "name"')
+    code = text.split("```python\n")[1].split("```")[0]
+    compile(code, "card", "exec")
+    assert repr('odd "name"') in code
+
+
+def test_names_cannot_break_the_table():
+    card = ModelCard(data={"training: a|b`c\nd.txt": "1" * 64})
+    (row,) = [line for line in card_text(card, CONFIG, "x").splitlines() if "1" * 64 in line]
+    assert row.count("|") - row.count("\\|") == 3
+    assert "\n# two lines\n" in card_text(card, CONFIG, "two\nlines")

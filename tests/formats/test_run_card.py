@@ -1,0 +1,92 @@
+"""What the model card of a run says, for every way in which a run gets its text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.formats.run_card import card_of_run
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.data.mkdir(parents=True)
+    run.checkpoints.mkdir()
+    return run
+
+
+def record(run, **inputs):
+    """Write the record of the data: what each split was made from."""
+    stages = {f"{split} tokens": {"inputs": value} for split, value in inputs.items()}
+    (run.data / "stages.json").write_text(json.dumps(stages))
+
+
+def configure(run, **data):
+    config = TrainConfig()
+    for key, value in data.items():
+        setattr(config.data, key, value)
+    run.config.write_text(config_to_yaml(config))
+
+
+@pytest.mark.parametrize("key", ["source", "file", "sources", "files"])
+def test_the_hash_of_one_or_several_files_is_named(run, key):
+    configure(run, train_path="/secret/a.txt", valid_path="/secret/b.txt")
+    record(run, train={key: "1" * 64, "tokenizer": "3" * 64}, valid={key: "2" * 64})
+    assert card_of_run(run.path).data == {
+        "training: a.txt": "1" * 64,
+        "validation: b.txt": "2" * 64,
+    }
+
+
+def test_a_dataset_and_a_held_out_share_are_named(run):
+    record(run, train={"source": "1" * 64}, valid={"source": "2" * 64})
+    configure(run, dataset="tinystories")
+    assert list(card_of_run(run.path).data) == [
+        "training: tinystories, train",
+        "validation: tinystories, valid",
+    ]
+    configure(run, train_path="/secret/a.txt")
+    assert list(card_of_run(run.path).data) == ["training: a.txt", "validation: valid, held out"]
+
+
+def test_without_a_hash_nothing_is_claimed(run):
+    configure(run)
+    record(run, train={"source": None})
+    card = card_of_run(run.path)
+    assert (card.data, card.steps, card.tokens, card.losses) == ({}, None, None, {})
+
+
+def test_losses_are_those_of_the_checkpoint_or_the_last_before_it(run):
+    configure(run)
+    record(run)
+    for step in (10, 20, 30):
+        run.append_metrics({"step": step, "tokens": 100 * step, "train_loss": 5.0 - step / 10}, {})
+    run.append_metrics({"step": 10, "tokens": 1000, "val_loss": 4.5, "val_bits_per_byte": 1.5}, {})
+    for step in (20, 30):
+        run.checkpoint(step).mkdir()
+    card = card_of_run(run.path, run.checkpoint(20))
+    assert (card.steps, card.tokens) == (20, 2000)
+    assert card.losses == {
+        "training loss": 3.0,
+        "validation loss": 4.5,
+        "validation, bits per byte": 1.5,
+    }
+    assert card_of_run(run.path).steps == 30
+    assert card_of_run(run.path, "elsewhere/weights.pt").steps is None
+
+
+def test_a_run_without_a_record_of_its_data_has_a_card(run):
+    configure(run)
+    assert card_of_run(run.path).data == {}
+
+
+def test_a_damaged_record_is_named(run):
+    configure(run)
+    (run.data / "stages.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"stages\.json is damaged"):
+        card_of_run(run.path)

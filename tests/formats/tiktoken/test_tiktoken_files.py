@@ -1,0 +1,220 @@
+"""tiktoken's files of ranks and its encodings, read."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+
+import pytest
+
+from cs336_basics.formats import export_tokenizer
+from cs336_basics.formats.compared_tokenizers import open_tokenizer
+from cs336_basics.formats.tiktoken.tiktoken_files import load_ranks, load_tiktoken, merges_of_ranks
+from cs336_basics.tokenizer import Tokenizer
+from tests.formats.exported import chosen_texts, random_texts, trained
+from tests.tokenizer.examples import END
+
+tiktoken = pytest.importorskip("tiktoken")
+
+BYTES = {bytes([byte]): byte for byte in range(256)}
+
+
+def write_ranks(path, ranks):
+    lines = [b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items()]
+    path.write_bytes(b"".join(lines))
+
+
+def test_a_file_of_ranks_with_pattern_and_special_tokens_gives_the_ids_of_tiktoken(tmp_path):
+    ranks = {**BYTES, b"th": 256, b" t": 257, b"the": 258, b" the": 260}
+    special = {END: 300, "<|x|>": 259}
+    write_ranks(tmp_path / "my.tiktoken", ranks)
+    pattern = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|[\s\S]"
+    ours = Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", special, pattern=pattern)
+    theirs = tiktoken.Encoding("", pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
+    for text in [*chosen_texts(), *random_texts(0, 300), f"the then{END} theth<|x|>"]:
+        assert ours.encode(text) == theirs.encode(text, allowed_special="all")
+
+
+def test_a_file_without_a_pattern_is_refused(tmp_path):
+    write_ranks(tmp_path / "my.tiktoken", BYTES)
+    with pytest.raises(ValueError, match=r"my\.tiktoken has no split pattern, .* give pattern"):
+        Tokenizer.from_tiktoken(tmp_path / "my.tiktoken")
+    with pytest.raises(ValueError, match="pattern 'gpt3' is not one of gpt2, "):
+        Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", pattern="gpt3")
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """An encoding in tiktoken's registry, as an extension adds one."""
+    from tiktoken import registry
+    from tiktoken_ext import openai_public
+
+    def make():
+        return {
+            "name": "small_base",
+            "pat_str": openai_public.r50k_pat_str,
+            "mergeable_ranks": {**BYTES, b"he": 256, b"the": 257},
+            "special_tokens": {END: 258},
+        }
+
+    tiktoken.list_encoding_names()  # fills the registry
+    monkeypatch.setitem(registry.ENCODING_CONSTRUCTORS, "small_base", make)
+    yield
+    registry.ENCODINGS.pop("small_base", None)
+
+
+def test_the_name_of_an_encoding_is_looked_up_in_tiktoken(registered):
+    ours = Tokenizer.from_tiktoken("small_base")
+    theirs = tiktoken.get_encoding("small_base")
+    assert ours.pattern == "gpt2"
+    for text in [*chosen_texts(), *random_texts(1, 300)]:
+        assert ours.encode(text) == theirs.encode(text, allowed_special="all")
+
+
+def test_an_encoding_can_get_other_special_tokens(registered):
+    ours = Tokenizer.from_tiktoken("small_base", {"<|im_start|>": 1000})
+    assert ours.special_tokens == ["<|im_start|>"]
+    assert ours.encode("the<|im_start|>") == [257, 1000]
+
+
+def test_a_file_of_that_name_comes_first(registered, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_ranks(tmp_path / "small_base", {**BYTES, b"xy": 256})
+    assert Tokenizer.from_tiktoken("small_base", pattern="gpt2").vocab[256] == b"xy"
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(FileNotFoundError, match=r"cl101k_base is neither a file or .*cl100k_base"):
+        Tokenizer.from_tiktoken("cl101k_base")
+
+
+def test_a_failed_download_is_one_line(monkeypatch):
+    def fail(name):
+        raise ConnectionError("no route\nto host")
+
+    monkeypatch.setattr(tiktoken, "get_encoding", fail)
+    message = r"^tiktoken cannot load the encoding gpt2, which it downloads: no route to host$"
+    with pytest.raises(OSError, match=message):
+        Tokenizer.from_tiktoken("gpt2")
+
+
+@pytest.mark.parametrize("load", [Tokenizer.from_tiktoken, open_tokenizer])
+def test_exhausted_memory_is_not_a_failed_download(monkeypatch, load):
+    def exhaust(name):
+        raise MemoryError
+
+    monkeypatch.setattr(tiktoken, "get_encoding", exhaust)
+    with pytest.raises(MemoryError):
+        load("gpt2")
+
+
+def test_without_tiktoken_a_name_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    with pytest.raises(
+        ImportError, match=r"there is no file cl100k_base here; .* pip install tiktoken"
+    ):
+        Tokenizer.from_tiktoken("cl100k_base")
+    write_ranks(tmp_path / "my.tiktoken", BYTES)  # files need no tiktoken
+    assert Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", pattern="gpt2").vocab_size == 256
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.tiktoken"):
+        load_tiktoken(tmp_path / "absent.tiktoken")
+    with pytest.raises(FileNotFoundError, match=r"ranks\.tiktoken does not exist: name the file"):
+        load_tiktoken(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"!!! 300", "line 257: b'!!! 300' is not a token in base64 and its rank"),
+        (b"YWI=", "line 257: b'YWI=' is not a token"),
+        (b"YWI= x", "line 257"),
+        (b"YWI= -1", "line 257"),
+        (b"YWI= 256 7", "line 257"),
+        (b"YWI= 4294967296", "line 257"),
+        (b"YWI= " + b"9" * 5000, "line 257"),
+        ("YWI= ٣٠٠".encode(), "line 257"),
+        (b"= 256", "line 257"),
+        (b"YQ== 256", "line 257: token b'a' or rank 256 occurs twice"),
+        (b"YWI= 255", "line 257: token b'ab' or rank 255 occurs twice"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path, line, message):
+    path = tmp_path / "my.tiktoken"
+    write_ranks(path, BYTES)
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    with pytest.raises(ValueError, match=message) as raised:
+        load_tiktoken(path, pattern="gpt2")
+    assert str(path) in str(raised.value)
+    assert len(str(raised.value)) < 500
+
+
+def test_ranks_without_a_byte_are_refused(tmp_path):
+    write_ranks(tmp_path / "x", {b"a": 0})
+    with pytest.raises(ValueError, match="there is no rank for byte 0x00"):
+        load_tiktoken(tmp_path / "x", pattern="gpt2")
+
+
+@pytest.mark.parametrize(
+    ("special", "message"),
+    [
+        ({END: 5}, r"special token '<\|endoftext\|>' and b'\\x05' have the same id 5"),
+        ({END: "5"}, r"the id of special token '<\|endoftext\|>' is '5', not an integer"),
+        ({END: -5}, "is negative"),
+        ({END: 1 << 40}, "is above 4294967295"),
+        ({"": 300}, "empty"),
+        ({"a": 300}, "are both b'a'"),
+    ],
+)
+def test_bad_special_tokens_are_refused(tmp_path, special, message):
+    write_ranks(tmp_path / "x", BYTES)
+    with pytest.raises(ValueError, match=message):
+        Tokenizer.from_tiktoken(tmp_path / "x", special, pattern="gpt2")
+
+
+def test_special_tokens_need_ids(tmp_path):
+    write_ranks(tmp_path / "x", BYTES)
+    with pytest.raises(TypeError, match=r"special_tokens is \['<s>'\]: pass a dict of special"):
+        Tokenizer.from_tiktoken(tmp_path / "x", ["<s>"], pattern="gpt2")
+
+
+@pytest.mark.parametrize(
+    ("special", "named"), [({b"<|x|>": 300}, "bytes"), ({300: "<|x|>"}, "int")]
+)
+def test_special_tokens_that_are_not_strings_are_named(tmp_path, special, named):
+    write_ranks(tmp_path / "x", BYTES)
+    (token,) = special
+    message = f"special token {re.escape(repr(token))} is of type {named}, not a str"
+    with pytest.raises(TypeError, match=message):
+        Tokenizer.from_tiktoken(tmp_path / "x", special, pattern="gpt2")
+
+
+def test_an_export_with_a_damaged_description_is_refused(tmp_path):
+    export_tokenizer(trained("gpt2"), "tiktoken", tmp_path)
+    (tmp_path / "encoding.json").write_text('{"special_tokens": {}}')
+    with pytest.raises(ValueError, match=r"encoding\.json lacks 'pat_str', a string"):
+        Tokenizer.from_tiktoken(tmp_path)
+    (tmp_path / "encoding.json").write_text('{"pat_str": "(a+)+b", "special_tokens": {}}')
+    with pytest.raises(ValueError, match=r"repeats a group .* exponential time"):
+        Tokenizer.from_tiktoken(tmp_path)
+
+
+def test_the_python_of_an_export_is_not_run(tmp_path):
+    export_tokenizer(trained("gpt2"), "tiktoken", tmp_path)
+    (tmp_path / "encoding.py").write_text("raise SystemExit")
+    assert Tokenizer.from_tiktoken(tmp_path).hash() == trained("gpt2").hash()
+
+
+def test_long_tokens_take_time_in_proportion(tmp_path):
+    """A file may hold a token of any length: here each joins two of half the length."""
+    ranks = dict(BYTES)
+    token = b"ab"
+    while len(token) <= 1 << 17:
+        ranks[token] = len(ranks)
+        token += token
+    assert merges_of_ranks(ranks)[-1] == (b"ab" * (1 << 15), b"ab" * (1 << 15))
+    write_ranks(tmp_path / "x", ranks)
+    assert load_ranks(tmp_path / "x") == ranks

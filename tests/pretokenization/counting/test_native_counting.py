@@ -1,0 +1,410 @@
+"""Counting in threads: the counts of the reference for every cut, thread and kind of input."""
+
+import itertools
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.pretokenization import (
+    Corpus,
+    Splitter,
+    WordCounts,
+    count_words,
+    reference,
+    splitter,
+)
+from cs336_basics.pretokenization.counting import _counting
+from cs336_basics.pretokenization.counting.count_words import BACKENDS, count_words_native
+from tests.pretokenization.any_bytes import may_be_text
+
+EOT = "<|endoftext|>"
+SPLITTER = Splitter(special_tokens=[EOT])
+LOCAL_BACKENDS = [name for name in BACKENDS if name != "ray"]
+ROOT = Path(__file__).parents[3]
+
+HOSTILE = (
+    (
+        "\ufeffA byte order mark, a NUL \0, and\r\nWindows\r\nline ends.\n\n\n"
+        f"{EOT}{EOT}It's the dogs' bone, isn't it? 12,345.67 €  \t end {EOT}\n"
+        f"好的，我们走吧。　全角空格\u3000 \u2003\n\x85 x\xa0 y {EOT[:-1]} {EOT[1:]}"
+        f"{EOT}\u3000 z!\n\n a"
+        "नमस्ते दुनिया 🙂👩‍👩‍👧 e\u0301\n"
+    ).encode()
+    * 12
+    + b"\xff\xe2\x80 broken \xc3"
+    + EOT.encode()
+    + b"\x80 tail \xf0\x9f"
+)
+
+
+def expected_counts(data, special_tokens=(EOT,), pattern="gpt2", errors="replace"):
+    """By the reference splitter, from a text that is never cut."""
+    counts = Counter()
+    for text, is_special in splitter.split_special_tokens(
+        data.decode("utf-8", errors), special_tokens
+    ):
+        if not is_special:
+            counts.update(word.encode() for word in reference.pretokenize(text, pattern))
+    return counts
+
+
+@pytest.fixture(scope="module")
+def hostile_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("native") / "hostile.txt"
+    path.write_bytes(HOSTILE)
+    return path
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
+@pytest.mark.parametrize("num_workers", [1, 2, 5])
+def test_every_block_size_and_number_of_threads(hostile_file, pattern, num_workers):
+    expected = expected_counts(HOSTILE, pattern=pattern)
+    arrays = None
+    for block_size in (1, 2, 3, 7, 64, 333, 1000, 1 << 20):
+        counts = count_words_native(
+            hostile_file,
+            Splitter(pattern, [EOT]),
+            num_workers=num_workers,
+            block_size=block_size,
+        )
+        assert counts == expected
+        # Even the order is the same.
+        if arrays is not None:
+            assert counts.words() == arrays.words()
+            assert (counts.counts == arrays.counts).all()
+        arrays = counts
+
+
+SPECIAL_TOKENS = [
+    [],
+    ["<|a|>"],
+    ["<|a|>", "<|a|><|a|>", "<|b|>", "|><|"],
+    [" ", "\n", "a b"],
+    ["é", "字", "\u3000"],
+    ["\ufffd"],
+    ["x\ufffdy", "a"],
+    [f"<|{i}|>" for i in range(20)] + ["<|", "<|1|><|2|>", "|"],
+]
+
+
+@pytest.mark.parametrize("special_tokens", SPECIAL_TOKENS, ids=repr)
+def test_special_tokens_are_cut_out(tmp_path, special_tokens):
+    rng = random.Random(4)
+    fragments = ["<|a|>", "<|a|>", "<|b|>", "<|", "|>", "<|1|>", "<|2|>", "a", "b", " ", "  ", "\n"]
+    fragments = [
+        fragment.encode() for fragment in [*fragments, "é", "字", "\u3000", "x", "y", "\ufffd"]
+    ]
+    fragments += [b"\xff", b"\xc3", b"\xa9"]
+    path = tmp_path / "text.txt"
+    for _ in range(60):
+        data = b"".join(rng.choices(fragments, k=rng.randint(1, 60)))
+        path.write_bytes(data)
+        expected = expected_counts(data, special_tokens)
+        for block_size in (1, 5, 17, 1000):
+            counts = count_words_native(
+                path, Splitter(special_tokens=special_tokens), num_workers=2, block_size=block_size
+            )
+            assert counts == expected, (data, block_size)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    data=st.binary(min_size=1, max_size=80).filter(may_be_text)
+    | st.text(" '\n<|a>é字\u3000s!1", min_size=1, max_size=60).map(str.encode),
+    block_size=st.integers(1, 40),
+    pattern=st.sampled_from(["gpt2", "cl100k"]),
+)
+def test_any_bytes_are_counted_like_the_reference(tmp_path_factory, data, block_size, pattern):
+    path = tmp_path_factory.getbasetemp() / "any_native.bin"
+    path.write_bytes(data)
+    tokens = ["<|a|>", "|>"]
+    counts = count_words_native(
+        path, Splitter(pattern, tokens), num_workers=2, block_size=block_size
+    )
+    assert counts == expected_counts(data, tokens, pattern)
+
+
+def test_one_block_of_any_size_is_counted(hostile_file):
+    for block_size in (len(HOSTILE), 2**63, 2**64 - 1, 10**30):
+        counts = count_words_native(hostile_file, SPLITTER, block_size=block_size)
+        assert counts == expected_counts(HOSTILE)
+
+
+def test_long_words_and_many_words_are_counted(tmp_path):
+    rng = random.Random(5)
+    words = ["x" * n for n in (*range(1, 70), 1000, 300_000)]
+    words += ["".join(rng.choices("abcdefgh", k=rng.randint(1, 40))) for _ in range(60_000)]
+    text = " ".join(rng.choices(words, k=100_000))
+    path = tmp_path / "text.txt"
+    path.write_text(text)
+    expected = Counter(word.encode() for word in reference.pretokenize(text))
+    assert count_words_native(path, num_workers=1) == expected
+    assert count_words_native(path, num_workers=3, block_size=5000) == expected
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_words_that_are_exchanged_in_the_table_are_counted(tmp_path, seed):
+    """Words that become frequent late take the first slots of words that were frequent before."""
+    rng = random.Random(seed)
+    names = [
+        " " + "".join(letters) for letters in itertools.product("abcdefghijklmnopqrstu", repeat=3)
+    ]
+    names += [" longlonglonglong" + name.strip() for name in names[:1_000]]
+    words = []
+    for _ in range(3):
+        rng.shuffle(names)
+        words += rng.choices(names, [1 / (rank + 1) for rank in range(len(names))], k=60_000)
+    path = tmp_path / "words.txt"
+    path.write_text("".join(words))
+    assert count_words_native(path, num_workers=2) == Counter(word.encode() for word in words)
+
+
+def test_a_text_without_a_safe_cut_is_counted(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a" * 100_000)
+    counts = count_words_native(path, SPLITTER, num_workers=3, block_size=1000)
+    assert counts == {b"a" * 100_000: 1}
+
+
+def test_words_do_not_span_two_files(tmp_path):
+    for name, text in (("1.txt", "one tw"), ("2.txt", "o three"), ("3.txt", ""), ("4.md", "x")):
+        (tmp_path / name).write_text(text)
+    expected = {b"one": 1, b" tw": 1, b"o": 1, b" three": 1}
+    for backend in LOCAL_BACKENDS:
+        glob = tmp_path / "*.txt"
+        assert count_words(glob, backend=backend, num_workers=1) == expected
+        files = [tmp_path / "1.txt", str(tmp_path / "2.txt")]
+        assert count_words(files, backend=backend, num_workers=1) == expected
+    with pytest.raises(FileNotFoundError, match="no file matches the glob"):
+        count_words(tmp_path / "*.csv")
+    with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
+        count_words([tmp_path / "1.txt", tmp_path / "gone.txt"])
+
+
+def test_first_invalid_byte_is_named_for_every_number_of_threads(tmp_path):
+    path = tmp_path / "text.txt"
+    data = bytearray(b"some words and more " * 5000)
+    for offset in (93_333, 40_404, 77_777):
+        data[offset] = 0xE9
+    path.write_bytes(data)
+    for num_workers in (1, 2, 4):
+        with pytest.raises(ValueError, match=r"text\.txt: byte 0xe9 at offset 40,404 is not"):
+            count_words_native(
+                Corpus(path, errors="strict"), num_workers=num_workers, block_size=512
+            )
+
+
+def test_missing_and_shortened_files_raise(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"word " * 1000)
+    with pytest.raises(ValueError, match=r"text\.txt ended at byte 5,000 where bytes up to 9,000 "):
+        _counting.count_files([path], [9000], [], "gpt2", 2, "replace", 700)
+    with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
+        _counting.count_files([tmp_path / "gone.txt"], [10], [], "gpt2", 2, "replace", 700)
+    with pytest.raises(IsADirectoryError):
+        _counting.count_files([tmp_path], [10], [], "gpt2", 1, "replace", 700)
+    # Bytes beyond the given size are not counted.
+    counts = _counting.count_files([path], [10], [], "gpt2", 1, "replace", 700)
+    assert WordCounts.of_buffers(counts) == {b"word": 1, b" word": 1, b" ": 1}
+
+
+def test_bad_arguments_are_refused(hostile_file, tmp_path):
+    with pytest.raises(ValueError, match="has no scanner"):
+        count_words_native(hostile_file, Splitter(r"\w+"))
+    with pytest.raises(ValueError, match="errors is 'ignore'"):
+        _counting.count_files([hostile_file], [9], [], "gpt2", 1, "ignore", 700)
+    with pytest.raises(ValueError, match="block_size is 0"):
+        count_words_native(hostile_file, block_size=0)
+    with pytest.raises(TypeError, match=r"splitter is \['<\|endoftext\|>'\]: pass Splitter\("):
+        count_words_native(hostile_file, [EOT])
+    (tmp_path / "text.gz").write_bytes(b"some bytes")
+    with pytest.raises(ValueError, match=r"text\.gz is not plain text"):
+        count_words_native([hostile_file, tmp_path / "text.gz"])
+    with pytest.raises(ValueError, match="is a directory"):
+        count_words_native(tmp_path)
+    with pytest.raises(ValueError, match="backend is 'magic': it must be one of serial"):
+        count_words(hostile_file, backend="magic")
+
+
+def test_empty_files_count_nothing(tmp_path):
+    path = tmp_path / "empty.txt"
+    path.touch()
+    buffers = _counting.count_files([path], [0], [], "gpt2", 2, "replace", 700)
+    counts = WordCounts.of_buffers(buffers)
+    assert counts == {}
+    assert len(counts) == counts.total == 0
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
+@pytest.mark.parametrize("most_own_words", [0, 1, 7, 100])
+def test_shared_table_gives_the_same_counts(tmp_path, num_workers, most_own_words):
+    paths = []
+    for number in range(3):
+        path = tmp_path / f"{number}.txt"
+        # Short and long words, in all files and in one only.
+        letters = ["".join(pair) for pair in itertools.product("abcdefghijklmn", repeat=2)]
+        words = [f" word{pair}" for pair in letters]
+        words += [f" {'long' * 9}{'xyz'[number]}{pair}" for pair in letters]
+        path.write_bytes("".join(words * 3).encode() + HOSTILE)
+        paths.append(path)
+    sizes = [path.stat().st_size for path in paths]
+    request = (paths, sizes, [], "gpt2", num_workers, "replace", 256)
+    buffers = _counting.count_files(*request, most_own_words=most_own_words)
+    found = WordCounts.of_buffers(buffers)
+    assert found == dict(count_words_native(paths, num_workers=1))
+    assert found[b" wordac"] == 9
+    assert found[b" " + b"long" * 9 + b"zen"] == 3
+
+
+@pytest.fixture
+def long_task(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"many words of a text that is read again and again\n" * 40_000)
+    return [path] * 5000
+
+
+def test_exception_of_a_signal_handler_ends_the_threads(long_task):
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    # (Again and again: Python drops what a handler raises while it frees an object.)
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.5)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            count_words_native(long_task, num_workers=2)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_progress_is_reported_and_its_errors_end_the_threads(hostile_file, long_task):
+    done = []
+    count_words_native(hostile_file, progress_callback=done.append)
+    assert done[-1] == len(HOSTILE)
+    assert done == sorted(done)
+
+    def fail(num_bytes):
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        count_words_native(long_task, progress_callback=fail)
+
+
+# (`getrusage` would also count the memory of the process that forked this one.)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc/self/status")
+def test_memory_does_not_grow_with_the_size_of_the_file(tmp_path):
+    script = textwrap.dedent("""
+        import sys
+        from cs336_basics.pretokenization import Splitter
+        from cs336_basics.pretokenization.counting.count_words import count_words_native
+        splitter = Splitter(special_tokens=["<|endoftext|>"])
+        count_words_native(sys.argv[1], splitter, num_workers=2)
+        print([line.split()[1] for line in open("/proc/self/status") if "VmHWM" in line][0])
+    """)
+    peaks = []
+    for megabytes in (5, 60):
+        path = tmp_path / f"{megabytes}.txt"
+        text = b"Words, words, 12 words and nothing but words.\n"
+        path.write_bytes(text * (megabytes * 1_000_000 // len(text)))
+        run = subprocess.run(
+            [sys.executable, "-c", script, path],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        peaks.append(int(run.stdout))
+    assert peaks[1] < peaks[0] + 5000, f"{peaks} KB"
+
+
+@pytest.mark.parametrize("backend", LOCAL_BACKENDS)
+def test_every_backend_gives_the_same_counts(hostile_file, backend):
+    counts = count_words(hostile_file, SPLITTER, backend=backend, num_workers=2, chunk_size=2000)
+    assert counts == expected_counts(HOSTILE)
+    assert counts[b"no such word"] == 0
+    assert counts.get(b"no such word") is None
+    assert b"no such word" not in counts
+
+
+def test_native_is_the_default_and_other_patterns_say_so_once(hostile_file, recwarn):
+    assert isinstance(count_words(hostile_file), WordCounts)
+    assert isinstance(count_words(hostile_file, Splitter(r"\S+|\s")), WordCounts)
+    assert all("not all UTF-8" in str(warning.message) for warning in recwarn.list)
+    for _ in range(2):
+        counts = count_words(hostile_file, Splitter(r"\S+\b|\S|\s"), num_workers=1)
+        assert isinstance(counts, Counter)
+    said = [str(warning.message) for warning in recwarn.list]
+    assert [message[:12] for message in said if "UTF-8" not in message] == [r"pattern '\\S"]
+
+
+def test_offsets_of_added_words_are_checked():
+    counter = _counting.TextCounter()
+    data, counts = np.zeros(3, np.uint8), np.array([5, 6])
+    for offsets in ([0, 4, 3], [0, 1, 4], [-1, 1, 3], [2, 1, 3], [0, 2**62, 3], [0, -(2**63), 3]):
+        with pytest.raises(ValueError, match="offsets of the words fall, or exceed"):
+            counter.add_words(data, np.array(offsets), counts)
+        with pytest.raises(ValueError, match="offsets of the words fall, or exceed"):
+            _counting.first_repeated(data, np.array(offsets))
+
+
+CHANGING = """
+import threading, time, numpy as np
+from cs336_basics.bpe import TRAINERS
+from cs336_basics.pretokenization import WordCounts
+from cs336_basics.pretokenization.counting import _counting
+words = [str(i).encode() for i in range(50_000)]
+data = np.frombuffer(b"".join(words), np.uint8).copy()
+offsets = np.cumsum([0, *map(len, words)])
+counts = np.arange(1, len(words) + 1)
+good = offsets.copy(), counts.copy()
+end = time.monotonic() + 1.5
+
+def change():
+    while time.monotonic() < end:
+        offsets[::100], counts[::7] = 1 << 40, 1 << 30
+        offsets[::100], counts[::7] = -5, 4000
+        offsets[:], counts[:] = good
+
+thread = threading.Thread(target=change)
+thread.start()
+while time.monotonic() < end:
+    for use in (
+        lambda: _counting.TextCounter().add_words(data, offsets, counts),
+        lambda: _counting.first_repeated(data, offsets),
+        lambda: WordCounts(data, offsets, counts) + WordCounts(data, offsets, counts),
+        lambda: TRAINERS["native"]().train_from_counts(WordCounts(data, offsets, counts), 260),
+    ):
+        try:
+            use()
+        except (ValueError, OverflowError):
+            pass
+print("survived")
+"""
+
+
+def test_arrays_that_another_thread_changes_do_no_harm():
+    command = [sys.executable, "-c", CHANGING]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, "survived"), done.stderr
+
+
+def test_texts_in_memory_are_counted():
+    counter = _counting.TextCounter([EOT])
+    texts = ["one two", f" three{EOT}one", "", "'s"]
+    for text in texts:
+        counter.count(text.encode())
+    expected = sum((expected_counts(text.encode()) for text in texts), Counter())
+    assert WordCounts.of_buffers(counter.result()) == expected
+    strict = _counting.TextCounter(errors="strict")
+    with pytest.raises(ValueError, match="byte 0xff at offset 2 "):
+        strict.count(b"ab\xff")

@@ -1,0 +1,186 @@
+"""WordCounts: a mapping in arrays, which is added, scaled, saved and loaded."""
+
+import pickle
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics.pretokenization import WordCounts, splitter
+from cs336_basics.pretokenization.counting.count_words import count_words_native
+
+SOME = {b"the": 3, b" cat": 2, b"x" * 40: 1, b"\xe5\xad\x97": 2**40}
+
+
+def test_word_counts_are_a_mapping():
+    counts = WordCounts.from_mapping({**SOME, b"never": 0}, "gpt2")
+    assert counts == SOME
+    assert SOME == counts  # noqa: SIM300
+    assert counts == Counter(SOME)
+    assert counts != {**SOME, b"the": 4}
+    assert dict(counts) == dict(counts.items()) == SOME
+    assert list(counts) == counts.words() == list(SOME)
+    assert list(counts.values()) == list(SOME.values())
+    assert len(counts) == 4
+    assert counts.total == sum(SOME.values())
+    assert counts[b"the"] == 3
+    assert counts[b"dog"] == 0
+    assert pickle.loads(pickle.dumps(counts)) == SOME
+    assert repr(counts) == f"<WordCounts: 4 distinct words, {counts.total:,} in all>"
+    with pytest.raises(ValueError, match="read-only"):
+        counts.counts[0] = 7
+
+
+@given(
+    st.lists(st.dictionaries(st.binary(max_size=40), st.integers(0, 2**60), max_size=8), max_size=5)
+)
+def test_word_counts_are_added(parts):
+    total = Counter()
+    for part in parts:
+        total.update(part)
+    total = {word: count for word, count in total.items() if count}
+    assert WordCounts.combined([WordCounts.from_mapping(part) for part in parts]) == total
+
+
+def test_word_counts_are_added_without_the_extension(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cs336_basics.pretokenization.counting._counting", None)
+    some = WordCounts.from_mapping(SOME)
+    assert some + some == {word: 2 * count for word, count in SOME.items()}
+    with pytest.raises(ImportError, match="build_ext --inplace"):
+        count_words_native(__file__)
+
+
+def test_adding_other_types_or_too_large_counts_is_refused():
+    most = WordCounts.from_mapping({b"a": 2**63 - 1})
+    with pytest.raises(OverflowError, match="63 bits"):
+        most + WordCounts.from_mapping({b"a": 1})
+    with pytest.raises(ValueError, match="'cl100k' and 'gpt2'"):
+        WordCounts.from_mapping(SOME, "gpt2") + WordCounts.from_mapping(SOME, "cl100k")
+    with pytest.raises(TypeError):
+        most + {b"a": 1}
+    expression = splitter.resolve_pattern("gpt2")
+    named = WordCounts.from_mapping(SOME, "gpt2") + WordCounts.from_mapping(SOME, expression)
+    assert named.pattern == "gpt2"
+
+
+def test_word_counts_are_scaled():
+    counts = WordCounts.from_mapping(SOME, "gpt2")
+    assert counts.scaled(3) == {word: 3 * count for word, count in SOME.items()}
+    halves = counts.scaled(0.4)
+    assert halves == {b"the": 1, b" cat": 1, b"\xe5\xad\x97": round(0.4 * 2**40)}
+    assert halves.pattern == "gpt2"
+    assert counts.scaled(0) == {}
+    for weight in (-1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="weight is"):
+            counts.scaled(weight)
+    with pytest.raises(OverflowError, match="exceed"):
+        counts.scaled(2**30)
+
+
+def test_saved_word_counts_are_loaded_unchanged(tmp_path):
+    path = tmp_path / "counts.npz"
+    for content in (SOME, {}, {b"": 5, b"\0\xff": 1}):
+        WordCounts.from_mapping(content, "cl100k").save(path)
+        loaded = WordCounts.load(path)
+        assert loaded == content
+        assert loaded.pattern == "cl100k"
+    with np.load(path, allow_pickle=False) as archive:  # as documented
+        assert sorted(archive) == ["counts", "data", "header", "offsets"]
+        assert archive["counts"].dtype == np.dtype("<i8")
+
+
+def test_damaged_and_foreign_files_raise(tmp_path):
+    path = tmp_path / "counts.npz"
+    WordCounts.from_mapping(SOME).save(path)
+    good = path.read_bytes()
+    for data in (b"", b"text", good[:-50], good[: len(good) // 2], good[:300] + good[310:]):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"counts\.npz is not a file of word counts, or is d"):
+            WordCounts.load(path)
+    np.savez(path, header=np.frombuffer(b'{"format": "other"}', np.uint8))
+    with pytest.raises(ValueError, match="its format is 'other'"):
+        WordCounts.load(path)
+    with pytest.raises(FileNotFoundError, match=r"gone\.npz"):
+        WordCounts.load(tmp_path / "gone.npz")
+
+
+def test_inconsistent_arrays_raise():
+    data, offsets, counts = np.zeros(3, np.uint8), np.array([0, 1, 3]), np.array([5, 6])
+    WordCounts(data, offsets, counts)
+    for bad in (
+        (data, offsets[:2], counts),
+        (data[:2], offsets, counts),
+        (data, np.array([0, 4, 3]), counts),
+        (data, offsets, np.array([5, 0])),
+        (data, offsets.reshape(3, 1), counts),
+    ):
+        with pytest.raises(ValueError, match=r"offsets|count|dimensions"):
+            WordCounts(*bad)
+    with pytest.raises(TypeError, match="counts holds float64: it must hold integers"):
+        WordCounts(data, offsets, np.array([5.5, 6.0]))
+    with pytest.raises(TypeError, match="not bytes"):
+        WordCounts.from_mapping({"a": 1})
+    with pytest.raises(TypeError, match=r"is 1\.5: it must be an int"):
+        WordCounts.from_mapping({b"a": 1.5})
+    with pytest.raises(ValueError, match="is -1: it must not be negative"):
+        WordCounts.from_mapping({b"a": -1})
+
+
+@pytest.mark.parametrize(
+    ("data", "counts", "named"),
+    [
+        ([353, 98], [1], "data holds 353: it must hold numbers from 0 to 255"),
+        ([97, -1], [1], "data holds -1: it must hold numbers from 0 to 255"),
+        ([97, 98], np.array([2**63 + 5], np.uint64), f"counts holds {2**63 + 5}"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_named(data, counts, named):
+    with pytest.raises(ValueError, match=named):
+        WordCounts(np.array(data), np.array([0, 2]), np.array(counts))
+
+
+def test_numbers_of_other_types_that_fit_are_accepted():
+    arrays = np.array([97, 255]), np.array([0, 2], np.uint64), np.array([1], np.uint8)
+    assert WordCounts(*arrays) == {b"a\xff": 1}
+
+
+def test_the_total_is_exact():
+    most = 2**63 - 1
+    counts = WordCounts.from_mapping({b"a": most, b"b": most, b"c": 5})
+    assert counts.total == 2 * most + 5
+    assert "18,446,744,073,709,551,619 in all" in repr(counts)
+    assert WordCounts.from_mapping({}).total == 0
+
+
+@pytest.mark.parametrize("word", [b"a", b"a much longer word than that", b""])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_repeated_word_is_refused(tmp_path, monkeypatch, word, compiled):
+    if not compiled:
+        monkeypatch.setitem(sys.modules, "cs336_basics.pretokenization.counting._counting", None)
+    words = [b"x", word, b"another long word that is different", word]
+    data = np.frombuffer(b"".join(words), np.uint8)
+    arrays = data, np.cumsum([0, *map(len, words)]), np.array([1, 2, 3, 4])
+    message = rf"the word {word!r} is repeated \(word 3\)"
+    with pytest.raises(ValueError, match=message):
+        WordCounts(*arrays)
+    WordCounts.adopt(*arrays).save(tmp_path / "counts.npz")
+    with pytest.raises(ValueError, match=rf"counts\.npz .*{message}"):
+        WordCounts.load(tmp_path / "counts.npz")
+
+
+def test_word_counts_own_their_arrays():
+    data, offsets, counts = (
+        np.frombuffer(b"abc", np.uint8).copy(),
+        np.array([0, 1, 3]),
+        np.ones(2, int),
+    )
+    words = WordCounts(data, offsets, counts)
+    data[:], offsets[:], counts[:] = 255, 1 << 40, -5
+    assert words == {b"a": 1, b"bc": 1}
+    for name in ("data", "offsets", "counts"):
+        assert not getattr(words, name).flags.writeable
+        with pytest.raises(AttributeError):
+            setattr(words, name, data)

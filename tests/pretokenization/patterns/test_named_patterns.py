@@ -1,0 +1,200 @@
+"""The split patterns agree with tiktoken's, and bad patterns are refused."""
+
+import itertools
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics.pretokenization import PATTERNS, pretokenize, resolve_pattern
+from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
+
+# The pattern of CS336 and of tiktoken 0.14 (`tiktoken_ext.openai_public`), as published.
+COURSE_GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+TIKTOKEN = {
+    "gpt2": r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s""",
+    "cl100k": (
+        r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"""
+        r"""| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
+    ),
+    "o200k": (
+        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"""
+        r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"""
+        r"""[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}"""
+        r"""| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
+    ),
+}
+
+texts = st.text(
+    st.one_of(
+        st.sampled_from("abs'’ltverdm \t\n\r\u00a0\u3000\u2028\u0085\x1c.,!-1²٣éſK好"),
+        st.characters(codec="utf-8"),
+    ),
+    max_size=40,
+)
+
+
+def test_gpt2_is_the_course_pattern():
+    assert PATTERNS["gpt2"] == COURSE_GPT2
+
+
+@pytest.mark.parametrize("name", TIKTOKEN)
+@given(text=texts)
+def test_same_matches_as_tiktokens_pattern(name, text):
+    assert list(pretokenize(text, name)) == regex.findall(TIKTOKEN[name], text)
+
+
+@pytest.mark.parametrize("name", TIKTOKEN)
+def test_same_matches_as_tiktokens_pattern_on_all_short_strings(name):
+    theirs = regex.compile(TIKTOKEN[name])
+    for length in range(1, 6):
+        for characters in itertools.product("as \n\r.1'", repeat=length):
+            text = "".join(characters)
+            assert list(pretokenize(text, name)) == theirs.findall(text), repr(text)
+
+
+@pytest.mark.parametrize("name", TIKTOKEN)
+@given(text=st.text(st.sampled_from("abs'Ttl \t\n\r.,1好é"), max_size=30))
+def test_same_pretokens_as_tiktokens_engine(name, text):
+    # An encoding whose tokens are single bytes hides the splits, so give every pre-token a
+    # token: tiktoken then returns one id for each if and only if it splits alike.
+    pretokens = list(pretokenize(text, name))
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for pretoken in pretokens:
+        ranks.setdefault(pretoken.encode(), len(ranks))
+    tiktoken = pytest.importorskip("tiktoken")
+    encoding = tiktoken.Encoding(
+        name, pat_str=TIKTOKEN[name], mergeable_ranks=ranks, special_tokens={}
+    )
+    assert encoding.encode_ordinary(text) == [ranks[pretoken.encode()] for pretoken in pretokens]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@given(text=texts)
+def test_joining_the_pretokens_gives_the_text(name, text):
+    assert "".join(pretokenize(text, name)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "pretokens"),
+    [
+        ("", []),
+        ("some text that i'll pre-tokenize",
+         ["some", " text", " that", " i", "'ll", " pre", "-", "tokenize"]),
+        ("a  b", ["a", " ", " b"]),
+        ("a \n", ["a", " \n"]),
+        ("I'LL", ["I", "'", "LL"]),
+        ("x\x1cy", ["x", "\x1c", "y"]),
+        ("12345 ٣", ["12345", " ٣"]),
+    ],
+)  # fmt: skip
+def test_gpt2_examples(text, pretokens):
+    assert list(pretokenize(text)) == pretokens
+
+
+@pytest.mark.parametrize(
+    ("text", "pretokens"),
+    [
+        ("I'LL 12345", ["I", "'LL", " ", "123", "45"]),
+        ("wait!\n\nGo", ["wait", "!\n\n", "Go"]),
+        ("a\n  ", ["a", "\n  "]),
+        ("$abc", ["$abc"]),
+    ],
+)
+def test_cl100k_examples(text, pretokens):
+    assert list(pretokenize(text, "cl100k")) == pretokens
+
+
+@pytest.mark.parametrize(
+    ("name", "pretokens"),
+    [
+        ("gpt2-digits1", ["a", " 1", "2", "3", "4", "5", "6", "7", " x"]),
+        ("gpt2-digits3", ["a", " 123", "456", "7", " x"]),
+        ("gpt2-digits3-right", ["a", " 1", "234", "567", " x"]),
+        ("llama3", ["a", " ", "123", "456", "7", " x"]),
+        ("qwen2", ["a", " ", "1", "2", "3", "4", "5", "6", "7", " x"]),
+        ("o200k", ["a", " ", "123", "456", "7", " x"]),
+        ("deepseek-v3", ["a", " ", "123", "456", "7", " x"]),
+    ],
+)
+def test_named_patterns_split_numbers_as_published(name, pretokens):
+    assert list(pretokenize("a 1234567 x", name)) == pretokens
+
+
+@given(text=st.text(st.sampled_from("ab '.,1½好ー・あ\u3040\u0301\u200b\n\r\0"), max_size=20))
+def test_deepseek_v3_splits_as_its_three_steps(text):
+    tokenizers = pytest.importorskip("tokenizers")
+    steps = [
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(expression), "isolated")
+        for expression in (
+            r"\p{N}{1,3}",
+            "[一-龥\u3040-ゟ゠-ヿ]+",
+            r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"""
+            r"""|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+"""
+            r"""|\s+(?!\S)|\s+""",
+        )
+    ]
+    found = tokenizers.pre_tokenizers.Sequence(steps).pre_tokenize_str(text)
+    assert list(pretokenize(text, "deepseek-v3")) == [pretoken for pretoken, _ in found]
+
+
+def test_a_regular_expression_is_a_pattern():
+    assert list(pretokenize("low  lower", r"\S+")) == ["low", "lower"]
+
+
+def test_a_pattern_is_found_by_name_or_expression():
+    assert resolve_pattern("gpt2") == COURSE_GPT2
+    assert pattern_name(COURSE_GPT2) == pattern_name("gpt2") == "gpt2"
+    assert pattern_name(r"\S+") is None
+
+
+@pytest.mark.parametrize("pattern", ["(unclosed", "a*", r"\s*|\w+", r"(?r)\w+"])
+def test_bad_patterns_are_named(pattern):
+    with pytest.raises(ValueError, match="pattern") as error:
+        resolve_pattern(pattern)
+    assert repr(pattern) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("cl100k_base", ": did you mean cl100k?"),
+        ("CL100K", ": did you mean cl100k?"),
+        ("gpt-2", ": did you mean gpt2?"),
+        ("gpt2 ", ": did you mean gpt2?"),
+        ("gpt_2.0", ": did you mean gpt2?"),
+        ("o200k_base", ": did you mean o200k?"),
+        ("llama-3", ": did you mean llama3?"),
+        ("r50k", " (as"),
+        ("hello world", " (as"),
+        ("naïve", " (as"),
+    ],
+)
+def test_what_looks_like_a_name_must_be_one(pattern, hint):
+    with pytest.raises(ValueError, match="is not one of gpt2, ") as error:
+        resolve_pattern(pattern)
+    assert str(error.value).startswith(
+        f"pattern {pattern!r} is not one of {', '.join(PATTERNS)}{hint}"
+    )
+    # The advice works: a group is a regular expression.
+    assert f"'(?:{pattern})'" in str(error.value)
+    assert list(pretokenize(f"a{pattern}b", f"(?:{pattern})")) == [pattern]
+
+
+@pytest.mark.parametrize("pattern", [".", "...", ",", "a|b", "[ab]", r"\w", "a+"])
+def test_operators_make_a_regular_expression(pattern):
+    assert resolve_pattern(pattern) == pattern
+
+
+@pytest.mark.parametrize("pattern", [None, 5, b"gpt2", ["gpt2"]])
+def test_a_pattern_that_is_not_a_str_is_refused(pattern):
+    with pytest.raises(TypeError, match=r"it must be a str, one of gpt2, .* or a regular"):
+        resolve_pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["((((a{500}){500}){500}))", "(?R)", "(" * 500 + ")" * 500])
+def test_a_pattern_that_cannot_be_compiled_soon_is_refused(pattern):
+    with pytest.raises(ValueError, match=r"pattern '.*' cannot be used: it") as error:
+        resolve_pattern(pattern)
+    assert len(str(error.value)) < 300

@@ -1,0 +1,319 @@
+"""Compiled split patterns: the matches of `regex`, in linear time, or a refusal with its reason."""
+
+import itertools
+import random
+import time
+
+import pytest
+import regex
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cs336_basics import Tokenizer
+from cs336_basics.pretokenization import (
+    PATTERNS,
+    Splitter,
+    _scanner,
+    pretokenize,
+    reference,
+    splitter,
+)
+from cs336_basics.pretokenization.patterns import char_sets, split_program
+from cs336_basics.pretokenization.patterns.pattern_syntax import UnsupportedPatternError
+from cs336_basics.pretokenization.patterns.split_program import compile_program, find_program
+from tests.texts import TEXTS
+from tools import make_unicode_tables
+
+OTHER_UNICODE = regex.__version__ != make_unicode_tables.REGEX_VERSION
+ALPHABET = [*"aabbcxyzABKISſıİ \t\n\r''112,.-/", "\u212a", "é", "中", "あ", "・", "\u3040"]
+ALPHABET += ["\u3000", "١", "½", "\u0301", "😀", "\u200d", "\u00a0", "\u2028", "\x85", "\0"]
+ALPHABET += ["ll", "'ve", "'RE", "  ", "\r\n", "1234567"]
+# Every construct that is compiled, and alternatives whose order matters.
+EXPRESSIONS = [
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+    r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+    r"a*b|a|(?:ab|abab)+?c|[^ab]{2,3}?|x{2,4}+y",
+    r"(?i:k|is)|\w+$|\d{2}(?=\s|$)|\W",
+    r"[aby]$\n|\w+$\s|a(?=b|$)\W|\w+|\s",
+    r"(a|ab)(c|bcd)(d*)|[a-d]",
+    r"\p{Lu}\p{Ll}*|\d+",
+    r"(?i)[a-ks]+|i|.",
+    r"(?s)..|.",
+    r"\p{Han}+|[\p{Hiragana}\p{Katakana}]+|\P{L}|\p{^M}",
+    r"[^\S\n]+|\n|\S+?(?=\s)|\S",
+    r"(?P<word>\w+)\Z|(?:\w|\W)",
+    r"[\x61-\u0063]+|\U00004e2d|[]^-]|[^]a-c]",
+    r"a{2}b{0,2}c{1,}|a{,2}b|\.\-|\[",
+    r"(?:a?b)?+a|b++b|[ab]?+c|\s",
+]
+
+
+def expected(expression, text):
+    return [match.span() for match in regex.finditer(expression, text)]
+
+
+def random_text(rng, longest=30):
+    samples = rng.sample(ALPHABET, rng.randint(2, 8)) if rng.random() < 0.6 else ALPHABET
+    return "".join(rng.choices(samples, k=rng.randrange(longest)))
+
+
+def byte_spans(text, spans):
+    offsets = [0, *itertools.accumulate(len(c.encode()) for c in text)]
+    return [text[start:end].encode() for start, end in spans], offsets
+
+
+@pytest.mark.parametrize("expression", [*PATTERNS.values(), *EXPRESSIONS[:-1]])
+def test_the_matches_are_those_of_regex(expression):
+    program = compile_program(expression)
+    rng = random.Random(1)
+    for _ in range(400):
+        text = random_text(rng)
+        spans = expected(expression, text)
+        assert list(program.spans(text)) == spans, repr(text)
+        words = [text[start:end].encode() for start, end in spans]
+        assert list(_scanner.pretokenize_bytes(text.encode(), program)) == words, repr(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PATTERNS)
+def test_the_matches_are_those_of_regex_on_200_000_texts(name):
+    program = compile_program(PATTERNS[name])
+    rng = random.Random(2)
+    for _ in range(200_000):
+        text = random_text(rng, 60)
+        found = list(_scanner.pretokenize_bytes(text.encode(), program))
+        assert found == [match.encode() for match in regex.findall(f"(?:{PATTERNS[name]})", text)]
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_named_patterns_as_programs_split_as_regex_does(name):
+    program = compile_program(PATTERNS[name])
+    for text in TEXTS.values():
+        words = [match.group() for match in regex.finditer(PATTERNS[name], text)]
+        assert list(_scanner.pretokenize_text(text, program)) == words
+        assert _scanner.num_pretokens(text.encode(), program) == len(words)
+        if len(text) < 5_000:
+            assert [text[start:end] for start, end in program.spans(text)] == words
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_named_pattern_as_a_program_equals_its_scanner(name):
+    program = compile_program(PATTERNS[name])
+    rng = random.Random(3)
+    for _ in range(300):
+        data = random_text(rng, 200).encode()
+        words = list(_scanner.pretokenize_bytes(data, program))
+        for simd_level in _scanner.simd_levels():
+            assert list(_scanner.pretokenize_bytes(data, name, simd_level)) == words
+
+
+def random_expression(rng, depth=2):
+    atoms = ["a", "b", "[ab]", r"\s", r"\S", ".", "[^b]", r"\p{L}", " ", r"\d"]
+    kind = rng.randrange(6 if depth else 2)
+    if kind <= 1:
+        return rng.choice(atoms)
+    if kind == 2:
+        return "".join(random_expression(rng, depth - 1) for _ in range(rng.randint(2, 3)))
+    if kind == 3:
+        options = [random_expression(rng, depth - 1) for _ in range(rng.randint(2, 3))]
+        return f"(?:{'|'.join(options)})"
+    if kind == 4:
+        look = rng.choice([r"(?!\S)", "(?=a)", "(?!b)", "(?=[ab]|$)", "$", r"\Z"])
+        return random_expression(rng, depth - 1) + look
+    if kind == 5 and rng.random() < 0.2:
+        look = rng.choice(["$", "(?=a|$)", r"(?=\s)", "(?!b)", r"\Z"])
+        return random_expression(rng, depth - 1) + look + rng.choice([*atoms, r"\n"])
+    item = rng.choice([rng.choice(atoms), f"(?:{random_expression(rng, depth - 1)})"])
+    suffix = rng.choice(["", "", "?", "+"])
+    return item + rng.choice(["?", "*", "+", "{2}", "{1,2}", "{2,}"]) + suffix
+
+
+def test_random_expressions_match_as_regex_does_or_are_refused():
+    rng = random.Random(4)
+    compiled = 0
+    while compiled < 300:
+        expression = random_expression(rng)
+        try:
+            program = split_program.compile_program.__wrapped__(expression)
+        except UnsupportedPatternError:
+            continue
+        compiled += 1
+        for _ in range(20):
+            text = "".join(rng.choices("aab \n1é", k=rng.randrange(12)))
+            spans = expected(expression, text)
+            assert list(program.spans(text)) == spans, (expression, text)
+            words = [text[start:end].encode() for start, end in spans]
+            assert list(_scanner.pretokenize_bytes(text.encode(), program)) == words
+
+
+@pytest.mark.parametrize("expression", [*PATTERNS.values(), *EXPRESSIONS[:-1]])
+def test_text_can_be_cut_at_safe_cuts(expression):
+    program = compile_program(expression)
+    cuts = Splitter(pattern=expression).safe_cuts
+    rng = random.Random(5)
+    num_cuts = 0
+    for _ in range(200):
+        text = random_text(rng)
+        whole = [match.group() for match in regex.finditer(expression, text)]
+        for index in range(1, len(text)):
+            left, right = text[:index], text[index:]
+            offset = len(left.encode())
+            if program.safe_cuts[program.column_of(left[-1]), program.column_of(right[0])]:
+                num_cuts += 1
+                halves = [regex.finditer(expression, half) for half in (left, right)]
+                assert [match.group() for half in halves for match in half] == whole, (text, index)
+            if cuts.inside_text(text.encode(), offset, offset) is not None:
+                assert program.safe_cuts[
+                    program.column_of(left[-1]), program.column_of(right[0])
+                ] or (expression in (PATTERNS["gpt2"], PATTERNS["cl100k"]))
+    assert num_cuts > 100 or expression == r"(?s)..|."  # which has none
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        (r"\bword\b|.", r"b' at index 0"),
+        (r"(?<=a)b|.", r"'\(\?<=' at index 0"),
+        (r"(a)\1|.", r"at index 3"),
+        (r"a(?=bc)|.", r"\(\?=\.\.\.\)"),
+        (r"(?>a+)b|.", r"'\(\?>a' at index 0"),
+        (r"(?:ab)++|.", r"'\+\+' at index 6"),
+        (r"^a|.", r"'\^' at index 0"),
+        (r"\X|.", r"X' at index 0"),
+        (r"(?i:é)|.", r"\(\?i\) with é"),
+        (r"(?i)\p{Lu}|.", r"p\{Lu\}"),
+        (r"[[:alpha:]]|.", r"'\[:' at index 1"),
+        (r"(?:a*)*b|.", "repeats what may match the empty string"),
+        (r"(?=a)|b", "may match the empty string"),
+        (r"(?:a{99}){99}|.", "more than 2,000 parts"),
+        (r"(?m)a$|.", r"'\(\?m\)' at index 0"),
+        (r"a{1001}|.", r"'\{1001\}' at index 1"),
+        (r"\p{Cyrl}|.", r"p\{Cyrl\}"),
+    ],
+)
+def test_what_is_not_compiled_is_refused_with_its_place(expression, reason):
+    regex.compile(expression)
+    with pytest.raises(UnsupportedPatternError, match=reason):
+        compile_program(expression)
+
+
+def test_what_is_not_compiled_is_split_by_regex():
+    assert find_program(r"\b\w+\b") is None
+    assert list(pretokenize("to be, or", r"\b\w+\b")) == ["to", "be", "or"]
+    assert not Splitter(r"\b\w+\b").has_scanner
+
+
+def test_a_search_by_regex_ends(monkeypatch):
+    monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
+    with pytest.raises(ValueError, match=r"took more than 0\.1 seconds to find .*: rewrite it"):
+        list(pretokenize("a" * 40, r"(?<!x)(?:a|aa)+[bc]|."))
+
+
+@pytest.mark.parametrize("name", ["encode", "encode_array", "encode_with_offsets"])
+def test_encoding_with_a_slow_pattern_ends(monkeypatch, name):
+    monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
+    vocab = {byte: bytes([byte]) for byte in range(256)}
+    tokenizer = Tokenizer(vocab, [], pattern=r"(?<!x)(?:a|aa)+[bc]|[\s\S]")
+    with pytest.raises(ValueError, match=r"took more than 0\.1\d* seconds to find .*: rewrite it"):
+        getattr(tokenizer, name)("a" * 60)
+
+
+def test_the_time_of_the_caller_is_not_that_of_a_search(monkeypatch):
+    monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.1)
+    monkeypatch.setattr(splitter, "_MATCHES_AT_A_TIME", 2)
+    found = []
+    for word in pretokenize("one two three four five", r"\b\w+\b"):
+        found.append(word)
+        end = time.process_time() + 0.15
+        while time.process_time() < end:
+            pass
+    assert found == ["one", "two", "three", "four", "five"]
+
+
+@pytest.mark.parametrize("matches_at_a_time", [1, 2, 3])
+@pytest.mark.parametrize(
+    "expression",
+    [r"\b\w+|\W", r"(?<=a)b|a+|.", r"(?=a)|b+", r"(?<!a)\b|a|.", r"(a)\1|\w", r"\Ga|b", r"^a|b$|."],
+)
+def test_searching_in_steps_finds_what_one_search_finds(monkeypatch, expression, matches_at_a_time):
+    assert find_program(expression) is None
+    monkeypatch.setattr(splitter, "_MATCHES_AT_A_TIME", matches_at_a_time)
+    rng = random.Random(6)
+    for _ in range(300):
+        text = "".join(rng.choices("aab é\n", k=rng.randrange(12)))
+        assert list(pretokenize(text, expression)) == list(reference.pretokenize(text, expression))
+
+
+def test_a_pattern_that_leaves_out_text_is_not_complete():
+    assert not compile_program(r"\w+|\s+").complete
+    assert not compile_program(r"a*b|c").complete
+    assert not compile_program(r"\S+(?=\s)|\s+").complete
+    assert compile_program(r"\w+|\W").complete
+    for expression in PATTERNS.values():
+        assert compile_program(expression).complete
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("a*b|a", "a" * 400_000),  # looks for a b from every a
+        ("(?:aaa)*b|(?:aa)*c|a", "a" * 400_000),  # in states that never coincide
+        (PATTERNS["llama3"], (" " * 300 + "\n") * 10 + " " * 300_000 + "x"),
+        (PATTERNS["gpt2-digits3-right"], "7" * 400_000),
+        (r"\p{L}*1|\d", "é" * 200_000),  # nothing matches
+    ],
+)
+def test_the_time_is_linear_in_the_text(expression, text):
+    program = compile_program(expression)
+
+    def seconds(size):
+        best = float("inf")
+        for _ in range(3):
+            start = time.process_time()
+            _scanner.num_pretokens(text[-size:].encode(), program)
+            best = min(best, time.process_time() - start)
+        return best
+
+    # A quadratic matcher would take 64 times as long for 8 times the text, and minutes.
+    assert seconds(len(text)) < 30 * max(seconds(len(text) // 8), 1e-3)
+
+
+# (Every set of o200k has both of Lu and Lt or neither, and so for Lm and Lo.)
+O200K_SETS = (r"[\p{Lu}\p{Lt}]", r"\p{Ll}", r"[\p{Lm}\p{Lo}]", r"\p{M}", r"\p{N}", r"\s")
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=20))
+@example("A\u1fa8")  # Lu and Lt
+@example("\u02b0\u00aa")  # Lm and Lo
+def test_columns_tell_apart_what_the_sets_tell_apart(text):
+    program = compile_program(PATTERNS["o200k"])
+    rows = {}
+    for character in text:
+        kinds = tuple(bool(regex.match(one, character)) for one in O200K_SETS)
+        if not OTHER_UNICODE:
+            assert rows.setdefault(program.column_of(character), kinds) == kinds
+
+
+def test_sets_equal_those_of_the_pinned_regex():
+    if OTHER_UNICODE:
+        pytest.skip(f"regex {regex.__version__} is installed: its Unicode version may be another")
+    text = make_unicode_tables.SETS_OUTPUT.read_text(encoding="ascii")
+    assert make_unicode_tables.render_sets(make_unicode_tables.property_sets()) == text
+
+
+@given(
+    st.lists(st.integers(0, 0x10FFFF), max_size=8), st.lists(st.integers(0, 0x10FFFF), max_size=8)
+)
+def test_set_operations_equal_those_of_python_sets(left, right):
+    characters = {*left, *right, 0, 0x10FFFF}
+    first = char_sets.CharSet.of(map(chr, left))
+    second = char_sets.CharSet.of(map(chr, right)).complement()
+    both = char_sets.intersection([first, second])
+    either = char_sets.union([first, second])
+    for code in characters:
+        assert (code in first) == (code in left)
+        assert (code in second) == (code not in right)
+        assert (code in both) == (code in left and code not in right)
+        assert (code in either) == (code in left or code not in right)
+    assert first.complement().complement() == first
+    assert char_sets.EVERYTHING.complement() == char_sets.CharSet()

@@ -1,0 +1,189 @@
+"""Corpus: its checks, the files and chunks it names, and pickling."""
+
+import dataclasses
+import os
+import pickle
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.pretokenization import Corpus, MissingFieldError, Splitter, count_words
+from cs336_basics.pretokenization.reading.corpus import (
+    Chunk,
+    check_options_are_used,
+    is_plain_text,
+    kind_of,
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, content in (("b.txt", "bb"), ("a.txt", "a"), ("empty.txt", ""), ("c.jsonl", "{}\n")):
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+def test_paths_keep_their_order_and_globs_are_sorted(folder):
+    corpus = Corpus([folder / "b.txt", str(folder / "*.txt"), "memory://x.txt"])
+    names = [os.path.basename(file) for file in corpus.files]
+    assert names == ["b.txt", "a.txt", "b.txt", "empty.txt", "x.txt"]
+    assert Corpus(folder / "a.txt").files == (str(folder / "a.txt"),)
+    (folder / "[x]*.txt").write_text("a name that looks like a glob")
+    assert Corpus(folder / "[x]*.txt").files == (str(folder / "[x]*.txt"),)
+
+
+def test_sizes_are_read_at_each_call(folder):
+    corpus = Corpus([folder / "a.txt", folder / "b.txt"])
+    assert corpus.sizes == (1, 2)
+    (folder / "a.txt").write_text("aaaa")
+    assert corpus.sizes == (4, 2)
+    assert corpus.num_bytes == 6
+
+
+def test_urls_are_read_through_fsspec(folder):
+    pytest.importorskip("fsspec")
+    url = f"file://{folder / 'b.txt'}"
+    assert Corpus(url).sizes == (2,)
+    assert Corpus(url).chunks(10) == [Chunk(url, "text", 0, 2, 2, None, "replace")]
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "error", "message"),
+    [
+        ("gone.txt", {}, FileNotFoundError, r"^'.*gone\.txt' does not exist$"),
+        ("*.csv", {}, FileNotFoundError, r"no file matches the glob '.*\*\.csv'"),
+        (".", {}, ValueError, r"is a directory: name a file, or a glob such as '.*\*\.txt'"),
+        ("fifo", {}, ValueError, "is a pipe or a device"),
+        ("empty.txt", {}, ValueError, r"^'.*empty\.txt' is empty"),
+        ("a.txt", {"errors": "ignore"}, ValueError, "errors is 'ignore': it must be one of repl"),
+        ("c.jsonl", {}, MissingFieldError, r"c\.jsonl holds JSON lines.*Corpus\(.*field='text'\)"),
+        ("c.jsonl", {"column": "x"}, MissingFieldError, "holds JSON lines"),
+    ],
+)
+def test_bad_paths_and_options_are_refused_when_it_is_made(folder, paths, options, error, message):
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(error, match=message):
+        Corpus([folder / paths], **options)
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tgz"])
+def test_an_archive_of_texts_is_refused(folder, name):
+    with tarfile.open(folder / name, "w" if name == "x.tar" else "w:gz") as archive:
+        archive.add(folder / "b.txt")
+    kind = "a file compressed by gzip" if name == "x.tgz" else "a tar archive"
+    with pytest.raises(ValueError, match=rf"{name} is {kind}, not text: (unpack|decompress) it"):
+        Corpus([folder / "a.txt", folder / name])
+    assert Corpus(folder / name, errors="bytes").num_bytes > 0
+
+
+def test_an_archive_at_a_url_is_refused_when_it_is_read(folder):
+    pytest.importorskip("fsspec")
+    with tarfile.open(folder / "x.tar", "w") as archive:
+        archive.add(folder / "b.txt")
+    with pytest.raises(ValueError, match=r"x\.tar is a tar archive"):
+        count_words(Corpus(f"file://{folder / 'x.tar'}"), Splitter(), num_workers=1)
+
+
+def test_something_that_is_not_a_path_is_refused():
+    for paths in (5, b"a.txt", [b"a.txt"], [None]):
+        with pytest.raises(TypeError, match="path"):
+            Corpus(paths)
+    with pytest.raises(ValueError, match="paths is empty"):
+        Corpus([])
+
+
+def test_a_path_below_a_file_does_not_exist(folder):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        Corpus(folder / "a.txt" / "b.txt")
+
+
+def test_of_returns_a_corpus_unchanged(folder):
+    corpus = Corpus(folder / "a.txt", errors="strict")
+    assert Corpus.of(corpus) is corpus
+    assert Corpus.of(folder / "a.txt") == Corpus(folder / "a.txt")
+    assert Corpus.of([folder / "a.txt"]) != corpus
+
+
+def test_fitting_passes_the_field_and_the_column_only_where_a_file_needs_them(folder):
+    given = {"field": "body", "column": "text"}
+    text = Corpus.fitting(iter([folder / "a.txt"]), errors="strict", **given)
+    assert text == Corpus([folder / "a.txt"], errors="strict")
+    several = Corpus.fitting([folder / "*.txt", folder / "c.jsonl"], **given)
+    assert several == Corpus([folder / "*.txt", folder / "c.jsonl"], field="body")
+    with pytest.raises(MissingFieldError):
+        Corpus.fitting(folder / "c.jsonl", column="text")
+    check_options_are_used([text, several], field="body", column=None)
+    check_options_are_used([], field=None, column=None)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("field", "data.field is 'x', but no file is JSON lines (.jsonl, .ndjson): omit it"),
+        (
+            "column",
+            "data.column is 'x', but no file is Parquet or Arrow (.parquet, .arrow, .feather): "
+            "omit it",
+        ),
+    ],
+)
+def test_an_option_that_no_corpus_uses_is_refused(folder, option, message):
+    given = {"field": None, "column": None, option: "x"}
+    corpora = [Corpus.fitting(folder / name, **given) for name in ("a.txt", "b.txt")]
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check_options_are_used(corpora, prefix="data.", **given)
+
+
+def test_it_is_immutable_and_can_be_pickled(folder):
+    corpus = Corpus([folder / "*.txt", folder / "c.jsonl"], field="body", errors="strict")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        corpus.field = "text"
+    received = pickle.loads(pickle.dumps(corpus))
+    assert received == corpus
+    assert received.files == corpus.files
+    # Unpickling does not check the files again.
+    pickled = pickle.dumps(corpus)
+    (folder / "a.txt").unlink()
+    assert pickle.loads(pickled).files == corpus.files
+
+
+def test_missing_field_error_can_be_pickled_and_has_the_problem_without_advice(folder):
+    with pytest.raises(MissingFieldError) as caught:
+        Corpus(folder / "c.jsonl")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error) == str(caught.value)
+    assert (error.option, error.given, error.columns) == ("field", None, ())
+    assert error.path == str(folder / "c.jsonl")
+    assert "Corpus(" not in error.problem
+    assert str(error).startswith(error.problem)
+    assert isinstance(error, ValueError)
+
+
+def test_plain_text_is_separated_from_other_kinds(folder):
+    corpus = Corpus([folder / "a.txt", folder / "c.jsonl", folder / "b.txt"], field="body")
+    plain, others = corpus.by_plainness()
+    assert [Path(file).name for file in plain.files] == ["a.txt", "b.txt"]
+    assert [Path(file).name for file in others.files] == ["c.jsonl"]
+    assert others.field == plain.field == "body"
+    assert corpus.kinds == ("text", "jsonl", "text")
+    assert others.by_plainness()[0].chunks() == []
+
+
+def test_chunks_carry_field_and_errors(folder):
+    corpus = Corpus([folder / "b.txt", folder / "c.jsonl"], field="body", errors="strict")
+    text, rows = (str(folder / name) for name in ("b.txt", "c.jsonl"))
+    assert corpus.chunks(2) == [
+        Chunk(text, "text", 0, 2, 2, None, "strict"),
+        Chunk(rows, "jsonl", 0, 2, 2, "body", "strict"),
+        Chunk(rows, "jsonl", 2, 3, 1, "body", "strict"),
+    ]
+
+
+def test_the_name_of_a_file_tells_its_kind():
+    assert kind_of("a/b.txt") == kind_of("b.txt.gz") == kind_of("b") == "text"
+    assert kind_of("b.JSONL.zst") == "jsonl"
+    assert kind_of("b.parquet") == "parquet"
+    assert is_plain_text("b.txt")
+    assert not any(map(is_plain_text, ["b.gz", "b.txt.zst", "b.jsonl", "b.parquet", "s3://b.txt"]))

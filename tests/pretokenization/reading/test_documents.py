@@ -1,0 +1,151 @@
+"""The documents of a corpus, and samples of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.pretokenization.reading import documents
+from cs336_basics.pretokenization.reading.documents import read_documents, sample_documents
+
+TEXTS = [f"Document {n}.\n\nIt has {'many ' * (n % 7)}words.\r\nnaïve 🎉" for n in range(25)]
+
+
+def plain(directory, texts, name="text.txt", between=f"\n{END_OF_TEXT}\n"):
+    path = directory / name
+    data = between.join(texts).encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def rows(directory, texts):
+    path = directory / "text.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+    return Corpus(path, field="text")
+
+
+def table(directory, texts):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = directory / "text.parquet"
+    parquet.write_table(pyarrow.table({"text": texts}), path, row_group_size=4)
+    return Corpus(path, column="text")
+
+
+KINDS = {
+    "text": lambda directory, texts: Corpus(plain(directory, texts)),
+    "gz": lambda directory, texts: Corpus(plain(directory, texts, "text.txt.gz")),
+    "two files": lambda directory, texts: Corpus(
+        [plain(directory, texts[:3], "1.txt"), plain(directory, texts[3:], "2.txt")]
+    ),
+    "rows": rows,
+    "table": table,
+}
+
+
+@pytest.fixture(params=KINDS)
+def make(request, tmp_path):
+    return lambda texts: KINDS[request.param](tmp_path, texts)
+
+
+def as_texts(found):
+    return [text if isinstance(text, str) else text.decode() for text in found]
+
+
+def test_every_kind_of_corpus_has_the_same_documents(make):
+    assert as_texts(read_documents(make(TEXTS))) == TEXTS
+
+
+def test_samples_are_at_equal_distances(make):
+    sample = sample_documents(make(TEXTS), 10, beginning_bytes=1)
+    assert sample.spaced == [TEXTS[index * 25 // 10] for index in range(10)]
+    assert sample.beginning == TEXTS[:1]
+    assert sample.num_documents == 25
+
+
+@pytest.mark.parametrize("number", [25, 26, 1000, 10**15])
+def test_all_documents_are_taken_where_there_are_no_more(tmp_path, number):
+    assert sample_documents(Corpus(plain(tmp_path, TEXTS)), number).spaced == TEXTS
+
+
+def test_the_beginning_has_the_first_documents(tmp_path):
+    corpus = Corpus(plain(tmp_path, TEXTS))
+    size = sum(len(text.encode()) for text in TEXTS[:3])
+    assert sample_documents(corpus, 1, beginning_bytes=size).beginning == TEXTS[:3]
+    assert sample_documents(corpus, 1, beginning_bytes=size + 1).beginning == TEXTS[:4]
+    assert sample_documents(corpus, 1).beginning == []
+
+
+def test_empty_documents_and_white_space_around_documents_are_left_out(tmp_path):
+    path = plain(tmp_path, ["", " a ", "\n", "b\n", ""], between=END_OF_TEXT)
+    assert list(read_documents(Corpus(path))) == [b"a", b"b"]
+
+
+def test_another_separator(tmp_path):
+    corpus = Corpus(plain(tmp_path, TEXTS, between="\n###\n"))
+    assert as_texts(read_documents(corpus, "###")) == TEXTS
+    assert len(list(read_documents(corpus))) == 1
+
+
+@given(st.lists(st.text("a \n<|", max_size=30), max_size=8), st.integers(1, 20))
+def test_blocks_do_not_change_documents(tmp_path_factory, texts, block_size):
+    path = plain(tmp_path_factory.mktemp("text"), [*texts, "end"], between=END_OF_TEXT)
+    expected = [t for t in (p.strip() for p in path.read_bytes().split(END_OF_TEXT.encode())) if t]
+    read = documents.read_texts
+
+    def in_small_blocks(*arguments):
+        return read(*arguments, block_size=block_size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "read_texts", in_small_blocks)
+        assert list(read_documents(Corpus(path))) == expected
+
+
+def test_a_huge_document_is_cut_and_needs_little_memory(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"some words " * 2_000_000)
+    tracemalloc.start()
+    try:
+        sizes = [len(text) for text in read_documents(Corpus(path))]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(sizes) > 10
+    assert max(sizes) < 3 << 20
+    assert peak < 16 << 20
+
+
+def test_bytes_that_are_not_utf8_are_replaced_with_a_warning_or_refused(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a\xff" + END_OF_TEXT.encode() + b"b")
+    with pytest.warns(UserWarning, match="1 of the documents that were taken are not all UTF-8"):
+        assert sample_documents(Corpus(path), 2).spaced == ["a\ufffd", "b"]
+    with pytest.raises(ValueError, match="a document is not UTF-8 at its byte 1"):
+        sample_documents(Corpus(path, errors="strict"), 2)
+
+
+def test_a_lone_surrogate_of_json_is_replaced(tmp_path):
+    path = tmp_path / "text.jsonl"
+    path.write_text('{"text": "a\\ud800"}\n', encoding="utf-8")
+    with pytest.warns(UserWarning, match="not all UTF-8"):
+        assert sample_documents(Corpus(path, field="text"), 1).spaced == ["a\ufffd\ufffd\ufffd"]
+
+
+def test_a_corpus_without_documents_is_refused(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="there is no document, only white space"):
+            sample_documents(Corpus(plain(tmp_path, [" ", "\n"])), 10)
+
+
+def test_the_number_is_at_least_one(tmp_path):
+    with pytest.raises(ValueError, match="number is 0: it must be at least 1"):
+        sample_documents(Corpus(plain(tmp_path, TEXTS)), 0)

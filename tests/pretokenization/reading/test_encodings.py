@@ -1,0 +1,126 @@
+"""Text in another encoding: byte order marks, NUL bytes, guesses."""
+
+import bz2
+import gzip
+import lzma
+import random
+
+import pytest
+
+from cs336_basics.pretokenization.reading.encodings import (
+    check_beginning,
+    check_file,
+    guess_encoding,
+    wide_encoding,
+)
+
+ENGLISH = "The cat sat on the mat, and the dog looked at it. " * 40
+KOREAN = "고양이가 매트 위에 앉아 있었고 개가 그것을 바라보았다. " * 40
+RUSSIAN = "Кошка сидела на коврике, а собака смотрела на неё. " * 40
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("text", ["", "a", KOREAN])
+def test_byte_order_marks_are_refused_with_the_conversion(encoding, order, text):
+    data = f"\ufeff{text}".encode(f"{encoding}-{order}")
+    advice = rf"^x begins with .* {encoding.upper()}: .*`iconv -f {encoding.upper()} -t UTF-8`$"
+    with pytest.raises(ValueError, match=advice):
+        check_beginning(data, "x")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff", b"\xfe", b"\x00\x00", b"\xef\xbb\xbfa", b"a\xff\xfe"]
+)
+def test_other_beginnings_are_accepted(data):
+    check_beginning(data, "x")
+
+
+OTHER_FORMATS = {
+    "a ZIP archive": b"PK\x03\x04\x14\x00\x00",
+    "a 7z archive": b"7z\xbc\xaf\x27\x1c\x00",
+    "a tar archive": b"a.txt".ljust(257, b"\0") + b"ustar\x0000",
+    "a file compressed by bzip2": bz2.compress(ENGLISH.encode()),
+    "a file compressed by xz": lzma.compress(ENGLISH.encode()),
+    "a file compressed by gzip": gzip.compress(ENGLISH.encode()),
+    "a file compressed by zstd": b"\x28\xb5\x2f\xfd\x00",
+    "a NumPy array": b"\x93NUMPY\x01\x00",
+    "a Parquet file": b"PAR1\x15\x04\x15\x00",
+    "an Arrow file": b"ARROW1\x00\x00",
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FORMATS)
+def test_files_of_other_formats_are_refused_with_advice(kind):
+    with pytest.raises(ValueError, match=f"^x is {kind}, not text: (unpack|decompress|name) "):
+        check_file(OTHER_FORMATS[kind], "x")
+
+
+@pytest.mark.parametrize(
+    "text", ["PK", "7z", "BZh", "BZh91AY&SY begins every such file", "PAR1", "a" * 257 + "ustar"]
+)
+def test_text_may_begin_with_the_letters_of_another_format(text):
+    check_file((text + KOREAN).encode()[:1024], "x")
+
+
+def test_no_text_in_utf_8_begins_with_a_refused_mark():
+    for code in range(0x110000):
+        if not 0xD800 <= code < 0xE000:
+            check_beginning((chr(code) + "a").encode(), "x")
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"])
+def test_english_without_a_byte_order_mark_is_recognized_by_its_nul_bytes(encoding):
+    assert wide_encoding(ENGLISH.encode(encoding)) == encoding
+    assert f"it looks like {encoding}:" in guess_encoding(ENGLISH.encode(encoding))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0" * 100, ENGLISH.encode(), KOREAN.encode(), b"a\0b" * 99]
+)
+def test_other_text_is_not_wide(data):
+    assert wide_encoding(data) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "guess"), [(KOREAN, "cp949", "CP949"), (RUSSIAN, "cp1251", "CP1251")]
+)
+def test_legacy_encodings_are_guessed(text, encoding, guess):
+    pytest.importorskip("charset_normalizer")
+    remark = guess_encoding(text.encode(encoding))
+    assert remark == (
+        f"it looks like {guess}: if so, convert it to UTF-8, with `iconv -f {guess} -t UTF-8`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("El señor Peña nació en España; mañana cumplirá años. ¿Qué día es? ", "cp1252"),
+        ("Très tôt, l’élève français a reçu une lettre « à l'école ». ", "cp1252"),
+        (
+            "“Hello” – it’s € 5, she said — and that’s all there was to say. “Yes”, he said. ",
+            "cp1252",
+        ),
+        ("Zażółć gęślą jaźń; młody człowiek poszedł do szkoły. ", "cp1250"),
+        ("Быстрая коричневая лиса прыгает через ленивую собаку. ", "koi8_r"),
+        ("素早い茶色の狐は怠け者の犬を飛び越える。", "cp932"),
+        ("敏捷的棕色狐狸跳过了懒狗。你好，世界。", "gb18030"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 40])
+def test_the_encoding_of_a_text_is_among_the_guesses(text, encoding, times):
+    pytest.importorskip("charset_normalizer")
+    remark = guess_encoding((text * times).encode(encoding))
+    assert encoding.upper().replace("_", "-") in remark.partition(":")[0]
+
+
+@pytest.mark.parametrize("data", [b"ab\xff", b"the cat\xff\xfe sat", "café".encode("cp1252")])
+def test_a_few_bytes_are_too_few_for_a_guess(data):
+    assert guess_encoding(data) is None
+
+
+def test_utf_8_with_a_few_damaged_bytes_and_binary_data_have_no_guess():
+    assert guess_encoding(KOREAN.encode() + b"\xff" + KOREAN.encode()) is None
+    assert guess_encoding(random.Random(1).randbytes(4000)) == "it does not look like text"
+    assert guess_encoding(b"") is None

@@ -1,0 +1,61 @@
+"""Bytes that are not UTF-8: the compiled functions do what Python's decoder does."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.pretokenization.reading import utf8
+
+# Text, and every kind of bytes that are not UTF-8: lone, cut, overlong, surrogates, too large.
+PIECES = [
+    b"a", b" the", "é".encode(), "中".encode(), "🎉".encode(), "\ufffd".encode(), b"\0",
+    b"\xff", b"\xfe\xff", b"\x80", b"\xc3", b"\xe4\xb8", b"\xf0\x9f\x8e", b"\xc0\xaf",
+    b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xef\xbf", b"x" * 70,
+]  # fmt: skip
+
+hostile_bytes = st.one_of(st.binary(max_size=90), st.lists(st.sampled_from(PIECES)).map(b"".join))
+
+
+def check(data):
+    pairs = list(utf8.text_and_bytes_in_python(data))
+    assert b"".join(text + invalid for text, invalid in pairs) == data
+    for text, invalid in pairs:
+        text.decode()
+        assert all(byte >= 0x80 for byte in invalid)
+    assert list(utf8.text_and_bytes(data)) == pairs
+    assert utf8.is_valid_utf8(data) == utf8.is_valid_utf8_in_python(data)
+    assert utf8.replace_invalid(data) == utf8.replace_invalid_in_python(data)
+    assert utf8.count_invalid(data) == utf8.count_invalid_in_python(data)
+
+
+@settings(max_examples=400, deadline=None)
+@given(hostile_bytes)
+def test_invalid_bytes_are_found_and_replaced_as_python_does(data):
+    check(data)
+
+
+@pytest.mark.parametrize("size", [1_000, 100_000])
+def test_long_data_is_handled_alike(size):
+    rng = random.Random(size)
+    check(b"".join(rng.choices(PIECES, k=size)))
+    check(b"".join(rng.choices(PIECES, [9] * 6 + [1] * 12, k=size)))
+    check(rng.randbytes(size))
+
+
+def test_sequences_are_counted_one_by_one():
+    # A cut character of three bytes is one sequence, two stray bytes are two.
+    data = b"a\xe4\xb8 \xff\xff\xf0\x9f\x8e"
+    assert utf8.count_invalid(data) == (4, 7, 1)
+    assert utf8.replace_invalid(data) == "a\ufffd \ufffd\ufffd\ufffd".encode()
+    assert list(utf8.text_and_bytes(data)) == [(b"a", data[1:3]), (b" ", data[4:])]
+    assert utf8.count_invalid("naïve".encode()) == (0, 0, 6)
+
+
+@pytest.mark.parametrize("name", utf8.__all__)
+def test_only_bytes_are_taken(name):
+    with pytest.raises((TypeError, AttributeError)):
+        list(getattr(utf8, name)("text"))

@@ -1,0 +1,130 @@
+"""count_tokens and count_token_file: the counts of the ids that encode_file writes."""
+
+import gzip
+import warnings
+
+import numpy as np
+import pytest
+
+from cs336_basics import Tokenizer
+from cs336_basics._support import progress as _progress
+from cs336_basics.tokenizer import (
+    count_token_file,
+    count_tokens,
+    encode_file,
+    load_token_file,
+    never_used,
+)
+from tests.tokenizer.examples import END, small_tokenizer
+from tests.tokenizer.files.corpus_files import TEXT, corpus_of, write_inputs
+
+pytestmark = pytest.mark.filterwarnings("ignore:the text is not all UTF-8")
+
+
+def test_the_counts_are_those_of_the_token_file_for_every_kind_of_file(tmp_path, out, backend):
+    tokenizer = small_tokenizer(backend=backend)
+    num_workers = 1 if backend == "python" else 2  # its workers are processes: see below
+    for path, texts in write_inputs(tmp_path / "in"):
+        if not any(texts):
+            continue
+        corpus = corpus_of(path, column="body")
+        counts = count_tokens(tokenizer, corpus, num_workers=num_workers, chunk_size=300)
+        expected = np.zeros(tokenizer.vocab_size, np.int64)
+        for text in texts:
+            for token_id in tokenizer.encode(text):
+                expected[token_id] += 1
+        assert counts.dtype == np.int64
+        np.testing.assert_array_equal(counts, expected, err_msg=str(path))
+
+
+def test_the_counts_of_a_token_file_are_those_of_its_text(source, out, monkeypatch):
+    monkeypatch.setattr("cs336_basics.tokenizer.editing.token_counts._IDS_AT_A_TIME", 100)
+    tokenizer = small_tokenizer()
+    encode_file(tokenizer, source, out / "text.npy")
+    counts = count_token_file(tokenizer, out / "text.npy")
+    np.testing.assert_array_equal(counts, count_tokens(tokenizer, source))
+    assert counts.sum() == len(load_token_file(out / "text.npy"))
+    assert counts[tokenizer.special_token_id(END)] > 0
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_workers_and_chunks_do_not_change_the_counts(source, backend, num_workers):
+    tokenizer = small_tokenizer(backend=backend)
+    counts = count_tokens(tokenizer, source, num_workers=num_workers, chunk_size=200)
+    expected = np.bincount(
+        tokenizer.encode(TEXT.decode(errors="replace")), minlength=tokenizer.vocab_size
+    )
+    np.testing.assert_array_equal(counts, expected)
+
+
+def test_replaced_bytes_are_reported(source):
+    with pytest.warns(UserWarning, match="the text is not all UTF-8"):
+        count_tokens(small_tokenizer(), source)
+
+
+def test_ids_of_a_vocabulary_with_gaps(tmp_path):
+    (tmp_path / "text.txt").write_text("abba")
+    tokenizer = Tokenizer({2: b"a", 9: b"b"}, [])
+    assert count_tokens(tokenizer, tmp_path / "text.txt").tolist() == [0, 0, 2] + [0] * 6 + [2]
+
+
+def test_never_used_tokens_are_neither_bytes_nor_special(tmp_path):
+    tokenizer = small_tokenizer()
+    word = max((token for token in tokenizer.vocab.values() if token != END.encode()), key=len)
+    (tmp_path / "text.txt").write_bytes(word)
+    counts = count_tokens(tokenizer, tmp_path / "text.txt")
+    unused = never_used(tokenizer, counts)
+    assert len(unused) == len(tokenizer) - 256 - 2
+    assert tokenizer.token_to_id(word) not in unused
+    assert unused == sorted(unused)
+    with pytest.raises(ValueError, match=r"counts have the shape \(3,\)"):
+        never_used(tokenizer, np.zeros(3, np.int64))
+    with pytest.raises(TypeError, match="counts are of dtype float64, not integers"):
+        never_used(tokenizer, np.ones(tokenizer.vocab_size))
+
+
+def test_a_token_file_of_another_tokenizer_is_refused(source, out):
+    encode_file(small_tokenizer(), source, out / "text.npy")
+    with pytest.raises(ValueError, match="was made by the tokenizer"):
+        count_token_file(small_tokenizer(()), out / "text.npy")
+
+
+def test_a_damaged_token_file_is_refused(source, out):
+    tokenizer = small_tokenizer()
+    encode_file(tokenizer, source, out / "text.npy")
+    ids = np.load(out / "text.npy")
+    ids[-1] = 60_000
+    np.save(out / "text.npy", ids)
+    with pytest.raises(ValueError, match="holds the id 60000, beyond a vocabulary of"):
+        count_token_file(tokenizer, out / "text.npy")
+
+
+@pytest.mark.parametrize(("number", "title"), [(1, "a0.txt"), (2, "2 files")])
+@pytest.mark.parametrize("run", ["count", "encode"])
+def test_the_progress_bar_names_one_file_or_the_number_of_several(
+    tmp_path, out, monkeypatch, run, number, title
+):
+    titles = []
+
+    def bar(**options):
+        titles.append(options["desc"])
+        return _progress.HiddenBar()
+
+    monkeypatch.setattr("tqdm.tqdm", bar)
+    files = [tmp_path / f"a{index}.txt" for index in range(number)]
+    for file in files:
+        file.write_text("some text")
+    if run == "count":
+        count_tokens(small_tokenizer(), files, progress=True)
+        assert titles == [f"counting tokens of {title}"]
+    else:
+        encode_file(small_tokenizer(), files, out / "a.npy", progress=True)
+        assert titles == [f"encoding {title}"]
+
+
+def test_errors_are_those_of_encode_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        count_tokens(small_tokenizer(), tmp_path / "absent.txt")
+    (tmp_path / "bad.txt.gz").write_bytes(gzip.compress(b"abc" * 999)[:20])
+    with warnings.catch_warnings(), pytest.raises(ValueError, match="bad"):
+        count_tokens(small_tokenizer(), tmp_path / "bad.txt.gz")

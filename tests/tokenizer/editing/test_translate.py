@@ -1,0 +1,154 @@
+"""translate_token_file: the same text with the ids of another vocabulary."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from cs336_basics import Tokenizer
+from cs336_basics.tokenizer import (
+    count_tokens,
+    encode_file,
+    extend,
+    load_document_starts,
+    load_token_file,
+    prune,
+    translate_token_file,
+)
+from cs336_basics.tokenizer.editing import translate as translated_files
+from cs336_basics.tokenizer.reference import merge_pretoken
+from tests.tokenizer.examples import END, small_tokenizer
+from tests.tokenizer.files.corpus_files import TEXT, contents
+
+pytestmark = pytest.mark.filterwarnings("ignore:the text is not all UTF-8")
+
+
+@pytest.fixture
+def tokenizer():
+    return small_tokenizer()
+
+
+@pytest.fixture
+def pruned(tokenizer, source):
+    return prune(tokenizer, 290, count_tokens(tokenizer, source)).tokenizer
+
+
+@pytest.mark.parametrize("ids_at_a_time", [1, 7, 64, 1 << 18])
+@pytest.mark.parametrize("document_starts", [False, True])
+def test_the_translated_file_has_the_same_text_and_documents(
+    tokenizer, pruned, source, out, document_starts, ids_at_a_time, monkeypatch
+):
+    monkeypatch.setattr(translated_files, "IDS_AT_A_TIME", ids_at_a_time)
+    encode_file(tokenizer, source, out / "old.npy", document_starts=document_starts)
+    metadata = translate_token_file(out / "old.npy", out / "new.npy", tokenizer, pruned)
+    old, new = (
+        load_token_file(out / "old.npy"),
+        load_token_file(
+            out / "new.npy", vocab_size=pruned.vocab_size, tokenizer_hash=pruned.hash()
+        ),
+    )
+    assert len(new) > len(old)
+    assert pruned.decode_bytes(new) == tokenizer.decode_bytes(old)
+    assert metadata == json.loads((out / "new.json").read_text())
+    assert metadata["num_bytes"] == len(TEXT)
+    assert metadata["num_tokens"] == len(new)
+    # Token by token, with the reference.
+    ranks = {pair: rank for rank, pair in enumerate(pruned.merges)}
+    expected, firsts = [], []
+    for token_id in old.tolist():
+        firsts.append(len(expected))
+        token = tokenizer.vocab[token_id]
+        found = pruned.token_to_id(token)
+        parts = [token] if found is not None else merge_pretoken(token, ranks)
+        expected += [pruned.token_to_id(part) for part in parts]
+    assert new.tolist() == expected
+    if document_starts:
+        old_starts = load_document_starts(out / "old.npy")
+        new_starts = load_document_starts(out / "new.npy")
+        assert new_starts.tolist() == [firsts[start] for start in old_starts]
+        assert metadata["document_separator"] == END
+    else:
+        assert not (out / "new.starts.npy").exists()
+
+
+def test_a_file_may_replace_itself_when_asked(tokenizer, pruned, source, out):
+    encode_file(tokenizer, source, out / "text.npy", document_starts=True)
+    text = tokenizer.decode_bytes(load_token_file(out / "text.npy"))
+    with pytest.raises(FileExistsError, match="exists: choose another name"):
+        translate_token_file(out / "text.npy", out / "text.npy", tokenizer, pruned)
+    translate_token_file(out / "text.npy", out / "text.npy", tokenizer, pruned, overwrite=True)
+    assert pruned.decode_bytes(load_token_file(out / "text.npy")) == text
+    load_document_starts(out / "text.npy")
+
+
+def test_an_extended_vocabulary_keeps_the_ids(tokenizer, source, out):
+    encode_file(tokenizer, source, out / "old.npy")
+    extended = extend(tokenizer, ["blockchain"])
+    translate_token_file(out / "old.npy", out / "new.npy", tokenizer, extended)
+    np.testing.assert_array_equal(
+        load_token_file(out / "new.npy", tokenizer_hash=extended.hash()),
+        load_token_file(out / "old.npy"),
+    )
+
+
+def test_a_write_that_fails_leaves_the_old_files(tokenizer, pruned, source, out, monkeypatch):
+    encode_file(tokenizer, source, out / "text.npy", document_starts=True)
+    before = contents(out)
+    with pytest.raises(ValueError, match=r"does not end in \.npy"):
+        translate_token_file(out / "text.npy", out / "new.txt", tokenizer, pruned)
+    monkeypatch.setattr(translated_files, "IDS_AT_A_TIME", 100)
+    blocks = []
+    block = translated_files.Translation.block
+
+    def full_disk(*arguments):
+        if len(blocks) == 3:
+            raise OSError(28, "No space left on device")
+        blocks.append(block(*arguments))
+        return blocks[-1]
+
+    monkeypatch.setattr(translated_files.Translation, "block", full_disk)
+    for name in ("text.npy", "new.npy"):
+        blocks.clear()
+        with pytest.raises(OSError, match="No space left"):
+            translate_token_file(out / "text.npy", out / name, tokenizer, pruned, overwrite=True)
+        assert contents(out) == before
+
+
+def test_files_of_other_tokenizers_are_refused(tokenizer, pruned, source, out):
+    encode_file(tokenizer, source, out / "old.npy")
+    with pytest.raises(ValueError, match="was made by the tokenizer"):
+        translate_token_file(out / "old.npy", out / "new.npy", pruned, tokenizer)
+    without_end = small_tokenizer(())
+    with pytest.raises(ValueError, match="special token that it lacks"):
+        translate_token_file(out / "old.npy", out / "new.npy", tokenizer, without_end)
+    assert sorted(os.listdir(out)) == ["old.json", "old.npy"]
+    gaps = Tokenizer({0: b"a", 2: b"b"}, [])
+    (out / "text.txt").write_text("abab")
+    encode_file(gaps, out / "text.txt", out / "gaps.npy")
+    ids = np.load(out / "gaps.npy")
+    ids[1] = 1
+    np.save(out / "gaps.npy", ids)
+    with pytest.raises(ValueError, match="holds the id 1, for which its tokenizer has no token"):
+        translate_token_file(out / "gaps.npy", out / "new.npy", gaps, gaps)
+
+
+def test_a_long_token_is_translated(out):
+    pair = (b"a", b"b")
+    long = Tokenizer({0: b"a", 1: b"b", 2: b"ab" * 50_000}, [], ignore_merges=True)
+    short = Tokenizer({0: b"a", 1: b"b", 2: b"ab"}, [pair])
+    (out / "text.txt").write_text("ab" * 50_000)
+    encode_file(long, out / "text.txt", out / "long.npy")
+    translate_token_file(out / "long.npy", out / "short.npy", long, short)
+    assert load_token_file(out / "long.npy").tolist() == [2]
+    assert load_token_file(out / "short.npy").tolist() == [2] * 50_000
+
+
+def test_a_file_without_tokens_is_translated(tokenizer, pruned, source, out):
+    encode_file(tokenizer, source, out / "empty.npy")
+    metadata = json.loads((out / "empty.json").read_text())
+    np.save(out / "empty.npy", np.zeros(0, load_token_file(out / "empty.npy").dtype))
+    metadata |= {"num_tokens": 0, "num_bytes": 0}
+    (out / "empty.json").write_text(json.dumps(metadata))
+    translated = translate_token_file(out / "empty.npy", out / "new.npy", tokenizer, pruned)
+    assert (translated["num_tokens"], len(load_token_file(out / "new.npy"))) == (0, 0)

@@ -1,0 +1,418 @@
+// What the encoder guarantees and Python cannot see; test_encoder_contract.py builds this with the
+// address sanitizer.
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "encoding/batch_encoder.hpp"
+#include "encoding/decoder.hpp"
+#include "base/hashing.hpp"
+#include "encoding/text_cutter.hpp"
+#include "unicode/text_view.hpp"
+
+// The number of threads that can still be started; -1: no limit but the system's.
+static int threads_left = -1;
+
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*run)(void*), void* argument) {
+    using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+    static const Create create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+    if (threads_left == 0) return EAGAIN;
+    if (threads_left > 0) --threads_left;
+    return create(thread, attributes, run, argument);
+}
+
+namespace {
+
+using namespace cs336;
+
+void check(bool holds, const char* claim) {
+    if (holds) return;
+    std::fprintf(stderr, "false: %s\n", claim);
+    std::exit(1);
+}
+
+std::unique_ptr<Encoder> encoder_of_bytes(size_t cache_bytes) {
+    uint32_t byte_ids[256];
+    for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = byte;
+    return make_encoder(true, byte_ids, nullptr, 0, cache_bytes, Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+}
+
+void workers_may_outlive_their_encoder() {
+    auto encoder = encoder_of_bytes(1 << 20);
+    auto worker = encoder->make_worker(0);
+    const std::string text = "some words and an extraordinarily long one";
+    uint16_t ids[64];
+    const SpecialIds special;
+    worker->encode(reinterpret_cast<const uint8_t*>(text.data()), text.size(), special, ids,
+                   ABSENT_ID, nullptr);
+    encoder.reset();
+    worker.reset();  // returns its memory to the shared budget
+}
+
+
+void single_bytes_have_the_ids_of_their_tokens() {
+    uint32_t byte_ids[256];
+    for (uint32_t byte = 0; byte < 256; ++byte) byte_ids[byte] = 999 - byte;
+    byte_ids[0xFE] = ABSENT_ID;
+    const auto encoder = make_encoder(true, byte_ids, nullptr, 0, 0,
+                                      Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+    const auto worker = encoder->make_worker(0);
+    const uint8_t bytes[] = {0xFF, 'a', 0, 0xFE};
+    std::vector<uint16_t> ids(3);
+    check(!encode_bytes_to(*worker, {bytes, 3}, ids.data()).kind, "three bytes have tokens");
+    check(ids == std::vector<uint16_t>({744, 902, 999}), "these tokens");
+    const Failure failure = encode_bytes_to(*worker, {bytes + 2, 2}, ids.data());
+    check(failure.kind == Failure::ABSENT_BYTE && failure.code == 0xFE, "the fourth has none");
+    check(failure.offset == 1, "and is named by its offset");
+    worker->cancelled = true;
+    bool threw = false;
+    try {
+        worker->encode_bytes(bytes, 1, ids.data());
+    } catch (const Cancelled&) {
+        threw = true;
+    }
+    check(threw, "bytes are not encoded by a worker that is cancelled");
+}
+
+void a_long_word_without_room_does_not_clear_the_cache() {
+    // The table takes all of the budget.
+    const auto budget = std::make_shared<CacheBudget>(size_t{1} << 17);
+    WordCache<uint16_t> cache(budget);
+    const std::string near = "near", far = "a word of more than 15 bytes";
+    const uint16_t ids[3] = {1, 2, 3};
+    const auto bytes = [](const std::string& word) {
+        return reinterpret_cast<const uint8_t*>(word.data());
+    };
+    const auto key_of = [&](const std::string& word) {
+        return cache.key(bytes(word), word.size(), bytes(word) + word.size());
+    };
+    cache.insert(key_of(near), bytes(near), ids, 3);
+    cache.insert(key_of(far), bytes(far), ids, 3);
+    check(cache.find(key_of(near), bytes(near)), "the short word is still there");
+    check(!cache.find(key_of(far), bytes(far)), "the long one is not");
+    check(!budget->take(1), "the budget is not exceeded");
+}
+
+// Encode three texts of 70,000 bytes, each a group, to an array that has room for `room` ids while
+// threads run.
+void encode_with_room(size_t room, bool without_threads) {
+    const auto encoder = encoder_of_bytes(1 << 20);
+    const auto first = encoder->make_worker(0), second = encoder->make_worker(0);
+    const std::vector<EncodingWorker*> workers = {first.get(), second.get()};
+    std::string text;
+    for (int i = 0; i < 10000; ++i) text += "abc def";
+    const std::vector<TextView> texts(3, {text.data(), text.size(), TextView::UTF8});
+    const SpecialIds special;
+    BatchEncoder batch(workers, 2, texts, special);
+    check(batch.num_groups() == 3, "a text of this length is a group");
+    threads_left = without_threads ? 1 : -1;
+    batch.start();
+    std::vector<uint16_t> ids(3 * text.size());
+    batch.write_to(reinterpret_cast<uint8_t*>(ids.data()), room);
+    while (!batch.wait(50)) {
+    }
+    batch.join();
+    check(batch.failure().kind == Failure::NONE, "one thread is enough");
+    check(batch.estimate(batch.num_groups() - 1) == ids.size(), "all groups tell all ids");
+    for (size_t i = room / text.size() * text.size(); i < ids.size(); ++i) {
+        check(ids[i] == 0, "a text for which there is no room is not written");
+    }
+    batch.gather(reinterpret_cast<uint8_t*>(ids.data()));
+    threads_left = -1;
+    for (size_t i = 0; i < ids.size(); ++i) {
+        check(ids[i] == uint8_t(text[i % text.size()]), "ids are in the order of the texts");
+    }
+}
+
+void a_batch_is_complete_with_fewer_threads_or_none() { encode_with_room(0, true); }
+
+void ids_are_written_as_far_as_there_is_room() {
+    for (const size_t room : {0, 69999, 70000, 209999, 210000}) encode_with_room(room, false);
+}
+
+void hostile_words_are_cached_as_others() {
+    // Words of one hash, for the seed below: their first factor is 0.
+    const std::string start = "collides";
+    HashSeed seed = hash_seed_of(7);
+    std::memcpy(&seed.low, start.data(), 8);
+    const auto budget = std::make_shared<CacheBudget>(size_t{1} << 20);
+    WordCache<uint16_t> cache(budget, seed);
+    std::vector<std::string> words;
+    for (int i = 0; i < 2000; ++i) {
+        words.push_back(start + std::to_string(i));
+        words.push_back(std::string(30, 'x') + start + std::to_string(100000000 + i).substr(1));
+    }
+    for (size_t i = 0; i < words.size(); ++i) {
+        const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words[i].data());
+        const uint16_t id = uint16_t(i);
+        const WordKey key = cache.key(bytes, words[i].size(), bytes + words[i].size());
+        check(key.hash == 0, "the words have one hash");
+        cache.insert(key, bytes, &id, 1);
+    }
+    for (size_t i = 0; i < words.size(); ++i) {
+        const uint8_t* bytes = reinterpret_cast<const uint8_t*>(words[i].data());
+        const WordKey key = cache.key(bytes, words[i].size(), bytes + words[i].size());
+        const auto* entry = cache.find(key, bytes);
+        check(entry && *WordCache<uint16_t>::ids(*entry, key) == i, "words of one hash are found");
+    }
+}
+
+std::vector<std::string> segments_of(const JoinFilter& joins, const std::string& word) {
+    std::vector<std::string> segments;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(word.data());
+    SegmentCutter cutter(joins, bytes, word.size());
+    const uint8_t* first;
+    uint32_t ends[SegmentCutter::CAPACITY];
+    while (const size_t count = cutter.fill(first, ends)) {
+        for (size_t i = 0, start = 0; i < count; start = ends[i++]) {
+            segments.emplace_back(reinterpret_cast<const char*>(first) + start, ends[i] - start);
+        }
+    }
+    return segments;
+}
+
+void merges_wait_for_the_tokens_that_they_join() {
+    // Tokens a^(i+1) for i < 3000, learned from the longest to the shortest.
+    constexpr uint32_t LENGTH = 3000;
+    uint32_t byte_ids[256];
+    std::fill(byte_ids, byte_ids + 256, ABSENT_ID);
+    byte_ids['a'] = 0;
+    byte_ids['b'] = LENGTH;
+    std::vector<uint32_t> merges = {LENGTH - 1, LENGTH, LENGTH + 1};
+    for (uint32_t id = LENGTH - 1; id > 0; --id) merges.insert(merges.end(), {id - 1, 0, id});
+    const MergeTable<uint16_t> table(byte_ids, merges.data(), merges.size() / 3);
+    check(segments_of(table.joins(), "aaaaab").size() == 1, "merges that can happen join bytes");
+    check(segments_of(table.joins(), "baab").size() == 3, "and no others");
+}
+
+void segments_merge_as_their_word() {
+    // Random tokens of characters of one to four bytes, and merges in any order.
+    const std::vector<std::string> characters = {"a", "b", "\xc3\xa9", "\xe4\xb8\xad",
+                                                 "\xe4\xb8\xbb", "\xf0\x9f\x98\x80"};
+    std::mt19937 random(11);
+    size_t num_words = 0, num_segments = 0;
+    for (int round = 0; round < 200; ++round) {
+        uint32_t byte_ids[256];
+        std::vector<std::string> tokens;
+        for (uint32_t byte = 0; byte < 256; ++byte) {
+            byte_ids[byte] = byte;
+            tokens.emplace_back(1, char(byte));
+        }
+        std::vector<std::array<uint32_t, 3>> learned;
+        const auto learn = [&](uint32_t left, uint32_t right) {
+            const std::string token = tokens[left] + tokens[right];
+            if (token.size() > 12) return;
+            if (std::find(tokens.begin(), tokens.end(), token) != tokens.end()) return;
+            learned.push_back({left, right, uint32_t(tokens.size())});
+            tokens.push_back(token);
+        };
+        for (const std::string& character : characters) {  // of most of them, most bytes
+            for (size_t i = 1; i < character.size() && random() % 8; ++i) {
+                const auto find = [&](const std::string& token) {
+                    return uint32_t(std::find(tokens.begin(), tokens.end(), token) -
+                                    tokens.begin());
+                };
+                learn(find(character.substr(0, i)), find(character.substr(i, 1)));
+            }
+        }
+        const uint32_t some[] = {'a', 'b', 0xA9, 0xE4, 0xAD};
+        for (int i = 0; i < 40; ++i) {
+            const auto draw = [&] {
+                const size_t known = tokens.size() - 256;
+                return random() % 4 && known ? uint32_t(256 + random() % known)
+                                             : some[random() % 5];
+            };
+            learn(draw(), draw());
+        }
+        if (round % 2) std::shuffle(learned.begin(), learned.end(), random);
+        std::vector<uint32_t> merges;
+        for (const auto& merge : learned) merges.insert(merges.end(), merge.begin(), merge.end());
+        const auto encoder = make_encoder(true, byte_ids, merges.data(), learned.size(), 1 << 20,
+                                          Scanner(false, SimdLevel::SCALAR), SimdLevel::SCALAR);
+        const auto worker = encoder->make_worker(0);
+        const MergeTable<uint16_t> table(byte_ids, merges.data(), learned.size());
+        const std::atomic<bool> cancelled{false};
+        WordMerger<uint16_t> merger(table, SimdLevel::SCALAR, cancelled);
+        for (int i = 0; i < 200; ++i) {
+            std::string word;
+            for (size_t n = 1 + random() % (i % 20 ? 20 : 300); n; --n) {
+                word += characters[random() % characters.size()];
+            }
+            const auto* bytes = reinterpret_cast<const uint8_t*>(word.data());
+            std::vector<uint16_t> whole(word.size() + OUTPUT_SLACK), cut = whole, cached = whole;
+            whole.resize(merger.merge_segment(bytes, word.size(), whole.data()) - whole.data());
+            cut.resize(merger.merge(bytes, word.size(), cut.data()) - cut.data());
+            check(cut == whole, "segments merge as their word");
+            cached.resize(worker->encode_word(bytes, word.size(), cached.data()));
+            check(cached == whole, "and so do segments in the cache");
+            num_segments += segments_of(table.joins(), word).size();
+            ++num_words;
+        }
+    }
+    check(num_segments > 2 * num_words, "words are cut");
+}
+
+// The UTF-8 of a code point in the plainest way.
+void append_utf8(std::vector<uint8_t>& utf8, uint32_t c) {
+    const int length = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    if (length == 1) {
+        utf8.push_back(uint8_t(c));
+        return;
+    }
+    utf8.push_back(uint8_t((0xF00 >> length) | c >> 6 * (length - 1)));
+    for (int i = length - 2; i >= 0; --i) utf8.push_back(uint8_t(0x80 | (c >> 6 * i & 0x3F)));
+}
+
+template <class Unit>
+void utf8_is_written_without_a_byte_beyond_it(TextView::Kind kind,
+                                              const std::vector<uint32_t>& characters) {
+    uint32_t random = 1;
+    for (size_t length = 0; length < 300; ++length) {
+        // Exactly as large as the text: the sanitizer sees what is read or written beyond it.
+        std::unique_ptr<Unit[]> units(new Unit[length]);
+        std::vector<uint8_t> expected;
+        for (size_t i = 0; i < length; ++i) {
+            random = random * 1664525 + 1013904223;
+            // Runs of characters of one length, or a change at any of them.
+            const size_t chosen = length % 3 ? random >> 16 : i / 20;
+            units[i] = Unit(characters[chosen % characters.size()]);
+            append_utf8(expected, units[i]);
+        }
+        const TextView view = {units.get(), length, kind};
+        check(utf8_size(view, 0, length) == expected.size(), "the size of the UTF-8");
+        check(utf8_bound(view) >= expected.size(), "its bound");
+        std::unique_ptr<uint8_t[]> out(new uint8_t[expected.size()]);
+        check(write_utf8(view, 0, length, out.get()) == out.get() + expected.size(), "its end");
+        check(std::equal(expected.begin(), expected.end(), out.get()), "the UTF-8");
+        for (int threads = 1; threads <= 3; ++threads) {
+            std::fill(out.get(), out.get() + expected.size(), 0);
+            const Utf8Writer writer(view, threads);
+            check(writer.size() == expected.size() && writer.write(out.get()), "by threads");
+            check(std::equal(expected.begin(), expected.end(), out.get()), "UTF-8 by threads");
+        }
+    }
+}
+
+void every_str_is_written_as_utf8() {
+    utf8_is_written_without_a_byte_beyond_it<uint8_t>(TextView::LATIN1, {'a', 0x7F, 0x80, 0xFF});
+    utf8_is_written_without_a_byte_beyond_it<uint16_t>(
+        TextView::UCS2, {'a', 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF});
+    utf8_is_written_without_a_byte_beyond_it<uint32_t>(
+        TextView::UCS4, {'a', 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF});
+}
+
+void a_lone_surrogate_is_found_wherever_it_is() {
+    for (const uint16_t surrogate : {0xD800, 0xDBFF, 0xDC00, 0xDFFF}) {
+        for (const uint16_t other : {0x61, 0xE9, 0x6F22}) {
+            for (size_t at = 0; at < 60; ++at) {
+                std::vector<uint16_t> narrow(60, other);
+                std::vector<uint32_t> wide(60, other);
+                narrow[at] = surrogate;
+                wide[at] = surrogate;
+                std::vector<uint8_t> out(180);
+                const TextView views[] = {{narrow.data(), 60, TextView::UCS2},
+                                          {wide.data(), 60, TextView::UCS4}};
+                for (const TextView& view : views) {
+                    check(!write_utf8(view, 0, 60, out.data()), "a surrogate is found");
+                    check(!Utf8Writer(view, 3).write(out.data()), "by threads");
+                }
+            }
+        }
+    }
+}
+
+void a_text_is_cut_the_same_whatever_it_is_stored_as() {
+    const std::string words[] = {"word ", "\xC3\xA9t\xC3\xA9 ", "\xE6\xBC\xA2\xE5\xAD\x97\n", "<|end|>"};
+    const SpecialTokens tokens(std::vector<std::string>{"<|end|>"});
+    const Scanner scanner(false, SimdLevel::SCALAR);
+    uint32_t random = 1;
+    for (size_t span_size : {1, 10, 100, 5000}) {
+        std::string utf8;
+        for (int i = 0; i < 2000; ++i) {
+            random = random * 1664525 + 1013904223;
+            utf8 += words[random >> 30];
+        }
+        std::vector<uint16_t> units;
+        for (size_t i = 0; i < utf8.size();) {
+            const auto byte = [&](size_t at) { return uint32_t(uint8_t(utf8[i + at])); };
+            const int length = byte(0) < 0x80 ? 1 : byte(0) < 0xE0 ? 2 : 3;
+            units.push_back(uint16_t(
+                length == 1   ? byte(0)
+                : length == 2 ? (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F)
+                              : (byte(0) & 0xF) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F)));
+            i += length;
+        }
+        const TextSpan text = {reinterpret_cast<const uint8_t*>(utf8.data()), utf8.size()};
+        const std::vector<TextView> expected = cut_text(text, span_size, tokens, scanner);
+        Buffer buffer;
+        TextCutter cutter({units.data(), units.size(), TextView::UCS2}, span_size, tokens, scanner,
+                          buffer);
+        TextSpan span;
+        size_t number = 0, offset = 0;
+        while (check(cutter.next(span).kind == Failure::NONE, "no surrogate"), span.size) {
+            check(number < expected.size() && span.size == expected[number].length, "the cuts");
+            check(!std::memcmp(span.data, utf8.data() + offset, span.size), "the text");
+            offset += span.size;
+            ++number;
+        }
+        check(number == expected.size(), "all spans");
+    }
+}
+
+void ids_may_change_while_they_are_decoded() {
+    // Ids 0: no token, 1: one byte, 2: a long token; others do not exist.
+    const std::string token(5000, 'x');
+    const int64_t offsets[] = {0, 0, 1, 5001};
+    const std::string data = "y" + token;
+    const Decoder decoder(reinterpret_cast<const uint8_t*>(data.data()), offsets, 3);
+    std::vector<uint16_t> ids(20000, 1);
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+        volatile uint16_t* shared = ids.data();
+        for (size_t i = 0; !done; i = (i + 1) % ids.size()) {
+            shared[i] = i % 3000 ? 2 : 65535;
+            shared[i] = 1;
+        }
+    });
+    for (int repeat = 0; repeat < 200; ++repeat) {
+        Decoding decoding(decoder, ids.size());
+        if (decoding.append_array(ids.data(), ids.size())) {
+            for (size_t i = 0; i < decoding.size(); ++i) {
+                check(decoding.data()[i] == 'x' || decoding.data()[i] == 'y', "only tokens");
+            }
+        }
+    }
+    done = true;
+    other.join();
+}
+
+}  // namespace
+
+int main() {
+    workers_may_outlive_their_encoder();
+    single_bytes_have_the_ids_of_their_tokens();
+    a_long_word_without_room_does_not_clear_the_cache();
+    a_batch_is_complete_with_fewer_threads_or_none();
+    ids_are_written_as_far_as_there_is_room();
+    hostile_words_are_cached_as_others();
+    merges_wait_for_the_tokens_that_they_join();
+    segments_merge_as_their_word();
+    ids_may_change_while_they_are_decoded();
+    every_str_is_written_as_utf8();
+    a_lone_surrogate_is_found_wherever_it_is();
+    a_text_is_cut_the_same_whatever_it_is_stored_as();
+}

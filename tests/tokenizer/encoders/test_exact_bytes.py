@@ -1,0 +1,263 @@
+"""errors="bytes": every byte string comes back, text keeps its ids, files agree with arrays."""
+
+import gzip
+import itertools
+import json
+import time
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cs336_basics import Tokenizer, train_bpe
+from cs336_basics.pretokenization import Corpus, count_words
+from cs336_basics.tokenizer import (
+    IncrementalEncoder,
+    count_tokens,
+    encode_file,
+    load_document_starts,
+    load_token_file,
+)
+from cs336_basics.tokenizer.encoders import exact_bytes
+from tests.tokenizer.examples import END, FRAGMENTS, reference_ids, small_tokenizer
+from tests.tokenizer.files.corpus_files import TEXT
+
+BACKENDS = ("reference", "python", "native")
+
+# Text, and every kind of bytes that are not UTF-8: lone, cut, overlong, surrogates, too large.
+PIECES = [
+    *(fragment.encode() for fragment in FRAGMENTS if fragment.isprintable()),
+    END.encode(), b" ", b"  ", b"\n", b"\xff", b"\xfe\xff", b"\x80", b"\xc3", b"\xe4\xb8",
+    b"\xf0\x9f\x8e", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe3\x80\x80", b"\x85",
+    "\ufffd".encode(), "中".encode(), b"<|endof\xfftext|>", b"\xff\xfe",
+]  # fmt: skip
+
+hostile_bytes = st.one_of(st.binary(max_size=40), st.lists(st.sampled_from(PIECES)).map(b"".join))
+
+
+@pytest.fixture(params=BACKENDS)
+def every_tokenizer(request):
+    if request.param == "native":
+        pytest.importorskip("cs336_basics.tokenizer.encoders._encoder")
+    return small_tokenizer(backend=request.param)
+
+
+def expected_ids(tokenizer, data):
+    """Return the ids by the rule: stretches of text by the reference, other bytes one by one."""
+    ids, text = [], bytearray()
+    offset = 0
+    while offset < len(data):
+        for length in (1, 2, 3, 4):
+            character = data[offset : offset + length]
+            try:
+                character.decode()
+            except UnicodeDecodeError:
+                continue
+            text += character
+            break
+        else:
+            ids += reference_ids(tokenizer, text.decode())
+            text.clear()
+            length = 1
+            ids.append(tokenizer.token_to_id(data[offset : offset + 1]))
+        offset += length
+    return ids + reference_ids(tokenizer, text.decode())
+
+
+@settings(max_examples=80, deadline=None)
+@given(hostile_bytes)
+def test_every_byte_string_comes_back_with_the_ids_of_the_rule(data):
+    for backend in BACKENDS:
+        tokenizer = small_tokenizer(backend=backend)
+        ids = tokenizer.encode_array(data, errors="bytes")
+        assert ids.dtype == np.uint16
+        assert tokenizer.decode_bytes(ids) == data
+        assert ids.tolist() == expected_ids(tokenizer, data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(hostile_bytes, st.integers(1, 5), st.integers(1, 12), st.booleans())
+def test_batches_and_large_texts_do_not_change_the_ids(data, batch_size, large, all_special):
+    tokenizer = small_tokenizer()
+    special = tokenizer.encoder.all_special if all_special else frozenset()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact_bytes, "BATCH_SIZE", batch_size)
+        patch.setattr(exact_bytes, "LARGE", large)
+        ids = exact_bytes.encode_exactly(tokenizer.encoder, data, special, 2)
+    expected = tokenizer.encode_array(
+        data, errors="bytes", allowed_special="all" if all_special else []
+    )
+    assert ids.tolist() == expected.tolist()
+
+
+def test_megabytes_that_are_not_text_take_seconds():
+    tokenizer = small_tokenizer()
+    data = b"a\xff" * (1 << 20) + bytes(range(256)) * 4096
+    start = time.perf_counter()
+    ids = tokenizer.encode_array(data, errors="bytes")
+    assert time.perf_counter() - start < 60  # a second alone on a machine
+    assert tokenizer.decode_bytes(ids) == data
+
+
+@pytest.mark.parametrize("special", ["all", []])
+def test_the_offset_of_an_absent_byte_is_that_in_the_data(special, monkeypatch):
+    monkeypatch.setattr(exact_bytes, "BATCH_SIZE", 2)
+    tokenizer = Tokenizer({0: b"a", 1: b"\xff", 2: b"\xfe"}, [])
+    for absent in (b"b", b"\x80", "é".encode()):
+        for before in (b"", b"a", b"\xff", b"aa\xff\xfea\xfe" * 3, b"\xffaaa"):
+            with pytest.raises(ValueError, match=f"byte {absent[0]:#04x} at offset {len(before)}:"):
+                tokenizer.encode_array(
+                    before + absent + b"\xff", errors="bytes", allowed_special=special
+                )
+
+
+def test_valid_text_has_the_ids_of_encode(every_tokenizer):
+    text = "naïve 🎉" + END + "中  \n"
+    ids = every_tokenizer.encode(text)
+    assert every_tokenizer.encode_array(text.encode(), errors="bytes").tolist() == ids
+    assert every_tokenizer.encode_array(text, errors="bytes").tolist() == ids
+
+
+def test_special_tokens_are_chosen_by_call(every_tokenizer):
+    data = b"\xff" + END.encode()
+    special = every_tokenizer.special_token_id(END)
+    assert every_tokenizer.encode_array(data, errors="bytes")[1] == special
+    ids = every_tokenizer.encode_array(data, errors="bytes", allowed_special=[])
+    assert special not in ids
+    assert every_tokenizer.decode_bytes(ids) == data
+    with pytest.raises(ValueError, match="holds the special token"):
+        every_tokenizer.encode_array(
+            data, errors="bytes", allowed_special=[], disallowed_special="all"
+        )
+
+
+def test_an_absent_byte_is_named_with_its_offset():
+    tokenizer = Tokenizer({0: b"a", 1: b"\xff"}, [])
+    assert tokenizer.encode_array(b"a\xffa", errors="bytes").tolist() == [0, 1, 0]
+    for data in (b"a\xff\xfe", b"a\xff\xff\xffb"):
+        byte, offset = data[-1], len(data) - 1
+        with pytest.raises(ValueError, match=f"the byte {byte:#04x} at offset {offset}"):
+            tokenizer.encode_array(data, errors="bytes")
+
+
+@pytest.mark.parametrize("backend", ["native", "python"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_of_several_absent_bytes_the_first_is_named(tmp_path, backend, name):
+    tokenizer = Tokenizer({0: b" ", 1: b"a", 2: b"\xfe"}, [], backend=backend)
+    for data in (b"a\xff b", b"a\xfe\xff \xfd", b"a b\xff", b"\xfe b\xff"):
+        first = next(i for i, byte in enumerate(data) if byte not in b" a\xfe")
+        message = f"byte {data[first]:#04x} at offset {first}"
+        with pytest.raises(ValueError, match=message):
+            tokenizer.encode_array(data, errors="bytes")
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+        with pytest.raises(ValueError, match=message):
+            encode_file(tokenizer, Corpus(path, errors="bytes"), tmp_path / "a.npy")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    hostile_bytes,
+    st.lists(st.integers(0, 60), max_size=8),
+    st.sampled_from(["gpt2", "cl100k", r"\w+|\W"]),
+)
+def test_an_incremental_encoder_gives_the_ids_of_the_whole(data, cuts, pattern):
+    tokenizer = small_tokenizer((END, "a b", "\n\n"), pattern)
+    encoder = IncrementalEncoder(tokenizer, errors="bytes")
+    bounds = sorted({0, len(data), *(min(cut, len(data)) for cut in cuts)})
+    for _ in range(2):  # it can be used again
+        ids = []
+        for start, end in itertools.pairwise(bounds):
+            ids += encoder.feed(data[start:end])
+        ids += encoder.finish()
+        assert ids == tokenizer.encode_array(data, errors="bytes").tolist()
+
+
+@pytest.mark.parametrize("chunk_size", [1, 7, 1000, 1 << 19])
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_files_of_bytes_are_encoded_exactly(source, out, backend, chunk_size, num_workers):
+    if backend == "python" and num_workers == 2 and chunk_size < 1000:
+        pytest.skip("thousands of messages between processes")
+    tokenizer = small_tokenizer(backend=backend)
+    metadata = encode_file(
+        tokenizer, Corpus(source, errors="bytes"), out / "text.npy", chunk_size=chunk_size,
+        num_workers=num_workers, document_starts=True,
+    )  # fmt: skip
+    ids = load_token_file(out / "text.npy")
+    assert tokenizer.decode_bytes(ids) == TEXT
+    assert ids.tolist() == tokenizer.encode_array(TEXT, errors="bytes").tolist()
+    assert metadata["num_bytes"] == len(TEXT)
+    starts = load_document_starts(out / "text.npy")
+    assert all(ids[start - 1] == tokenizer.special_token_id(END) for start in starts[1:].tolist())
+    counts = count_tokens(tokenizer, Corpus(source, errors="bytes"))
+    np.testing.assert_array_equal(counts, np.bincount(ids, minlength=tokenizer.vocab_size))
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    hostile_bytes.filter(len),
+    st.integers(1, 50),
+    st.sampled_from(["gpt2", "o200k", r"\w+|\s+|[^\w\s]"]),
+)
+def test_files_of_any_bytes_have_the_ids_of_the_rule(tmp_path, data, chunk_size, pattern):
+    tokenizer = small_tokenizer((END, "a b", "\n\n"), pattern, backend="native")
+    (tmp_path / "a.txt").write_bytes(data)
+    encode_file(
+        tokenizer, Corpus(tmp_path / "a.txt", errors="bytes"), tmp_path / "a.npy", num_workers=2,
+        chunk_size=chunk_size, document_starts=True, overwrite=True,
+    )  # fmt: skip
+    ids = load_token_file(tmp_path / "a.npy")
+    assert ids.tolist() == expected_ids(tokenizer, data)
+    ends = np.flatnonzero(ids == tokenizer.special_token_id(END)) + 1
+    starts = load_document_starts(tmp_path / "a.npy")
+    assert starts.tolist() == [0, *ends[ends < len(ids)].tolist()]
+
+
+def test_an_absent_byte_of_a_file_is_named_with_its_offset(tmp_path):
+    tokenizer = Tokenizer({0: b"a", 1: b"\xff", 2: b" "}, [])
+    for before in (b"", b"a a\xff a", b"\xff\xffa " * 9):
+        for absent in (b"b", b"\x80", "é".encode(), b"\xe4\xb8"):
+            (tmp_path / "a.txt").write_bytes(before + absent + b"\xff a")
+            with pytest.raises(ValueError, match=f"byte {absent[0]:#04x} at offset {len(before)}:"):
+                encode_file(
+                    tokenizer, Corpus(tmp_path / "a.txt", errors="bytes"), tmp_path / "a.npy",
+                    chunk_size=5,
+                )  # fmt: skip
+
+
+def test_compressed_files_and_rows_are_encoded_exactly(tmp_path, out):
+    tokenizer = small_tokenizer()
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(TEXT))
+    encode_file(tokenizer, Corpus(tmp_path / "a.txt.gz", errors="bytes"), out / "a.npy")
+    assert tokenizer.decode_bytes(load_token_file(out / "a.npy")) == TEXT
+    row = json.dumps({"text": "X the"}).encode().replace(b"X", b"\xff\xe4\xb8")
+    (tmp_path / "b.jsonl").write_bytes(row + b"\n" + row)
+    corpus = Corpus(tmp_path / "b.jsonl", field="text", errors="bytes")
+    encode_file(tokenizer, corpus, out / "b.npy")
+    assert tokenizer.decode_bytes(load_token_file(out / "b.npy")) == b"\xff\xe4\xb8 the" * 2
+
+
+def test_byte_order_marks_of_other_encodings_are_bytes(tmp_path, out):
+    data = b"\xff\xfeh\x00i\x00"
+    tokenizer = small_tokenizer()
+    assert tokenizer.decode_bytes(tokenizer.encode_array(data, errors="bytes")) == data
+    (tmp_path / "a.txt").write_bytes(data)
+    encode_file(tokenizer, Corpus(tmp_path / "a.txt", errors="bytes"), out / "a.npy")
+    assert tokenizer.decode_bytes(load_token_file(out / "a.npy")) == data
+
+
+def test_training_refuses_what_only_encoding_can_do(source):
+    corpus = Corpus(source, errors="bytes")
+    for work in (lambda: count_words(corpus), lambda: train_bpe(corpus, 300, [])):
+        with pytest.raises(ValueError, match="errors is 'bytes', which is for encoding only"):
+            work()
+
+
+def test_other_values_are_refused(source):
+    with pytest.raises(ValueError, match="errors is 'ignore': it must be one of replace, strict"):
+        Corpus(source, errors="ignore")
+    with pytest.raises(ValueError, match="errors is 'ignore': it must be one of replace, strict"):
+        small_tokenizer().encode_array(b"a", errors="ignore")

@@ -1,0 +1,324 @@
+"""encode_file: the ids of the whole text, whatever its files, chunks, workers and backend."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import random
+import threading
+
+import numpy as np
+import pytest
+import tqdm
+
+import cs336_basics
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.tokenizer import Tokenizer, encode_file, load_document_starts, load_token_file
+from cs336_basics.tokenizer.encoders.backends import BACKENDS
+from cs336_basics.tokenizer.files import encoded_blocks
+from tests.tokenizer.examples import BYTES, END, skip_unless_available, small_tokenizer
+from tests.tokenizer.files.corpus_files import (
+    ROWS,
+    TEXT,
+    contents,
+    corpus_of,
+    ids_and_starts,
+    write_inputs,
+)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_token_file_holds_the_ids_of_the_text(source, out, backend):
+    tokenizer = small_tokenizer(backend=skip_unless_available(backend))
+    metadata = encode_file(tokenizer, source, out / "text.npy", num_workers=1)
+    expected = tokenizer.encode(TEXT.decode("utf-8", errors="replace"))
+    tokens = load_token_file(
+        out / "text.npy", vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.hash()
+    )
+    assert tokens.tolist() == expected
+    assert isinstance(tokens, np.memmap)
+    assert (tokens.dtype, tokens.flags.writeable) == (np.dtype(np.uint16), False)
+    assert np.load(out / "text.npy").tolist() == expected
+    assert metadata == json.loads((out / "text.json").read_text(encoding="utf-8"))
+    assert metadata == {
+        "tokenizer_hash": tokenizer.hash(),
+        "vocab_size": tokenizer.vocab_size,
+        "dtype": "uint16",
+        "num_tokens": len(expected),
+        "num_bytes": len(TEXT),
+        "bytes_per_token": len(TEXT) / len(expected),
+        "source": str(source),
+        "library_version": cs336_basics.__version__,
+    }
+    assert sorted(os.listdir(out)) == ["text.json", "text.npy"]
+
+
+@pytest.mark.parametrize("special_tokens", [(), (END,), (END, "a b", "\n\n")])
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W"])
+def test_the_token_file_is_the_same_for_every_chunk_size(
+    source, out, special_tokens, pattern, backend
+):
+    tokenizer = small_tokenizer(special_tokens, pattern, backend=backend)
+    encode_file(tokenizer, source, out / "a.npy", num_workers=1)
+    expected = (out / "a.npy").read_bytes()
+    for chunk_size in [1, 2, 3, 7, 64, 1000, len(TEXT) - 1, len(TEXT), len(TEXT) + 1, 2**64 - 1]:
+        encode_file(
+            tokenizer, source, out / "a.npy", num_workers=1, chunk_size=chunk_size, overwrite=True
+        )
+        assert (out / "a.npy").read_bytes() == expected
+
+
+def test_the_token_file_is_the_same_for_every_number_of_workers(source, out, backend):
+    tokenizer = small_tokenizer(backend=backend)
+    for num_workers in (1, 2, 3):
+        name = out / f"{num_workers}.npy"
+        encode_file(tokenizer, source, name, num_workers=num_workers, chunk_size=500)
+    assert (out / "1.npy").read_bytes() == (out / "2.npy").read_bytes()
+    assert (out / "1.npy").read_bytes() == (out / "3.npy").read_bytes()
+    assert (out / "1.json").read_bytes() == (out / "2.json").read_bytes()
+
+
+def test_a_worker_process_loads_the_tokenizer_once(tmp_path):
+    small_tokenizer().save(tmp_path)
+    load = encoded_blocks.load_encoder_once
+    load.cache_clear()
+    encoders = {load(str(tmp_path), "python") for _ in range(5)}
+    assert load.cache_info().misses == 1
+    assert [type(encoder).__name__ for encoder in encoders] == ["PythonEncoder"]
+    assert load(str(tmp_path), "reference") not in encoders
+    load.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("greatest_id", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (2**32 - 1, np.uint32)]
+)
+def test_the_dtype_depends_on_the_greatest_id_not_on_the_number_of_ids(
+    source, out, greatest_id, dtype
+):
+    vocab = {**BYTES, greatest_id: b"xx"}
+    tokenizer = Tokenizer(vocab, [(b"x", b"x")], [])
+    encode_file(tokenizer, source, out / "a.npy", num_workers=1)
+    tokens = load_token_file(out / "a.npy")
+    assert tokens.dtype == dtype
+    assert tokens.max() == greatest_id
+
+
+# ------------------------------------------------------------------ several files and kinds
+
+
+@pytest.mark.parametrize(
+    ("pattern", "end_of_document"),
+    [
+        ("gpt2", None),
+        ("gpt2", END),
+        (r"\w+|\W", "the"),
+        *(
+            pytest.param(pattern, end, marks=pytest.mark.slow)
+            for pattern, end in (("gpt2", "the"), (r"\w+|\W", None), (r"\w+|\W", END))
+        ),
+    ],
+)
+def test_files_of_every_kind_become_one_array(tmp_path, out, backend, pattern, end_of_document):
+    tokenizer = small_tokenizer((END, "the"), pattern, backend=backend)
+    inputs = write_inputs(tmp_path / "in")
+    files = [path for path, _ in inputs]
+    separator = end_of_document or END
+    for order in (files, files[::-1]):
+        texts = [text for path in order for text in dict(inputs)[path]]
+        ids, starts = ids_and_starts(tokenizer, texts, separator, end_of_document)
+        for chunk_size in (1, 40, 1 << 20):
+            metadata = encode_file(
+                tokenizer, corpus_of(order, column="body"), out / "a.npy",
+                num_workers=1 if backend == "python" or chunk_size > 1 else 3,
+                chunk_size=chunk_size, overwrite=True,
+                document_starts=True, end_of_document=end_of_document,
+            )  # fmt: skip
+            assert load_token_file(out / "a.npy").tolist() == ids
+            found = load_document_starts(out / "a.npy")
+            assert (found.dtype, found.tolist()) == (np.int64, starts)
+            assert isinstance(found, np.memmap)
+            assert not found.flags.writeable
+    assert metadata["source"] == [str(path) for path in files[::-1]]
+    assert metadata["num_documents"] == len(starts)
+    assert metadata["document_separator"] == separator
+    assert metadata.get("end_of_document") == end_of_document
+    num_rows = 3 * sum(len(row.encode()) for row in ROWS)
+    assert metadata["num_bytes"] == 3 * len(TEXT) + num_rows + len(f"the endone{END}two{END}")
+    assert metadata == json.loads((out / "a.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("num_workers", [2, 3])
+def test_several_workers_write_the_same_files_for_every_kind(tmp_path, out, backend, num_workers):
+    tokenizer = small_tokenizer(backend=backend)
+    files = [path for path, _ in write_inputs(tmp_path / "in")]
+    corpus = corpus_of(files, column="body")
+    request = {"document_starts": True, "end_of_document": END}
+    encode_file(tokenizer, corpus, out / "1.npy", num_workers=1, **request)
+    encode_file(
+        tokenizer, corpus, out / "2.npy", num_workers=num_workers, chunk_size=300, **request
+    )
+    for ending in (".npy", ".json", ".starts.npy"):
+        assert (out / f"1{ending}").read_bytes() == (out / f"2{ending}").read_bytes()
+
+
+def test_random_documents_give_the_same_files_with_every_backend(tmp_path, out):
+    chooser = random.Random(4)
+    parts = ["the cat", " sat", "\n", "  ", "\u00e9\u597d", END, END + END, "", "\r\n", "<|"]
+    for round_ in range(15):
+        files = []
+        for number in range(chooser.randint(1, 6)):
+            documents = [
+                "".join(chooser.choices(parts, k=chooser.randint(0, 8)))
+                for _ in range(chooser.randint(1, 12))
+            ]
+            path = tmp_path / f"{number}.{chooser.choice(['txt', 'txt.gz', 'jsonl'])}"
+            content = "".join(documents).encode()
+            if path.suffix == ".jsonl":
+                content = "".join(json.dumps({"text": d}) + "\n" for d in documents).encode()
+            path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+            files.append(path)
+        (tmp_path / "last.txt").write_text("x")
+        request = {
+            "overwrite": True, "document_starts": True,
+            "end_of_document": chooser.choice([None, END]),
+        }  # fmt: skip
+        results = []
+        corpus = corpus_of([*files, tmp_path / "last.txt"])
+        for backend in ("python", "native", "native"):
+            encode_file(
+                small_tokenizer(backend=skip_unless_available(backend)), corpus, out / "a.npy",
+                num_workers=1 if backend == "python" else 2,
+                chunk_size=chooser.randint(1, 60), **request,
+            )  # fmt: skip
+            results.append(contents(out))
+        assert results[0] == results[1] == results[2], f"round {round_}"
+
+
+def test_files_keep_their_order_and_those_of_a_glob_are_sorted(tmp_path, out):
+    tokenizer = small_tokenizer()
+    for name in ("b", "a", "c"):
+        (tmp_path / f"{name}.txt").write_text(name)
+    metadata = encode_file(
+        tokenizer, [tmp_path / "c.txt", str(tmp_path / "[ab].*")], out / "a.npy", num_workers=1
+    )
+    assert load_token_file(out / "a.npy").tolist() == tokenizer.encode("cab")
+    assert [os.path.basename(name) for name in metadata["source"]] == ["c.txt", "a.txt", "b.txt"]
+    metadata = encode_file(tokenizer, [tmp_path / "a.txt"], out / "b.npy", num_workers=1)
+    assert metadata["source"] == str(tmp_path / "a.txt")
+
+
+def test_no_token_spans_two_files(tmp_path, out, backend):
+    tokenizer = Tokenizer({**BYTES, 256: b"ab"}, [(b"a", b"b")], backend=backend)
+    (tmp_path / "1.txt").write_text("xa")
+    (tmp_path / "2.txt").write_text("b")
+    files = [tmp_path / "1.txt", tmp_path / "2.txt"]
+    encode_file(tokenizer, files, out / "a.npy", num_workers=1, document_starts=True)
+    assert load_token_file(out / "a.npy").tolist() == [120, 97, 98]
+    assert load_document_starts(out / "a.npy").tolist() == [0, 2]
+
+
+def test_a_large_batch_is_encoded_by_the_main_thread_which_sees_ctrl_c(tmp_path, out, monkeypatch):
+    monkeypatch.setattr(encoded_blocks, "LARGE_BATCH", 50)
+    threads = set()
+    encode_text_batch = encoded_blocks.encode_text_batch
+
+    def watch(*arguments):
+        threads.add(threading.current_thread() is threading.main_thread())
+        return encode_text_batch(*arguments)
+
+    monkeypatch.setattr(encoded_blocks, "encode_text_batch", watch)
+    rows = ["a b" * number for number in range(60)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    encode_file(
+        small_tokenizer(), Corpus(tmp_path / "a.jsonl", field="text"), out / "a.npy",
+        num_workers=2, chunk_size=1,
+    )  # fmt: skip
+    assert load_token_file(out / "a.npy").tolist() == [
+        token_id for row in rows for token_id in small_tokenizer().encode(row)
+    ]
+    assert threads == {True, False}
+
+
+def test_a_lone_surrogate_in_a_row_is_replaced_or_refused(tmp_path, out, backend):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a"}\n{"text": "b\\ud800"}\n')
+    tokenizer = small_tokenizer(backend=backend)
+    encode_file(tokenizer, Corpus(path, field="text"), out / "a.npy", num_workers=1)
+    assert load_token_file(out / "a.npy").tolist() == tokenizer.encode(
+        "ab\N{REPLACEMENT CHARACTER}"
+    )
+    corpus = Corpus(path, field="text", errors="strict")
+    with pytest.raises(ValueError, match=r"the line at byte 14: the lone surrogate U\+D800"):
+        encode_file(tokenizer, corpus, out / "b.npy", num_workers=1)
+
+
+# ------------------------------------------------------------------ document starts
+
+
+def test_document_starts_are_written_on_request_only(source, out):
+    tokenizer = small_tokenizer()
+    metadata = encode_file(tokenizer, source, out / "a.npy", num_workers=1)
+    assert "num_documents" not in metadata
+    with pytest.raises(ValueError, match=r"a\.npy was encoded without document starts"):
+        load_document_starts(out / "a.npy")
+    encode_file(
+        tokenizer, source, out / "a.npy", num_workers=1, overwrite=True, document_starts=True
+    )
+    starts = load_document_starts(out / "a.npy")
+    tokens = load_token_file(out / "a.npy")
+    end = tokenizer.special_token_id(END)
+    assert starts.tolist() == [0, *(np.flatnonzero(tokens == end) + 1).tolist()]
+    # The companions of a replaced file are removed; files of others are kept.
+    encode_file(tokenizer, source, out / "a.npy", num_workers=1, overwrite=True)
+    assert sorted(os.listdir(out)) == ["a.json", "a.npy"]
+    (out / "a.starts.npy").write_text("mine")
+    encode_file(tokenizer, source, out / "a.npy", num_workers=1, overwrite=True)
+    assert (out / "a.starts.npy").read_text() == "mine"
+    (out / "a.npy").unlink()
+    (out / "a.json").unlink()
+    with pytest.raises(FileExistsError, match=r"a\.starts\.npy exists"):
+        encode_file(tokenizer, source, out / "a.npy", num_workers=1, document_starts=True)
+
+
+def test_without_a_separator_every_file_is_a_document(source, out):
+    tokenizer = small_tokenizer(("\n\n",))
+    metadata = encode_file(
+        tokenizer, [source, source], out / "a.npy", num_workers=1, document_starts=True
+    )
+    assert (metadata["num_documents"], metadata["document_separator"]) == (2, None)
+    starts = load_document_starts(out / "a.npy")
+    assert starts.tolist() == [0, metadata["num_tokens"] // 2]
+
+
+def test_the_progress_bar_counts_the_bytes_of_the_stored_files(tmp_path, out, monkeypatch, backend):
+    bars = []
+
+    class Bar(tqdm.tqdm):
+        def __init__(self, **options):
+            super().__init__(**{**options, "file": io.StringIO(), "disable": False})
+            self.options, self.steps = options, []
+            bars.append(self)
+
+        def update(self, n):
+            self.steps.append(n)
+            return super().update(n)
+
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    for path, texts in write_inputs(tmp_path):
+        if not texts:
+            continue
+        encode_file(
+            small_tokenizer(backend=backend), corpus_of(path, column="body"),
+            out / "a.npy", num_workers=1, overwrite=True, progress=True, chunk_size=40,
+        )  # fmt: skip
+        bar = bars.pop()
+        assert bar.options["total"] == path.stat().st_size
+        assert bar.options["disable"] is None  # on a terminal only
+        assert sum(bar.steps) == path.stat().st_size
+        assert min(bar.steps) >= 0
+        if path.name in ("a.txt", "e.jsonl", "i.parquet"):
+            assert len([step for step in bar.steps if step]) > 3
+    encode_file(small_tokenizer(), tmp_path / "a.txt", out / "b.npy", num_workers=1)
+    assert bars == []

@@ -1,0 +1,138 @@
+"""encode_rows: the token file of the same rows in a file, whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import UserDict
+
+import numpy as np
+import pytest
+
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.tokenizer import Tokenizer, encode_file, encode_rows, load_document_starts
+from tests.pretokenization.reading.test_rows import FORMS, every_form
+from tests.tokenizer.files.corpus_files import ROWS, contents
+
+END = "<|endoftext|>"
+TOKENIZER = Tokenizer(
+    {**{byte: bytes([byte]) for byte in range(256)}, 256: END.encode(), 257: b"ca"},
+    [(b"c", b"a")],
+    [END],
+)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """The files that encode_file writes: options -> name -> bytes; without the source."""
+    directory = tmp_path_factory.mktemp("expected")
+    lines = "".join(json.dumps({"text": row}) + "\n" for row in ROWS)
+    (directory / "rows.jsonl").write_text(lines)
+    found = {}
+    for options in ((False, None), (True, None), (True, END)):
+        out = directory / str(len(found))
+        out.mkdir()
+        encode_file(
+            TOKENIZER,
+            Corpus(directory / "rows.jsonl", field="text"),
+            out / "a.npy",
+            num_workers=1,
+            document_starts=options[0],
+            end_of_document=options[1],
+        )
+        found[options] = without_source(out)
+    return found
+
+
+def without_source(directory):
+    found = contents(directory)
+    metadata = json.loads(found["a.json"])
+    assert metadata.pop("source")
+    return {**found, "a.json": metadata}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_file_of_the_same_rows(tmp_path, expected, form):
+    for number, ((document_starts, end), files) in enumerate(expected.items()):
+        out = tmp_path / str(number)
+        out.mkdir()
+        metadata = encode_rows(
+            TOKENIZER,
+            every_form(ROWS)[form],
+            out / "a.npy",
+            field="text",
+            num_workers=2,
+            document_starts=document_starts,
+            end_of_document=end,
+        )
+        assert without_source(out) == files
+        assert metadata == json.loads((out / "a.json").read_text())
+
+
+@pytest.mark.parametrize("backend", ["python", "reference"])
+def test_workers_give_the_same_ids(tmp_path, backend):
+    tokenizer = Tokenizer(TOKENIZER.vocab, TOKENIZER.merges, [END], backend=backend)
+    encode_rows(tokenizer, ROWS, tmp_path / "a.npy", num_workers=1, end_of_document=END)
+    encode_rows(TOKENIZER, ROWS, tmp_path / "b.npy", num_workers=2, end_of_document=END)
+    assert np.array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
+
+
+def test_bytes_are_kept_on_request(tmp_path):
+    rows = [b"a\xff", "b"]
+    encode_rows(TOKENIZER, rows, tmp_path / "a.npy", errors="bytes", end_of_document=END)
+    assert np.load(tmp_path / "a.npy").tolist() == [97, 255, 256, 98, 256]
+
+
+def test_documents_are_rows_with_text(tmp_path):
+    encode_rows(TOKENIZER, ["ab", "", "c"], tmp_path / "a.npy", document_starts=True)
+    assert load_document_starts(tmp_path / "a.npy").tolist() == [0, 2]
+
+
+def failing_rows():
+    yield {"text": "fine"}
+    raise OSError("the connection broke")
+
+
+@pytest.mark.parametrize(
+    ("rows", "field", "error", "message"),
+    [
+        (failing_rows, "text", OSError, "the connection broke"),
+        (lambda: [{"text": "a"}, {"txt": "b"}], "text", ValueError, "row 1 has no field 'text'"),
+        (lambda: ["a", 5], None, TypeError, "row 1 is of type int, not str or bytes"),
+        (lambda: [{"text": "a"}], None, TypeError, "row 0 is of type dict, .*: pass field="),
+        (list, None, ValueError, "rows of type list gave no tokens: there is no text in it"),
+        (lambda: ["", ""], None, ValueError, "gave no tokens: there is no text in it"),
+        (lambda: [UserDict(text="a")], None, TypeError, "type UserDict, .*: pass field="),
+    ],
+)
+def test_after_an_error_there_is_no_file(tmp_path, rows, field, error, message):
+    encode_rows(TOKENIZER, ["kept"], tmp_path / "a.npy", document_starts=True)
+    before = contents(tmp_path)
+    with pytest.raises(error, match=message):
+        encode_rows(TOKENIZER, rows(), tmp_path / "a.npy", field=field, overwrite=True)
+    assert contents(tmp_path) == before
+    with pytest.raises(error, match=message):
+        encode_rows(TOKENIZER, rows(), tmp_path / "new.npy", field=field)
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("new")]
+
+
+def test_bad_arguments_are_refused(tmp_path):
+    encode_rows(TOKENIZER, ["a"], tmp_path / "a.npy")
+    with pytest.raises(FileExistsError, match="exists"):
+        encode_rows(TOKENIZER, ["a"], tmp_path / "a.npy")
+    with pytest.raises(ValueError, match=r"does not end in \.npy"):
+        encode_rows(TOKENIZER, ["a"], tmp_path / "a.txt")
+    with pytest.raises(ValueError, match="errors is 'ignore'"):
+        encode_rows(TOKENIZER, ["a"], tmp_path / "b.npy", errors="ignore")
+    with pytest.raises(ValueError, match="is not a special token"):
+        encode_rows(TOKENIZER, ["a"], tmp_path / "b.npy", end_of_document="<|pad|>")
+    with pytest.raises(TypeError, match="pass a Tokenizer"):
+        encode_rows("tok", ["a"], tmp_path / "b.npy")
+
+
+def test_errors_in_a_text_name_the_row(tmp_path):
+    lacking = Tokenizer({byte: bytes([byte]) for byte in range(128)}, [])
+    with pytest.raises(ValueError, match="row 1: the vocabulary has no token for the byte 0xc3"):
+        encode_rows(lacking, ["a", "é"], tmp_path / "a.npy", num_workers=1)
+    with pytest.raises(ValueError, match=r"row 1.*0xff"):
+        encode_rows(TOKENIZER, ["a", b"\xff"], tmp_path / "a.npy", errors="strict")

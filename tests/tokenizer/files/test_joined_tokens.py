@@ -1,0 +1,95 @@
+"""Several token files as one sequence: the slices of their concatenation, without copies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cs336_basics.tokenizer import Tokenizer, encode_file
+from cs336_basics.tokenizer.files.joined_tokens import (
+    JoinedTokens,
+    expand_token_paths,
+    load_token_files,
+)
+
+PARTS = [np.arange(5, dtype=np.uint16), np.arange(0, dtype=np.uint16),
+         np.arange(100, 101, dtype=np.uint16), np.arange(200, 207, dtype=np.uint16)]  # fmt: skip
+WHOLE = np.concatenate(PARTS)
+
+
+def test_every_slice_is_that_of_the_concatenation():
+    joined = JoinedTokens(PARTS)
+    assert (len(joined), joined.shape, joined.ndim) == (13, (13,), 1)
+    assert joined.dtype == np.uint16
+    for start in range(-14, 15):
+        for stop in range(-14, 15):
+            found = joined[start:stop]
+            assert found.dtype == np.uint16
+            assert found.tolist() == WHOLE[start:stop].tolist()
+    assert joined[:].tolist() == WHOLE.tolist()
+
+
+def test_every_section_is_made_of_views():
+    joined = JoinedTokens(PARTS)
+    for start in range(14):
+        for stop in range(start, 14):
+            section = joined.between(start, stop)
+            assert section[:].tolist() == WHOLE[start:stop].tolist()
+            owners = [part for part in section.parts if len(part)]
+            assert all(any(np.shares_memory(part, p) for p in PARTS) for part in owners)
+    assert np.shares_memory(joined[1:4], PARTS[0])
+
+
+def test_a_wider_dtype_holds_the_ids_of_all():
+    joined = JoinedTokens([np.array([1], np.uint16), np.array([70_000], np.uint32)])
+    assert joined.dtype == np.uint32
+    assert joined[0:2].tolist() == [1, 70_000]
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 14)])
+def test_a_section_outside_the_sequence_is_refused(start, stop):
+    with pytest.raises(ValueError, match=r"^(start|stop) is "):
+        JoinedTokens(PARTS).between(start, stop)
+
+
+def test_only_slices_of_step_1_are_read():
+    joined = JoinedTokens(PARTS)
+    with pytest.raises(TypeError, match="read by slices, not by int"):
+        joined[3]
+    with pytest.raises(ValueError, match="step of a slice is 2"):
+        joined[::2]
+
+
+def test_parts_must_be_arrays_of_one_dimension():
+    for parts in ([], [np.zeros((2, 2), np.uint16)]):
+        with pytest.raises(ValueError, match="at least one array"):
+            JoinedTokens(parts)
+
+
+@pytest.fixture
+def files(tmp_path):
+    vocab = {byte: bytes([byte]) for byte in range(256)}
+    for name, text, merges in (("a", "cat", []), ("b", "dog!", []), ("c", "it", [(b"i", b"t")])):
+        (tmp_path / f"{name}.txt").write_text(text)
+        tokenizer = Tokenizer({**vocab, 256: b"it"}, merges)
+        encode_file(tokenizer, tmp_path / f"{name}.txt", tmp_path / f"{name}.npy", num_workers=1)
+    return [tmp_path / f"{name}.npy" for name in "abc"]
+
+
+def test_files_are_joined_in_the_order_given(files):
+    assert bytes(load_token_files([files[1], files[0]])[:].tolist()) == b"dog!cat"
+    assert isinstance(load_token_files(files[:1]), np.memmap)
+
+
+def test_a_glob_names_no_document_starts(files):
+    starts = files[0].parent / "a.starts.npy"
+    starts.write_bytes(b"of a.npy")
+    assert expand_token_paths(files[0].parent / "*.npy") == tuple(map(str, files))
+    assert expand_token_paths(starts) == (str(starts),)  # a name is taken at its word
+
+
+def test_files_of_different_tokenizers_are_refused(files):
+    with pytest.raises(ValueError, match=r"a\.npy and .*c\.npy were made by different tokenizers"):
+        load_token_files(files)
+    with pytest.raises(ValueError, match="name at least one token file"):
+        load_token_files([])

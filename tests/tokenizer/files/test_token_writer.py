@@ -1,0 +1,349 @@
+"""Writing token files: interrupted, killed, on a full disk, it leaves the old file or the new."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.tokenizer import encode_file, load_document_starts, load_token_file
+from cs336_basics.tokenizer.files import encoded_blocks, token_writer
+from cs336_basics.tokenizer.files.token_files import load_metadata
+from cs336_basics.tokenizer.files.token_writer import TokenWriter
+from tests.tokenizer.examples import END, TRAINING_TEXT, skip_unless_available, small_tokenizer
+from tests.tokenizer.files.corpus_files import contents, corpus_of, ids_and_starts
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="other systems have no such advice")
+def test_every_byte_is_sent_to_the_disk_once_while_encoding(source, out, monkeypatch):
+    spans = []
+    monkeypatch.setattr(token_writer, "WRITE_BACK_SIZE", 100)
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, start, size, __: spans.append((start, size)))
+    encode_file(small_tokenizer(), source, out / "a.npy", num_workers=1, chunk_size=50)
+    assert len(spans) > 3
+    assert min(size for _, size in spans) >= 100
+    ends = [start + size for start, size in spans]
+    header = (out / "a.npy").stat().st_size - load_token_file(out / "a.npy").nbytes
+    assert [start for start, _ in spans] == [header, *ends[:-1]]
+    assert ends[-1] <= (out / "a.npy").stat().st_size
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="other systems have no such advice")
+def test_posix_fadvise_failure_is_ignored(source, out, monkeypatch):
+    def refuse(*_):
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(token_writer, "WRITE_BACK_SIZE", 100)
+    monkeypatch.setattr(os, "posix_fadvise", refuse)
+    tokenizer = small_tokenizer()
+    encode_file(tokenizer, source, out / "a.npy", num_workers=1, chunk_size=50)
+    expected = tokenizer.encode_array(source.read_bytes())
+    assert load_token_file(out / "a.npy").tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_interruption_leaves_the_old_file_or_none(source, out, monkeypatch, error):
+    tokenizer = small_tokenizer()
+    write = TokenWriter.write
+
+    def fail_at_the_third_block(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise error
+        return write(*arguments)
+
+    monkeypatch.setattr(TokenWriter, "write", fail_at_the_third_block)
+    calls = 0
+    with pytest.raises(error):
+        encode_file(tokenizer, source, out / "a.npy", num_workers=1, chunk_size=100)
+    assert os.listdir(out) == []
+
+    calls = 1000
+    encode_file(tokenizer, source, out / "a.npy", num_workers=1, document_starts=True)
+    old = contents(out)
+    assert sorted(old) == ["a.json", "a.npy", "a.starts.npy"]
+    for document_starts in (False, True):
+        calls = 0
+        with pytest.raises(error):
+            encode_file(
+                tokenizer, source, out / "a.npy",
+                num_workers=1, chunk_size=100, overwrite=True, document_starts=document_starts,
+            )  # fmt: skip
+        assert contents(out) == old
+
+
+@pytest.mark.parametrize("failing", ["a.npy", "a.starts.npy", "a.json"])
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_after_a_failed_rename_the_new_files_are_read(source, out, monkeypatch, failing, error):
+    # The journal has its name, so the change has taken effect; the next writer finishes it.
+    def fail(temporary, target):
+        if os.path.basename(target) == failing:
+            raise error("not now")
+        replace(temporary, target)
+
+    replace = os.replace
+    tokenizer = small_tokenizer()
+    request = {"num_workers": 1, "overwrite": True, "document_starts": True}
+    other = source.with_name("other.txt")
+    other.write_text("a" + END + "b")
+    for old in (None, other):  # first without, then over an old token file
+        if old is not None:
+            encode_file(tokenizer, old, out / "a.npy", **request)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", fail)
+            with pytest.raises(error, match="not now"):
+                encode_file(tokenizer, source, out / "a.npy", **request)
+        expected = ids_and_starts(
+            tokenizer, [source.read_bytes().decode(errors="replace")], END, None
+        )
+        assert load_token_file(out / "a.npy").tolist() == expected[0]
+        assert load_document_starts(out / "a.npy").tolist() == expected[1]
+        with pytest.raises(FileExistsError):
+            encode_file(tokenizer, source, out / "a.npy", num_workers=1)
+        assert sorted(os.listdir(out)) == ["a.json", "a.npy", "a.starts.npy"]
+        assert load_document_starts(out / "a.npy").tolist() == expected[1]
+
+
+# ------------------------------------------------------------------ Ctrl-C
+
+
+@contextlib.contextmanager
+def alarm_raises_keyboard_interrupt():
+    """Let SIGALRM raise KeyboardInterrupt, as Ctrl-C does."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def huge_word():
+    """Return 60 MB without a safe cut, which would take seconds to encode."""
+    return bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+def test_ctrl_c_cancels_a_huge_word_of_plain_text(tmp_path, out, monkeypatch):
+    native = pytest.importorskip("cs336_basics.tokenizer.encoders._encoder")
+    (tmp_path / "a.txt").write_bytes(huge_word())
+    encodings = []
+    file_encoding = native.FileEncoding
+
+    def watch(*arguments):
+        encodings.append(file_encoding(*arguments))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        return encodings[-1]
+
+    monkeypatch.setattr(native, "FileEncoding", watch)
+    with alarm_raises_keyboard_interrupt(), pytest.raises(KeyboardInterrupt):
+        encode_file(small_tokenizer(), tmp_path / "a.txt", out / "a.npy", num_workers=1)
+    # The first block, which holds everything, was cancelled, not awaited.
+    assert encodings[0].num_encoded == 0
+    assert os.listdir(out) == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+def test_ctrl_c_cancels_a_huge_word_of_a_row(tmp_path, out, monkeypatch):
+    skip_unless_available("native")
+    outcomes = []
+    map_in_threads = encoded_blocks.map_in_threads
+
+    def watch(function, *rest, **options):
+        def watched(item):
+            if not outcomes:
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
+            outcomes.append("begun")
+            try:
+                return function(item)
+            except BaseException as error:
+                outcomes.append(type(error))
+                raise
+
+        return map_in_threads(watched, *rest, **options)
+
+    monkeypatch.setattr(encoded_blocks, "map_in_threads", watch)
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "%s"}' % huge_word())
+    with alarm_raises_keyboard_interrupt(), pytest.raises(KeyboardInterrupt):
+        encode_file(
+            small_tokenizer(),
+            Corpus(tmp_path / "a.jsonl", field="text"),
+            out / "a.npy",
+            num_workers=2,
+        )
+    assert outcomes.count(KeyboardInterrupt) == 1  # cancelled, not awaited
+    assert os.listdir(out) == []
+
+
+# ------------------------------------------------------------------ full disks and crashes
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_a_full_disk_is_named_and_leaves_no_file(tmp_path, out, name):
+    # A limit on the size of a file has the same effect as a full disk.
+    import resource
+
+    text = TRAINING_TEXT * 2000
+    lines = "".join(json.dumps({"text": text[i : i + 500]}) + "\n" for i in range(0, 10**6, 500))
+    (tmp_path / name).write_text(lines if name == "a.jsonl" else text, encoding="utf-8")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"^\[Errno \d+\] [A-Za-z ]+: '.*out.a\.npy'$"):
+            encode_file(
+                small_tokenizer(), corpus_of(tmp_path / name), out / "a.npy",
+                num_workers=2, chunk_size=10_000,
+            )  # fmt: skip
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert os.listdir(out) == []
+
+
+KILLED = """
+import itertools, sys
+from cs336_basics.tokenizer import Tokenizer, encode_file
+directory, tokenizer = sys.argv[1], Tokenizer.from_directory(sys.argv[2])
+for number in itertools.count():
+    # Two texts of the same length, so that the metadata of one would fit the other.
+    for name in ("a.txt", "b.txt"):
+        encode_file(
+            tokenizer, f"{directory}/{name}", f"{directory}/out/t.npy", num_workers=2,
+            chunk_size=1000, overwrite=True, document_starts=number % 2 == 0,
+        )
+        if number == 0:
+            print("written", flush=True)
+"""
+
+
+CRASHED = """
+import os, shutil, signal, sys
+from cs336_basics.tokenizer import Tokenizer, encode_file
+directory, tokenizer = sys.argv[1], Tokenizer.from_directory(sys.argv[2])
+had_starts, document_starts = sys.argv[3] == "True", sys.argv[4] == "True"
+os.fsync = lambda handle: None  # takes most of the time
+
+def crash_at(step, name):
+    function = getattr(os, name)
+    def counted(*arguments, **options):
+        calls.append(name)
+        if len(calls) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    setattr(os, name, counted)
+
+for step in range(1, 1000):
+    shutil.rmtree(f"{directory}/{step}", ignore_errors=True)
+    encode_file(
+        tokenizer, f"{directory}/a.txt", f"{directory}/{step}/t.npy", document_starts=had_starts
+    )
+    child = os.fork()
+    if child == 0:
+        calls = []
+        for name in ("open", "fdopen", "write", "fsync", "unlink", "replace", "chmod", "close"):
+            crash_at(step, name)
+        encode_file(
+            tokenizer, f"{directory}/b.txt", f"{directory}/{step}/t.npy", overwrite=True,
+            document_starts=document_starts,
+        )
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        print(step)
+        break
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("had_starts", [False, True])
+@pytest.mark.parametrize("document_starts", [False, True])
+def test_a_crash_at_any_step_leaves_the_old_token_file_or_the_new_one(
+    tmp_path, had_starts, document_starts
+):
+    tokenizer = small_tokenizer()
+    tokenizer.save(tmp_path / "tokenizer")
+    # Two texts of the same length, so that the metadata of one would fit the other.
+    texts = {"a.txt": ("ab" + END) * 300, "b.txt": ("b" + END + "a") * 300}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    assert len({len(tokenizer.encode(text)) for text in texts.values()}) == 1
+    command = [sys.executable, "-c", CRASHED, str(tmp_path), str(tmp_path / "tokenizer")]
+    done = subprocess.run(
+        [*command, str(had_starts), str(document_starts)],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    seen = []
+    for step in range(1, int(done.stdout) + 1):
+        path = tmp_path / str(step) / "t.npy"
+        tokens = load_token_file(path, tokenizer_hash=tokenizer.hash())
+        metadata = load_metadata(path.with_suffix(".json"))
+        name = os.path.basename(metadata["source"])
+        seen.append(name)
+        ids, starts = ids_and_starts(tokenizer, [texts[name]], END, None)
+        assert tokens.tolist() == ids
+        if "num_documents" in metadata:
+            assert load_document_starts(path).tolist() == starts
+        else:
+            with pytest.raises(ValueError, match="without document starts"):
+                load_document_starts(path)
+    assert [name for name, _ in itertools.groupby(seen)] == ["a.txt", "b.txt"]
+    assert min(seen.count("a.txt"), seen.count("b.txt")) > 5
+
+
+def kill_repeatedly(tmp_path, out, num_kills):
+    tokenizer = small_tokenizer()
+    tokenizer.save(tmp_path / "tokenizer")
+    texts = {"a.txt": ("ab" + END) * 3000, "b.txt": ("ba" + END) * 3000}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    assert len({len(tokenizer.encode(text)) for text in texts.values()}) == 1
+    chooser = random.Random(num_kills)
+    seen = set()
+    for _ in range(num_kills):
+        command = [sys.executable, "-c", KILLED, str(tmp_path), str(tmp_path / "tokenizer")]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
+        ) as process:
+            assert process.stdout.readline() == b"written\n"
+            time.sleep(chooser.uniform(0, 0.05))
+            process.kill()
+        tokens = load_token_file(out / "t.npy", tokenizer_hash=tokenizer.hash())
+        metadata = load_metadata(out / "t.json")
+        name = os.path.basename(metadata["source"])
+        seen.add(name)
+        assert tokens.tolist() == tokenizer.encode(texts[name])
+        if "num_documents" in metadata:
+            starts = load_document_starts(out / "t.npy")
+            assert starts.tolist() == list(range(0, len(tokens), len(tokens) // 3000))
+    assert seen <= set(texts)
+    # The next run removes the temporary files of killed ones.
+    encode_file(
+        tokenizer, tmp_path / "a.txt", out / "t.npy",
+        num_workers=1, overwrite=True, document_starts=True,
+    )  # fmt: skip
+    assert sorted(os.listdir(out)) == ["t.json", "t.npy", "t.starts.npy"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the temporary files")
+def test_a_kill_leaves_the_old_token_file_or_the_new_one(tmp_path, out):
+    kill_repeatedly(tmp_path, out, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the temporary files")
+def test_a_hundred_kills_leave_old_token_files_or_new_ones(tmp_path, out):
+    kill_repeatedly(tmp_path, out, 100)

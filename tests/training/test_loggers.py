@@ -1,0 +1,257 @@
+"""Loggers: metrics sent elsewhere on request; the real packages if they are installed."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.loggers import open_loggers
+
+ROWS = [
+    {"step": 1, "tokens": 64, "train_loss": 5.5, "seconds": 0.1},
+    {"step": 2, "tokens": 128, "val_loss": 5.25, "seconds": 0.2},
+]
+SETTINGS = {"model": {"d_model": 512}}
+
+
+class Recorder:
+    """A fake package that records every call."""
+
+    def __init__(self):
+        self.calls = []
+
+    def module(self, name, functions):
+        module = types.ModuleType(name)
+        for function in functions:
+            setattr(module, function, self.function(function))
+        return module
+
+    def function(self, name):
+        def call(*arguments, **options):
+            self.calls.append((name, arguments, options))
+            return types.SimpleNamespace(log=self.function("log"), finish=self.function("finish"))
+
+        return call
+
+
+@pytest.fixture(autouse=True)
+def no_variables_of_wandb(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_rows_reach_every_logger(tmp_path, monkeypatch, name):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, name, recorder.module(name, ["init", "log", "finish"]))
+    (logger,) = open_loggers([name], RunDirectory(tmp_path), SETTINGS, 0)
+    for row in ROWS:
+        logger.log(row)
+    logger.close()
+    init, *logged, finish = recorder.calls
+    assert init[0] == "init"
+    assert init[2]["name"] == tmp_path.name
+    assert init[2]["config"]["model"]["d_model"] == 512
+    if name == "wandb":
+        assert init[2]["mode"] == "offline"
+        assert init[2]["project"] == "cs336_basics"
+        assert init[2]["dir"] == str(tmp_path)
+    assert logged == [
+        ("log", ({"tokens": 64, "train_loss": 5.5, "seconds": 0.1},), {"step": 1}),
+        ("log", ({"tokens": 128, "val_loss": 5.25, "seconds": 0.2},), {"step": 2}),
+    ]
+    assert finish[0] == "finish"
+
+
+def test_a_resumed_run_continues_its_wandb_run_if_possible(tmp_path, monkeypatch):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
+    for mode, name, step in (
+        ("online", "one", 0),
+        ("online", "one", 8),
+        ("online", "two", 0),
+        ("offline", "one", 8),
+    ):
+        monkeypatch.setenv("WANDB_MODE", mode)
+        path = tmp_path / name
+        path.mkdir(exist_ok=True)
+        open_loggers(["wandb"], RunDirectory(path), SETTINGS, step)
+    first, resumed, other, offline = (options for _, _, options in recorder.calls)
+    assert first["id"] == resumed["id"] != other["id"]
+    assert first["resume"] == resumed["resume"] == "allow"
+    assert "mode" not in first  # WANDB_MODE says it
+    assert "id" not in offline
+    assert "resume" not in offline
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "disabled"])
+def test_the_environment_decides_for_wandb(tmp_path, monkeypatch, mode):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
+    monkeypatch.setenv("WANDB_MODE", mode)
+    for name, value in (("PROJECT", "theirs"), ("NAME", "run 7"), ("DIR", "/elsewhere"),
+                        ("RUN_ID", "abc"), ("RESUME", "must")):  # fmt: skip
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    open_loggers(["wandb"], RunDirectory(tmp_path), SETTINGS, 0)
+    # An argument of init would win over the variable.
+    assert recorder.calls[0][2] == {"config": SETTINGS}
+    assert not (tmp_path / "wandb").exists()
+
+
+def test_an_empty_variable_of_wandb_is_none(tmp_path, monkeypatch):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
+    monkeypatch.setenv("WANDB_PROJECT", "")
+    open_loggers(["wandb"], RunDirectory(tmp_path), SETTINGS, 0)
+    assert recorder.calls[0][2]["project"] == "cs336_basics"
+
+
+@pytest.mark.parametrize(("step", "resume"), [(0, "never"), (8, "allow")])
+def test_a_new_trackio_run_does_not_continue_an_old_one(tmp_path, monkeypatch, step, resume):
+    recorder = Recorder()
+    monkeypatch.setitem(sys.modules, "trackio", recorder.module("trackio", ["init"]))
+    open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, step)
+    assert recorder.calls[0][2]["resume"] == resume
+
+
+def log_and_close(logger, rows):
+    for row in rows:
+        logger.log(row)
+    logger.close()
+
+
+def test_a_failing_logger_warns_once_and_ends_no_run(tmp_path, monkeypatch):
+    module = types.ModuleType("trackio")
+    module.init = lambda **options: None
+
+    def log(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    module.log = module.finish = log
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    (logger,) = open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, 0)
+    with pytest.warns(UserWarning, match="no more metrics") as caught:
+        log_and_close(logger, ROWS)
+    expected = "trackio gets no more metrics: OSError: [Errno 28] No space left on device"
+    assert [str(warning.message) for warning in caught] == [expected]
+
+
+def test_rows_before_a_failure_are_written(tmp_path, monkeypatch):
+    recorder = Recorder()
+    module = recorder.module("trackio", ["init", "log", "finish"])
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    (logger,) = open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, 0)
+    logger.log(ROWS[0])
+    monkeypatch.delattr(module, "log")
+    with pytest.warns(UserWarning, match="no more metrics") as caught:
+        log_and_close(logger, [ROWS[1], ROWS[1]])
+    assert [call[0] for call in recorder.calls] == ["init", "log", "finish"]
+    assert len(caught) == 1
+
+
+def test_no_logger_is_opened_where_a_package_is_missing(tmp_path, monkeypatch):
+    recorder = Recorder()
+    module = recorder.module("trackio", ["init", "finish"])
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ValueError, match="asks for wandb, which is not installed"):
+        open_loggers(["trackio", "wandb"], RunDirectory(tmp_path), SETTINGS, 0)
+    assert recorder.calls == []
+
+
+def test_a_logger_that_cannot_start_is_named_and_the_others_are_closed(tmp_path, monkeypatch):
+    recorder, broken = Recorder(), types.ModuleType("wandb")
+
+    def init(**options):
+        raise RuntimeError("no API key configured")
+
+    broken.init = init
+    monkeypatch.setitem(sys.modules, "wandb", broken)
+    trackio = recorder.module("trackio", ["init", "finish"])
+    monkeypatch.setitem(sys.modules, "trackio", trackio)
+    message = "asks for wandb, which could not be started: RuntimeError: no API key"
+    with pytest.raises(ValueError, match=message):
+        open_loggers(["trackio", "wandb"], RunDirectory(tmp_path), SETTINGS, 0)
+    assert [call[0] for call in recorder.calls] == ["init", "finish"]
+
+
+USE_TRACKIO = """
+import sys
+from pathlib import Path
+from tests.training.test_loggers import ROWS, SETTINGS
+from cs336_basics.training.loggers import open_loggers
+from cs336_basics.checkpoints.run_dir import RunDirectory
+
+for step in (0, 2):
+    (logger,) = open_loggers(["trackio"], RunDirectory(Path(sys.argv[1])), SETTINGS, step)
+    for row in ROWS:
+        logger.log({**row, "step": row["step"] + step})
+    logger.close()
+"""
+
+
+def test_trackio_keeps_the_rows_of_all_sessions_in_its_local_store(tmp_path):
+    if importlib.util.find_spec("trackio") is None:
+        pytest.skip("trackio is not installed")
+    root = Path(__file__).parents[2]
+    # It reads its directory when it is imported.
+    environment = {**os.environ, "PYTHONPATH": str(root), "TRACKIO_DIR": str(tmp_path / "store")}
+    command = [sys.executable, "-c", USE_TRACKIO, str(tmp_path / "run-1")]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+    with contextlib.closing(sqlite3.connect(tmp_path / "store" / "cs336_basics.db")) as store:
+        found = store.execute("SELECT run_name, step, metrics FROM metrics ORDER BY id").fetchall()
+    assert [(name, step) for name, step, _ in found] == [("run-1", n) for n in (1, 2, 3, 4)]
+    assert [json.loads(text) for _, _, text in found[:2]] == [
+        {name: row[name] for name in row if name != "step"} for row in ROWS
+    ]
+
+
+def test_tensorboard_writes_event_files(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (logger,) = open_loggers(["tensorboard"], RunDirectory(tmp_path), SETTINGS, 0)
+    for row in ROWS:
+        logger.log(row)
+    logger.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("val_loss")] == [(2, 5.25)]
+
+
+def test_wandb_works_offline(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    (logger,) = open_loggers(["wandb"], RunDirectory(tmp_path), SETTINGS, 0)
+    for row in ROWS:
+        logger.log(row)
+    logger.close()
+    assert list((tmp_path / "wandb").glob("offline-run-*"))
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio", "tensorboard"])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ValueError, match=rf"log_to asks for {name}.*pip install.*\[{name}\]"):
+        open_loggers([name], RunDirectory(tmp_path), SETTINGS, 0)
+
+
+def test_log_to_takes_several_loggers_or_none(tmp_path, monkeypatch):
+    for name in ("wandb", "trackio"):
+        monkeypatch.setitem(sys.modules, name, Recorder().module(name, ["init", "log", "finish"]))
+    assert len(open_loggers(["wandb", "trackio"], RunDirectory(tmp_path), SETTINGS, 0)) == 2
+    assert open_loggers([], RunDirectory(tmp_path), SETTINGS, 0) == []
+    with pytest.raises(ValueError, match="log_to is 'wandb,mlflow': it must be a list of"):
+        TrainConfig(log_to="wandb,mlflow")

@@ -1,45 +1,53 @@
-"""Atomic files, which are complete or absent: write to a temporary file, fsync, rename.
+"""Atomic files and directories: written under a temporary name, synced to the disk, renamed.
 
-`journal.py` does the same for several files that belong together.
+A crash or a kill at any moment leaves what was there before or what is complete. The temporary
+name, `.NAME.PID-RANDOM.tmp` in the same directory, tells the process that writes: the next writer
+of NAME removes the files of processes that no longer run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
+import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from cs336_basics._support.disk import make_directory, missing_directories, sync_directory
-from cs336_basics._support.journal import complete_change
-from cs336_basics._support.temporary_files import ALONE, NewFile, remove_leftovers
-
 _BLOCK = 1 << 20
+_LONGEST_NAME = 200
+"""Bytes of a name that its temporary name repeats; most systems allow 255."""
+_NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+
+_being_written: set[str] = set()
+"""Temporary names of this process: its number may be that of a process that was killed."""
 
 
 @contextlib.contextmanager
 def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a temporary file that becomes `path` when the block ends without an exception.
 
-    The data is on the disk before the name changes, so a crash at any moment leaves the old file
-    or the complete new one. On an exception the temporary file is removed; after a crash, the next
-    writer of the same name removes it.
-
     Args:
-        path: the final name; its directory is created if it is missing. Where it is a link, the
-            link stays, and its target is replaced.
+        path: the final name; its directory is created if it is missing. A link stays, and its
+            target is replaced. A file that is replaced keeps its permissions.
         mode: `"wb"`, `"w+b"`, or `"w"` (UTF-8 with LF line ends on every platform).
 
     Raises:
         IsADirectoryError: `path` is a directory.
         ValueError: it is a device, a FIFO or a socket, which cannot be replaced as a whole.
-        OSError: it cannot be written (the disk is full).
+        OSError: it cannot be written; names `path` where the disk is full.
     """
-    with _replacing(path, mode) as new:
-        yield new.file
+    encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
+    with (
+        atomic_path(path) as temporary,
+        open(temporary, mode, encoding=encoding, newline=newline) as file,
+    ):
+        yield file
 
 
 @contextlib.contextmanager
@@ -47,45 +55,153 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the name of an empty temporary file that becomes `path`, as `atomic_writer` does.
 
     For libraries that open the file themselves. They must close it before the block ends.
-
-    Args:
-        path, and errors: see `atomic_writer`.
     """
-    with _replacing(path, "wb") as new:
-        yield new.temporary
+    target = _replaced_file(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _temporary_name(target) as temporary:
+        mode = target.stat().st_mode & 0o777 if target.exists() else None
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600))
+        yield temporary
+        if mode is not None:
+            os.chmod(temporary, mode)
+        _sync(temporary)
+        os.replace(temporary, target)
+        _sync(target.parent)
 
 
 @contextlib.contextmanager
-def _replacing(path: str | os.PathLike[str], mode: str) -> Iterator[NewFile]:
-    """Yield a new file that replaces `path` when the block ends without an exception."""
-    path = Path(path)
-    complete_change(path.parent)  # a file of an older change must not replace this one
-    new = NewFile(path, mode, ALONE)
-    try:
-        remove_leftovers(new.target, ALONE)
-        yield new
-        new.finish()
-        new.replace()
-    finally:
-        new.remove()
-    sync_directory(new.target.parent)
+def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary directory that becomes `path` when the block ends without an exception.
+
+    Raises:
+        FileExistsError: `path` exists and is not an empty directory, or is the current one.
+        OSError: it cannot be written; names `path` where the disk is full.
+    """
+    target = Path(os.path.realpath(path))
+    if os.path.lexists(target):
+        if not target.is_dir() or any(target.iterdir()):
+            raise FileExistsError(f"{os.fspath(path)} exists and is not empty: name a new one")
+        if target == Path.cwd():  # its processes would stay in the one that is replaced
+            raise FileExistsError(f"{os.fspath(path)} is the current directory: name a new one")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _temporary_name(target) as temporary:
+        temporary.mkdir()
+        yield temporary
+        for folder, _, names in os.walk(temporary):
+            for name in names:
+                _sync(Path(folder, name))
+            _sync(Path(folder))
+        if os.name == "nt" and target.exists():
+            target.rmdir()
+        os.replace(temporary, target)
+        _sync(target.parent)
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """Write `content` as indented UTF-8 JSON, atomically."""
     with atomic_writer(path, "w") as file:
-        dump_json(content, file)
+        file.write(json_text(content))
 
 
 def dump_json(content: Any, file: IO[str]) -> None:
     """Write `content` as indented JSON to an open file."""
-    json.dump(content, file, ensure_ascii=False, indent=2)
-    file.write("\n")
+    file.write(json_text(content))
 
 
 def json_text(content: Any) -> str:
     """Return `content` as indented JSON, as `write_json` writes it."""
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+
+
+def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
+    """Check that a file whose mode `os.stat` has returned is a regular one.
+
+    Raises:
+        ValueError: it is a device, a FIFO or a socket.
+    """
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
+        kind = kinds.get(stat.S_IFMT(mode), "device")
+        raise ValueError(f"{os.fspath(path)} is a {kind}: name a regular file")
+
+
+def _replaced_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file that is replaced when `path` is written: `path`, or the target of a link."""
+    # Renaming a file over /dev/stdout would lose the output of the file that it stands for.
+    parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))
+    if parent == "/dev" or parent.startswith("/proc/"):
+        raise ValueError(f"{os.fspath(path)} is a device: name a regular file")
+    with contextlib.suppress(FileNotFoundError):  # or a link to a file that does not exist yet
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(f"{os.fspath(path)} is a directory: name a file to write to")
+        check_is_regular(path, mode)
+    return Path(os.path.realpath(path))
+
+
+@contextlib.contextmanager
+def _temporary_name(target: Path) -> Iterator[Path]:
+    """Yield a name beside `target` that no other writer uses; what is left there is removed."""
+    name = target.name
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+    _remove_leftovers(target.parent, re.compile(rf"\.{re.escape(name)}\.(\d+)-[0-9a-f]{{8}}\.tmp"))
+    temporary = target.with_name(f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    _being_written.add(temporary.name)
+    try:
+        yield temporary
+    except OSError as error:
+        if error.filename is None and error.errno in _NO_SPACE:
+            raise OSError(error.errno, error.strerror, os.fspath(target)) from error
+        raise
+    finally:
+        with contextlib.suppress(OSError):  # which must not hide the first error
+            remove(temporary)
+        _being_written.discard(temporary.name)
+
+
+def _remove_leftovers(directory: Path, pattern: re.Pattern[str]) -> None:
+    """Remove the temporary files with names like these whose processes no longer run."""
+    for name in os.listdir(directory):
+        match = pattern.fullmatch(name)
+        if match and name not in _being_written and not _runs(int(match[1])):
+            with contextlib.suppress(OSError):  # another writer removes it, too
+                remove(directory / name)
+
+
+def _runs(pid: int) -> bool:
+    """Return whether another process with this number runs; always on Windows, which cannot say."""
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return pid != os.getpid()
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a whole directory, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
+    if path.is_dir() and os.name == "nt":  # which cannot open one
+        return
+    handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems
+            raise
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -95,9 +211,9 @@ def making_directory(path: str | os.PathLike[str]) -> Iterator[bool]:
     After an exception the directories that were created are removed again if they are empty.
     """
     target = Path(path)
-    missing = missing_directories(target)
+    missing = [folder for folder in (target, *target.parents) if not folder.exists()]
     try:
-        make_directory(target)
+        target.mkdir(parents=True, exist_ok=True)
         yield bool(missing)
     except BaseException:
         with contextlib.suppress(OSError):  # not empty

@@ -108,8 +108,7 @@ def kill_at_every_call(folder, after):
         found = read(directory, [*NAMES, "d.txt"])
         seen.append(BOTH.index(found))
         # The next writer finishes or clears what the killed one left, whatever it writes.
-        with atomic_writer(directory / "other", "w") as file:
-            file.write("x")
+        write(directory, "x", ["other"])
         assert read(directory, [*NAMES, "d.txt"]) == found
         if found == BOTH[1]:
             assert {path.name for path in directory.glob("*.txt")} == set(found)
@@ -234,15 +233,6 @@ def begun_change(directory, content="new"):
         with pytest.raises(StopHereError):
             write(directory, content)
     assert read(directory) == same(content)
-
-
-def test_a_single_file_that_is_written_later_is_not_replaced_by_an_older_change(tmp_path):
-    write(tmp_path, "old")
-    begun_change(tmp_path)
-    with atomic_writer(tmp_path / "a.txt", "w") as file:
-        file.write("newest")
-    complete_change(tmp_path)
-    assert read(tmp_path) == {**same("new"), "a.txt": "newest"}
 
 
 @pytest.mark.parametrize(

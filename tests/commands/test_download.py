@@ -29,7 +29,7 @@ def test_the_command_fetches_one_split(server, tmp_path):
     server.offer("owt_valid.txt.gz", PACKED)
     arguments = ["owt", "--split", "valid", "--data-dir", str(tmp_path), "--from", server.url]
     assert download.main(arguments) == 0
-    assert names_in(tmp_path) == ["owt_valid.txt", "owt_valid.txt.json"]
+    assert names_in(tmp_path) == ["owt_valid.txt"]
 
 
 def test_ctrl_c_promises_only_what_holds_for_every_dataset(tmp_path, capsys, monkeypatch):
@@ -59,9 +59,6 @@ def test_without_a_network_it_ends_with_1_and_one_line(tmp_path):
         )
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1
-    path = tmp_path / "TinyStoriesV2-GPT4-train.txt"
-    assert result.stderr == (
-        f"cs336 download: error: cannot fetch {path} from {url}/{path.name}: "
-        "no connection; is there a network, and is the address right?\n"
-    )
+    address = f"{url}/TinyStoriesV2-GPT4-train.txt"
+    assert result.stderr.startswith(f"cs336 download: error: cannot fetch {address}: ")
     assert names_in(tmp_path) == []

@@ -25,15 +25,17 @@ class DataFile:
     """Size of the text in bytes."""
     sha256: str
     """SHA-256 of the text, decompressed."""
-    url: str | None = None
-    """URL of the download, gzip-compressed if it ends in `.gz`; None: the text is generated."""
+    repository: str | None = None
+    """Dataset repository of the Hugging Face hub that has the file; None: the text is generated."""
+    compressed: bool = False
+    """Whether the repository has it as NAME.gz."""
     other_names: tuple[str, ...] = ()
     """Other file names of the text, or of an extract from it."""
 
     @property
     def download_name(self) -> str:
-        """The file name of the download, or of the text where it is generated."""
-        return self.name if self.url is None else self.url.rsplit("/", 1)[1]
+        """The file name in the repository."""
+        return f"{self.name}.gz" if self.compressed else self.name
 
     def found_in(self, directory: Path) -> Path | None:
         """Return the file in a directory that has the text, or an extract; None: there is none."""
@@ -51,8 +53,8 @@ class Dataset:
     files: Mapping[str, DataFile]
 
 
-_TINYSTORIES = "https://huggingface.co/datasets/roneneldan/TinyStories/resolve/main/"
-_OWT = "https://huggingface.co/datasets/stanford-cs336/owt-sample/resolve/main/"
+_TINYSTORIES = "roneneldan/TinyStories"
+_OWT = "stanford-cs336/owt-sample"
 
 # The sizes and hashes of the downloads are those of the texts in November 2026: several public
 # records of course work give them, and all agree.
@@ -85,14 +87,14 @@ DATASETS: dict[str, Dataset] = {
                     "TinyStoriesV2-GPT4-train.txt",
                     2_227_753_162,
                     "6418d412de72888f52b5142c761ac21a582f7d1166f0bfbdb5f03ccfdec90443",
-                    _TINYSTORIES + "TinyStoriesV2-GPT4-train.txt",
+                    _TINYSTORIES,
                     other_names=("tinystories_train.txt",),
                 ),
                 "valid": DataFile(
                     "TinyStoriesV2-GPT4-valid.txt",
                     22_502_601,
                     "6874bae9a4c1a4e7edcf0e53b86c17817e9cf881fc75ff2368da457b80c0585d",
-                    _TINYSTORIES + "TinyStoriesV2-GPT4-valid.txt",
+                    _TINYSTORIES,
                     other_names=("tinystories_valid.txt",),
                 ),
             },
@@ -106,13 +108,15 @@ DATASETS: dict[str, Dataset] = {
                     "owt_train.txt",
                     11_920_511_059,
                     "bbeb7f291a981ecfd5cf44b84d0f654b9e96c53dff99f2556b7d2cccaf8c1918",
-                    _OWT + "owt_train.txt.gz",
+                    _OWT,
+                    compressed=True,
                 ),
                 "valid": DataFile(
                     "owt_valid.txt",
                     289_998_753,
                     "2406f278e71829d273b315e9b403285baea7022b26a96d2728dd8b776ea40660",
-                    _OWT + "owt_valid.txt.gz",
+                    _OWT,
+                    compressed=True,
                 ),
             },
         ),

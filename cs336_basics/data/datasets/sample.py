@@ -16,10 +16,11 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.progress import byte_bar
 from cs336_basics.data.datasets.story_files import read_library
 from cs336_basics.data.datasets.templates import Entry, Template, render
 
@@ -55,23 +56,15 @@ def write_sample(
         ValueError: it is not positive.
     """
     num_bytes = checked_integer("num_bytes", num_bytes, 1)
-    bar: Any = None
-    if progress:
-        from tqdm import tqdm  # here, so that the generator itself needs nothing installed
-
-        bar = tqdm(total=num_bytes, desc=Path(path).name, unit="B", unit_scale=True, disable=None)
     written = 0
-    with atomic_writer(path) as file:
+    with atomic_writer(path) as file, byte_bar(progress, num_bytes, Path(path).name) as bar:
         for story in sample_documents(seed):
             document = f"{story}\n{SEPARATOR}\n".encode()
             file.write(document)
+            bar.update(min(len(document), num_bytes - written))
             written += len(document)
-            if bar is not None:
-                bar.update(min(len(document), num_bytes - bar.n))
             if written >= num_bytes:
                 break
-    if bar is not None:
-        bar.close()
     return Path(path)
 
 

@@ -23,8 +23,8 @@ def test_every_split_is_listed_where_nothing_is_there(tmp_path):
     for file in files:
         entry = DATASETS[file.dataset].files[file.split]
         assert file.licence == DATASETS[file.dataset].licence
-        assert (file.url, file.sha256, file.num_bytes) == (
-            entry.url,
+        assert (file.repository, file.sha256, file.num_bytes) == (
+            entry.repository,
             entry.sha256,
             entry.num_bytes,
         )
@@ -50,8 +50,6 @@ def test_a_text_of_another_size_is_named(server, tmp_path):
     server.offer("owt_valid.txt.gz", PACKED)
     path, _ = fetch_split("owt", "valid", tmp_path, source=server.url)
     path.write_bytes(b"short")
-    assert "has 5 bytes, not the" in status(tmp_path, "owt", "valid").note
-    (tmp_path / "owt_valid.txt.json").unlink()
     assert status(tmp_path, "owt", "valid").note == "present, but a different text: 5 bytes"
     assert status(tmp_path, "owt", "valid", verify=True).verified is False
 
@@ -68,12 +66,9 @@ def test_extracts_and_compressed_files_and_unfinished_downloads_are_named(server
     } == {
         ("sample", "valid"): (7, "present, but a different text: 7 bytes"),
         ("tinystories", "train"): (10, "tinystories_train.txt is present, 10 bytes"),
-        ("tinystories", "valid"): (
-            4,
-            f"the download was interrupted after 4 bytes of {len(TEXT):,}",
-        ),
+        ("tinystories", "valid"): (4, "the download was interrupted after 4 bytes"),
         ("owt", "train"): (5, "only owt_train.txt.gz is present"),
-        ("owt", "valid"): (6, "the download was interrupted after 6 bytes of the .gz file"),
+        ("owt", "valid"): (6, "the download was interrupted after 6 bytes"),
     }
     verified = {key for key, file in found.items() if file.verified is not None}
     assert verified == {("sample", "valid")}

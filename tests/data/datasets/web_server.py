@@ -6,10 +6,11 @@ import hashlib
 import http.server
 import re
 import threading
+import time
 
 import pytest
 
-from cs336_basics.data.datasets import DATASETS, downloads
+from cs336_basics.data.datasets import DATASETS
 
 # More than one block of the copying loop, both before and after compression.
 TEXT = b"".join(
@@ -20,31 +21,46 @@ PACKED = gzip.compress(TEXT, 1, mtime=0)
 
 
 class Server:
-    """A web server whose answers are set by path: (status, headers, body), or a function of the
-    request's handler that writes the answer.
+    """A web server whose answers are set by path: (status, headers, body).
+
+    It sends ranges, and it breaks connections after some bytes where `breaks` says so.
 
     Attributes:
-        requests: the path of every request.
-        ranges: its Range and If-Range, None where it has none.
+        requests: the path of every GET.
+        ranges: its Range, None where it has none.
+        breaks: for each of the first answers, the bytes after which the connection breaks.
+        has_ranges: whether Range is obeyed.
+        stalls_after: the bytes after which nothing more is sent; None: all are sent.
     """
 
     def __init__(self):
         self.answers = {}
         self.requests = []
         self.ranges = []
+        self.breaks = []
+        self.has_ranges = True
+        self.stalls_after = None
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 server.requests.append(self.path)
-                server.ranges.append((self.headers.get("Range"), self.headers.get("If-Range")))
-                answer = server.answers.get(self.path, (404, {}, b"not here"))
-                if callable(answer):
-                    answer(self)
-                    return
-                status, headers, body = answer
+                server.ranges.append(self.headers.get("Range"))
+                status, headers, body = server.answers.get(self.path, (404, {}, b"not here"))
+                first = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+                if status == 200 and first and server.has_ranges:
+                    start, size = int(first[1]), len(body)
+                    if start >= size:
+                        self.start(416, {"Content-Length": "0"})
+                        return
+                    body = body[start:]
+                    status = 206
+                    headers = {**headers, "Content-Range": f"bytes {start}-{size - 1}/{size}"}
                 self.start(status, {"Content-Length": str(len(body)), **headers})
-                self.wfile.write(body)
+                if server.stalls_after is not None:
+                    self.wfile.write(body[: server.stalls_after])
+                    time.sleep(60)
+                self.wfile.write(body[: server.breaks.pop(0) if server.breaks else None])
 
             def start(self, status, headers):
                 self.send_response(status)
@@ -58,36 +74,21 @@ class Server:
 
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}/mirror"
+        self.host = f"http://127.0.0.1:{self.http.server_port}"
+        self.url = f"{self.host}/mirror"
         threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
 
     def offer(self, name, body, status=200, **headers):
         headers = {key.replace("_", "-"): value for key, value in headers.items()}
         self.answers[f"/mirror/{name}"] = (status, headers, body)
 
-    def offer_ranges(self, name, body, *, etag='"1"', breaks=(), modified=None):
-        """Offer a file as a server that knows Range and If-Range.
-
-        Args:
-            breaks: for each of the first answers, the bytes after which the connection breaks.
-        """
-        breaks = list(breaks)
-
-        def answer(handler):
-            validators = {"ETag": etag, "Last-Modified": modified}
-            first = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
-            current = handler.headers.get("If-Range") in {None, etag, modified}
-            start = int(first[1]) if first and current else 0
-            if start and start >= len(body):
-                handler.start(416, {"Content-Range": f"bytes */{len(body)}", "Content-Length": "0"})
-                return
-            size = {"Content-Length": str(len(body) - start)}
-            if start:
-                size["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
-            handler.start(206 if start else 200, {**validators, **size})
-            handler.wfile.write(body[start:][: breaks.pop(0) if breaks else None])
-
-        self.answers[f"/mirror/{name}"] = answer
+    def offer_as_hub(self, name, body):
+        """Offer a file of a dataset as the Hugging Face hub does, at `host`."""
+        repository = {"Tiny": "roneneldan/TinyStories", "owt_": "stanford-cs336/owt-sample"}
+        etag = hashlib.sha256(body).hexdigest()
+        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": "0" * 39 + "1"}
+        path = f"/datasets/{repository[name[:4]]}/resolve/main/{name}"
+        self.answers[path] = (200, headers, body)
 
 
 def names_in(directory):
@@ -95,17 +96,14 @@ def names_in(directory):
 
 
 @pytest.fixture
-def server(monkeypatch):
-    """A web server for a test; conftest.py of the folders that use it import it.
+def server(monkeypatch, tmp_path_factory):
+    """A web server for a test, which is also the hub; TEXT is the text of every download.
 
-    TEXT is the text of every dataset that is downloaded, and broken connections are taken up again
-    at once.
+    conftest.py of the folders that use it import it.
     """
     # A proxy set in the environment must not see requests to this machine.
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    for name in ("HF_ENDPOINT", "HF_HUB_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(downloads, "PAUSE_SECONDS", 0)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     sha256 = hashlib.sha256(TEXT).hexdigest()
     for name in ("tinystories", "owt"):
         files = {
@@ -114,6 +112,7 @@ def server(monkeypatch):
         }
         monkeypatch.setitem(DATASETS, name, dataclasses.replace(DATASETS[name], files=files))
     server = Server()
+    monkeypatch.setenv("HF_ENDPOINT", server.host)
     yield server
     server.http.shutdown()
     server.http.server_close()

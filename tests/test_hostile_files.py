@@ -103,7 +103,7 @@ class Files:
             },
             directory / "vocab.pkl": lambda: load_vocab(directory / "vocab.pkl"),
             directory / "merges.pkl": lambda: load_merges(directory / "merges.pkl"),
-            **{tokens / name: load_tokens for name in ("a.npy", "a.json", "a.starts.npy")},
+            tokens / "a.npy": load_tokens,
             directory / "c.npz": lambda: WordCounts.load(directory / "c.npz"),
             directory / "c.pt": lambda: load_checkpoint(directory / "c.pt", *tiny_run()),
             **{

@@ -30,8 +30,8 @@ def build_parser() -> Parser:
     """Return the options of the command."""
     parser = Parser(
         "encode",
-        "Encode text files into a token file: FILE.npy, an array of token ids, and FILE.json, "
-        "which describes it.",
+        "Encode text files into a token file: FILE.npy, an array of token ids that numpy.load "
+        "opens, with what they were made from.",
         examples=[
             "encode --tokenizer tokenizers/my --input my.txt --output data/my.npy",
             "encode --tokenizer tokenizers/my --input 'web/*.jsonl.gz' --field text "
@@ -49,7 +49,7 @@ def build_parser() -> Parser:
     )
     parser.add(
         "--document-starts",
-        "also write FILE.starts.npy: the index of each document's first token",
+        "also write the index of each document's first token",
         action="store_true",
     )
     add_text_options(parser, errors=ENCODING_ERRORS)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cs336_basics.data.hold_out import Window
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens
-from cs336_basics.tokenizer.files.token_files import has_document_starts, load_document_starts
+from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.tokenizer.ids import TokenArray
 
 _BLOCK = 1 << 20
@@ -25,8 +25,8 @@ def hold_out_tokens(
     """Divide the ids of token files into those for training and the last documents, as views.
 
     The second has about `fraction` of the ids. The cut is at the document boundary nearest to that,
-    if there is one that leaves between half and twice `fraction`: the beginning of a file, what
-    FILE.starts.npy says, or, for a file without it, the id after a separator. Otherwise it is
+    if there is one that leaves between half and twice `fraction`: the beginning of a file, a
+    document start, or, in a file without document starts, the id after a separator. Otherwise it is
     between any two ids.
 
     Args:
@@ -36,7 +36,7 @@ def hold_out_tokens(
         separator: id of the special token that ends documents.
 
     Raises:
-        ValueError: there are too few ids; or FILE.starts.npy is damaged.
+        ValueError: there are too few ids; or document starts are damaged.
     """
     joined = tokens if isinstance(tokens, JoinedTokens) else JoinedTokens([tokens])
     total = len(joined)
@@ -63,8 +63,9 @@ def hold_out_tokens(
 
 def _near(file: str, tokens: npt.NDArray[Any], window: Window, separator: int) -> Iterator[int]:
     """Yield the document boundaries of a file next to the target, on both sides."""
-    if has_document_starts(file):
-        starts = load_document_starts(file)
+    opened = open_token_file(file)
+    if opened.has_document_starts:
+        starts = opened.document_starts()
         index = int(np.searchsorted(starts, window.target))
         yield from map(int, starts[max(0, index - 1) : index + 1])
         return

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
 from cs336_basics.bpe.symbols import NUM_BYTES
@@ -36,7 +35,7 @@ from cs336_basics.pretokenization.reading.corpus import Corpus
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.files.encode_files import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens, load_token_files
-from cs336_basics.tokenizer.files.token_files import load_metadata, metadata_path_of
+from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.tokenizer.ids import TokenArray
 
 Tokens = TokenArray | JoinedTokens
@@ -149,21 +148,15 @@ class _Encoding:
             overwrite=True,
             end_of_document=text.separator,
         )
-        self.stages.run(f"{name} tokens", inputs, file, make, [file.with_suffix(".json")])
+        self.stages.run(f"{name} tokens", inputs, file, make)
         return file
 
 
 def _bytes_per_token(files: Sequence[str]) -> str:
     """Return how many bytes of text a token of some token files has, for the report."""
-    metadata = [load_metadata(metadata_path_of(Path(file))) for file in files]
-    if len(files) == 1:
-        value = metadata[0]["bytes_per_token"]
-        return f"{value:.2f}" if isinstance(value, (int, float)) else short_repr(value)
-    sizes = [(found["num_bytes"], found["num_tokens"]) for found in metadata]
-    if not all(isinstance(value, (int, float)) for pair in sizes for value in pair):
-        return "an unknown number of"
-    num_bytes, num_tokens = map(sum, zip(*sizes, strict=True))
-    return f"{num_bytes / max(num_tokens, 1):.2f}"
+    found = [open_token_file(file) for file in files]
+    num_bytes = sum(file.metadata["num_bytes"] for file in found)
+    return f"{num_bytes / max(sum(len(file.tokens) for file in found), 1):.2f}"
 
 
 def check_sources(preparation: Preparation) -> tuple[Source | None, Source | None]:

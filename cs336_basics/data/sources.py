@@ -25,7 +25,6 @@ from cs336_basics.pretokenization.reading.corpus import (
 from cs336_basics.pretokenization.reading.readers import read_texts
 from cs336_basics.pretokenization.reading.storage import is_url, size_of
 from cs336_basics.pretokenization.splitter import Splitter
-from cs336_basics.tokenizer.files.joined_tokens import expand_token_paths
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> So
         )
     if data.tokenizer is None:
         raise ValueError(f"{key} is the token file {tokens[0]}: name its tokenizer, data.tokenizer")
-    return TokenFiles(expand_token_paths(files))
+    return TokenFiles(files)
 
 
 def _expanded(key: str, name: str) -> tuple[str, ...]:

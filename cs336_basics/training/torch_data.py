@@ -31,8 +31,8 @@ from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.files.joined_tokens import (
     TokenPaths,
-    expand_token_paths,
     load_token_files,
+    open_token_files,
 )
 from cs336_basics.tokenizer.files.token_files import load_document_starts
 from cs336_basics.training.data import (
@@ -53,7 +53,7 @@ class _TokenFiles:
     def __init__(
         self, paths: TokenPaths, vocab_size: int | None, tokenizer_hash: str | None
     ) -> None:
-        self.files = expand_token_paths(paths)
+        self.files = [str(file.path) for file in open_token_files(paths)]
         self._load = functools.partial(
             load_token_files, self.files, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -18,6 +17,7 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import _training
 from cs336_basics.commands._options import CommandLine
 from cs336_basics.commands.train import main
+from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World
 from cs336_basics.training.learning_curves import plot_run
@@ -36,7 +36,7 @@ def test_a_run_without_data_makes_all_files_and_prints_their_paths(tiny, capsys,
         run.loss_plot,
         run.data / "sample_train.txt",
         run.data / "train.npy",
-        run.data / "valid.json",
+        run.data / "valid.npy",
         run.tokenizer / "vocab.json",
         run.tokenizer / "merges.txt",
         run.tokenizer / "metadata.json",
@@ -51,7 +51,7 @@ def test_a_run_without_data_makes_all_files_and_prints_their_paths(tiny, capsys,
     assert run.sample(12).read_text(encoding="utf-8").strip() in out
     assert "validation loss" in out
     valid = (run.data / "sample_valid.txt").stat().st_size
-    metadata = json.loads((run.data / "valid.json").read_text())
+    metadata = open_token_file(run.data / "valid.npy").metadata
     assert metadata["bytes_per_token"] == valid / metadata["num_tokens"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from cs336_basics.bpe import TRAINERS
 from cs336_basics.commands.train import main
 from cs336_basics.data.datasets import write_sample
 from cs336_basics.tokenizer import Tokenizer, encode_file
+from cs336_basics.tokenizer.files.token_files import open_token_file
 
 
 class TestOwnText:
@@ -60,7 +60,7 @@ class TestOwnText:
         words += ["--data.tokenizer", "tok", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 0
         assert Tokenizer.from_directory("run/tokenizer").hash() == tokenizer.hash()
-        metadata = json.loads(Path("run/data/valid.json").read_text())
+        metadata = open_token_file("run/data/valid.npy").metadata
         assert metadata["num_bytes"] == Path("valid.txt").stat().st_size
 
     @pytest.fixture

@@ -13,18 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import cs336_basics
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.editing.token_counts import checked_ids
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.files.encode_files import check_destination
-from cs336_basics.tokenizer.files.token_files import (
-    load_document_starts,
-    load_metadata,
-    load_token_file,
-    metadata_path_of,
-)
+from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock, open_token_writer
 from cs336_basics.tokenizer.ids import TokenArray, token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
@@ -51,18 +45,17 @@ def translate_token_file(
 
     Args:
         source: FILE.npy, made by `old`.
-        destination: FILE.npy to write, with FILE.json and, if the source has them,
-            FILE.starts.npy. It may be `source` itself, with `overwrite`.
+        destination: FILE.npy to write. It may be `source` itself, with `overwrite`.
         old, new: the tokenizers, with the same special tokens in the text.
-        overwrite: replace files that exist.
+        overwrite: replace a file that exists.
 
     Returns:
-        the content of FILE.json; see `encode_file`.
+        the metadata of the file; see `encode_file`.
 
     Raises:
         TypeError: `old` or `new` is not a Tokenizer.
         FileNotFoundError: the source is missing.
-        FileExistsError: a destination exists, and `overwrite` is false.
+        FileExistsError: the destination exists, and `overwrite` is false.
         ValueError: the source is malformed or was made by a tokenizer other than `old`; `new`
             lacks a byte or a special token of the file; the greatest id of `old` is far above the
             number of its tokens; the destination does not end in .npy.
@@ -71,34 +64,21 @@ def translate_token_file(
     check_is_tokenizer(old, "old")
     check_is_tokenizer(new, "new")
     source, destination = Path(source), Path(destination)
-    ids = load_token_file(source, tokenizer_hash=old.hash())
-    metadata = load_metadata(metadata_path_of(source))
-    starts = load_document_starts(source) if "num_documents" in metadata else None
-    check_destination(destination, (), overwrite, starts is not None)
+    file = open_token_file(source, tokenizer_hash=old.hash())
+    starts = file.document_starts() if file.has_document_starts else None
+    check_destination(destination, (), overwrite)
     translation = Translation(old, new, source)
     with open_token_writer(
-        destination, token_dtype(new.vocab_size), document_starts=starts is not None, end_id=None
+        destination, new, document_starts=starts is not None, end_id=None
     ) as writer:
-        for first in range(0, len(ids), IDS_AT_A_TIME):
-            some = ids[first : first + IDS_AT_A_TIME]
+        for first in range(0, len(file.tokens), IDS_AT_A_TIME):
+            some = file.tokens[first : first + IDS_AT_A_TIME]
             begins = np.zeros(0, np.int64)
             if starts is not None:
                 within = np.searchsorted(starts, [first, first + len(some)])
                 begins = starts[within[0] : within[1]] - first
             writer.write(translation.block(some, begins))
-        num_tokens, num_documents = writer.finish()
-        metadata |= {
-            "tokenizer_hash": new.hash(),
-            "vocab_size": new.vocab_size,
-            "dtype": token_dtype(new.vocab_size).name,
-            "num_tokens": num_tokens,
-            "bytes_per_token": metadata["num_bytes"] / max(num_tokens, 1),
-            "library_version": cs336_basics.__version__,
-        }
-        if starts is not None:
-            metadata["num_documents"] = num_documents
-        writer.write_metadata(metadata)
-    return metadata
+        return writer.finish(file.metadata)
 
 
 class Translation:

@@ -11,11 +11,8 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
-import cs336_basics
 from cs336_basics._support.files import check_is_no_input, printable_path
-from cs336_basics._support.journal import complete_change
 from cs336_basics._support.progress import byte_bar, title_of
-from cs336_basics._support.temporary_files import replaced_file
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.reading.chunking import check_chunk_size
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
@@ -25,9 +22,7 @@ from cs336_basics.tokenizer.files.encoded_blocks import (
     EncodingTask,
     encoded_blocks,
 )
-from cs336_basics.tokenizer.files.token_files import metadata_path_of, starts_path_of
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock, open_token_writer
-from cs336_basics.tokenizer.ids import token_dtype
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 
@@ -46,35 +41,35 @@ def encode_file(
     """Encode files of text to a token file, in constant memory whatever their size.
 
     The ids are those of the whole text, the same for every number of workers and every chunk size.
-    No token spans two files or rows. The output files appear under their names when they are
-    complete; after an error there is none, and the files that they would replace are kept.
+    No token spans two files or rows. The output file appears under its name when it is complete;
+    after an error there is none, and a file that it would replace is kept.
 
     Args:
         tokenizer: encodes the text.
         source: a Corpus; or a file, a glob such as `"data/*.txt"`, or several of both, for
             `Corpus(source)`. Text is read as bytes: line ends and a byte order mark are text.
-        destination: FILE.npy; FILE.json is written next to it.
+        destination: FILE.npy; for its format see `token_files.py`.
         num_workers: threads, or worker processes where the encoder does not release the GIL; None =
             one for each core. No more are started than there are chunks.
         progress: show a progress bar on a terminal.
-        overwrite: replace files that exist.
+        overwrite: replace a file that exists.
         chunk_size: bytes of text encoded at a time.
-        document_starts: also write FILE.starts.npy, for `load_document_starts`. A document begins
+        document_starts: also write where documents begin, for `load_document_starts`. That is
             with every file of text, with every row, and after every `end_of_document` in the text
-            (`<|endoftext|>`, if there is none and the tokenizer has it). One without tokens does
-            not count.
+            (`<|endoftext|>`, if there is none and the tokenizer has it). A document without tokens
+            does not count.
         end_of_document: a special token to append to every row and every file of text that has
             tokens and does not end with it already.
 
     Returns:
-        the content of FILE.json: tokenizer_hash, vocab_size, dtype (uint16, or uint32 where ids
+        the metadata of the file: tokenizer_hash, vocab_size, dtype (uint16, or uint32 where ids
         reach 65,536), num_tokens, num_bytes (of the text, uncompressed), bytes_per_token, source (a
         path, or a list of several), library_version; with `document_starts` also num_documents and
         document_separator (a special token or None); with `end_of_document` also that token.
 
     Raises:
         FileNotFoundError: there is no such source.
-        FileExistsError: a destination exists, and `overwrite` is false.
+        FileExistsError: the destination exists, and `overwrite` is false.
         ValueError: a bad source, see Corpus; a source is damaged, became shorter, lacks the field
             or column, or is (`errors="strict"`) not UTF-8, with the offset; the destination does
             not end in .npy, or is a source; `end_of_document` is not a special token; the
@@ -90,7 +85,7 @@ def encode_file(
     check_is_tokenizer(tokenizer)
     corpus = Corpus.of(source)
     destination = Path(destination)
-    check_destination(destination, corpus.files, overwrite, document_starts)
+    check_destination(destination, corpus.files, overwrite)
     chunk_size = check_chunk_size(chunk_size)
     # Errors should be raised before the work begins: this raises those of Parquet files.
     corpus.by_plainness()[1].chunks()
@@ -123,14 +118,14 @@ def write_token_file(
     changes: TextChanges,
     advance: Callable[[int], object] = lambda bytes_read: None,
 ) -> dict[str, Any]:
-    """Write ids to a token file, all of its files or none; return its metadata.
+    """Write ids to a token file; return its metadata.
 
     Args:
         tokenizer: the one that made the ids.
         blocks: the ids; closed at the end.
         destination: FILE.npy.
         task: how they were encoded.
-        source: what they were made from, for FILE.json.
+        source: what they were made from, for the metadata.
         changes: what reading changed, added to until the last block; a warning reports it.
         advance: is called with `bytes_read` of each block.
 
@@ -138,10 +133,9 @@ def write_token_file(
         ValueError: there are no ids.
         OSError: the destination cannot be written.
     """
-    dtype = token_dtype(tokenizer.vocab_size)
     num_bytes = 0
     with open_token_writer(
-        destination, dtype, document_starts=task.document_starts, end_id=task.end_id
+        destination, tokenizer, document_starts=task.document_starts, end_id=task.end_id
     ) as writer:
         with contextlib.closing(blocks):
             for block in blocks:
@@ -150,53 +144,31 @@ def write_token_file(
                 if block.changes is not None:
                     changes.add(block.changes)
                 advance(block.bytes_read)
-        num_tokens, num_documents = writer.finish()
-        if num_tokens == 0:
+        writer.end_document()
+        if writer.num_tokens == 0:
             name = source if isinstance(source, str) else f"{len(source):,} files"
             reason = (
                 "the split pattern matches nothing in it" if num_bytes else "there is no text in it"
             )
             raise ValueError(f"{os.path.basename(name)} gave no tokens: {reason}")
-        metadata = {
-            "tokenizer_hash": tokenizer.hash(),
-            "vocab_size": tokenizer.vocab_size,
-            "dtype": dtype.name,
-            "num_tokens": num_tokens,
-            "num_bytes": num_bytes,
-            "bytes_per_token": num_bytes / num_tokens,
-            "source": source,
-            "library_version": cs336_basics.__version__,
-        }
+        metadata = {"num_bytes": num_bytes, "source": source}
         if task.document_starts:
-            metadata["num_documents"] = num_documents
             metadata["document_separator"] = task.separator
         if task.end_of_document is not None:
             metadata["end_of_document"] = task.end_of_document
-        writer.write_metadata(metadata)
+        metadata = writer.finish(metadata)
     changes.num_bytes = num_bytes
     changes.warn(tokenizer.pattern, "encoded")
     return metadata
 
 
-def check_destination(
-    destination: Path, sources: Iterable[str], overwrite: bool, document_starts: bool
-) -> None:
-    """Check that FILE.npy and the files next to it may be written."""
+def check_destination(destination: Path, sources: Iterable[str], overwrite: bool) -> None:
+    """Check that a token file may be written, before anything is encoded."""
     if destination.suffix != ".npy":
         raise ValueError(f"{destination} does not end in .npy: name a NumPy array, FILE.npy")
-    paths = [destination, metadata_path_of(destination)]
-    if document_starts:
-        paths.append(starts_path_of(destination))
-    if destination.parent.is_dir():
-        complete_change(destination.parent)  # of a run that was killed: its files count too
-    sources = list(sources)
-    for path in paths:
-        replaced_file(path)  # raises where it cannot be replaced
-        if not path.exists():
-            continue
-        check_is_no_input(path, sources)
-        if not overwrite:
-            raise FileExistsError(
-                f"{path} exists: choose another name, or replace it with overwrite=True "
-                "(--overwrite)"
-            )
+    check_is_no_input(destination, sources)
+    if destination.exists() and not overwrite:
+        raise FileExistsError(
+            f"{destination} exists: choose another name, or replace it with overwrite=True "
+            "(--overwrite)"
+        )

@@ -37,21 +37,21 @@ def encode_rows(
     """Encode rows to a token file, as `encode_file` does files of rows.
 
     Every row is a document: no token spans two of them. The rows are read as they are needed, so
-    they may be a stream. The output files appear under their names when they are complete; after an
-    error there is none, and the files that they would replace are kept.
+    they may be a stream. The output file appears under its name when it is complete; after an error
+    there is none, and a file that it would replace is kept.
 
     Args:
         tokenizer: encodes the text.
         rows: texts, str or UTF-8 bytes; or, with `field`, dicts, a dataset of Hugging Face's
             library, an Arrow table or stream; see `texts_of_rows`.
-        destination: FILE.npy; FILE.json is written next to it.
+        destination: FILE.npy.
         field: the field or column of the rows that has the text.
         errors: `"replace"` reads bytes that are not UTF-8, and lone surrogates, as U+FFFD;
             `"strict"` refuses them; `"bytes"` keeps bytes exactly.
         num_workers, overwrite, document_starts, end_of_document: as for `encode_file`.
 
     Returns:
-        the content of FILE.json, see `encode_file`; source is the type of `rows`.
+        the metadata of the file, see `encode_file`; source is the type of `rows`.
 
     Raises:
         TypeError: `rows` are not rows, or one is not a text.
@@ -66,7 +66,7 @@ def encode_rows(
     check_is_tokenizer(tokenizer)
     check_errors(errors, ENCODING_ERRORS)
     destination = Path(destination)
-    check_destination(destination, (), overwrite, document_starts)
+    check_destination(destination, (), overwrite)
     texts = texts_of_rows(rows, field)
     num_workers = resolve_num_workers(num_workers)
     task = EncodingTask.of(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +12,7 @@ import numpy.typing as npt
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics.pretokenization.reading.corpus import PathsLike, expand_paths
-from cs336_basics.tokenizer.files.token_files import (
-    load_metadata,
-    load_token_file,
-    metadata_path_of,
-    starts_path_of,
-)
+from cs336_basics.tokenizer.files.token_files import TokenFile, open_token_file
 from cs336_basics.tokenizer.ids import TokenArray
 
 TokenPaths = PathsLike
@@ -90,41 +83,40 @@ class JoinedTokens:
         return found
 
 
-def expand_token_paths(paths: TokenPaths) -> tuple[str, ...]:
-    """Return the token files of paths and globs; a glob may match their document starts as well.
+def open_token_files(
+    paths: TokenPaths, *, vocab_size: int | None = None, tokenizer_hash: str | None = None
+) -> list[TokenFile]:
+    """Open token files, all made by the same tokenizer, in this order.
+
+    Args:
+        paths: a token file, a glob, or several of both; at least one.
+        vocab_size, tokenizer_hash: as for `load_token_file`.
 
     Raises:
-        FileNotFoundError, ValueError, TypeError: see `expand_paths`.
+        FileNotFoundError, ValueError, TypeError: as `expand_paths` and `load_token_file`; or two
+            files were made by different tokenizers.
     """
-    files = expand_paths(paths)
-    beside = {str(starts_path_of(Path(file))) for file in files}
-    return tuple(file for file in files if file not in beside)
+    files = [
+        open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash)
+        for path in expand_paths(paths)
+    ]
+    if not files:
+        raise ValueError("paths is empty: name at least one token file")
+    for file in files:
+        if file.metadata["tokenizer_hash"] != files[0].metadata["tokenizer_hash"]:
+            raise ValueError(
+                f"{files[0].path} and {file.path} were made by different tokenizers: encode the "
+                "text of both with one"
+            )
+    return files
 
 
 def load_token_files(
-    paths: Sequence[str | os.PathLike[str]],
-    *,
-    vocab_size: int | None = None,
-    tokenizer_hash: str | None = None,
+    paths: TokenPaths, *, vocab_size: int | None = None, tokenizer_hash: str | None = None
 ) -> TokenArray | JoinedTokens:
-    """Open token files as one sequence of ids, in this order; see `load_token_file`.
+    """Open token files as one sequence of ids; see `open_token_files`.
 
     Where one file follows another, nothing is inserted: a file ends as it was encoded.
-
-    Raises:
-        FileNotFoundError, ValueError: as `load_token_file`; there is no file; or two files were
-            made by different tokenizers.
     """
-    if not paths:
-        raise ValueError("paths is empty: name at least one token file")
-    made_by: dict[str, str | os.PathLike[str]] = {}
-    parts = []
-    for path in paths:
-        parts.append(load_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash))
-        made_by.setdefault(str(load_metadata(metadata_path_of(Path(path)))["tokenizer_hash"]), path)
-    if len(made_by) > 1:
-        one, other = list(made_by.values())[:2]
-        raise ValueError(
-            f"{one} and {other} were made by different tokenizers: encode the text of both with one"
-        )
-    return parts[0] if len(parts) == 1 else JoinedTokens(parts)
+    files = open_token_files(paths, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash)
+    return files[0].tokens if len(files) == 1 else JoinedTokens([file.tokens for file in files])

@@ -1,10 +1,15 @@
 """Token files: text as one long array of ids that is mapped into memory, not read.
 
-FILE.npy is a plain NumPy array of one dimension, uint16 or uint32. FILE.json next to it names the
-tokenizer that made it, and its size. Both are checked when the file is opened: the ids of another
-tokenizer look like any other numbers, and a model would learn noise from them. FILE.starts.npy is
-optional: an int64 array of the positions where documents begin. The files change together, see
-`journal.py`.
+FILE.npy is one file, in this order:
+
+    NumPy's array    its header, then the ids: one dimension, uint16 or uint32
+    document starts  int64, little-endian, from the next multiple of 8 bytes on; may be missing
+    metadata         a JSON object: the tokenizer's hash, counts, sources
+    footer           32 bytes: the end of the array, the size of the metadata, a magic number
+
+`np.load(FILE, mmap_mode="r")` finds the ids, and reads nothing beyond them. The metadata is checked
+when the file is opened: the ids of another tokenizer look like any other numbers, and a model would
+learn noise from them.
 
 `encode_files.py` makes token files from text; `token_writer.py` writes them.
 """
@@ -12,7 +17,8 @@ optional: an int64 array of the positions where documents begin. The files chang
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,34 +26,87 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.journal import opened, opened_together
+from cs336_basics._support.journal import open_regular
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.reading import map_array, parse_json
+from cs336_basics._support.reading import parse_json, read_array_header
 from cs336_basics.tokenizer.ids import TokenArray
 
-_METADATA_KEYS = (
-    "tokenizer_hash",
-    "vocab_size",
-    "dtype",
-    "num_tokens",
-    "num_bytes",
-    "bytes_per_token",
-    "source",
-    "library_version",
-)
-
+FOOTER = struct.Struct("<QQ16s")
+MAGIC = b"cs336 token file"
+STARTS_DTYPE = np.dtype("<i8")
 
 _STARTS_AT_A_TIME = 1 << 20
 
 
-def metadata_path_of(path: Path) -> Path:
-    """Return the name of FILE.json for FILE.npy."""
-    return path.with_suffix(".json")
+@dataclass(frozen=True)
+class TokenFile:
+    """An open token file.
+
+    Attributes:
+        path: FILE.npy.
+        tokens: ids of shape (num_tokens,), uint16 or uint32, mapped read-only.
+        metadata: see `encode_file`.
+    """
+
+    path: Path
+    tokens: TokenArray
+    metadata: dict[str, Any]
+    _starts: npt.NDArray[np.int64]
+
+    @property
+    def has_document_starts(self) -> bool:
+        """Whether the text was encoded with document starts."""
+        return "num_documents" in self.metadata
+
+    def document_starts(self) -> npt.NDArray[np.int64]:
+        """Return the positions where documents begin; see `load_document_starts`."""
+        starts = self._starts
+        if not self.has_document_starts:
+            raise ValueError(
+                f"{self.path} was encoded without document starts: encode the text again with "
+                "document_starts=True (--document-starts)"
+            )
+        if len(starts) and not (starts[0] == 0 and starts[-1] < len(self.tokens)):
+            raise _damaged(self.path, "its document starts lie outside the ids")
+        for first in range(0, len(starts), _STARTS_AT_A_TIME):
+            some = starts[first : first + _STARTS_AT_A_TIME + 1]
+            if (some[1:] < some[:-1]).any():
+                raise _damaged(self.path, "its document starts do not ascend")
+        return starts
 
 
-def starts_path_of(path: Path) -> Path:
-    """Return the name of FILE.starts.npy for FILE.npy."""
-    return path.with_suffix(".starts.npy")
+def open_token_file(
+    path: str | os.PathLike[str],
+    *,
+    vocab_size: int | None = None,
+    tokenizer_hash: str | None = None,
+) -> TokenFile:
+    """Open a token file; for the arguments and errors see `load_token_file`."""
+    path = Path(path)
+    if vocab_size is not None:
+        vocab_size = checked_integer("vocab_size", vocab_size, 1)
+    if not isinstance(tokenizer_hash, (str, type(None))):
+        raise TypeError(
+            f"tokenizer_hash is {short_repr(tokenizer_hash)}: pass a str, such as tokenizer.hash()"
+        )
+    try:
+        file = open_regular(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist: {_make_it(path)}") from None
+    with file:
+        found = _map(file, path)
+    made_by, size = found.metadata["tokenizer_hash"], found.metadata["vocab_size"]
+    if tokenizer_hash is not None and made_by != tokenizer_hash:
+        raise ValueError(
+            f"{path} was made by the tokenizer {short_repr(made_by)}, not by {tokenizer_hash!r}: "
+            "load that tokenizer, or encode the text again with this one"
+        )
+    if vocab_size is not None and size > vocab_size:
+        raise ValueError(
+            f"{path} has ids up to {size - 1}, beyond a vocabulary of {vocab_size}: set vocab_size "
+            f"to {size}, or encode the text with a smaller tokenizer"
+        )
+    return found
 
 
 def load_token_file(
@@ -56,7 +115,7 @@ def load_token_file(
     vocab_size: int | None = None,
     tokenizer_hash: str | None = None,
 ) -> TokenArray:
-    """Open a token file as a read-only memory map, after checking it against its FILE.json.
+    """Open the ids of a token file as a read-only memory map, after checking its metadata.
 
     Args:
         path: FILE.npy, as `encode_file` writes it.
@@ -68,33 +127,11 @@ def load_token_file(
 
     Raises:
         TypeError: `vocab_size` is not an int, or `tokenizer_hash` not a str.
-        FileNotFoundError: FILE.npy or FILE.json is missing.
-        ValueError: one of them is malformed, they do not belong together, or the file was made for
-            another tokenizer or a larger vocabulary.
+        FileNotFoundError: there is no such file.
+        ValueError: it is not a token file, is damaged, or was made for another tokenizer or a
+            larger vocabulary.
     """
-    path = Path(path)
-    if vocab_size is not None:
-        vocab_size = checked_integer("vocab_size", vocab_size, 1)
-    if not isinstance(tokenizer_hash, (str, type(None))):
-        raise TypeError(
-            f"tokenizer_hash is {short_repr(tokenizer_hash)}: pass a str, such as tokenizer.hash()"
-        )
-    metadata_path = metadata_path_of(path)
-    with opened_together(path.parent, [path.name, metadata_path.name]) as files:
-        metadata, tokens = _load_pair(path, files)
-    if tokenizer_hash is not None and metadata["tokenizer_hash"] != tokenizer_hash:
-        raise ValueError(
-            f"{path} was made by the tokenizer {_shown(metadata['tokenizer_hash'])}, not by "
-            f"{tokenizer_hash}: load that tokenizer, or encode {_source_of(metadata)} again with "
-            "this one"
-        )
-    if vocab_size is not None and metadata["vocab_size"] > vocab_size:
-        raise ValueError(
-            f"{path} has ids up to {metadata['vocab_size'] - 1}, beyond a vocabulary of "
-            f"{vocab_size}: set vocab_size to {metadata['vocab_size']}, or encode the text with a "
-            "smaller tokenizer"
-        )
-    return tokens
+    return open_token_file(path, vocab_size=vocab_size, tokenizer_hash=tokenizer_hash).tokens
 
 
 def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
@@ -104,126 +141,71 @@ def load_document_starts(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
         path: FILE.npy, which `encode_file` wrote with `document_starts=True`.
 
     Returns:
-        positions in FILE.npy, of shape (num_documents,), dtype int64, ascending: document i is
+        positions in the ids, of shape (num_documents,), dtype int64, ascending: document i is
         `tokens[starts[i] : starts[i + 1]]`; the last one extends to the end.
 
     Raises:
-        FileNotFoundError: FILE.npy, FILE.json or FILE.starts.npy is missing.
-        ValueError: one of them is malformed, they do not belong together, or the file was made
-            without document starts.
+        FileNotFoundError: there is no such file.
+        ValueError: it is not a token file, is damaged, or was made without document starts.
     """
-    path = Path(path)
-    metadata_path, starts_path = metadata_path_of(path), starts_path_of(path)
-    names = [path.name, metadata_path.name, starts_path.name]
-    with opened_together(path.parent, names) as files:
-        metadata, tokens = _load_pair(path, files)
-        num_documents = metadata.get("num_documents")
-        if num_documents is None:
-            raise ValueError(
-                f"{path} was encoded without document starts: encode the text again with "
-                "document_starts=True (--document-starts)"
-            )
-        if starts_path.name not in files:
-            raise FileNotFoundError(f"{starts_path} does not exist: encode the text again")
-        starts: npt.NDArray[np.int64] = _map(files[starts_path.name], starts_path, ("int64",))
-    if len(starts) != num_documents:
+    return open_token_file(path).document_starts()
+
+
+def starts_offset(array_end: int) -> int:
+    """Return where the document starts begin: the next multiple of 8 bytes."""
+    return -(-array_end // STARTS_DTYPE.itemsize) * STARTS_DTYPE.itemsize
+
+
+def _map(file: BinaryIO, path: Path) -> TokenFile:
+    """Map an open token file."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(max(0, size - FOOTER.size))
+    footer = file.read()
+    file.seek(0)
+    if not footer.endswith(MAGIC):
+        read_array_header(file, path, size, ("uint16", "uint32"))
         raise ValueError(
-            f"{starts_path} holds {len(starts):,} positions, but {metadata_path.name} says "
-            f"{short_repr(num_documents)} documents: they do not belong together. Encode the text "
-            "again"
+            f"{path} holds an array and no metadata, so that nobody knows which tokenizer made it: "
+            f"{_make_it(path)}"
         )
-    if len(starts) and not (starts[0] == 0 and starts[-1] < len(tokens)):
-        raise ValueError(f"{starts_path} does not fit {path.name}: encode the text again")
-    for first in range(0, len(starts), _STARTS_AT_A_TIME):
-        some = starts[first : first + _STARTS_AT_A_TIME + 1]
-        if (some[1:] < some[:-1]).any():
-            raise ValueError(f"{starts_path} does not ascend: encode the text again")
-    return starts
+    array_end, metadata_size, _ = FOOTER.unpack(footer)
+    dtype, length = read_array_header(file, path, array_end, ("uint16", "uint32"))
+    array_offset, offset = file.tell(), starts_offset(array_end)
+    starts_size = size - FOOTER.size - metadata_size - offset
+    if starts_size < 0 or starts_size % STARTS_DTYPE.itemsize:
+        raise _damaged(path, f"its size is {size:,} bytes")
+    num_starts = starts_size // STARTS_DTYPE.itemsize
+    file.seek(offset + starts_size)
+    metadata = _parse_metadata(file.read(metadata_size), path)
+    if metadata.get("num_documents", 0) != num_starts:
+        raise _damaged(path, f"it has {num_starts:,} document starts")
+    tokens: TokenArray = np.memmap(file, dtype, "r", array_offset, (length,))
+    starts: npt.NDArray[np.int64] = np.memmap(file, STARTS_DTYPE, "r", offset, (num_starts,))
+    return TokenFile(path, tokens, metadata, starts)
 
 
-def has_document_starts(path: str | os.PathLike[str]) -> bool:
-    """Return whether a token file was encoded with document starts.
-
-    Raises:
-        OSError: FILE.json cannot be read.
-        ValueError: it is malformed.
-    """
-    return "num_documents" in load_metadata(metadata_path_of(Path(path)))
-
-
-def load_metadata(path: Path) -> dict[str, Any]:
-    """Read FILE.json of a token file.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is malformed, or is not the metadata of a token file.
-    """
-    with opened(path) as file:
-        return _parse_metadata(file, path)
-
-
-def _load_pair(path: Path, files: dict[str, BinaryIO]) -> tuple[dict[str, Any], TokenArray]:
-    """Return the metadata and the ids of a token file, which belong together."""
-    metadata_path = metadata_path_of(path)
-    for needed in (path, metadata_path):
-        if needed.name not in files:
-            raise FileNotFoundError(
-                f"{needed} does not exist: a token file is a pair, {path.name} and "
-                f"{metadata_path.name}. Make it with `python -m cs336_basics encode --tokenizer "
-                f"DIR --input FILE --output {path}`"
-            )
-    metadata = _parse_metadata(files[metadata_path.name], metadata_path)
-    tokens: TokenArray = _map(files[path.name], path, ("uint16", "uint32"))
-    for key, value in (("dtype", tokens.dtype.name), ("num_tokens", len(tokens))):
-        if metadata[key] != value:
-            raise ValueError(
-                f"{path} has {key} {value}, but {metadata_path.name} says {_shown(metadata[key])}: "
-                "they do not belong together. Encode the text again"
-            )
-    return metadata, tokens
-
-
-def _parse_metadata(file: BinaryIO, path: Path) -> dict[str, Any]:
+def _parse_metadata(content: bytes, path: Path) -> dict[str, Any]:
     try:
-        metadata = parse_json(file.read(), path)
+        metadata = parse_json(content, path)
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON ({error}): encode the text again") from error
+        raise _damaged(path, f"its metadata is not JSON: {error}") from error
     if not isinstance(metadata, dict):
-        raise ValueError(
-            f"{path} holds a value of type {type(metadata).__name__}, "
-            "not an object: encode the text again"
-        )
-    for key in _METADATA_KEYS:
-        if key not in metadata:
-            raise ValueError(
-                f"{path} has no {key!r}: it is not the metadata of a token file. Encode the text "
-                "again"
-            )
+        raise _damaged(path, f"its metadata is of type {type(metadata).__name__}")
+    if not isinstance(metadata.get("tokenizer_hash"), str):
+        raise _damaged(path, f"tokenizer_hash is {short_repr(metadata.get('tokenizer_hash'))}")
     for key in ("vocab_size", "num_bytes"):
-        if type(metadata[key]) is not int:
-            raise ValueError(
-                f"{path}: {key} is {short_repr(metadata[key])}, not an integer: encode the text "
-                "again"
-            )
-        if not 0 <= metadata[key] < 1 << 63:
-            raise ValueError(
-                f"{path}: {key} is {short_repr(metadata[key])}, not a size: encode the text again"
-            )
+        value = metadata.get(key)
+        if type(value) is not int or not 0 <= value < 1 << 63:
+            raise _damaged(path, f"{key} is {short_repr(value)}")
     return metadata
 
 
-def _source_of(metadata: dict[str, Any]) -> str:
-    source = metadata["source"]
-    return f"its {len(source):,} sources" if isinstance(source, list) else _shown(source)
+def _damaged(path: Path, reason: str) -> ValueError:
+    return ValueError(f"{path} is damaged: {reason}. Encode the text again")
 
 
-def _shown(value: Any) -> str:
-    """Return a value of the metadata for a message."""
-    return value if isinstance(value, str) and len(value) < 200 else short_repr(value)
-
-
-def _map(file: BinaryIO, path: Path, dtypes: Sequence[str]) -> npt.NDArray[Any]:
-    try:
-        return map_array(file, path, dtypes)
-    except ValueError as error:
-        raise ValueError(f"{error}. Encode the text again") from error
+def _make_it(path: Path) -> str:
+    return (
+        "make a token file with `python -m cs336_basics encode --tokenizer DIR --input FILE "
+        f"--output {path}`"
+    )

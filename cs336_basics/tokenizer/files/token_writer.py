@@ -1,12 +1,12 @@
-"""Writes token files: ids, document starts and metadata, all of them or none.
-
-They change together, see `journal.py`: after a crash there is the old token file or the new one.
-"""
+"""Writes token files: ids, document starts and metadata, in one file that appears when complete."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +15,19 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from cs336_basics._support.disk import naming, sync_open_file
-from cs336_basics._support.files import dump_json
-from cs336_basics._support.journal import changing_together
+import cs336_basics
+from cs336_basics._support.disk import naming
+from cs336_basics._support.files import atomic_writer
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
-from cs336_basics.tokenizer.files.token_files import load_metadata, metadata_path_of, starts_path_of
-from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.files.token_files import FOOTER, MAGIC, STARTS_DTYPE, starts_offset
+from cs336_basics.tokenizer.ids import TokenArray, token_dtype
+from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 WRITE_BACK_SIZE = 2 << 20
 """Bytes that are written before the system is asked to start writing them to the disk."""
+
+_STARTS_IN_MEMORY = 1 << 20
+"""Bytes of document starts that are kept in memory until the ids are complete."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -51,139 +55,135 @@ class EncodedBlock:
 
 @contextlib.contextmanager
 def open_token_writer(
-    destination: Path, dtype: np.dtype[Any], *, document_starts: bool, end_id: int | None
+    destination: Path, tokenizer: Tokenizer, *, document_starts: bool, end_id: int | None
 ) -> Iterator[TokenWriter]:
-    """Open FILE.npy and the files beside it for writing.
+    """Open FILE.npy for writing.
 
-    All files appear under their names when the block ends without an exception; before that, the
-    caller must have called `TokenWriter.finish` and `TokenWriter.write_metadata`.
+    It appears under its name when the block ends without an exception; before that, the caller
+    must have called `TokenWriter.finish`.
 
     Args:
         destination: FILE.npy.
-        dtype: of the ids.
-        document_starts: also write FILE.starts.npy.
+        tokenizer: the one that makes the ids.
+        document_starts: also write where documents begin.
         end_id: the id that every document must end with, None for any.
     """
-    metadata_path, starts_path = metadata_path_of(destination), starts_path_of(destination)
-    had_starts = _has_document_starts(metadata_path)
-    with changing_together(destination.parent) as change:
-        ids = _ArrayFile(change.open(destination.name, "w+b"), destination, dtype)
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(atomic_writer(destination, "w+b"))
         starts = None
         if document_starts:
-            starts = _ArrayFile(change.open(starts_path.name, "w+b"), starts_path, np.dtype("<i8"))
-        elif had_starts:
-            change.remove(starts_path.name)
-        metadata_file = change.open(metadata_path.name, "w")  # the last one, see `Change.open`
-        yield TokenWriter(ids, starts, end_id, metadata_file)
+            with naming(destination):
+                starts = stack.enter_context(
+                    tempfile.SpooledTemporaryFile(_STARTS_IN_MEMORY, dir=str(destination.parent))
+                )
+        yield TokenWriter(file, starts, destination, tokenizer, end_id)
 
 
 class TokenWriter:
-    """Writes ids, the missing ends of documents, and the positions where documents begin."""
+    """Writes ids, the missing ends of documents, and the positions where documents begin.
+
+    Args:
+        file: the token file.
+        starts: keeps the document starts, which follow the ids; None: they are not written.
+        path: the name of the file, for errors.
+        tokenizer, end_id: see `open_token_writer`.
+
+    Attributes:
+        num_tokens: ids so far.
+    """
 
     def __init__(
-        self, ids: _ArrayFile, starts: _ArrayFile | None, end_id: int | None, metadata: IO[str]
+        self,
+        file: IO[bytes],
+        starts: IO[bytes] | None,
+        path: Path,
+        tokenizer: Tokenizer,
+        end_id: int | None,
     ) -> None:
-        self._ids = ids
+        self._file = file
         self._starts = starts
+        self._path = path
+        self._tokenizer = tokenizer
+        self._dtype = token_dtype(tokenizer.vocab_size)
         self._end_id = end_id
-        self._metadata = metadata
         self._last: int | None = None  # the last id of this file or row, None if it has none
         self._ended = True  # the next id begins a document
+        self._unsent = 0  # bytes that the system has not been asked to write to the disk
+        self.num_tokens = 0
+        with naming(path):
+            self._write_header()
 
     def write(self, block: EncodedBlock) -> None:
         """Append a block."""
         if block.starts_document:
-            self._end_document()
+            self.end_document()
         self._write_ids(block.ids, block.document_ends)
 
-    def finish(self) -> tuple[int, int]:
-        """Write all ids to the disk; return the number of ids and that of document starts."""
-        self._end_document()
-        self._ids.finish()
-        if self._starts is None:
-            return self._ids.length, 0
-        self._starts.finish()
-        return self._ids.length, self._starts.length
-
-    def write_metadata(self, metadata: dict[str, Any]) -> None:
-        """Write FILE.json."""
-        dump_json(metadata, self._metadata)
-
-    def _end_document(self) -> None:
+    def end_document(self) -> None:
         """End a file or row."""
         if self._end_id is not None and self._last not in (None, self._end_id):
-            self._write_ids(np.array([self._end_id], self._ids.dtype), np.empty(0, np.int64))
+            self._write_ids(np.array([self._end_id], self._dtype), np.empty(0, np.int64))
         self._last = None
         self._ended = True
+
+    def finish(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Write what follows the ids, after `end_document`; return the complete metadata.
+
+        Args:
+            metadata: what the writer does not know: at least num_bytes, the size of the text.
+        """
+        metadata = metadata | {
+            "tokenizer_hash": self._tokenizer.hash(),
+            "vocab_size": self._tokenizer.vocab_size,
+            "dtype": self._dtype.name,
+            "num_tokens": self.num_tokens,
+            "bytes_per_token": metadata["num_bytes"] / max(self.num_tokens, 1),
+            "library_version": cs336_basics.__version__,
+        }
+        with naming(self._path):
+            array_end = self._file.tell()
+            self._file.write(bytes(starts_offset(array_end) - array_end))
+            if self._starts is not None:
+                metadata["num_documents"] = self._starts.tell() // STARTS_DTYPE.itemsize
+                self._starts.seek(0)
+                shutil.copyfileobj(self._starts, self._file)
+            content = json.dumps(metadata, ensure_ascii=False).encode()
+            self._file.write(content + FOOTER.pack(array_end, len(content), MAGIC))
+            self._file.seek(0)
+            self._write_header()
+        return metadata
 
     def _write_ids(self, ids: TokenArray, document_ends: Positions) -> None:
         if not len(ids):
             return
-        if self._starts is not None:
-            first = [0] if self._ended else []
-            inside = document_ends[document_ends < len(ids)]
-            self._starts.append(self._ids.length + np.concatenate([first, inside]).astype("<i8"))
-            self._ended = len(inside) < len(document_ends)
-        self._ids.append(ids)
+        with naming(self._path):
+            if self._starts is not None:
+                first = [0] if self._ended else []
+                inside = document_ends[document_ends < len(ids)]
+                starts = self.num_tokens + np.concatenate([first, inside]).astype(STARTS_DTYPE)
+                self._starts.write(starts.tobytes())
+                self._ended = len(inside) < len(document_ends)
+            self._file.write(ids.data)
+        self.num_tokens += len(ids)
         self._last = int(ids[-1])
+        self._start_write_back(ids.nbytes)
 
-
-class _ArrayFile:
-    """A .npy file of one dimension to which arrays are appended.
-
-    Attributes:
-        dtype: of the elements.
-        length: their number so far.
-    """
-
-    def __init__(self, file: IO[bytes], path: Path, dtype: np.dtype[Any]) -> None:
-        self._file = file
-        self._path = path
-        self.dtype = dtype
-        self.length = 0
-        self._sent = 0  # bytes
-        with naming(path):
-            self._header_size = self._write_header()
-
-    def append(self, array: npt.NDArray[Any]) -> None:
-        with naming(self._path):
-            self._file.write(array.data)
-        self.length += len(array)
-        self._start_write_back()
-
-    def finish(self) -> None:
-        """Write the length, which is known now, and flush everything to the disk."""
-        with naming(self._path):
-            self._file.seek(0)
-            # The header is padded, so that it does not grow.
-            if self._write_header() != self._header_size:
-                raise RuntimeError(f"the header of {self._path} changed its size")
-            sync_open_file(self._file)
-
-    def _start_write_back(self) -> None:
+    def _start_write_back(self, num_bytes: int) -> None:
         """Let the disk write while the next text is encoded, so that the last fsync is short."""
         # On Linux, this advice has one effect on pages that are not on the disk yet: the kernel
         # starts to write them. Other systems ignore it or do much the same.
-        pending = self.length * self.dtype.itemsize - self._sent
-        if pending >= WRITE_BACK_SIZE and hasattr(os, "posix_fadvise"):
-            offset = self._file.tell() - pending
+        self._unsent += num_bytes
+        if self._unsent >= WRITE_BACK_SIZE and hasattr(os, "posix_fadvise"):
+            offset = self._file.tell() - self._unsent
             with contextlib.suppress(OSError):  # a file system may refuse advice
-                os.posix_fadvise(self._file.fileno(), offset, pending, os.POSIX_FADV_DONTNEED)
-            self._sent += pending
+                os.posix_fadvise(self._file.fileno(), offset, self._unsent, os.POSIX_FADV_DONTNEED)
+            self._unsent = 0
 
-    def _write_header(self) -> int:
+    def _write_header(self) -> None:
+        """Write NumPy's header, which is padded so that it does not grow with the length."""
         header = {
-            "descr": np.lib.format.dtype_to_descr(self.dtype),
+            "descr": np.lib.format.dtype_to_descr(self._dtype),
             "fortran_order": False,
-            "shape": (self.length,),
+            "shape": (self.num_tokens,),
         }
         np.lib.format.write_array_header_1_0(self._file, header)
-        return self._file.tell()
-
-
-def _has_document_starts(metadata_path: Path) -> bool:
-    """Return whether the token file that exists now has document starts."""
-    try:
-        return "num_documents" in load_metadata(metadata_path)
-    except (OSError, ValueError):
-        return False

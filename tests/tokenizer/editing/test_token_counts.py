@@ -16,7 +16,7 @@ from cs336_basics.tokenizer import (
     never_used,
 )
 from tests.tokenizer.examples import END, small_tokenizer
-from tests.tokenizer.files.corpus_files import TEXT, corpus_of, write_inputs
+from tests.tokenizer.files.corpus_files import TEXT, corpus_of, rewrite, write_inputs
 
 pytestmark = pytest.mark.filterwarnings("ignore:the text is not all UTF-8")
 
@@ -94,7 +94,7 @@ def test_a_damaged_token_file_is_refused(source, out):
     encode_file(tokenizer, source, out / "text.npy")
     ids = np.load(out / "text.npy")
     ids[-1] = 60_000
-    np.save(out / "text.npy", ids)
+    rewrite(out / "text.npy", ids)
     with pytest.raises(ValueError, match="holds the id 60000, beyond a vocabulary of"):
         count_token_file(tokenizer, out / "text.npy")
 

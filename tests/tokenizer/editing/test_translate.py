@@ -1,6 +1,5 @@
 """translate_token_file: the same text with the ids of another vocabulary."""
 
-import json
 import os
 
 import numpy as np
@@ -17,9 +16,10 @@ from cs336_basics.tokenizer import (
     translate_token_file,
 )
 from cs336_basics.tokenizer.editing import translate as translated_files
+from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.tokenizer.reference import merge_pretoken
 from tests.tokenizer.examples import END, small_tokenizer
-from tests.tokenizer.files.corpus_files import TEXT, contents
+from tests.tokenizer.files.corpus_files import TEXT, contents, metadata_of, rewrite
 
 pytestmark = pytest.mark.filterwarnings("ignore:the text is not all UTF-8")
 
@@ -50,7 +50,7 @@ def test_the_translated_file_has_the_same_text_and_documents(
     )
     assert len(new) > len(old)
     assert pruned.decode_bytes(new) == tokenizer.decode_bytes(old)
-    assert metadata == json.loads((out / "new.json").read_text())
+    assert metadata == metadata_of(out / "new.npy")
     assert metadata["num_bytes"] == len(TEXT)
     assert metadata["num_tokens"] == len(new)
     # Token by token, with the reference.
@@ -69,7 +69,7 @@ def test_the_translated_file_has_the_same_text_and_documents(
         assert new_starts.tolist() == [firsts[start] for start in old_starts]
         assert metadata["document_separator"] == END
     else:
-        assert not (out / "new.starts.npy").exists()
+        assert not open_token_file(out / "new.npy").has_document_starts
 
 
 def test_a_file_may_replace_itself_when_asked(tokenizer, pruned, source, out):
@@ -122,13 +122,13 @@ def test_files_of_other_tokenizers_are_refused(tokenizer, pruned, source, out):
     without_end = small_tokenizer(())
     with pytest.raises(ValueError, match="special token that it lacks"):
         translate_token_file(out / "old.npy", out / "new.npy", tokenizer, without_end)
-    assert sorted(os.listdir(out)) == ["old.json", "old.npy"]
+    assert sorted(os.listdir(out)) == ["old.npy"]
     gaps = Tokenizer({0: b"a", 2: b"b"}, [])
     (out / "text.txt").write_text("abab")
     encode_file(gaps, out / "text.txt", out / "gaps.npy")
     ids = np.load(out / "gaps.npy")
     ids[1] = 1
-    np.save(out / "gaps.npy", ids)
+    rewrite(out / "gaps.npy", ids)
     with pytest.raises(ValueError, match="holds the id 1, for which its tokenizer has no token"):
         translate_token_file(out / "gaps.npy", out / "new.npy", gaps, gaps)
 
@@ -146,9 +146,7 @@ def test_a_long_token_is_translated(out):
 
 def test_a_file_without_tokens_is_translated(tokenizer, pruned, source, out):
     encode_file(tokenizer, source, out / "empty.npy")
-    metadata = json.loads((out / "empty.json").read_text())
-    np.save(out / "empty.npy", np.zeros(0, load_token_file(out / "empty.npy").dtype))
-    metadata |= {"num_tokens": 0, "num_bytes": 0}
-    (out / "empty.json").write_text(json.dumps(metadata))
+    metadata = metadata_of(out / "empty.npy") | {"num_bytes": 0}
+    rewrite(out / "empty.npy", np.zeros(0, np.uint16), metadata=metadata)
     translated = translate_token_file(out / "empty.npy", out / "new.npy", tokenizer, pruned)
     assert (translated["num_tokens"], len(load_token_file(out / "new.npy"))) == (0, 0)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cs336_basics.pretokenization import Corpus, split_special_tokens
+from cs336_basics.tokenizer.files.token_files import FOOTER, MAGIC, open_token_file
 from tests.tokenizer.examples import END, TRAINING_TEXT
 
 # Several documents, long words, invalid UTF-8, a byte order mark, CRLF, NUL.
@@ -102,3 +105,24 @@ def ids_and_starts(tokenizer, texts, separator, end_of_document):
 def contents(directory):
     """Return the files of a directory: name -> bytes."""
     return {name: (directory / name).read_bytes() for name in os.listdir(directory)}
+
+
+def metadata_of(path):
+    """Return the metadata of a token file."""
+    return open_token_file(path).metadata
+
+
+def rewrite(path, ids=None, starts=None, metadata=None):
+    """Replace parts of a token file, by arrays and by a dict of metadata, or bytes."""
+    file = open_token_file(path)
+    ids = np.array(file.tokens) if ids is None else ids
+    starts = file._starts.tobytes() if starts is None else starts
+    metadata = file.metadata if metadata is None else metadata
+    del file
+    array = io.BytesIO()
+    np.save(array, ids, allow_pickle=True)
+    end = array.tell()
+    content = metadata if isinstance(metadata, bytes) else json.dumps(metadata).encode()
+    padding = bytes(-end % 8)
+    footer = FOOTER.pack(end, len(content), MAGIC)
+    path.write_bytes(array.getvalue() + padding + bytes(starts) + content + footer)

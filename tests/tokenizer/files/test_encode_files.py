@@ -25,6 +25,7 @@ from tests.tokenizer.files.corpus_files import (
     contents,
     corpus_of,
     ids_and_starts,
+    metadata_of,
     write_inputs,
 )
 
@@ -41,7 +42,7 @@ def test_a_token_file_holds_the_ids_of_the_text(source, out, backend):
     assert isinstance(tokens, np.memmap)
     assert (tokens.dtype, tokens.flags.writeable) == (np.dtype(np.uint16), False)
     assert np.load(out / "text.npy").tolist() == expected
-    assert metadata == json.loads((out / "text.json").read_text(encoding="utf-8"))
+    assert metadata == metadata_of(out / "text.npy")
     assert metadata == {
         "tokenizer_hash": tokenizer.hash(),
         "vocab_size": tokenizer.vocab_size,
@@ -52,7 +53,7 @@ def test_a_token_file_holds_the_ids_of_the_text(source, out, backend):
         "source": str(source),
         "library_version": cs336_basics.__version__,
     }
-    assert sorted(os.listdir(out)) == ["text.json", "text.npy"]
+    assert sorted(os.listdir(out)) == ["text.npy"]
 
 
 @pytest.mark.parametrize("special_tokens", [(), (END,), (END, "a b", "\n\n")])
@@ -77,7 +78,6 @@ def test_the_token_file_is_the_same_for_every_number_of_workers(source, out, bac
         encode_file(tokenizer, source, name, num_workers=num_workers, chunk_size=500)
     assert (out / "1.npy").read_bytes() == (out / "2.npy").read_bytes()
     assert (out / "1.npy").read_bytes() == (out / "3.npy").read_bytes()
-    assert (out / "1.json").read_bytes() == (out / "2.json").read_bytes()
 
 
 def test_a_worker_process_loads_the_tokenizer_once(tmp_path):
@@ -146,7 +146,7 @@ def test_files_of_every_kind_become_one_array(tmp_path, out, backend, pattern, e
     assert metadata.get("end_of_document") == end_of_document
     num_rows = 3 * sum(len(row.encode()) for row in ROWS)
     assert metadata["num_bytes"] == 3 * len(TEXT) + num_rows + len(f"the endone{END}two{END}")
-    assert metadata == json.loads((out / "a.json").read_text(encoding="utf-8"))
+    assert metadata == metadata_of(out / "a.npy")
 
 
 @pytest.mark.parametrize("num_workers", [2, 3])
@@ -159,8 +159,7 @@ def test_several_workers_write_the_same_files_for_every_kind(tmp_path, out, back
     encode_file(
         tokenizer, corpus, out / "2.npy", num_workers=num_workers, chunk_size=300, **request
     )
-    for ending in (".npy", ".json", ".starts.npy"):
-        assert (out / f"1{ending}").read_bytes() == (out / f"2{ending}").read_bytes()
+    assert (out / "1.npy").read_bytes() == (out / "2.npy").read_bytes()
 
 
 def test_random_documents_give_the_same_files_with_every_backend(tmp_path, out):
@@ -270,16 +269,6 @@ def test_document_starts_are_written_on_request_only(source, out):
     tokens = load_token_file(out / "a.npy")
     end = tokenizer.special_token_id(END)
     assert starts.tolist() == [0, *(np.flatnonzero(tokens == end) + 1).tolist()]
-    # The companions of a replaced file are removed; files of others are kept.
-    encode_file(tokenizer, source, out / "a.npy", num_workers=1, overwrite=True)
-    assert sorted(os.listdir(out)) == ["a.json", "a.npy"]
-    (out / "a.starts.npy").write_text("mine")
-    encode_file(tokenizer, source, out / "a.npy", num_workers=1, overwrite=True)
-    assert (out / "a.starts.npy").read_text() == "mine"
-    (out / "a.npy").unlink()
-    (out / "a.json").unlink()
-    with pytest.raises(FileExistsError, match=r"a\.starts\.npy exists"):
-        encode_file(tokenizer, source, out / "a.npy", num_workers=1, document_starts=True)
 
 
 def test_without_a_separator_every_file_is_a_document(source, out):

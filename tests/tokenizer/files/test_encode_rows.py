@@ -11,8 +11,9 @@ import pytest
 
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file, encode_rows, load_document_starts
+from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.pretokenization.reading.test_rows import FORMS, every_form
-from tests.tokenizer.files.corpus_files import ROWS, contents
+from tests.tokenizer.files.corpus_files import ROWS, contents, metadata_of
 
 END = "<|endoftext|>"
 TOKENIZER = Tokenizer(
@@ -24,7 +25,7 @@ TOKENIZER = Tokenizer(
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """The files that encode_file writes: options -> name -> bytes; without the source."""
+    """The files that encode_file writes: options -> parts."""
     directory = tmp_path_factory.mktemp("expected")
     lines = "".join(json.dumps({"text": row}) + "\n" for row in ROWS)
     (directory / "rows.jsonl").write_text(lines)
@@ -40,20 +41,20 @@ def expected(tmp_path_factory):
             document_starts=options[0],
             end_of_document=options[1],
         )
-        found[options] = without_source(out)
+        found[options] = parts(out / "a.npy")
     return found
 
 
-def without_source(directory):
-    found = contents(directory)
-    metadata = json.loads(found["a.json"])
-    assert metadata.pop("source")
-    return {**found, "a.json": metadata}
+def parts(path):
+    """Return the ids, the document starts and the metadata, without the source."""
+    file = open_token_file(path)
+    starts = file.document_starts().tolist() if file.has_document_starts else None
+    return file.tokens.tolist(), starts, {**file.metadata, "source": None}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_file_of_the_same_rows(tmp_path, expected, form):
-    for number, ((document_starts, end), files) in enumerate(expected.items()):
+    for number, ((document_starts, end), file) in enumerate(expected.items()):
         out = tmp_path / str(number)
         out.mkdir()
         metadata = encode_rows(
@@ -65,8 +66,8 @@ def test_every_form_gives_the_file_of_the_same_rows(tmp_path, expected, form):
             document_starts=document_starts,
             end_of_document=end,
         )
-        assert without_source(out) == files
-        assert metadata == json.loads((out / "a.json").read_text())
+        assert parts(out / "a.npy") == file
+        assert metadata == metadata_of(out / "a.npy")
 
 
 @pytest.mark.parametrize("backend", ["python", "reference"])

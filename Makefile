@@ -46,7 +46,7 @@ bench: $(VENV)/built
 # All stages from scratch, whole corpora, with data, tables and plots. It says how long it takes;
 # STAGES holds its options (make stages STAGES='--web-bytes 0').
 stages: $(VENV)/built
-	$(BIN)/python benchmarks/stages.py $(STAGES)
+	$(BIN)/python -m benchmarks.stages.run $(STAGES)
 
 lint: $(VENV)/built
 	$(BIN)/ruff check

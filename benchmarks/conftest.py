@@ -2,9 +2,10 @@
 
 import os
 
-import machine
 import pytest
-from corpora import common_corpora, find_corpora
+
+from benchmarks import machine
+from benchmarks.corpora import common_corpora, find_corpora
 
 DEFAULT_BYTES = 12_000_000
 DEFAULT_SECONDS = 10.0

@@ -1,5 +1,6 @@
-"""The description of a machine that every figure needs, and the peak memory of a process."""
+"""The machine that every figure needs, the peak memory of a process, and runs in new processes."""
 
+import json
 import os
 import platform
 import subprocess
@@ -8,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def machine_info():
@@ -24,6 +26,10 @@ def machine_info():
         except PackageNotFoundError:
             info[package] = "not installed"
     return info
+
+
+def machine_line():
+    return ", ".join(f"{key} {value}" for key, value in machine_info().items())
 
 
 def cpu_model():
@@ -51,19 +57,20 @@ def peak_memory_of_this_process():
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def peak_memory(code):
-    """Run Python code in a new process; return its peak resident memory in bytes.
+def in_new_process(script, *words, **variables):
+    """Run a script of the benchmarks; return the JSON that it prints last.
 
-    Worker processes that it starts are not included.
+    Raises:
+        RuntimeError: it failed; the message is the last line that it printed on standard error.
     """
-    code += (
-        "\nfrom machine import peak_memory_of_this_process\nprint(peak_memory_of_this_process())"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
+    done = subprocess.run(
+        [sys.executable, str(script), *map(str, words)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])},
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1", **variables},
     )
-    return int(run.stdout.splitlines()[-1])
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise RuntimeError(lines[-1])
+    return json.loads(done.stdout.splitlines()[-1])

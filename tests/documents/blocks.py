@@ -5,7 +5,7 @@ Every block is executed, unless a comment directly before it says why it is not:
     <!-- not run: REASON -->    only checked: its Python compiles, its options exist
     <!-- slow: REASON -->       run by `pytest -m slow`, otherwise only checked
     <!-- source: ... -->, <!-- example: ... -->
-                                filled and compared by benchmarks/stage_page.py
+                                filled and compared by benchmarks/stages/page.py
 
     <!-- files: stories.txt web/1.jsonl.gz tokenizers/web/ -->
                                 anywhere on a page: files that exist before the page is executed,

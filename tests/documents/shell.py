@@ -205,8 +205,10 @@ def check_pip(words):
 
 
 def check_files(words):
-    for word in words:
+    for before, word in itertools.pairwise(["", *words]):
         path = word.partition("::")[0]
+        if before == "-m" and word.startswith("benchmarks."):
+            path = word.replace(".", "/") + ".py"
         is_ours = path == "setup.py" or path.startswith(("tests", "benchmarks"))
         if is_ours and not (ROOT / path).exists():
             raise ValueError(f"there is no file {path}")

@@ -59,7 +59,7 @@ struct MergeOptions {
     const int64_t* start_offsets = nullptr;
     int64_t num_start_tokens = 0;
     size_t num_threads = 1;  // that lay the words out; the merges have one
-    // Parts that benchmarks/bench_ablations.py switches off, to measure what each of them gains.
+    // Parts that benchmarks/stages/ablations.py switches off, to measure what each of them gains.
     bool threshold = true;     // keep frequent pairs only
     bool sorted_words = true;  // lay the words out by count, instead of in the order given
     bool prefetch = true;

@@ -1,0 +1,237 @@
+"""Encoding text to ids, from the simplest implementation to the fastest, and decoding; with peers.
+
+1. `every merge`: each of the merges is searched for in each word;
+2. `ranks`: of the pairs in a word the one of the lowest rank is merged (`reference.py`);
+3. `cached words`: the same over ids, and each word once (`python_encoder.py`);
+4. `compiled, no cache` and 5. `compiled`: scanner, merges and cache in C++ (`encoder.hpp`).
+
+One vocabulary for all, trained on the corpus itself; every encoder must give the same ids as the
+reference before it is timed. Whole processes, threads, and files: `peers/encoding.py`.
+"""
+
+import json
+import random
+import string
+from functools import cache
+
+import pytest
+
+from benchmarks.corpora import EOT
+from benchmarks.report.measurements import Measurement, attach
+from cs336_basics import Tokenizer
+from cs336_basics.bpe import TRAINERS
+from cs336_basics.formats.gpt2.byte_strings import token_to_string
+from cs336_basics.pretokenization import PATTERNS, pretokenize, split_special_tokens
+from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
+
+VOCAB_SIZES = (10_000, 32_000)
+VOCAB_SIZE = 10_000  # where one is enough
+# Characters that are enough to measure a slow encoder; the others encode all of the text. Tables
+# compare rates (MB/s), never the seconds of texts of different sizes.
+NUM_CHARACTERS = {"every merge": 2_000, "ranks": 300_000}
+MOST_CHARACTERS = 3_000_000
+PEERS = ("tiktoken", "tokenizers")
+SLOW = ("every merge", "ranks", "tokenizers")  # one round
+
+pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
+
+
+@cache
+def vocabulary(corpus, vocab_size=VOCAB_SIZE):
+    return TRAINERS["memoryview"]().train_from_counts(corpus.word_counts, vocab_size, [EOT])
+
+
+@cache
+def reference_ids(corpus, vocab_size, num_characters):
+    return by_ranks(vocabulary(corpus, vocab_size))(corpus.text[:num_characters])
+
+
+# Makers of encoders: a function from a text to ids, of a vocabulary and its merges.
+
+
+def by_every_merge(learned):
+    vocab, merges = learned
+    ids = {token: i for i, token in vocab.items()}
+
+    def encode(text):
+        return [
+            ids[token]
+            for segment, is_special in split_special_tokens(text, [EOT])
+            for word in ([segment] if is_special else pretokenize(segment))
+            for token in (
+                [segment.encode()] if is_special else merge_pretoken_in_order(word.encode(), merges)
+            )
+        ]
+
+    return encode
+
+
+def by_ranks(learned):
+    vocab, merges = learned
+    return lambda text: encode_text(text, vocab, merges, [EOT])
+
+
+def with_cached_words(learned):
+    return Tokenizer(*learned, [EOT], backend="python").encode
+
+
+def compiled_without_cache(learned):
+    return Tokenizer(*learned, [EOT], cache_size=0).encode
+
+
+def compiled(learned):
+    return Tokenizer(*learned, [EOT]).encode
+
+
+def with_tiktoken(learned):
+    encoding = tiktoken_of(learned)
+    return lambda text: encoding.encode(text, allowed_special="all")
+
+
+def tiktoken_of(learned):
+    tiktoken = pytest.importorskip("tiktoken")
+    vocab, _ = learned
+    return tiktoken.Encoding(
+        "benchmark",
+        pat_str=PATTERNS["gpt2"],
+        mergeable_ranks={token: i for i, token in vocab.items() if token != EOT.encode()},
+        special_tokens={EOT: 256},
+    )
+
+
+def with_tokenizers(learned):
+    """Documents in threads, which is the fast way through its interface."""
+    tokenizers = pytest.importorskip("tokenizers")
+    vocab, merges = learned
+    model = {
+        "version": "1.0",
+        "added_tokens": [
+            {"id": 256, "content": EOT, "single_word": False, "lstrip": False, "rstrip": False,
+             "normalized": False, "special": True}
+        ],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+                          "use_regex": True},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None,
+                  "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                  "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                  "vocab": {token_to_string(token): i for i, token in vocab.items()},
+                  "merges": [[token_to_string(a), token_to_string(b)] for a, b in merges]},
+    }  # fmt: skip
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(model))
+
+    def encode(text):
+        first, *others = text.split(EOT)
+        documents = [first, *(EOT + document for document in others)]
+        return [i for encoding in tokenizer.encode_batch(documents) for i in encoding.ids]
+
+    return encode
+
+
+ENCODERS = {
+    "every merge": by_every_merge,
+    "ranks": by_ranks,
+    "cached words": with_cached_words,
+    "compiled, no cache": compiled_without_cache,
+    "compiled": compiled,
+    "tiktoken": with_tiktoken,
+    "tokenizers": with_tokenizers,
+}
+
+
+def record(benchmark, num_bytes, num_tokens):
+    benchmark.extra_info.update(bytes=num_bytes, tokens=num_tokens)
+
+
+@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_encode(benchmark, corpus, encoder, vocab_size):
+    learned = vocabulary(corpus, vocab_size)
+    encode = ENCODERS[encoder](learned)
+    text = corpus.text[: NUM_CHARACTERS.get(encoder, MOST_CHARACTERS)]
+    checked = min(len(text), NUM_CHARACTERS["ranks"])
+    same = encode(text[:checked]) == reference_ids(corpus, vocab_size, checked)
+    assert same, f"{encoder} is wrong"
+
+    benchmark.group = f"encode, {corpus}, {vocab_size:,} tokens"
+    # A tokenizer with an empty word cache for every round, as in a new process.
+    benchmark.pedantic(
+        lambda encode: encode(text),
+        setup=lambda: ((ENCODERS[encoder](learned),), {}),
+        rounds=1 if encoder in SLOW else 3,
+    )
+    measurement = Measurement(
+        "encoding", corpus.name, corpus.num_bytes, vocab_size, encoder,
+        list(benchmark.stats.stats.data), len(text.encode()) / 1e6, "MB",
+        is_peer=encoder in PEERS,
+    )  # fmt: skip
+    attach(benchmark, measurement)
+
+
+@pytest.mark.parametrize("size", [1_000, 1_000_000])
+@pytest.mark.parametrize("encoder", ["compiled", "tiktoken"])
+def test_encode_document(benchmark, corpus, encoder, size):
+    """One document to a list, with its words cached, as in a program that has run for a while."""
+    text = corpus.text.replace(EOT, "")[:size]
+    tokenizer = Tokenizer(*vocabulary(corpus), [EOT])
+    peer = tiktoken_of(vocabulary(corpus))
+    assert tokenizer.encode(text) == peer.encode_ordinary(text)
+    encode = tokenizer.encode if encoder == "compiled" else peer.encode_ordinary
+    benchmark.group = f"encode a document of {size:,} characters, {corpus}"
+    iterations = 100_000 // size + 1
+    ids = benchmark.pedantic(encode, args=(text,), rounds=5, iterations=iterations)
+    record(benchmark, len(text.encode()), len(ids))
+
+
+@pytest.mark.parametrize("encoder", ["compiled", "tiktoken"])
+def test_decode(benchmark, corpus, encoder):
+    """Ten million ids to text."""
+    tokenizer = Tokenizer(*vocabulary(corpus), [EOT])
+    peer = tiktoken_of(vocabulary(corpus))
+    ids = tokenizer.encode(corpus.text[:MOST_CHARACTERS])
+    ids = (ids * (10_000_000 // len(ids) + 1))[:10_000_000]
+    same = tokenizer.decode(ids) == peer.decode(ids)  # (not left to pytest to explain)
+    assert same
+    decode = tokenizer.decode if encoder == "compiled" else peer.decode
+    benchmark.group = f"decode ten million ids, {corpus}"
+    text = benchmark.pedantic(decode, args=(ids,), rounds=3)
+    measurement = Measurement(
+        "decoding", corpus.name, corpus.num_bytes, VOCAB_SIZE, encoder,
+        list(benchmark.stats.stats.data), len(text.encode()) / 1e6, "MB",
+        is_peer=encoder == "tiktoken",
+    )  # fmt: skip
+    attach(benchmark, measurement)
+
+
+LONG_WORDS = {
+    "a": "a", "ab": "ab", "blanks": " ", "line ends": "\n", "an emoji": "\N{PARTY POPPER}",
+    "letters at random": None,
+}  # fmt: skip
+
+
+@cache
+def hostile_vocabulary():
+    """A vocabulary whose merges join all of these."""
+    counts = {(unit * 500).encode(): 10 for unit in LONG_WORDS.values() if unit}
+    letters = random.Random(2)
+    for _ in range(500):
+        counts["".join(letters.choices(string.ascii_lowercase, k=200)).encode()] = 1
+    return TRAINERS["native"]().train_from_counts(counts, 5_000)
+
+
+@pytest.mark.parametrize("size", [1_000_000, 10_000_000])
+@pytest.mark.parametrize("word", LONG_WORDS)
+def test_long_word(benchmark, word, size):
+    """One pre-token of a megabyte, and of ten: the time should grow tenfold, not a hundredfold."""
+    tokenizer = Tokenizer(*hostile_vocabulary(), cache_size=0)
+    unit = LONG_WORDS[word]
+    if unit is None:
+        text = "".join(random.Random(1).choices(string.ascii_lowercase, k=size))
+    else:
+        text = unit * (size // len(unit.encode()))
+    part = text[:2_000]
+    assert tokenizer.encode(part) == encode_text(part, tokenizer.vocab, tokenizer.merges)
+    same = tokenizer.decode_bytes(tokenizer.encode_array(text)) == text.encode()
+    assert same
+    benchmark.group = f"encode one word, {word}"
+    ids = benchmark.pedantic(tokenizer.encode_array, args=(text,), rounds=3)
+    record(benchmark, len(text.encode()), len(ids))

@@ -1,0 +1,267 @@
+"""Tokens per second of training: the readable path, the fast one, and transformers' Llama.
+
+pip install -r benchmarks/peers/peers.txt
+python -m benchmarks.models.lm_training                     # TinyStories shape, this machine's CPU
+python -m benchmarks.models.lm_training --precision float32 # one precision only
+python -m benchmarks.models.lm_training --device cuda --batch-size 64 --shape gpt2
+
+Measures float32 and, where the device has instructions for it, bfloat16. All implementations start
+from the same weights and take the same batches. Before anything is timed, the fast path and
+transformers must give the loss of the readable path; then they run alternately, so that other load
+on the machine affects all of them. The peer is LlamaForCausalLM with scaled dot-product attention,
+compiled, in the same precision (bfloat16: autocast), with torch's AdamW as it is by default, and
+again with its fused one, which the fast path has too; all clip their gradients. On the CPU all keep
+freed memory, as `python -m cs336_basics.train` does.
+The fast path is what `--fast auto` chooses for a long run; it calibrates first, unless a
+calibration is cached.
+"""
+
+import argparse
+import dataclasses
+import os
+import statistics
+import time
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `python -m cs336_basics.train` has it
+
+import numpy as np
+import torch
+
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.training.allocator import keep_freed_memory
+from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.data import BatchLoader, step_generator
+from cs336_basics.training.devices import (
+    choose_device,
+    device_name,
+    flops_per_token,
+    has_bfloat16,
+    peak_flops,
+)
+from cs336_basics.training.fast_path import choose_fast_path
+from cs336_basics.training.loss import LanguageModelLoss
+from cs336_basics.training.optimizers import AdamW
+
+SHAPES = {
+    "tinystories": ModelConfig(),
+    "gpt2": ModelConfig(
+        vocab_size=50_257, context_length=1024, d_model=768, num_layers=12, num_heads=12, d_ff=2048
+    ),
+    # With one table for both ends it has 124 M parameters, as GPT-2 small does.
+    "124m": ModelConfig(
+        vocab_size=50_257,
+        context_length=1024,
+        d_model=768,
+        num_layers=12,
+        num_heads=12,
+        d_ff=2048,
+        tied_embeddings=True,
+    ),
+    "tiny": ModelConfig(
+        vocab_size=500, context_length=32, d_model=32, num_layers=2, num_heads=2, d_ff=64
+    ),
+}
+
+KINDS = ("readable", "fast", "transformers", "transformers-fused")
+
+
+class Ours:
+    """A step of our trainer, by the readable path or the one that `--fast auto` chooses."""
+
+    def __init__(self, shape, batch_size, device, precision=None):
+        model = TrainConfig(model=SHAPES[shape]).model
+        config = TrainConfig(model=model, batch_size=batch_size, max_steps=10**6)
+        if precision is not None:
+            config = dataclasses.replace(config, precision=precision)
+            config, self.choices = choose_fast_path(config, device, ["precision"], report=print)
+        self.config = config
+        torch.manual_seed(0)
+        self.model = TransformerLM(config.model).to(device)
+        self.loss_of = LanguageModelLoss(self.model, config.loss_chunks, config.precision)
+        if config.compile:
+            self.loss_of = torch.compile(self.loss_of, dynamic=False)
+        self.clip = clip_gradients if precision is None else clip_gradients_foreach
+        if config.fused_optimizer:
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
+        else:
+            self.optimizer = AdamW(self.model.parameters(), lr=1e-4)
+
+    def loss(self, x, y):
+        return self.loss_of(x, y)
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        self.loss(x, y).backward()
+        self.clip(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+
+class Peer:
+    """The same with transformers' LlamaForCausalLM, with our weights."""
+
+    def __init__(self, shape, device, bfloat16, fused=None):
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        c = SHAPES[shape]
+        config = LlamaConfig(
+            vocab_size=c.vocab_size,
+            hidden_size=c.d_model,
+            intermediate_size=c.d_ff,
+            num_hidden_layers=c.num_layers,
+            num_attention_heads=c.num_heads,
+            num_key_value_heads=c.num_heads,
+            max_position_embeddings=c.context_length,
+            rms_norm_eps=c.norm_eps,
+            tie_word_embeddings=False,
+            attn_implementation="sdpa",
+        )
+        torch.manual_seed(0)
+        ours = TransformerLM(c)
+        self.model = LlamaForCausalLM(config)
+        self.model.load_state_dict(llama_state(ours))
+        self.model.to(device).train()
+        self.device, self.bfloat16 = device, bfloat16
+        self.compiled = torch.compile(self.model)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=fused)
+
+    def loss(self, x, y):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+            # Without shift_labels it would drop a position of each row, and copy the logits.
+            return self.compiled(input_ids=x, labels=y, shift_labels=y, use_cache=False).loss
+
+    def step(self, x, y):
+        self.optimizer.zero_grad()
+        self.loss(x, y).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+
+def llama_state(model):
+    """Our weights under Llama's names; it rotates the halves of a head where we rotate pairs."""
+    names = {
+        "token_embeddings": "model.embed_tokens",
+        "ln_final": "model.norm",
+        "output_proj": "o_proj",
+        "attn.": "self_attn.",
+        "ffn.w1": "mlp.gate_proj",
+        "ffn.w2": "mlp.down_proj",
+        "ffn.w3": "mlp.up_proj",
+        "ln1": "input_layernorm",
+        "ln2": "post_attention_layernorm",
+        "layers.": "model.layers.",
+    }
+    state = {}
+    for name, value in model.state_dict().items():
+        if "q_proj" in name or "k_proj" in name:
+            heads, width = model.config.num_heads, model.config.d_model
+            pairs = value.view(heads, width // heads // 2, 2, width)
+            value = pairs.transpose(1, 2).reshape(width, width)
+        for ours, theirs in names.items():
+            name = name.replace(ours, theirs)
+        state[name] = value
+    return state
+
+
+def measure(shape, batch_size, device, precision, rounds, steps, kinds):
+    """Return tokens per second of each round, by kind, after checking the losses."""
+    config = SHAPES[shape]
+    tokens = np.random.default_rng(0).integers(config.vocab_size, size=1_000_000, dtype=np.uint16)
+    batches = BatchLoader(
+        tokens, batch_size, config.context_length, device, lambda step: step_generator(0, step)
+    )
+    fast = Ours(shape, batch_size, device, precision)
+    bfloat16 = precision == "bfloat16"
+    make = {
+        "readable": lambda: Ours(shape, batch_size, device),
+        "fast": lambda: fast,
+        "transformers": lambda: Peer(shape, device, bfloat16),
+        "transformers-fused": lambda: Peer(shape, device, bfloat16, fused=True),
+    }
+    runs = {kind: make[kind]() for kind in kinds}
+
+    x, y = batches.batch(0)
+    losses = {}
+    for kind, run in runs.items():
+        losses[kind] = run.loss(x, y).item()
+    expected = next(iter(losses.values()))
+    for kind, loss in losses.items():
+        assert abs(loss - expected) < (0.02 if bfloat16 else 1e-3), (kind, losses)
+
+    for run in runs.values():
+        for step in range(2):
+            run.step(*batches.batch(step))
+    speeds = {kind: [] for kind in runs}
+    step = 0
+    for _ in range(rounds):
+        for kind, run in runs.items():
+            number = max(1, steps // 4) if kind == "readable" else steps
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(number):
+                step += 1
+                run.step(*batches.batch(step, ahead=True))
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            seconds = time.perf_counter() - start
+            speeds[kind].append(number * batch_size * config.context_length / seconds)
+    return speeds, fast
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shape", choices=SHAPES, default="tinystories")
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--precision",
+        action="append",
+        choices=["float32", "bfloat16"],
+        help="precision to measure; default: all that the device has instructions for",
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=4, help="steps of a round")
+    parser.add_argument("--without", action="append", default=[], help="a kind to omit")
+    options = parser.parse_args()
+    device = choose_device(options.device)
+    if device.type == "cpu":
+        keep_freed_memory()
+    if "transformers" in options.without:
+        options.without.append("transformers-fused")
+    kinds = [k for k in KINDS if k not in options.without]
+    if SHAPES[options.shape].tied_embeddings and "transformers" in kinds:
+        parser.error("Llama's tied table is not scaled as ours is: add --without transformers")
+    precisions = options.precision
+    if precisions is None:
+        precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
+    for precision in precisions:
+        torch.compiler.reset()
+        speeds, fast = measure(
+            options.shape, options.batch_size, device, precision, options.rounds, options.steps,
+            kinds,
+        )  # fmt: skip
+        report(options.shape, options.batch_size, device, speeds, fast)
+
+
+def report(shape, batch_size, device, speeds, fast):
+    """Print the results of `measure`, with the share of the device's peak if it is known."""
+    print(f"{shape}, batch {batch_size}, {fast.config.precision}, on {device_name(device)}")
+    for line in fast.choices:
+        print(f"  {line}")
+    flops = flops_per_token(fast.config.model)
+    print(f"{'':<20}{'tokens/s':>12}{'lowest':>10}{'highest':>10}{'fast is':>10}{'MFU':>8}")
+    for kind, values in speeds.items():
+        # Ratios within a round, since the load on the machine differs between rounds.
+        ratio = statistics.median(f / v for f, v in zip(speeds["fast"], values, strict=True))
+        precision = "float32" if kind == "readable" else fast.config.precision
+        peak = peak_flops(device_name(device), precision)
+        mfu = "" if peak is None else f"{statistics.median(values) * flops / peak:.1%}"
+        print(
+            f"{kind:<20}{statistics.median(values):>12,.0f}{min(values):>10,.0f}"
+            f"{max(values):>10,.0f}{ratio:>9.2f}x{mfu:>8}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+"""Encoding against its peers: whole processes, the same text, the same number of threads.
+
+    pip install -r benchmarks/peers/peers.txt
+    python -m benchmarks.peers.encoding TOKENIZER FILE [FILE ...] --threads 1 2 --rounds 5
+
+TOKENIZER is a directory that `python -m cs336_basics train-bpe` wrote, or that holds GPT-2's
+vocab.json and merges.txt. Every run is a separate process: it loads the tokenizer and the text,
+then encodes five times. The first time is called cold, because the word cache is empty; the median
+of the others is called warm. With one thread the process may use one core only. The encoders run
+alternately, so that a machine that slows down slows all of them.
+
+- `memory`: the bytes of the file in memory to one NumPy array (tiktoken and tokenizers take text,
+  which is decoded before; with several threads they and gigatoken take documents, split before).
+- `file`: the file to a token file on the disk. No peer writes one, so its ids are saved here: to a
+  temporary file that is synchronized and renamed, as `encode_file` does.
+- `lists`, `arrays`: texts of `--characters` to a list, or an array, for each. `tokenizers` makes
+  them one by one from the results of `encode_batch`, which is timed too.
+
+Ids are compared by their hash. Slow encoders encode the first `--slow-bytes` only.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.machine import in_new_process, machine_line, peak_memory_of_this_process
+
+EOT = "<|endoftext|>"
+PASSES = 5
+MODES = ("memory", "file", "lists", "arrays")
+
+
+# Each maker takes a directory and a number of threads, and returns mode -> a function that makes a
+# function without arguments of the bytes of a text, or of texts: what is timed.
+
+
+def ours(directory, threads):
+    tokenizer = load(directory)
+    return {
+        "memory": lambda data: lambda: tokenizer.encode_array(data, num_workers=threads),
+        "lists": lambda texts: lambda: tokenizer.encode_batch(texts, num_workers=threads),
+        "arrays": lambda texts: (
+            lambda: tokenizer.encode_batch_array(texts, num_workers=threads).arrays()
+        ),
+    }
+
+
+def gigatoken(directory, threads):
+    import awkward
+    import gigatoken
+
+    tokenizer = gigatoken.Tokenizer.from_json(tokenizer_json(directory))
+
+    def memory(data):
+        if threads == 1:
+            return lambda: tokenizer.encode(data)
+        documents = with_separator(data.split(EOT.encode()), EOT.encode())
+        return lambda: np.asarray(awkward.flatten(tokenizer.encode_batch(documents, parallel=True)))
+
+    return {"memory": memory}
+
+
+def tiktoken(directory, threads):
+    import tiktoken as peer
+
+    from cs336_basics.pretokenization import PATTERNS
+
+    tokenizer = load(directory)
+    encoding = peer.Encoding(
+        "benchmark",
+        pat_str=PATTERNS["gpt2"],
+        mergeable_ranks={t: i for i, t in tokenizer.vocab.items() if t != EOT.encode()},
+        special_tokens={EOT: tokenizer.special_token_id(EOT)},
+    )
+
+    def memory(data):
+        text = data.decode()
+        if threads == 1:
+            return lambda: encoding.encode_to_numpy(text, allowed_special="all")
+        documents = with_separator(text.split(EOT), EOT)
+        return lambda: np.concatenate(
+            encoding.encode_batch(documents, num_threads=threads, allowed_special="all")
+        )
+
+    return {"memory": memory}
+
+
+def tokenizers(directory, threads):
+    import tokenizers as peer
+
+    tokenizer = peer.Tokenizer.from_str(tokenizer_json(directory))
+
+    def memory(data):
+        documents = with_separator(data.decode().split(EOT), EOT)
+        return lambda: np.concatenate([e.ids for e in tokenizer.encode_batch(documents)])
+
+    def array_of(result):  # 0.23 has lists only
+        return result.ids_array if hasattr(result, "ids_array") else np.array(result.ids)
+
+    return {
+        "memory": memory,
+        "lists": lambda texts: lambda: [e.ids for e in tokenizer.encode_batch(texts)],
+        "arrays": lambda texts: lambda: [array_of(e) for e in tokenizer.encode_batch(texts)],
+    }
+
+
+ENCODERS = {f.__name__: f for f in (ours, gigatoken, tiktoken, tokenizers)}
+BATCHES = ("ours", "tokenizers")
+"""Encoders with a call for many texts."""
+SLOW = ("tiktoken", "tokenizers")
+
+
+def with_separator(documents, separator):
+    """Return the documents; all but the last end with the separator."""
+    return [document + separator for document in documents[:-1]] + documents[-1:]
+
+
+def load(directory):
+    from cs336_basics import Tokenizer
+
+    files = [*Path(directory).glob("*vocab.json"), *Path(directory).glob("*merges.txt")]
+    if len(files) == 2:
+        return Tokenizer.from_files(*map(str, files), [EOT])
+    return Tokenizer.from_directory(directory)
+
+
+def tokenizer_json(directory):
+    """Return the tokenizer in the format of `tokenizers`."""
+    from cs336_basics.formats.gpt2.byte_strings import token_to_string
+
+    tokenizer = load(directory)
+    special = {"id": tokenizer.special_token_id(EOT), "content": EOT, "special": True}
+    special |= dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    model = {
+        "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+        "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": {token_to_string(token): i for i, token in tokenizer.vocab.items()},
+        "merges": [[token_to_string(a), token_to_string(b)] for a, b in tokenizer.merges],
+    }  # fmt: skip
+    pre_tokenizer = {**byte_level, "use_regex": True}
+    return json.dumps({
+        "version": "1.0", "added_tokens": [special], "normalizer": None,
+        "pre_tokenizer": pre_tokenizer, "post_processor": None, "decoder": pre_tokenizer,
+        "model": model,
+    })  # fmt: skip
+
+
+# --- one run -------------------------------------------------------------------------------------
+
+
+def save(ids, destination):
+    ids = np.asarray(ids)
+    ids = ids.astype(np.uint16) if ids.max() < 1 << 16 else ids.astype(np.uint32)
+    temporary = f"{destination}.tmp.npy"
+    with open(temporary, "wb") as file:
+        np.save(file, ids)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, destination)
+
+
+def to_file(name, directory, path, threads, destination):
+    """Return what encodes a file to a token file."""
+    if name == "ours":
+        from cs336_basics.tokenizer import encode_file
+
+        tokenizer = load(directory)
+        return lambda: encode_file(
+            tokenizer, path, destination, num_workers=threads, overwrite=True
+        )
+    memory = ENCODERS[name](directory, threads)["memory"]
+    return lambda: save(memory(Path(path).read_bytes())(), destination)
+
+
+def worker(name, mode, directory, path, threads, characters):
+    if threads == 1 and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    data = Path(path).read_bytes()
+    with tempfile.TemporaryDirectory(dir=Path(path).parent) as scratch:
+        destination = f"{scratch}/ids.npy"
+        if mode == "file":
+            encode = to_file(name, directory, path, threads, destination)
+        elif mode == "memory":
+            encode = ENCODERS[name](directory, threads)[mode](data)
+        else:
+            text = data.decode("utf-8", "ignore")
+            texts = [text[i : i + characters] for i in range(0, len(text), characters)]
+            encode = ENCODERS[name](directory, threads)[mode](texts)
+        seconds = []
+        for _ in range(PASSES):
+            ids = None  # the ids of the pass before are freed first
+            start = time.perf_counter()
+            ids = encode()
+            seconds.append(time.perf_counter() - start)
+        if mode == "file":
+            ids = np.load(destination)
+    digest = hashlib.sha256()
+    for part in ids if mode in ("lists", "arrays") else [ids]:
+        digest.update(np.asarray(part, np.uint32).tobytes() + b"\0")
+    print(json.dumps({
+        "cold": seconds[0], "warm": statistics.median(seconds[1:]), "digest": digest.hexdigest(),
+        "peak": peak_memory_of_this_process(),
+    }))  # fmt: skip
+
+
+def run(name, mode, path, threads, options):
+    try:
+        return in_new_process(
+            __file__, "--worker", name, mode, options.tokenizer, path, threads, options.characters,
+            RAYON_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM=str(threads > 1).lower(),
+        )  # fmt: skip
+    except RuntimeError as error:
+        return {"error": str(error)}
+
+
+# --- the tables ----------------------------------------------------------------------------------
+
+
+def compare(path, mode, threads, options):
+    """Run all encoders alternately; print a table."""
+    able = ENCODERS if mode in ("memory", "file") else BATCHES
+    names = ["ours", *(name for name in able if name != "ours" and name in options.encoders)]
+    with tempfile.TemporaryDirectory() as scratch:
+        # Slow encoders encode only the beginning of the text, up to the end of a document.
+        data = Path(path).read_bytes()[: options.bytes]
+        cut = data.rfind(EOT.encode(), 0, options.slow_bytes)
+        part = data if len(data) <= options.slow_bytes or cut < 0 else data[: cut + len(EOT)]
+        texts = {name: Path(scratch) / ("part.txt" if name in SLOW else "text.txt")
+                 for name in names}  # fmt: skip
+        (Path(scratch) / "text.txt").write_bytes(data)
+        (Path(scratch) / "part.txt").write_bytes(part)
+        expected = {
+            text: run("ours", mode, text, threads, options)["digest"] for text in texts.values()
+        }
+        runs = {name: [] for name in names}
+        for _ in range(options.rounds):
+            for name in names:
+                runs[name].append(run(name, mode, texts[name], threads, options))
+    print(f"\n**{Path(path).stem}, {mode}, {threads} thread{'s' * (threads > 1)}**\n")
+    print("| encoder | cold MB/s | ours is | warm MB/s | ours is | peak MB | ids |")
+    print("|---|---|---|---|---|---|---|")
+    base = {}
+    for name in names:
+        if errors := [r["error"] for r in runs[name] if "error" in r]:
+            print(f"| {name} | failed: {errors[0]} | | | | | |")
+            continue
+        size = len(part if name in SLOW else data) / 1e6
+        cells = [name]
+        for phase in ("cold", "warm"):
+            speed = size / statistics.median(r[phase] for r in runs[name])
+            base.setdefault(phase, speed)
+            cells += [f"{speed:,.1f}", f"{base[phase] / speed:.2f} times"]
+        cells.append(f"{statistics.median(r['peak'] for r in runs[name]) / 1e6:,.0f}")
+        same = all(r["digest"] == expected[texts[name]] for r in runs[name])
+        print("| " + " | ".join([*cells, "identical" if same else "DIFFERENT"]) + " |", flush=True)
+
+
+def main():
+    if sys.argv[1:2] == ["--worker"]:
+        *strings, threads, characters = sys.argv[2:]
+        worker(*strings, int(threads), int(characters))
+        return
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tokenizer")
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=["memory", "file"])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--encoders", nargs="+", choices=ENCODERS, default=list(ENCODERS))
+    parser.add_argument("--bytes", type=int, help="of each file (default: all)")
+    parser.add_argument("--slow-bytes", type=int, default=5_000_000)
+    parser.add_argument("--characters", type=int, default=10_000, help="of a text in a batch")
+    options = parser.parse_args()
+    print(machine_line())
+    for path in options.files:
+        for mode in options.modes:
+            for threads in options.threads:
+                compare(path, mode, threads, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""BPE training against its peers: whole processes, the same file, the same number of threads.
+
+    pip install -r benchmarks/peers/peers.txt
+    python -m benchmarks.peers.training FILE [FILE ...] --vocab-size 32000 --threads 2 --rounds 5
+
+Every run is a process of its own, `training_run.py`. Shown are the seconds from the call to the
+library's result, those of the whole process up to there, with Python and the imports, and the peak
+memory. The trainers run alternately, so that other load on the machine affects all of them. Files
+end their documents with `<|endoftext|>`.
+
+Expected agreement: ffbpe, with ties broken by the largest content, learns exactly our merges;
+gigabpe, gigatoken and tokenizers break ties by ids, rustbpe and bpeasy in other ways, so for these
+the share of common tokens is shown. rustbpe and bpeasy have no special tokens and learn one token
+less. gigabpe counts the special token as text, and its vocabulary begins with the bytes that occur,
+so it learns a few merges more; on text without special tokens its merges are those of
+`tie_break="huggingface"`.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.machine import in_new_process, machine_line
+from benchmarks.peers.training_run import LIBRARIES
+from cs336_basics.pretokenization import PATTERNS
+
+SHORT_TEXT = "the cat sat on the mat and the hat of the cat\n" * 9
+
+
+def run(name, path, vocab_size, threads, scratch):
+    """Return {"seconds", "whole", "peak"} of one run in a new process, or {"error"}.
+
+    The merged tokens are written to the file `name` in the directory `scratch`.
+    """
+    script = Path(__file__).with_name("training_run.py")
+    words = (name, path, vocab_size, threads, PATTERNS["gpt2"], Path(scratch) / name)
+    environment = {
+        # Without bytecode, our modules would be compiled in every process.
+        "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(scratch) / "bytecode"),
+        "PYTHONWARNINGS": "ignore", "RAYON_NUM_THREADS": str(threads),
+    }  # fmt: skip
+    try:
+        return in_new_process(script, repr(time.time()), *words, **environment)
+    except RuntimeError as error:
+        return {"error": str(error)}
+
+
+def agreement(tokens, reference):
+    if tokens == reference:
+        return "identical"
+    common = len(set(tokens) & set(reference)) / max(len(reference), 1)
+    return f"{common:.2%} of tokens"
+
+
+def compare(path, vocab_size, threads, rounds, names):
+    """Run all trainers alternately; return a row for each."""
+    runs = {name: [] for name in names}
+    tokens = {}
+    failed = {}
+    with tempfile.TemporaryDirectory() as directory:
+        # The first import compiles modules, some for all libraries: it is not counted.
+        short_text = Path(directory) / "short.txt"
+        short_text.write_text(SHORT_TEXT, encoding="utf-8")
+        for name in names:
+            run(name, short_text, 260, threads, directory)
+        for _ in range(rounds):
+            for name in names:
+                if name in failed:
+                    continue
+                result = run(name, path, vocab_size, threads, directory)
+                if "error" in result:
+                    failed[name] = result["error"]
+                    continue
+                runs[name].append(result)
+                tokens[name] = (Path(directory) / name).read_text().split("\n")
+    rows = []
+    for name in names:
+        if name in failed:
+            rows.append({"trainer": name, "error": failed[name]})
+            continue
+        rows.append({
+            "trainer": name,
+            "seconds": [run["seconds"] for run in runs[name]],
+            "whole": statistics.median(run["whole"] for run in runs[name]),
+            "peak": statistics.median(run["peak"] for run in runs[name]),
+            "agreement": agreement(tokens[name], tokens["ours"]),
+        })  # fmt: skip
+    return rows
+
+
+def show(path, vocab_size, threads, rows):
+    size = Path(path).stat().st_size / 1e6
+    print(f"\n**{Path(path).stem}, {size:.1f} MB, {vocab_size:,} tokens, {threads} threads**\n")
+    print("| trainer | seconds (min-max) | times ours | whole process | times ours | peak MB "
+          "| agreement |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|")
+    base = next(row for row in rows if row["trainer"] == "ours")
+    for row in rows:
+        if "error" in row:
+            print(f"| {row['trainer']} | failed: {row['error']} | | | | | |")
+            continue
+        seconds, ours = statistics.median(row["seconds"]), statistics.median(base["seconds"])
+        print(
+            f"| {row['trainer']} | {seconds:.3f} ({min(row['seconds']):.3f}-"
+            f"{max(row['seconds']):.3f}) | {seconds / ours:.1f} | {row['whole']:.3f} | "
+            f"{row['whole'] / base['whole']:.1f} | {row['peak'] / 1e6:,.0f} | {row['agreement']} |",
+            flush=True,
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--vocab-size", type=int, nargs="+", default=[32_000])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--trainers", nargs="+", choices=LIBRARIES, default=list(LIBRARIES))
+    options = parser.parse_args()
+    names = list(dict.fromkeys(["ours", *options.trainers]))
+    print("machine:", machine_line())
+    for path in options.files:
+        for vocab_size in options.vocab_size:
+            rows = compare(path, vocab_size, options.threads, options.rounds, names)
+            show(path, vocab_size, options.threads, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""One training by one library, in a process of its own: its time and its peak memory.
+
+    python training_run.py START LIBRARY FILE VOCAB_SIZE THREADS PATTERN OUTPUT
+
+START is `time.time()` right before the process was started. Printed as JSON: `seconds`, from the
+file to the library's own result; `whole`, from the start of the process to this result, with
+Python and the imports; `peak`, bytes of memory. The bytes of the merged tokens are written to
+OUTPUT, in hexadecimal, a line each. Making them of the result is not timed, and nothing but the
+library is imported before.
+"""
+
+import json
+import sys
+import time
+
+EOT = "<|endoftext|>"
+
+
+def documents(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return [document for document in file.read().split(EOT) if document]
+
+
+# Each function imports a library, and returns two: one that trains, and one that makes merged
+# tokens of the result.
+
+
+def ours():
+    from cs336_basics import train_bpe
+
+    def train(path, vocab_size, threads, pattern):
+        return train_bpe(path, vocab_size, [EOT], trainer="native", num_workers=threads)
+
+    return train, lambda result: [left + right for left, right in result[1]]
+
+
+def gigatoken():
+    import gigatoken
+
+    def train(path, vocab_size, threads, pattern):
+        source = gigatoken.TextFileSource([path], separator=EOT)
+        return gigatoken.train_bpe(source, vocab_size, [EOT])
+
+    return train, lambda result: [left + right for left, right in result[1]]
+
+
+def gigabpe():
+    import gigabpe
+
+    def train(path, vocab_size, threads, pattern):
+        return gigabpe.train_bpe(
+            [path], vocab_size, special_tokens=[EOT], pretokenizer="bytelevel", threads=threads
+        )
+
+    def tokens(result):
+        from cs336_basics.formats.gpt2.byte_strings import string_to_token
+
+        return [string_to_token(left) + string_to_token(right) for left, right in result[1]]
+
+    return train, tokens
+
+
+def ffbpe():
+    import ffbpe
+
+    def train(path, vocab_size, threads, pattern):
+        splitter = ffbpe.PreTokenizer([EOT], eot_token=EOT)
+        trainer = ffbpe.BpeTrainer([EOT], unit="byte", tie_break="largest_content")
+        trainer.add_words(splitter.get_words_from_file(path))
+        trainer.train(vocab_size)
+        return trainer.vocab
+
+    def tokens(vocab):
+        return [
+            token
+            for token in sorted(vocab, key=vocab.get)
+            if len(token) > 1 and token != EOT.encode()
+        ]
+
+    return train, tokens
+
+
+def rustbpe():
+    import rustbpe
+
+    def train(path, vocab_size, threads, pattern):
+        tokenizer = rustbpe.Tokenizer()
+        tokenizer.train_from_iterator(iter(documents(path)), vocab_size - 1, pattern=pattern)
+        return tokenizer.get_mergeable_ranks()
+
+    return train, lambda ranks: [bytes(token) for token, _ in ranks[256:]]
+
+
+def bpeasy():
+    import bpeasy
+
+    def train(path, vocab_size, threads, pattern):
+        return bpeasy.train_bpe(iter(documents(path)), pattern, 1 << 20, vocab_size - 1)
+
+    return train, lambda vocab: [t for t in sorted(vocab, key=vocab.get) if len(t) > 1]
+
+
+def tokenizers():
+    import tokenizers
+
+    def train(path, vocab_size, threads, pattern):
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            special_tokens=[EOT],
+            initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(documents(path), trainer)
+        return tokenizer
+
+    def tokens(tokenizer):
+        from cs336_basics.formats.gpt2.byte_strings import string_to_token
+
+        vocab = tokenizer.get_vocab()
+        mapped = sorted(vocab, key=vocab.get)
+        return [string_to_token(token) for token in mapped if len(token) > 1 and token != EOT]
+
+    return train, tokens
+
+
+LIBRARIES = {f.__name__: f for f in (ours, gigabpe, gigatoken, ffbpe, rustbpe, tokenizers, bpeasy)}
+
+
+def main():
+    process_start, name, path, vocab_size, threads, pattern, output = sys.argv[1:]
+    train, tokens = LIBRARIES[name]()
+    start = time.perf_counter()
+    result = train(path, int(vocab_size), int(threads), pattern)
+    seconds = time.perf_counter() - start
+    whole = time.time() - float(process_start)
+
+    from benchmarks.machine import peak_memory_of_this_process
+
+    peak = peak_memory_of_this_process()
+    with open(output, "w", encoding="ascii") as file:
+        file.write("\n".join(token.hex() for token in tokens(result)))
+    print(json.dumps({"seconds": seconds, "whole": whole, "peak": peak}))
+
+
+if __name__ == "__main__":
+    main()

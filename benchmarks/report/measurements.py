@@ -1,0 +1,192 @@
+"""The measurements behind every table and plot: `benchmarks/results/measurements.json`.
+
+A measurement is one stage at one task: a row of a table. Its key is (comparison, corpus, bytes,
+vocab_size, stage); recording a measurement replaces the one with the same key and leaves all
+others.
+
+| field | meaning |
+|---|---|
+| `comparison` | a name in COMPARISONS |
+| `corpus`, `bytes` | the text, such as `owt`, and its size |
+| `vocab_size` | of the vocabulary; None where there is none (counting) |
+| `stage` | `heap`, `native, 1 thread, avx2`, `tokenizers` ... |
+| `seconds` | a list of the seconds of each round, in order |
+| `work`, `unit` | what one round did: a number of `MB` (10^6 bytes of text), `merges`, ... |
+| `phases` | phase -> list of seconds, one for each round; the phases are those of `BPE_Trainer` |
+| `peak_memory` | of a process that does nothing else, in bytes; None: not measured |
+| `words` | distinct words of the text |
+| `measured` | None: run to the end. Else the work after which the run was stopped; `seconds` and |
+| | `phases` are then extrapolated (see `extrapolation.py`), and tables mark them with `≈` |
+| `checkpoints` | of one run, ascending: `[merges, {phase: seconds so far}, {unit: work so far}]` |
+| `is_peer` | another library; plots show it as a line |
+| `note` | what a reader of the row must know, such as how results were compared; may be empty |
+| `machine`, `date`, `command` | where, when and how it was measured; filled in by `record` |
+
+Rates, not seconds, are compared: `rate` is the median of work / seconds. Recording ablations:
+
+    record([Measurement("ablations", "owt", path.stat().st_size, 32_000, "native, no prefetching",
+                        seconds=[0.41, 0.40, 0.43], work=31_743, unit="merges",
+                        phases={"counting pairs": [...], "updating": [...]})],
+           command="python -m benchmarks.stages.ablations")
+"""
+
+import datetime
+import fcntl
+import json
+import os
+import statistics
+from dataclasses import asdict, dataclass, field, fields
+
+from benchmarks.machine import RESULTS, machine_info
+
+FILE = RESULTS / "measurements.json"
+
+COMPARISONS = (
+    "merging",  # the merge loop alone: counted words in, merges out; unit merges
+    "end-to-end",  # the file in, the vocabulary out; unit MB
+    "counting",  # the file in, counted words out; unit MB
+    "encoding",  # text in, ids out; unit MB
+    "decoding",  # ids in, text out; unit MB
+    "ablations",  # the merge loop with one idea changed; unit merges
+    "owt-sized",  # a file of the size and word profile of OpenWebText
+    "other",  # every other benchmark: `corpus` is its group; compare within a group only
+)
+
+UNITS = ("MB", "merges", "tokens", "runs")
+
+
+@dataclass
+class Measurement:
+    """One row; the fields are described at the top of the file."""
+
+    comparison: str
+    corpus: str
+    bytes: int
+    vocab_size: int | None
+    stage: str
+    seconds: list[float]
+    work: float
+    unit: str
+    phases: dict[str, list[float]] = field(default_factory=dict)
+    peak_memory: int | None = None
+    words: int | None = None
+    measured: float | None = None
+    checkpoints: list = field(default_factory=list)
+    is_peer: bool = False
+    note: str = ""
+    machine: str = ""
+    date: str = ""
+    command: str = ""
+
+    def __post_init__(self):
+        if self.comparison not in COMPARISONS:
+            raise ValueError(
+                f"comparison is {self.comparison!r}: it must be one of {', '.join(COMPARISONS)}"
+            )
+        if self.unit not in UNITS:
+            raise ValueError(f"unit is {self.unit!r}: it must be one of {', '.join(UNITS)}")
+        if not self.seconds or min(self.seconds) <= 0 or self.work <= 0:
+            raise ValueError(
+                f"{self.key}: seconds {self.seconds} and work {self.work} must be positive"
+            )
+        for phase, seconds in self.phases.items():
+            if len(seconds) != len(self.seconds):
+                raise ValueError(
+                    f"{self.key}: phase {phase!r} has {len(seconds)} rounds of {len(self.seconds)}"
+                )
+
+    @property
+    def key(self):
+        return (self.comparison, self.corpus, self.bytes, self.vocab_size, self.stage)
+
+    @property
+    def median(self):
+        return statistics.median(self.seconds)
+
+    @property
+    def rate(self):
+        """Units of work in a second."""
+        return self.work / self.median
+
+    @property
+    def is_extrapolated(self):
+        return self.measured is not None
+
+
+def faster(measurement, than):
+    """Return how many times as fast one measurement is as another: the ratio of their rates."""
+    if measurement.unit != than.unit:
+        raise ValueError(
+            f"{measurement.key} is in {measurement.unit}/s and {than.key} in {than.unit}/s: "
+            "only rates of the same work can be compared"
+        )
+    return measurement.rate / than.rate
+
+
+def read(path=FILE):
+    """Return all measurements, in the order in which they were recorded first."""
+    if not path.exists():
+        return []
+    return [Measurement(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def record(measurements, command, path=FILE):
+    """Write measurements to the file; those with other keys stay as they are.
+
+    An extrapolated row does not replace one that was measured further on the same machine.
+    """
+    machine = machine_name()
+    today = datetime.date.today().isoformat()
+    path.parent.mkdir(exist_ok=True)
+    with open(path.with_suffix(".lock"), "w") as lock:  # several benchmarks may end at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        rows = {row.key: row for row in read(path)}
+        for row in measurements:
+            row.machine, row.date, row.command = machine, today, command
+            if supersedes(row, rows.get(row.key)):
+                rows[row.key] = row
+        write(rows.values(), path)
+
+
+def supersedes(new, old):
+    """Tell whether a row replaces another of its key: not by one that was measured less far."""
+    if old is None or not new.is_extrapolated or new.machine != old.machine:
+        return True
+    return old.is_extrapolated and new.measured >= old.measured
+
+
+def attach(benchmark, *measurements):
+    """Add rows to a benchmark of pytest-benchmark, for `pages.py` to record."""
+    rows = [asdict(row) for row in measurements]
+    benchmark.extra_info.setdefault("measurements", []).extend(rows)
+
+
+def write(measurements, path=FILE):
+    """Replace the file: a line for each row, numbers to six digits, no default values."""
+    lines = [
+        json.dumps(
+            {key: rounded(value) for key, value in asdict(row).items() if value != DEFAULTS[key]},
+            ensure_ascii=False, separators=(",", ":"),
+        )
+        for row in measurements
+    ]  # fmt: skip
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def rounded(value):
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return list(map(rounded, value)) if isinstance(value, (list, tuple)) else value
+
+
+DEFAULTS = {f.name: [] if f.name == "checkpoints" else {} if f.name == "phases" else f.default
+            for f in fields(Measurement)}  # fmt: skip
+
+
+def machine_name():
+    info = machine_info()
+    return f"{info['cores']} cores of {info['cpu']}, Python {info['python']}"

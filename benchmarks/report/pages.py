@@ -1,0 +1,113 @@
+"""Record the results of a benchmark run, and write the tables and plots again.
+
+    pytest benchmarks --benchmark-only --benchmark-json=benchmarks/results/latest.json
+    python -m benchmarks.report.pages benchmarks/results/latest.json
+
+The results become rows of benchmarks/results/measurements.json. All tables go to
+benchmarks/results/tables.md, some to the marked blocks of the DOCUMENTS, and each comparison has a
+plot, benchmarks/results/*.svg. A run of some benchmarks replaces their rows and leaves all others.
+Without a file, tables and plots are written again from the rows.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from benchmarks.machine import ROOT
+from benchmarks.report import measurements, plots, tables
+from benchmarks.report.measurements import Measurement
+
+DOCUMENTS = (
+    ROOT / "README.md",
+    ROOT / "docs" / "benchmarks.md",
+    ROOT / "docs" / "stages.md",
+)
+SECTIONS = {
+    "summary": "Summary: the first stage, the last one, and other libraries",
+    "common": "The sizes at which all stages run to their end, from the start",
+    "merging": "Merging, whole corpora: seconds, and **times** the rate of the previous stage",
+    "merging-phases": "Merging, phase by phase",
+    "end-to-end": "From the start: reading, counting and merging, with other libraries",
+    "end-to-end-phases": "From the start, phase by phase",
+    "counting": "Counting: rates, and **times** the rate of the previous stage",
+    "encoding": "Encoding: rates, and **times** the rate of the previous stage",
+    "decoding": "Decoding ten million ids",
+    "growth": "Growth: the power of the size that the time follows",
+    "extrapolated": "How close extrapolated figures come, where they can be checked",
+    "owt": "A text of the size of OpenWebText",
+    "ablations": "Ablations",
+    "other": "Other benchmarks",
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=Path, nargs="?", help="what --benchmark-json wrote")
+    options = parser.parse_args()
+    if options.results:
+        results = json.loads(options.results.read_text(encoding="utf-8"))
+        rows = rows_of(results)
+        measurements.record(rows, "pytest benchmarks --benchmark-only")
+        print(f"{len(rows)} measurements recorded in {measurements.FILE.name}")
+    print(f"written: {', '.join(write_all())}")
+
+
+def rows_of(results):
+    """Return the rows of a file of pytest-benchmark."""
+    rows = []
+    for benchmark in results["benchmarks"]:
+        attached = benchmark["extra_info"].get("measurements")
+        if attached:
+            rows += [Measurement(**row) for row in attached]
+        else:
+            rows.append(other_row(benchmark))
+    return rows
+
+
+def other_row(benchmark):
+    """Return the row of a benchmark outside the comparisons."""
+    stats, extra = benchmark["stats"], benchmark["extra_info"]
+    if "bytes" in extra:
+        work, unit = extra["bytes"] / 1e6, "MB"
+    elif "tokens_per_second" in extra:
+        work, unit = extra["tokens_per_second"] * stats["median"], "tokens"
+    elif "merges" in extra:
+        work, unit = extra["merges"], "merges"
+    else:
+        work, unit = 1, "runs"
+    return Measurement(
+        "other", benchmark["group"] or benchmark["name"], 0, None, name_of(benchmark),
+        stats.get("data") or [stats["median"]], work, unit,
+        peak_memory=extra.get("peak_memory"),
+    )  # fmt: skip
+
+
+def name_of(benchmark):
+    """Return what tells a benchmark from the others of its group."""
+    values = [str(value) for key, value in (benchmark["params"] or {}).items() if key != "corpus"]
+    return ", ".join(values) or benchmark["name"]
+
+
+def write_all(root=ROOT):
+    """Write tables and plots; return the names of the files."""
+    results = root / "benchmarks" / "results"
+    rows = measurements.read(results / measurements.FILE.name)
+    results.mkdir(parents=True, exist_ok=True)
+    lines = ["# Benchmark results", "", *tables.lines_of("machine", rows)]
+    for name, title in SECTIONS.items():
+        lines += [f"## {title}", "", *tables.lines_of(name, rows)]
+        if name in plots.PLOTS:
+            lines += [f"![{title}]({name}.svg)", ""]
+    (results / "tables.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    written = ["tables.md"]
+    for document in DOCUMENTS:
+        path = root / document.relative_to(ROOT)
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
+            path.write_text(tables.fill(text, rows), encoding="utf-8")
+            written.append(path.name)
+    return [*written, *plots.plot_all(rows, results)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,520 @@
+"""Markdown tables of measurements, and the documents that hold them.
+
+A document has blocks, and `fill` replaces what is inside them:
+
+    <!-- table: merging -->
+    ...
+    <!-- /table -->
+
+The names are those in TABLES, and `stage: NAME` for each trainer. Every ratio in a table divides
+rates of equal work (see `measurements.faster`); `≈` marks figures that were extrapolated. A table
+without measurements says so.
+"""
+
+import re
+import statistics
+
+from benchmarks.corpora import COMMON_BYTES, COMMON_VOCAB_SIZE
+from benchmarks.report.measurements import faster
+from benchmarks.stages import extrapolation
+from cs336_basics import TRAINERS
+
+STAGES = tuple(TRAINERS)
+SIMD_LEVELS = ("scalar", "portable", "neon", "avx2", "avx512")
+COUNTING_STAGES = (
+    "regex", "regex, processes", "serial", "processes",
+    *(f"native, 1 thread, {level}" for level in SIMD_LEVELS), "native, threads",
+)  # fmt: skip
+PHASES = ("reading and counting", "counting pairs", "finding the maximum", "updating")
+TEXTS = {"tinystories": "TinyStories", "owt": "OpenWebText", "sample": "embedded sample"}
+WHOLE_SIZES = (10_000, 32_000)
+SHARES = (1 / 32, 1 / 4)
+"""The beginnings from which whole runs are predicted, to check the method."""
+STAGE_NAMES = {
+    STAGES[0]: f"{STAGES[0]}, the definition in Python",
+    STAGES[-1]: f"**{STAGES[-1]}, the default**",
+}
+"""In the summary, where the others have their own names."""
+SERIES = (
+    ("everything counted again at every merge", "more than 24 h"),
+    ("incremental counts", "34,000 - 36,000 s"),
+    ("processes for counting", "32,352 s"),
+    ("a heap", "1,036 s"),
+    ("Cython", "900 s"),
+    ("C++ with hash maps", "350 s"),
+    ("C++ with a heap", "206 - 258 s"),
+)
+"""What the public series measured: OpenWebText, 11.9 GB, 32,000 tokens, 64 cores."""
+NOTHING = ["*Not measured yet: `make stages` measures it.*"]
+BLOCK = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
+
+
+def fill(document, rows):
+    """Return a document with its blocks filled.
+
+    Raises:
+        ValueError: a block has a name that is not in TABLES.
+    """
+
+    def filled(match):
+        lines = lines_of(match[2], rows)
+        return match[1] + "\n" + "\n".join(lines).strip("\n") + "\n\n" + match[3]
+
+    return BLOCK.sub(filled, document)
+
+
+def lines_of(name, rows):
+    """Return the lines of the table with a name."""
+    if name.startswith("stage: "):
+        return stage_table(rows, name.removeprefix("stage: ")) or NOTHING
+    if name not in TABLES:
+        known = ", ".join([*TABLES, *(f"stage: {stage}" for stage in STAGES)])
+        raise ValueError(f"table {name!r} is unknown: it must be one of {known}")
+    return TABLES[name](rows) or NOTHING
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def time_text(seconds):
+    """Return seconds in the unit in which they are read best, with three digits."""
+    for limit, factor, unit in (
+        (1e-3, 1e6, "µs"), (1, 1e3, "ms"), (120, 1, "s"), (7_200, 1 / 60, "min"),
+        (172_800, 1 / 3_600, "h"), (float("inf"), 1 / 86_400, "days"),
+    ):  # fmt: skip
+        if seconds < limit:
+            return f"{three_digits(seconds * factor)} {unit}"
+    raise ValueError(f"{seconds} is not a number of seconds")
+
+
+def three_digits(value):
+    if value == 0:
+        return "0"
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}"
+    digits = 2 if abs(value) < 9.995 else 1
+    if abs(value) < 0.0995:
+        return f"{value:.2g}"
+    return f"{value:.{digits}f}"
+
+
+def seconds_text(seconds, is_extrapolated=False):
+    """Return the median of several rounds, with the smallest and the largest."""
+    text = ("≈ " if is_extrapolated else "") + time_text(statistics.median(seconds))
+    if len(seconds) > 1 and max(seconds) > 0:
+        text += f" ({time_text(min(seconds))} - {time_text(max(seconds))})"
+    return text
+
+
+def times_text(row, than):
+    """Return how many times as fast a row is as another, or nothing if there is no other."""
+    if than is None:
+        return ""
+    mark = "≈ " if row.is_extrapolated or than.is_extrapolated else ""
+    return f"{mark}×{three_digits(faster(row, than))}"
+
+
+def text_name(corpus, num_bytes):
+    size = f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
+    return f"{TEXTS.get(corpus, corpus)}, {size}"
+
+
+def megabytes(row):
+    return "" if row.peak_memory is None else f"{row.peak_memory / 1e6:,.0f}"
+
+
+def markdown(header, body):
+    return [
+        "| " + " | ".join(header) + " |",
+        "|" + "---|" * len(header),
+        *("| " + " | ".join(cells) + " |" for cells in body),
+        "",
+    ]
+
+
+# --- choosing rows -------------------------------------------------------------------------------
+
+
+def of_comparison(rows, comparison):
+    return [row for row in rows if row.comparison == comparison]
+
+
+def tasks(rows):
+    """Return the tasks (corpus, bytes, vocab_size) of rows, TinyStories first."""
+    order = list(TEXTS)
+    found = {(row.corpus, row.bytes, row.vocab_size) for row in rows}
+    return sorted(
+        found, key=lambda t: (order.index(t[0]) if t[0] in order else 9, t[0], t[1], t[2] or 0)
+    )
+
+
+def at(rows, task):
+    """Return stage -> row of a task: our stages in their order, then peers, slowest first."""
+    found = [row for row in rows if (row.corpus, row.bytes, row.vocab_size) == task]
+    ours = [row for row in found if not row.is_peer]
+    for order in (STAGES, COUNTING_STAGES):  # rows are in the order in which they were recorded
+        if all(row.stage in order for row in ours):
+            ours.sort(key=lambda row: order.index(row.stage))
+    peers = sorted((row for row in found if row.is_peer), key=lambda row: row.rate)
+    return {row.stage: row for row in [*ours, *peers]}
+
+
+def whole_tasks(rows):
+    """Return the tasks with the whole corpora and the vocabularies of WHOLE_SIZES."""
+    candidates = [t for t in tasks(rows) if t[2] in WHOLE_SIZES]
+    most = {corpus: max(t[1] for t in candidates if t[0] == corpus) for corpus, _, _ in candidates}
+    return [t for t in candidates if t[1] == most[t[0]]]
+
+
+def common_tasks(rows):
+    """Return for each corpus the task at which every stage runs to its end."""
+    candidates = [t for t in tasks(rows) if t[2] == COMMON_VOCAB_SIZE]
+    return [
+        min((t for t in candidates if t[0] == corpus), key=lambda t: abs(t[1] - wanted))
+        for corpus, wanted in COMMON_BYTES.items()
+        if any(t[0] == corpus for t in candidates)
+    ]
+
+
+def before(found, stage):
+    """Return the row of the stage before, None if there is none."""
+    ours = [name for name, row in found.items() if not row.is_peer]
+    index = ours.index(stage) if stage in ours else 0
+    return found[ours[index - 1]] if index else None
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def pivot(rows, wanted, value):
+    """Return a table with a line for each stage and a column for each task."""
+    if not wanted:
+        return []
+    columns = [at(rows, task) for task in wanted]
+    # Tasks with different stages (other CPUs have other SIMD levels) show all stages.
+    stages = list(dict.fromkeys(stage for column in columns for stage in column))
+    peers = {s for column in columns for s, row in column.items() if row.is_peer}
+    stages.sort(key=lambda stage: stage in peers)
+    header = ["stage"]
+    for corpus, num_bytes, vocab_size in wanted:
+        tokens = f", {vocab_size:,} tokens" if vocab_size else ""
+        header.append(text_name(corpus, num_bytes) + tokens)
+    body = []
+    for stage in stages:
+        cells = [stage + (" (peer)" if stage in peers else "")]
+        for column in columns:
+            row = column.get(stage)
+            cells.append(value(row, before(column, stage)) if row else "")
+        body.append(cells)
+    return markdown(header, body)
+
+
+def seconds_and_gain(row, previous):
+    gain = "" if row.is_peer else times_text(row, previous)
+    return seconds_text([row.median], row.is_extrapolated) + (f" **{gain}**" if gain else "")
+
+
+def rate_and_gain(row, previous):
+    gain = "" if row.is_peer else times_text(row, previous)
+    return f"{three_digits(row.rate)} {row.unit}/s" + (f" **{gain}**" if gain else "")
+
+
+def phase_tables(rows, wanted):
+    """Return a table for each task: seconds, rate, gain, phases and peak memory of each stage."""
+    lines = []
+    for task in wanted:
+        found = at(rows, task)
+        phases = [p for p in PHASES if any(p in row.phases for row in found.values())]
+        unit = next(iter(found.values())).unit
+        header = ["stage", "seconds", f"{unit}/s", "times the previous stage", *phases, "peak MB"]
+        body = []
+        for stage, row in found.items():
+            cells = [stage + (" (peer)" if row.is_peer else "")]
+            cells += [seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate)]
+            cells.append("" if row.is_peer else times_text(row, before(found, stage)))
+            cells += [
+                seconds_text(row.phases[p], row.is_extrapolated) if p in row.phases else ""
+                for p in phases
+            ]
+            body.append([*cells, megabytes(row)])
+        corpus, num_bytes, vocab_size = task
+        lines += [f"**{text_name(corpus, num_bytes)}, {vocab_size:,} tokens**", ""]
+        lines += markdown(header, body)
+    return lines
+
+
+def summary(rows):
+    """Every stage and other libraries: training run to its end, and encoding, first and last."""
+    columns = []
+    for comparison, wanted in (("end-to-end", completed_tasks), ("encoding", largest_tasks)):
+        found = of_comparison(rows, comparison)
+        for corpus, num_bytes, vocab_size in first_and_last(wanted(found)):
+            column = at(found, (corpus, num_bytes, vocab_size))
+            peers = {row.stage: row for row in column.values() if row.is_peer}
+            ours = {row.stage: row for row in column.values() if not row.is_peer}
+            if comparison == "encoding" and ours:
+                ours = {STAGES[0]: next(iter(ours.values())), STAGES[-1]: [*ours.values()][-1]}
+            title = "train" if comparison == "end-to-end" else "encode"
+            name = f"{text_name(corpus, num_bytes)}, {vocab_size:,} tokens"
+            columns.append((f"{title}: {name}", ours | peers))
+    found_names = dict.fromkeys(name for _, cells in columns for name in cells)
+    names = [*(n for n in STAGES if n in found_names), *(n for n in found_names if n not in STAGES)]
+    body = [
+        [STAGE_NAMES.get(name, name), *(short_text(cells.get(name)) for _, cells in columns)]
+        for name in names
+    ]
+    return markdown(["", *(title for title, _ in columns)], body) if columns else []
+
+
+def completed_tasks(found):
+    """Return the whole corpora and vocabularies for which no stage was extrapolated."""
+    return [
+        task for task in whole_tasks(found)
+        if not any(row.is_extrapolated for row in at(found, task).values())
+    ]  # fmt: skip
+
+
+def first_and_last(found):
+    return found if len(found) < 2 else [found[0], found[-1]]
+
+
+def short_text(row):
+    """Return the seconds of a training, or the rate of an encoding."""
+    if row is None:
+        return ""
+    if row.unit == "MB" and row.comparison == "encoding":
+        return f"{three_digits(row.rate)} MB/s"
+    return seconds_text([row.median], row.is_extrapolated)
+
+
+def largest_tasks(rows):
+    most = {}
+    for corpus, num_bytes, _ in tasks(rows):
+        most[corpus] = max(num_bytes, most.get(corpus, 0))
+    return [t for t in tasks(rows) if t[1] == most[t[0]]]
+
+
+def growth(rows):
+    """The exponents with which the time of each stage grows, and its memory."""
+    found = of_comparison(rows, "merging")
+    body = []
+    for corpus in dict.fromkeys(t[0] for t in tasks(found)):
+        for stage in STAGES:
+            by_size, by_words, by_merges = growth_series(found, corpus, stage)
+            if len(by_size) < 3:
+                continue
+            memory = [r for r in found if (r.corpus, r.stage) == (corpus, stage) and r.peak_memory]
+            memory.sort(key=lambda r: r.bytes)
+            body.append([
+                f"{TEXTS.get(corpus, corpus)}, {stage}",
+                exponent_text("bytes", by_size), exponent_text("words", by_words),
+                exponent_text("merges", by_merges),
+                f"{megabytes(memory[0])} - {megabytes(memory[-1])}" if memory else "",
+            ])  # fmt: skip
+    if not body:
+        return []
+    header = ["", "corpus size", "distinct words", "merges, whole corpus", "peak MB, range"]
+    return markdown(header, body)
+
+
+def growth_series(rows, corpus, stage):
+    """Return (bytes, seconds), (words, seconds), (merges, seconds) of a stage, ascending."""
+    own = [row for row in rows if (row.corpus, row.stage) == (corpus, stage)]
+    sized = sorted(
+        (r for r in own if r.vocab_size == COMMON_VOCAB_SIZE and not r.is_extrapolated),
+        key=lambda r: r.bytes,
+    )
+    by_merges = {}
+    whole = max((r.bytes for r in own), default=0)
+    for row in own:
+        if row.bytes != whole:
+            continue
+        for merges, phases, _ in row.checkpoints:  # of one run, so that the curve never falls
+            by_merges.setdefault(merges, sum(phases.values()))
+        if not row.checkpoints and not row.is_extrapolated:
+            by_merges[row.work] = row.median
+    return (
+        [(r.bytes, r.median) for r in sized],
+        [(r.words, r.median) for r in sized if r.words],
+        sorted(by_merges.items()),
+    )
+
+
+def exponent_text(name, points):
+    """Return the fitted power of the last half of the points in a log-log plot."""
+    if name == "merges":  # the first merges are not typical
+        points = [p for p in points if p[0] >= points[-1][0] / 32]
+    if len(points) < 3:
+        return ""
+    return f"{name}^{extrapolation.exponent(*zip(*points, strict=True)):.2f}"
+
+
+def checked_extrapolations(rows):
+    """Yield the runs that went to their end, each with a beginning and what is predicted from it.
+
+    Yields (row, share, checkpoint, seconds): the checkpoint is the last one within this share of
+    the merges, and the seconds are the run's time, extrapolated from there.
+    """
+    longest = {}
+    for row in of_comparison(rows, "merging"):
+        if row.checkpoints and not row.is_extrapolated:
+            key = (row.corpus, row.bytes, row.stage)
+            if key not in longest or row.work > longest[key].work:
+                longest[key] = row
+    for row in longest.values():
+        for share in SHARES:
+            part = [c for c in row.checkpoints if c[0] <= row.work * share]
+            if part and part[-1][0] >= 16:
+                phases = extrapolation.extrapolated(row.stage, part, row.checkpoints[-1][2])
+                yield row, share, part[-1], sum(phases.values())
+
+
+def extrapolated(rows):
+    """How close extrapolated figures come, stage by stage."""
+    errors = {}
+    for row, share, _, predicted in checked_extrapolations(rows):
+        errors.setdefault((row.stage, share), []).append(predicted / row.median - 1)
+    body = [
+        [stage, f"1 in {1 / share:.0f}", str(len(found)), f"{statistics.median(found):+.0%}",
+         f"{min(found):+.0%} to {max(found):+.0%}"]
+        for (stage, share), found in sorted(
+            errors.items(), key=lambda item: (STAGES.index(item[0][0]), item[0][1])
+        )
+    ]  # fmt: skip
+    header = ["stage", "merges measured", "runs", "error, median", "error, range"]
+    return markdown(header, body) if body else []
+
+
+def ablations(rows):
+    found = of_comparison(rows, "ablations")
+    lines = []
+    for task in tasks(found):
+        stages = at(found, task)
+        phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in stages.values())]
+        body = []
+        first = next(iter(stages.values()))
+        for stage, row in stages.items():
+            body.append([
+                stage, seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate),
+                times_text(row, before(stages, stage)),
+                times_text(row, first),
+                *(seconds_text(row.phases[p]) if p in row.phases else "" for p in phases),
+                megabytes(row), row.note,
+            ])  # fmt: skip
+        lines += [f"**{text_name(task[0], task[1])}, {task[2]:,} tokens**", ""]
+        lines += markdown(
+            ["", "seconds", f"{first.unit}/s", "times the previous variant",
+             "times the first variant", *phases, "peak MB", ""], body,
+        )  # fmt: skip
+    return lines
+
+
+def owt(rows):
+    """What the public series measured on 64 cores beside what our stages take here."""
+    found = {row.stage: row for row in of_comparison(rows, "owt-sized")}
+    if not found:
+        return []
+    body = [[name, seconds, "", "", ""] for name, seconds in SERIES]
+    for stage in [*STAGES, *(stage for stage in found if stage not in STAGES)]:
+        if stage not in found:
+            continue
+        row = found[stage]
+        body.append([
+            f"**{stage}**" + (" (peer)" if row.is_peer else ""), "",
+            seconds_text(row.seconds, row.is_extrapolated),
+            megabytes(row), row.note,
+        ])  # fmt: skip
+    size = text_name("", next(iter(found.values())).bytes).removeprefix(", ")
+    header = ["", "public series, 64 cores", f"here, {size}, 32,000 tokens", "peak MB", ""]
+    return markdown(header, body)
+
+
+def stage_table(rows, stage):
+    """One stage: its cost per merge, the shares of its phases, and its gain."""
+    if stage not in STAGES:
+        raise ValueError(f"stage is {stage!r}: it must be one of {', '.join(STAGES)}")
+    found = of_comparison(rows, "merging")
+    body = []
+    for task in [*common_tasks(found), *whole_tasks(found)]:
+        stages = at(found, task)
+        if stage not in stages:
+            continue
+        row = stages[stage]
+        medians = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
+        total = sum(medians.values())
+        shares = [f"{medians[p] / total:.0%}" if p in medians else "" for p in PHASES[1:]]
+        body.append([
+            text_name(task[0], task[1]), f"{task[2]:,}",
+            seconds_text(row.seconds, row.is_extrapolated), time_text(1 / row.rate), *shares,
+            times_text(row, before(stages, stage)), megabytes(row),
+        ])  # fmt: skip
+    header = ["text", "tokens", "merge loop", "per merge", *PHASES[1:], "times the previous stage",
+              "peak MB"]  # fmt: skip
+    return markdown(header, body) if body else []
+
+
+def other(rows):
+    """Benchmarks outside the comparisons, in their groups."""
+    lines = []
+    for group in dict.fromkeys(row.corpus for row in of_comparison(rows, "other")):
+        own = [row for row in of_comparison(rows, "other") if row.corpus == group]
+        fastest = max(own, key=lambda row: row.rate)
+        body = [
+            [row.stage, seconds_text(row.seconds), f"{three_digits(row.rate)} {row.unit}/s",
+             times_text(fastest, row) if fastest.unit == row.unit else "", megabytes(row)]
+            for row in own
+        ]  # fmt: skip
+        lines += [f"**{group}**", ""]
+        lines += markdown(["", "seconds", "rate", "the fastest is", "peak MB"], body)
+    return lines
+
+
+def machine(rows):
+    """When, where and how the rows were measured."""
+    lines = []
+    for name in dict.fromkeys(row.machine for row in rows):
+        own = [row for row in rows if row.machine == name]
+        dates = sorted({row.date for row in own})
+        when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        commands = ", ".join(f"`{command}`" for command in dict.fromkeys(r.command for r in own))
+        lines += [
+            f"Measured {when} on {name}, by {commands}; medians, with the range of the "
+            "rounds where there were several. `≈`: extrapolated from the beginning of a run.",
+            "",
+        ]
+    return lines
+
+
+def pivoted(comparison, wanted, value):
+    def table(rows):
+        found = of_comparison(rows, comparison)
+        return pivot(found, wanted(found), value)
+
+    return table
+
+
+def by_phase(comparison, wanted):
+    def table(rows):
+        found = of_comparison(rows, comparison)
+        return phase_tables(found, wanted(found))
+
+    return table
+
+
+TABLES = {
+    "machine": machine,
+    "summary": summary,
+    "other": other,
+    "common": by_phase("end-to-end", common_tasks),
+    "merging": pivoted("merging", whole_tasks, seconds_and_gain),
+    "merging-phases": by_phase("merging", whole_tasks),
+    "end-to-end": pivoted("end-to-end", whole_tasks, seconds_and_gain),
+    "end-to-end-phases": by_phase("end-to-end", whole_tasks),
+    "counting": pivoted("counting", largest_tasks, rate_and_gain),
+    "encoding": pivoted("encoding", largest_tasks, rate_and_gain),
+    "decoding": pivoted("decoding", largest_tasks, rate_and_gain),
+    "growth": growth,
+    "extrapolated": extrapolated,
+    "owt": owt,
+    "ablations": ablations,
+}

@@ -1,0 +1,109 @@
+"""The time of a run that was stopped, extrapolated: its cost per unit of work, times the work left.
+
+The cost of a merge changes as training goes on: words become shorter, so `naive` counts less, pairs
+become rarer, so an update touches less, and the number of pairs grows and falls again, which
+`incremental` searches. A trend of seconds alone does not show that. But how much work each later
+merge is, is counted exactly in a fast run (`work_profile`), and the cost of a unit of work hardly
+changes. It is measured, for each phase, over the last half of the merges that were run.
+
+A checkpoint is `[merges, {phase: seconds so far}, {unit: work so far}]`; checkpoints ascend.
+
+Work is counted in these units, as sums from the first merge on:
+
+- `symbols`: those of all words. `naive` counts their pairs at every merge.
+- `words`: those symbols and the words, which have a cost of their own. `naive` writes all anew.
+- `pairs`: distinct pairs. `naive` and `incremental` compare them all to find the maximum.
+- `entries`: heap entries popped and pushed, which is how `heap` finds the maximum.
+- `touched`: symbols of the words that hold the pair. `incremental` and `heap` update these.
+"""
+
+import warnings
+
+import numpy as np
+
+from benchmarks.corpora import EOT
+from cs336_basics import TRAINERS
+
+CHECKPOINTS_PER_DOUBLING = 4
+UNITS = ("symbols", "words", "pairs", "entries", "touched")
+
+# stage -> phase -> the unit of its work; a phase that is over before the first merge has none.
+WORK = {
+    "naive": {
+        "counting pairs": "symbols", "finding the maximum": "pairs", "updating": "words"
+    },
+    "incremental": {"finding the maximum": "pairs", "updating": "touched"},
+    "heap": {"finding the maximum": "entries", "updating": "touched"},
+}  # fmt: skip
+
+
+def work_profile(word_counts, wanted):
+    """Return `[merges, {unit: work so far}]` for numbers of merges, and for the last one."""
+    profile = []
+    wanted = set(wanted)
+    words = [word for word in word_counts if len(word) > 1]
+    size = sum(map(len, words))
+    total = dict.fromkeys(UNITS, 0)
+
+    class Profiled(TRAINERS["heap"]):
+        def _apply(self, pair):
+            total["pairs"] += len(self._pair_counts)
+            super()._apply(pair)
+
+    def trace(merge):
+        nonlocal size
+        total["symbols"] += size
+        total["words"] += size + len(words)
+        total["touched"] += merge.work.positions
+        total["entries"] += merge.work.heap_entries
+        size -= merge.work.occurrences
+        if merge.merge + 1 in wanted:
+            profile.append([merge.merge + 1, dict(total)])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, merges = Profiled(trace=trace).train_from_counts(word_counts, 257 + max(wanted), [EOT])
+    if merges and (not profile or profile[-1][0] < len(merges)):
+        profile.append([len(merges), dict(total)])
+    return profile
+
+
+def checkpoint_merges(targets):
+    """Return the numbers of merges after which a run records its time, ascending."""
+    most = max(targets)
+    steps = int(np.log2(most) * CHECKPOINTS_PER_DOUBLING) + 1
+    spaced = np.rint(2 ** (np.arange(steps) / CHECKPOINTS_PER_DOUBLING)).astype(int)
+    return sorted({*(int(m) for m in spaced if m < most), *targets})
+
+
+def work_at(profile, num_merges):
+    """Return unit -> work up to a number of merges, between the numbers of a profile if need be."""
+    merges = [0, *(number for number, _ in profile)]
+    return {
+        unit: float(np.interp(num_merges, merges, [0, *(work[unit] for _, work in profile)]))
+        for unit in UNITS
+    }
+
+
+def extrapolated(stage, checkpoints, work):
+    """Return phase -> seconds after more merges than were measured.
+
+    Args:
+        stage: a name in WORK.
+        checkpoints: of the run, up to where it was stopped.
+        work: unit -> work from the first merge to the last one.
+    """
+    last, seconds, done = checkpoints[-1]
+    earlier = [c for c in checkpoints if c[0] <= last / 2]
+    _, earlier_seconds, earlier_done = earlier[-1] if earlier else (0, {}, {})
+    result = dict(seconds)
+    for phase, unit in WORK[stage].items():
+        measured = seconds[phase] - earlier_seconds.get(phase, 0.0)
+        cost = measured / (done[unit] - earlier_done.get(unit, 0))
+        result[phase] += cost * (work[unit] - done[unit])
+    return result
+
+
+def exponent(sizes, seconds):
+    """Return the power of the size that the seconds follow: the slope in a log-log plot."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

@@ -1,0 +1,113 @@
+"""Training on a text of the size of OpenWebText: measured where possible, else extrapolated.
+
+The text is that of `web_text.py`: OpenWebText's size, its number of distinct words, their
+lengths and frequencies. `native` is measured from the start, `memoryview` in its merge loop.
+For a stage in Python,
+
+- the merge loop on the whole sample of web text is scaled by the number of distinct words to the
+  power that its time follows (the table `growth`), and
+- counting is measured on the beginning of the text and extrapolated at that rate.
+"""
+
+import statistics
+import subprocess
+import sys
+
+from benchmarks.corpora import head_of
+from benchmarks.machine import ROOT
+from benchmarks.report import tables
+from benchmarks.report.measurements import Measurement
+from benchmarks.stages import trainer_run, training_rows
+from benchmarks.stages.extrapolation import exponent
+from benchmarks.stages.web_text import OWT_WORDS
+
+VOCAB_SIZE = 32_000
+NUM_MERGES = VOCAB_SIZE - training_rows.FIRST_MERGE
+COUNTED_BYTES = 100_000_000
+ROUNDS = 3  # the first run on a text that has just been written takes up to 1.5 times as long
+
+
+def make_text(path, num_bytes):
+    command = [sys.executable, "-m", "benchmarks.stages.web_text", str(path)]
+    subprocess.run([*command, "--bytes", str(num_bytes)], check=True, cwd=ROOT)
+
+
+def measure(path):
+    """Return stage -> answers of its rounds, for the stages that can be run whole, and "rates".
+
+    Raises:
+        AssertionError: the two learn different merges.
+    """
+    native = [
+        trainer_run.run(training_rows.request("native", path, [NUM_MERGES])) for _ in range(ROUNDS)
+    ]
+    memoryview = [
+        trainer_run.run(training_rows.request("memoryview", path, [NUM_MERGES], count=False))
+    ]
+    merges = [answer.pop("merges") for answer in native + memoryview]
+    if any(learned != merges[0] for learned in merges):
+        raise AssertionError(f"native and memoryview learn different merges of {path}")
+    head = head_of(path, COUNTED_BYTES)
+    rates = {}
+    for stage in ("naive", "incremental", "heap", "memoryview"):
+        answer = trainer_run.run(training_rows.request(stage, head, []))
+        rates[stage] = head.stat().st_size / answer["counting"]
+    return {"native": native, "memoryview": memoryview, "rates": rates}
+
+
+def rows(measured, num_bytes, existing):
+    """Return the rows of all stages.
+
+    Args:
+        measured: what `measure` returned, or None.
+        num_bytes: of the text.
+        existing: rows of the comparisons `merging` and `counting`, to extrapolate from.
+    """
+    found = []
+    num_words = measured["native"][0]["words"] if measured else OWT_WORDS
+    for stage in tables.STAGES:
+        fit = merge_loop_fit(existing, stage, num_words)
+        answers = measured.get(stage, []) if measured else []
+        loops = [sum(answer["checkpoints"][-1][1].values()) for answer in answers]
+        if not loops and fit is None:
+            continue
+        note = "" if loops else "merge loop extrapolated by the growth with distinct words"
+        if loops and fit:
+            loop = tables.time_text(statistics.median(loops))
+            note = f"merge loop {loop}; the growth fit says {tables.time_text(fit)}"
+        counting = [answer["counting"] for answer in answers if answer["counting"]]
+        is_whole = bool(counting)
+        if not is_whole:
+            counting = [num_bytes / counting_rate(measured, existing, stage)]
+            note += ", counting at the rate measured on the beginning"
+        seconds = [a + b for a, b in zip(counting, loops or [fit], strict=True)]
+        found.append(Measurement(
+            "owt-sized", "web", num_bytes, VOCAB_SIZE, stage, seconds,
+            num_bytes / 1e6, "MB", phases={"reading and counting": counting},
+            peak_memory=max(a["peak_memory"] for a in answers) if is_whole else None, note=note,
+            measured=None if is_whole else COUNTED_BYTES / 1e6,
+        ))  # fmt: skip
+    return found
+
+
+def merge_loop_fit(existing, stage, num_words):
+    """Return the seconds of a merge loop on so many words, None if nothing was measured."""
+    own = [r for r in existing if (r.comparison, r.corpus, r.stage) == ("merging", "owt", stage)]
+    largest = [row for row in own if row.vocab_size == VOCAB_SIZE]
+    _, by_words, _ = tables.growth_series(own, "owt", stage)
+    if not largest or len(by_words) < 3:
+        return None
+    row = max(largest, key=lambda row: row.bytes)
+    power = exponent(*zip(*by_words, strict=True))
+    return row.median * (num_words / row.words) ** power
+
+
+def counting_rate(measured, existing, stage):
+    """Return the bytes per second of the counting that a stage begins with."""
+    if measured and stage in measured["rates"]:
+        return measured["rates"][stage]
+    counting = trainer_run.COUNTING[stage]
+    own = [
+        r for r in existing if (r.comparison, r.corpus, r.stage) == ("counting", "owt", counting)
+    ]
+    return max(own, key=lambda row: row.bytes).rate * 1e6

@@ -1,0 +1,405 @@
+"""Measure all stages from scratch and write data, tables and plots: `make stages`.
+
+    CS336_DATA=/directory/with/corpora make stages
+    python -m benchmarks.stages.run [--whole-below 3600] [--extrapolate-after 600] [--web-bytes N]
+
+In this order: the stages in Python, as many at once as there are cores, the slowest first; then,
+alone, the compiled stages, counting, encoding, other libraries (peers/peers.txt), ablations, and a
+text of the size of OpenWebText. All merges are compared with those of another trainer before a time
+is kept. A stage that would take longer than `--whole-below` is measured for `--extrapolate-after`
+seconds, and its time extrapolated (`extrapolation.py`). If the command is interrupted, the same
+command resumes where it stopped. Without corpora it measures on the embedded sample.
+
+One run of a Python stage on a text serves several rows: it records its time at checkpoints, so the
+run to 32,000 tokens contains those to 2,000 and 10,000.
+"""
+
+import argparse
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.corpora import (
+    COMMON_BYTES,
+    COMMON_VOCAB_SIZE,
+    EOT,
+    common_corpora,
+    find_corpora,
+    head_of,
+)
+from benchmarks.machine import RESULTS, ROOT
+from benchmarks.peers import training as peers
+from benchmarks.report import measurements, pages
+from benchmarks.report.measurements import Measurement
+from benchmarks.stages import owt_sized, trainer_run, training_rows
+from benchmarks.stages.counting import CORES
+from cs336_basics import TRAINERS
+
+DEFAULT_CORPUS_BYTES = 2_300_000_000
+VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
+GROWTH_STEPS = 5  # sizes, each half of the one before
+PYTHON_STAGES = ("naive", "incremental", "heap")
+COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
+# Of a larger text the compiled stages have one round, and Python counts only this much.
+LARGE_BYTES = 100_000_000
+PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
+MEASURED_HERE = ("merging", "end-to-end", "counting", "encoding", "decoding", "owt-sized")
+
+# To predict how long a run takes: seconds of a merge for each byte of distinct words, relative to
+# `naive`, means of whole runs; and the seconds of everything but the trainers.
+RELATIVE_COST = {"naive": 0.5, "incremental": 0.094, "heap": 8e-4, "memoryview": 4e-5,
+                 "native": 1.6e-5}  # fmt: skip
+WEB_SECONDS_PER_BYTE = 3e-8  # writing the text of the size of OpenWebText, and training on it
+OTHER_SECONDS = 900  # counting, encoding, other libraries, ablations, traces
+
+
+@dataclass(frozen=True)
+class Job:
+    """Rounds of one stage on one text, up to the last of several numbers of merges."""
+
+    stage: str
+    corpus: str
+    path: Path
+    targets: tuple
+    rounds: int
+    count: bool  # whether the counting is timed; without targets, there is nothing else
+
+    @property
+    def name(self):
+        counting = ", with counting" if self.count else ""
+        size = self.path.stat().st_size
+        rounds = f"{self.rounds} round{'s' * (self.rounds > 1)}"
+        merges = f", {self.targets[-1]:,} merges" if self.targets else ""
+        return f"{self.stage}, {self.corpus} of {size:,} bytes{merges}, {rounds}{counting}"
+
+
+class Finished(dict):
+    """Job name -> result, kept in a file, so that an interrupted run goes on."""
+
+    def __init__(self, path, settings):
+        self.path, self.settings = path, settings
+        if path.exists():
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["settings"] == settings:
+                self.update(content["finished"])
+
+    def __setitem__(self, name, result):
+        super().__setitem__(name, result)
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(json.dumps({"settings": self.settings, "finished": self}))
+        temporary.replace(self.path)
+
+
+def main():
+    options = parse_arguments()
+    corpora = find_corpora(options.corpus_bytes)
+    finished = Finished(RESULTS / "stages-unfinished.json", settings_of(options, corpora))
+    slow, fast, counted = plan(corpora)
+    web_bytes = web_size(options, corpora)
+    say_plan(slow, fast + counted, finished, options, corpora, web_bytes)
+    install_peers()
+    run_all(slow, CORES, finished, options)
+    run_all(fast + counted, 1, finished, options)
+    recorded = record_training(slow, fast, counted, finished)
+    recorded |= run_pytest(finished, options)
+    recorded |= run_peers(corpora, finished)
+    run_programs(finished)
+    recorded |= run_owt_sized(web_bytes, finished, options)
+    keep_only(recorded)
+    say(f"written: {', '.join(pages.write_all())}")
+    finished.path.unlink(missing_ok=True)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--whole-below", type=float, default=3600, metavar="SECONDS",
+        help="run a stage to its end if it takes less (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--extrapolate-after", type=float, default=600, metavar="SECONDS",
+        help="measure any other stage this long, then extrapolate (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--corpus-bytes", type=int, default=DEFAULT_CORPUS_BYTES, metavar="N",
+        help="use at most this many bytes of a corpus, 0 = all (default: %(default)s, as many as "
+        "TinyStories has; the trainers in Python need about 4 GB of memory for as much web text)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--web-bytes", type=int, metavar="N",
+        help="bytes of the text of OpenWebText's size, 0 = none (default: "
+        f"{owt_sized.OWT_BYTES:,} where the disk has room for it)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--web-directory", type=Path, default=Path(tempfile.gettempdir()),
+        help="where that text is written, and deleted (default: %(default)s)",
+    )  # fmt: skip
+    return parser.parse_args()
+
+
+def say(text):
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
+
+
+def settings_of(options, corpora):
+    """Return what must be the same for an interrupted run to resume."""
+    return {
+        "machine": measurements.machine_name(), "corpora": [str(corpus) for corpus in corpora],
+        "whole_below": options.whole_below, "extrapolate_after": options.extrapolate_after,
+    }  # fmt: skip
+
+
+# --- the plan ------------------------------------------------------------------------------------
+
+
+def targets(vocab_sizes):
+    return tuple(size - training_rows.FIRST_MERGE for size in vocab_sizes)
+
+
+def growth_paths(corpus):
+    """Return the corpus cut to several sizes, the whole and that of common_corpora among them."""
+    common = COMMON_BYTES[corpus.name]
+    sizes = {common * 2**step for step in range(GROWTH_STEPS)}
+    sizes |= {common // 2**step for step in range(GROWTH_STEPS)}
+    sizes = sorted(size for size in sizes if size < corpus.num_bytes)
+    nearest = min(range(len(sizes)), key=lambda i: abs(sizes[i] - common)) if sizes else 0
+    first = max(0, min(nearest, len(sizes) - GROWTH_STEPS))
+    return [head_of(corpus.path, size) for size in sizes[first:][:GROWTH_STEPS]]
+
+
+def plan(corpora):
+    """Return the jobs: in Python, several at once; compiled, alone; the counting of the first."""
+    slow, fast, counted = [], [], []
+    common = {corpus.name: corpus.path for corpus in common_corpora()}
+    for corpus in corpora:
+        name = corpus.name
+        is_large = corpus.num_bytes > LARGE_BYTES
+        for stage in TRAINERS:
+            if stage in PYTHON_STAGES:
+                rounds = 3 if stage == "heap" and not is_large else 1
+                slow.append(
+                    Job(stage, name, corpus.path, targets(VOCAB_SIZES), rounds, count=False)
+                )
+                texts = dict.fromkeys([common[name], head_of(corpus.path, LARGE_BYTES)])
+                counted += [Job(stage, name, path, (), 3, count=True) for path in texts]
+            else:
+                fast += [
+                    Job(stage, name, corpus.path, targets([size]), 1 if is_large else 5, True)
+                    for size in COMPILED_VOCAB_SIZES
+                ]
+        for path in growth_paths(corpus):
+            for stage in TRAINERS:
+                job = Job(
+                    stage, name, path, targets([COMMON_VOCAB_SIZE]),
+                    1 if stage == "naive" else 3, count=stage not in PYTHON_STAGES,
+                )  # fmt: skip
+                (slow if stage in PYTHON_STAGES else fast).append(job)
+    return slow, fast, counted
+
+
+def web_size(options, corpora):
+    """Return the size of the text of the size of OpenWebText, 0 where there is no room for it."""
+    if options.web_bytes is not None:
+        return options.web_bytes
+    if not any(corpus.name == "owt" for corpus in corpora):
+        return 0
+    free = shutil.disk_usage(options.web_directory).free
+    if free < 2 * owt_sized.OWT_BYTES:
+        say(
+            f"{options.web_directory} has {free / 1e9:.0f} GB free: no text of the size of "
+            "OpenWebText is written (--web-directory names another disk)"
+        )
+        return 0
+    return owt_sized.OWT_BYTES
+
+
+def say_plan(slow, alone, finished, options, corpora, web_bytes):
+    """Say about how long everything takes; sort the slow jobs, longest first."""
+    words = trainer_run.words_of(head_of(corpora[0].path, 1_000_000))
+    start = time.perf_counter()
+    TRAINERS["naive"]().train_from_counts(words, training_rows.FIRST_MERGE + 5, [EOT])
+    cost = (time.perf_counter() - start) / 5 / sum(map(len, words))
+    symbols = {path: sum(map(len, trainer_run.words_of(path)))
+               for path in {job.path for job in slow + alone}}  # fmt: skip
+
+    def seconds(job):
+        cost_of_merge = cost * RELATIVE_COST[job.stage] * symbols[job.path]
+        whole = [s for t in job.targets if (s := cost_of_merge * t) <= options.whole_below]
+        return job.rounds * (2 + max(whole, default=options.extrapolate_after * bool(job.targets)))
+
+    slow.sort(key=seconds, reverse=True)
+    todo = [[seconds(job) for job in jobs if job.name not in finished] for jobs in (slow, alone)]
+    total = max(sum(todo[0]) / CORES, *todo[0], 0) + sum(todo[1])
+    total += OTHER_SECONDS + web_bytes * WEB_SECONDS_PER_BYTE
+    say(f"corpora: {', '.join(map(str, corpora))}; {CORES} cores")
+    say(f"{len(slow) + len(alone)} runs, {len(finished)} of them finished; all of it will take "
+        f"about {total / 60:,.0f} minutes, until "
+        f"{time.strftime('%H:%M', time.localtime(time.time() + total))}")  # fmt: skip
+
+
+# --- the steps -----------------------------------------------------------------------------------
+
+
+def run_all(jobs, num_at_once, finished, options):
+    """Run jobs, several at once, in the order given; finished ones are kept."""
+    todo = [job for job in jobs if job.name not in finished]
+    for job in todo:  # first what results are compared with and extrapolated from
+        if job.targets:
+            training_rows.expected_merges(job.path)
+            training_rows.profile_of(job.path)
+    left = len(todo)
+    with ThreadPoolExecutor(num_at_once) as pool:
+        running = {pool.submit(run_job, job, options): job for job in todo}
+        for future in as_completed(running):
+            job, answers = running[future], future.result()
+            finished[job.name] = answers
+            left -= 1
+            say(f"{job.name}: {result_of(answers)}; {left} runs left")
+
+
+def run_job(job, options):
+    """Run a job; return the answers, without the merges, which are checked."""
+    request = training_rows.request(
+        job.stage, job.path, job.targets, count=job.count, whole_below=options.whole_below,
+        extrapolate_after=options.extrapolate_after,
+    )  # fmt: skip
+    answers = [trainer_run.run(request) for _ in range(job.rounds)]
+    if job.targets:
+        training_rows.check(job.stage, job.path, answers)
+    return [{key: value for key, value in a.items() if key != "merges"} for a in answers]
+
+
+def result_of(answers):
+    """Return the least time of several rounds, to show."""
+    if not answers[0]["checkpoints"]:
+        return f"counted in {min(a['counting'] for a in answers):,.2f} s"
+    seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
+    return f"{seconds:,.2f} s for {answers[0]['learned']:,} merges"
+
+
+def install_peers():
+    """Install the other libraries; one that cannot be installed is left out."""
+    for line in (ROOT / "benchmarks" / "peers" / "peers.txt").read_text().splitlines():
+        name = line.split("==")[0].strip()
+        if line.startswith("#") or not name or importlib.util.find_spec(name):
+            continue
+        command = [sys.executable, "-m", "pip", "install", "--quiet", line]
+        if subprocess.run(command, check=False, capture_output=True).returncode:
+            say(f"{line} cannot be installed here: it is left out")
+    importlib.invalidate_caches()
+
+
+def record_training(slow, fast, counted, finished):
+    """Record the rows of the comparisons `merging` and `end-to-end`; return their keys."""
+    rows = []
+    for job in slow + fast:
+        head = head_of(job.path, LARGE_BYTES)
+        scale = job.path.stat().st_size / head.stat().st_size
+        counting = [
+            scale * answer["counting"]
+            for other in counted
+            if (other.stage, other.path) == (job.stage, head)
+            for answer in finished[other.name]
+        ]
+        for target in job.targets:
+            rows += training_rows.rows(
+                job.stage, job.corpus, job.path, finished[job.name], target, counting or None,
+            )  # fmt: skip
+    return record(rows)
+
+
+def record(rows):
+    measurements.record(rows, "make stages")
+    return {row.key for row in rows}
+
+
+def run_pytest(finished, options):
+    """Measure counting and encoding; return the keys of their rows."""
+    name = "counting and encoding"
+    if name not in finished:
+        with tempfile.TemporaryDirectory() as directory:
+            output = Path(directory) / "results.json"
+            say(f"{name} ...")
+            subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                 "benchmarks/stages/bench_counting.py", "benchmarks/encoding/bench_encoder.py",
+                 "-k", "test_counting or test_encode or test_decode", "--benchmark-only",
+                 "--corpus-bytes", str(options.corpus_bytes), f"--benchmark-json={output}"],
+                check=True, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            rows = pages.rows_of(json.loads(output.read_text()))
+        finished[name] = list(map(list, record(rows)))
+    return set(map(tuple, finished[name]))
+
+
+def run_peers(corpora, finished):
+    """Measure other libraries from the file to the vocabulary; return the keys of their rows."""
+    keys = set()
+    for corpus in corpora:
+        for vocab_size in VOCAB_SIZES[1:]:
+            name = f"other libraries, {corpus}, {vocab_size:,} tokens"
+            if name not in finished:
+                say(f"{name} ...")
+                found = peers.compare(corpus.path, vocab_size, CORES, 3, list(peers.LIBRARIES))
+                for row in found:
+                    if "error" in row:
+                        say(f"{row['trainer']} is left out: {row['error']}")
+                finished[name] = list(map(list, record([
+                    Measurement(
+                        "end-to-end", corpus.name, corpus.num_bytes, vocab_size, row["trainer"],
+                        row["seconds"], corpus.num_bytes / 1e6, "MB",
+                        peak_memory=int(row["peak"]), is_peer=True,
+                        note=f"merged tokens: {row['agreement']}",
+                    )
+                    for row in found if "error" not in row and row["trainer"] != "ours"
+                ])))  # fmt: skip
+            keys |= set(map(tuple, finished[name]))
+    return keys
+
+
+def run_programs(finished):
+    """Run the programs that measure or draw something else for docs/stages.md."""
+    for name in PROGRAMS:
+        if name in finished:
+            continue
+        say(f"{name} ...")
+        command = [sys.executable, "-m", f"benchmarks.{name}"]
+        if subprocess.run(command, check=False, cwd=ROOT).returncode:
+            say(f"{name} failed: what it makes stays as it is")
+        else:
+            finished[name] = True
+
+
+def run_owt_sized(web_bytes, finished, options):
+    """Measure the text of the size of OpenWebText, or extrapolate to it; return the keys."""
+    measured = None
+    if web_bytes:
+        name = f"OpenWebText's size, {web_bytes:,} bytes"
+        if name not in finished:
+            say(f"{name}: writing the text ...")
+            with tempfile.TemporaryDirectory(dir=options.web_directory) as directory:
+                path = Path(directory) / "web.txt"
+                owt_sized.make_text(path, web_bytes)
+                say("training on it ...")
+                finished[name] = owt_sized.measure(path)
+        measured = finished[name]
+    return record(owt_sized.rows(measured, web_bytes or owt_sized.OWT_BYTES, measurements.read()))
+
+
+def keep_only(recorded):
+    """Drop the rows of earlier runs from the comparisons that were measured whole here."""
+    measurements.write([
+        row for row in measurements.read()
+        if row.key in recorded or row.comparison not in MEASURED_HERE
+    ])  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""How the work of a merge falls as training goes on: docs/work_per_merge.svg, from traces.
+
+    python -m benchmarks.stages.traces
+
+Every stage learns the same merges of the same text and keeps a trace. The upper plot shows the
+symbols that a merge reads, the lower one its time; both as medians of merges whose numbers are
+close to each other.
+"""
+
+import argparse
+import itertools
+import warnings
+
+import numpy as np
+
+from benchmarks.corpora import EOT, find_corpora
+from benchmarks.machine import ROOT
+from benchmarks.report import plots
+from benchmarks.report.tables import text_name
+from cs336_basics import TRAINERS
+
+PLOT = ROOT / "docs" / "work_per_merge.svg"
+POINTS = 24
+STYLES = {"heap": (0, (4, 2))}
+"""`heap` reads what `incremental` reads: the dashes show the line below it."""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--vocab-size", type=int, default=2_000)
+    parser.add_argument("--corpus-bytes", type=int, default=250_000)
+    options = parser.parse_args()
+    corpus = find_corpora(options.corpus_bytes)[-1]
+    word_counts = dict(corpus.word_counts)
+    traces = {}
+    for name, trainer in TRAINERS.items():
+        traces[name] = trace = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            trainer(trace=trace.append).train_from_counts(word_counts, options.vocab_size, [EOT])
+        print(f"{name}: {sum(merge.seconds for merge in trace):.3f} s", flush=True)
+    pairs = {tuple((merge.left, merge.right) for merge in trace) for trace in traces.values()}
+    if len(pairs) > 1:
+        raise AssertionError("the stages learn different merges")
+    draw(traces, corpus)
+
+
+def draw(traces, corpus):
+    plt = plots.pyplot()
+    figure, (upper, lower) = plt.subplots(
+        2, 1, figsize=(6.4, 8.4), sharex=True, layout="constrained"
+    )
+    for name, trace in traces.items():
+        for axes, values in (
+            (upper, [merge.work.positions for merge in trace]),
+            (lower, [merge.seconds * 1e6 for merge in trace]),
+        ):
+            style = STYLES.get(name, "solid")
+            axes.plot(
+                *binned(values), color=plots.COLOURS[name], linestyle=style, label=name, linewidth=2
+            )
+    for axes, label in ((upper, "symbols read by a merge"), (lower, "microseconds of a merge")):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylabel(label)
+        axes.grid(alpha=0.3)
+    upper.set_title(text_name(corpus.name, corpus.num_bytes))
+    upper.legend(ncols=3, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1.08))
+    lower.set_xlabel("merge")
+    plots.save(plt, figure, PLOT)
+
+
+def binned(values):
+    """Return the numbers of merges and the median of each bin; bins grow by a constant factor."""
+    edges = np.unique(np.geomspace(1, len(values) + 1, POINTS).astype(int))
+    bins = list(itertools.pairwise(edges))
+    return (
+        [np.sqrt(first * (last - 1)) for first, last in bins],
+        [np.median(values[first - 1 : last - 1]) for first, last in bins],
+    )
+
+
+if __name__ == "__main__":
+    main()

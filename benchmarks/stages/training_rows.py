@@ -1,0 +1,118 @@
+"""Rows of the comparisons `merging` and `end-to-end`, made of the answers of `trainer_run.py`.
+
+Before a time is kept, the merges are compared with those of another trainer.
+"""
+
+from functools import cache
+
+from benchmarks.report.measurements import Measurement
+from benchmarks.stages import trainer_run
+from benchmarks.stages.extrapolation import (
+    WORK,
+    checkpoint_merges,
+    extrapolated,
+    work_at,
+    work_profile,
+)
+
+FIRST_MERGE = 257
+"""Tokens of a vocabulary before the first merge: 256 bytes and one special token."""
+
+MOST_MERGES = 32_000 - FIRST_MERGE
+
+
+def request(stage, path, targets, *, count=True, whole_below=1e9, extrapolate_after=1e9):
+    """Return a request for `trainer_run.run`; `targets` are numbers of merges."""
+    return {
+        "stage": stage, "path": str(path), "targets": sorted(targets), "count": count,
+        "whole_below": whole_below, "extrapolate_after": extrapolate_after,
+        "work": profile_of(path) if targets and stage in WORK else [],
+    }  # fmt: skip
+
+
+@cache
+def profile_of(path):
+    """Return the work of the merges of a text; see `extrapolation.py`."""
+    return work_profile(trainer_run.words_of(path), checkpoint_merges([MOST_MERGES]))
+
+
+@cache
+def expected_merges(path):
+    """Return the merges of a text: learned by `native`, and the same as those of `memoryview`."""
+    native = trainer_run.run(request("native", path, [MOST_MERGES]))["merges"]
+    memoryview = trainer_run.run(request("memoryview", path, [MOST_MERGES], count=False))["merges"]
+    if native != memoryview:
+        raise AssertionError(f"native and memoryview learn different merges of {path}")
+    return native
+
+
+def check(stage, path, answers):
+    """Refuse answers whose merges are not those of the other trainers.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    expected = expected_merges(path)
+    for answer in answers:
+        merges = answer["merges"]
+        if merges != expected[: len(merges)]:
+            same = sum(a == b for a, b in zip(merges, expected, strict=False))
+            raise AssertionError(
+                f"{stage} learns other merges of {path}: {same:,} of {len(merges):,} are the same"
+            )
+
+
+def rows(stage, corpus, path, answers, target, counting=None):
+    """Return the rows of a target: the merge loop alone, and from the start if counting was timed.
+
+    Args:
+        corpus: the name of the text.
+        answers: one for each round; checked already.
+        target: a number of merges; fewer if the text has no more pairs.
+        counting: seconds of each round of the counting, if the answers have none.
+    """
+    work = len(expected_merges(path)[:target])
+    num_bytes = path.stat().st_size
+    reached = [phases_at(stage, path, answer["checkpoints"], work) for answer in answers]
+    stopped = [c[-1][0] for c in (answer["checkpoints"] for answer in answers) if c[-1][0] < work]
+    phases = {
+        phase: [phases[phase] for phases in reached] for phase in trainer_run.LOOP_PHASES
+    }  # fmt: skip
+    loop = [sum(seconds) for seconds in zip(*phases.values(), strict=True)]
+    common = {
+        "corpus": corpus, "bytes": num_bytes, "vocab_size": target + FIRST_MERGE, "stage": stage,
+        "words": answers[0]["words"],
+        "peak_memory": max(answer["peak_memory"] for answer in answers),
+        "note": "" if work == target else f"the text has only {work:,} merges",
+    }  # fmt: skip
+    # Kept once, with the last target that was reached.
+    units = set(WORK.get(stage, {}).values())
+    checkpoints = [[number, phases, {unit: w for unit, w in done.items() if unit in units}]
+                   for number, phases, done in answers[0]["checkpoints"]]  # fmt: skip
+    merging = Measurement(
+        comparison="merging", seconds=loop, work=work, unit="merges", phases=phases,
+        measured=min(stopped) if stopped else None,
+        checkpoints=checkpoints if len(checkpoints) > 1 and checkpoints[-1][0] <= work else [],
+        **common,
+    )  # fmt: skip
+    if counting is None and answers[0]["counting"] is None:
+        return [merging]
+    if counting is None:
+        counting = [answer["counting"] for answer in answers]
+    elif len(counting) != len(loop):  # measured apart, with another number of rounds
+        counting = [sorted(counting)[len(counting) // 2]] * len(loop)
+    whole = Measurement(
+        comparison="end-to-end", seconds=[a + b for a, b in zip(counting, loop, strict=True)],
+        work=num_bytes / 1e6, unit="MB",
+        phases={"reading and counting": list(counting), **phases},
+        measured=num_bytes / 1e6 * min(stopped) / work if stopped else None, **common,
+    )  # fmt: skip
+    return [merging, whole]
+
+
+def phases_at(stage, path, checkpoints, num_merges):
+    """Return the seconds of each phase up to a number of merges, extrapolated if need be."""
+    for merges, phases, _ in checkpoints:
+        if merges == num_merges:
+            return phases
+    return extrapolated(stage, checkpoints, work_at(profile_of(path), num_merges))

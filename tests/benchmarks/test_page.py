@@ -1,0 +1,29 @@
+"""docs/stages.md: its source lines and its worked example are those of the code."""
+
+import pytest
+
+from benchmarks.stages import page
+from cs336_basics import TRAINERS
+from cs336_basics.bpe import is_built
+
+if not all(is_built(trainer) for trainer in TRAINERS.values()):
+    pytest.skip("the compiled trainers are not built", allow_module_level=True)
+
+
+def test_the_page_has_the_lines_of_the_source_and_the_example_as_it_runs():
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.fill(text) == text, "run `python -m benchmarks.stages.page`"
+
+
+def test_the_page_has_a_section_an_example_and_a_table_of_every_stage():
+    text = page.PAGE.read_text(encoding="utf-8")
+    for name in TRAINERS:
+        assert f"\n## {name}\n" in text
+        assert f"<!-- table: stage: {name} -->" in text
+        assert page.EXAMPLES[name]() in text
+
+
+def test_a_function_that_does_not_exist_is_named():
+    for file in ("bpe/v3_heap.py", "bpe/v4_memoryview.pyx", "native/merging/merge_loop.hpp"):
+        with pytest.raises(ValueError, match="vanished"):
+            page.source(f"cs336_basics/{file}", "vanished")

@@ -142,6 +142,41 @@ class SafeCuts:
         return self._special is not None and self._special.is_crossed(data, cut)
 
 
+class SafeCutBuffer:
+    """The end of a text that cannot be split yet, because what follows is unknown.
+
+    Args:
+        cuts: finds where the text can be cut.
+        read_ahead: bytes that are added before a cut is searched for.
+    """
+
+    def __init__(self, cuts: SafeCuts, read_ahead: int = 0) -> None:
+        self._cuts = cuts
+        self._read_ahead = read_ahead
+        self._waiting = bytearray()
+        self._searched = 0  # waiting[:searched] holds no safe cut
+
+    def add(self, data: bytes) -> bytes:
+        """Add bytes; return those that can be split by themselves, b"" if there are none."""
+        waiting, margin = self._waiting, self._cuts.margin
+        waiting += data
+        if len(waiting) - self._searched < self._read_ahead + margin:
+            return b""
+        # Only the new bytes are searched: a text without a cut must not take n^2 time.
+        origin = max(0, self._searched - margin)
+        cut = self._cuts.last(bytes(waiting[origin:]), self._searched - origin)
+        independent = b""
+        if cut is not None:
+            independent = bytes(waiting[: origin + cut])
+            del waiting[: origin + cut]
+        self._searched = max(0, len(waiting) - margin)
+        return independent
+
+    def rest(self) -> bytes:
+        """Return the bytes that wait, where the text ends."""
+        return bytes(self._waiting)
+
+
 def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None:
     """Return what finds the byte before a cut that may be safe: ASCII follows it."""
     columns = [program.column_of(chr(code)) for code in range(128)]

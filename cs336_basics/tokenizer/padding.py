@@ -14,7 +14,6 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import (
     EncodedBatch,
-    TokenArray,
     checked_batch,
     is_plain_array,
     plain_ids,
@@ -67,7 +66,8 @@ def truncate(
     max_length = checked_integer("max_length", max_length, 0)
     _check_side("side", side)
     kept: list[Any] = []
-    for index, sequence in enumerate(_checked(sequences)):
+    check_is_iterable("sequences", sequences, "sequences of ids")
+    for index, sequence in enumerate(sequences_of(sequences)):
         ids = _sliceable(sequence, index)
         if len(ids) > max_length:
             ids = ids[:max_length] if side == "right" else ids[len(ids) - max_length :]
@@ -121,8 +121,7 @@ def pad(
             raise ValueError(
                 f"max_length is {max_length}: it must be a multiple of multiple_of, {multiple_of}"
             )
-    batch: EncodedBatch | None = None
-    rows: list[Any] = []
+    rows: list[Any] | None = None
     if isinstance(sequences, EncodedBatch):
         batch = _truncated_batch(checked_batch(sequences), max_length, truncate_side)
         lengths = np.diff(batch.offsets)
@@ -130,13 +129,15 @@ def pad(
         rows = truncate(sequences, max_length or sys.maxsize, side=truncate_side)
         lengths = np.array([len(row) for row in rows], np.int64)
     mask = _mask(lengths, multiple_of, side)
-    ids = np.full(mask.shape, pad_id, limits.dtype)
-    if batch is not None:
-        ids[mask] = _checked_batch_ids(batch, limits)
-    for index, row in enumerate(rows):
-        start = 0 if side == "right" else mask.shape[1] - len(row)
-        ids[index, start : start + len(row)] = _checked_ids(row, index, limits)
-    return PaddedBatch(ids, mask)
+    if rows is None:
+        _check_batch_ids(batch, limits)
+        ids = batch.ids
+    else:
+        arrays = [_as_array(row, index, limits) for index, row in enumerate(rows)]
+        ids = np.concatenate([np.zeros(0, limits.dtype), *arrays])
+    padded = np.full(mask.shape, pad_id, limits.dtype)
+    padded[mask] = ids
+    return PaddedBatch(padded, mask)
 
 
 def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.NDArray[np.bool_]:
@@ -180,11 +181,6 @@ def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return found
 
 
-def _checked(sequences: object) -> Iterable[Iterable[SupportsIndex]]:
-    check_is_iterable("sequences", sequences, "sequences of ids")
-    return sequences_of(sequences)  # type: ignore[arg-type]
-
-
 def _sliceable(sequence: Any, index: int) -> Any:
     """Return a sequence of ids as something with a length that can be sliced."""
     if isinstance(sequence, (list, tuple)) or (is_plain_array(sequence) and sequence.ndim == 1):
@@ -195,34 +191,29 @@ def _sliceable(sequence: Any, index: int) -> Any:
         raise type(error)(f"sequence {index:,}: {error}") from None
 
 
-def _checked_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> TokenArray:
-    """Return the ids of a batch, all of which fit into the dtype of `limits`."""
-    ids = batch.ids
-    outside = np.flatnonzero((ids < limits.min) | (ids > limits.max))
+def _check_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> None:
+    outside = np.flatnonzero((batch.ids < limits.min) | (batch.ids > limits.max))
     if len(outside):
         index = int(np.searchsorted(batch.offsets, outside[0], side="right")) - 1
-        raise _outside(index, int(ids[outside[0]]), limits)
-    return ids
+        raise _outside(index, int(batch.ids[outside[0]]), limits)
 
 
-def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
-    """Return the ids of a sequence, all of which fit into the dtype of `limits`."""
-    values: Any = row
-    # All at once; one by one for a message, or where ids are integers of another kind.
-    are_ints = isinstance(row, (list, tuple)) and set(map(type, row)) == {int}
-    if are_ints and limits.min <= min(row) and max(row) <= limits.max:
-        return row
-    if is_plain_array(row) and row.ndim == 1 and row.dtype.kind in "iu":
-        outside = values[(values < limits.min) | (values > limits.max)]
+def _as_array(row: Any, index: int, limits: np.iinfo[Any]) -> npt.NDArray[Any]:
+    """Return the ids of a sequence, which `_sliceable` returned, as an array."""
+    if is_plain_array(row) and row.dtype.kind in "iu":
+        extremes = [int(row.min()), int(row.max())] if len(row) else []
     else:
-        try:
-            values = list(plain_ids(row))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"sequence {index:,}: {error}") from None
-        outside = [token_id for token_id in values if not limits.min <= token_id <= limits.max]
-    if len(outside):
-        raise _outside(index, int(outside[0]), limits)
-    return values
+        # All at once; one by one for a message, or where ids are integers of another kind.
+        if is_plain_array(row) or set(map(type, row)) != {int}:
+            try:
+                row = list(plain_ids(row))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"sequence {index:,}: {error}") from None
+        extremes = [min(row), max(row)] if row else []
+    for token_id in extremes:
+        if not limits.min <= token_id <= limits.max:
+            raise _outside(index, token_id, limits)
+    return np.asarray(row, limits.dtype)
 
 
 def _outside(index: int, token_id: int, limits: np.iinfo[Any]) -> ValueError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.reading.corpus import check_errors
@@ -10,16 +10,7 @@ from cs336_basics.pretokenization.reading.encodings import check_beginning
 from cs336_basics.pretokenization.reading.text_changes import TextChanges, replaced_in
 from cs336_basics.pretokenization.reading.utf8 import count_invalid, is_valid_utf8, replace_invalid
 from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
-from cs336_basics.pretokenization.safe_cuts import SafeCuts
-from cs336_basics.pretokenization.splitter import Splitter, check_is_str
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
-from cs336_basics.tokenizer.special_tokens import SpecialSets
-
-# encode_iterable holds less than a megabyte: bytes that it reads before it searches for a safe cut,
-# characters of a huge chunk that it reads at a time, and bytes of cached words.
-READ_AHEAD = 1 << 11
-SLICE_SIZE = 1 << 13
-ITERABLE_CACHE_SIZE = 448 << 10
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 
 
 def check_is_iterable(name: str, value: object, of: str) -> None:
@@ -93,82 +84,3 @@ def absent_in_word(error: AbsentByteError, word: str | bytes) -> ValueError:
     return ValueError(
         f"word {short_repr(word)} needs the byte {error.byte:#04x}, which the vocabulary lacks"
     )
-
-
-def encode_chunks(
-    encoder: Encoder,
-    splitter: Splitter,
-    chunks: Iterable[str],
-    special: SpecialSets,
-    cache_size: int,
-) -> Iterator[int]:
-    """Yield the ids of a text in chunks; see `Tokenizer.encode_iterable`."""
-    encoder = encoder.with_own_cache(min(cache_size, ITERABLE_CACHE_SIZE))
-    start = 0
-    for text in independent_texts(chunks, special.splitter(splitter)):
-        special.check(text, start)
-        try:
-            ids = encoder.encode(text, special.allowed)
-        except AbsentByteError as error:
-            raise explained(error, text, start) from None
-        yield from ids
-        start += len(text)
-
-
-def independent_texts(chunks: Iterable[str], splitter: Splitter) -> Iterator[str]:
-    """Regroup the chunks of a text so that each can be encoded by itself, with the same ids.
-
-    Raises:
-        TypeError: a chunk is not a str.
-        ValueError: a lone surrogate, with its position in the whole text.
-    """
-    buffer = SafeCutBuffer(splitter.safe_cuts, READ_AHEAD)
-    num_characters = 0
-    for chunk in chunks:
-        check_is_str(chunk)
-        # A huge chunk is read in slices, so that the buffer stays small.
-        for start in range(0, len(chunk), SLICE_SIZE):
-            part = chunk[start : start + SLICE_SIZE]
-            try:
-                data = part.encode()
-            except UnicodeEncodeError as error:
-                raise explained(error, part, num_characters) from None
-            num_characters += len(part)
-            if independent := buffer.add(data):
-                yield independent.decode()
-    yield buffer.rest().decode()
-
-
-class SafeCutBuffer:
-    """The end of a text that cannot be split yet, because what follows is unknown.
-
-    Args:
-        cuts: finds where the text can be cut.
-        read_ahead: bytes that are added before a cut is searched for.
-    """
-
-    def __init__(self, cuts: SafeCuts, read_ahead: int = 0) -> None:
-        self._cuts = cuts
-        self._read_ahead = read_ahead
-        self._waiting = bytearray()
-        self._searched = 0  # waiting[:searched] holds no safe cut
-
-    def add(self, data: bytes) -> bytes:
-        """Add bytes; return those that can be split by themselves, b"" if there are none."""
-        waiting, margin = self._waiting, self._cuts.margin
-        waiting += data
-        if len(waiting) - self._searched < self._read_ahead + margin:
-            return b""
-        # Only the new bytes are searched: a text without a cut must not take n^2 time.
-        origin = max(0, self._searched - margin)
-        cut = self._cuts.last(bytes(waiting[origin:]), self._searched - origin)
-        independent = b""
-        if cut is not None:
-            independent = bytes(waiting[: origin + cut])
-            del waiting[: origin + cut]
-        self._searched = max(0, len(waiting) - margin)
-        return independent
-
-    def rest(self) -> bytes:
-        """Return the bytes that wait, where the text ends."""
-        return bytes(self._waiting)

@@ -4,15 +4,19 @@ A text is cut at its special tokens, the rest is split into pre-tokens, and each
 by rank: of all adjacent pairs the one that was learned first is merged, of equal ones the leftmost,
 until no pair is left (Sennrich et al. 2016; Radford et al. 2019).
 
-This file checks arguments and explains errors; `detokenizer.py` does so for what starts from ids.
-`encoders.py` names the three implementations that do the work, and the tests compare them.
+This file is the public class, which checks arguments and delegates. `encoders/` has the three
+implementations that do the work, and the tests compare them.
 """
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.lazy import LazyModule
@@ -20,17 +24,18 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
+from cs336_basics.tokenizer import decoding, padding
 from cs336_basics.tokenizer.batches import Batch, useful_workers
-from cs336_basics.tokenizer.detokenizer import Detokenizer
 from cs336_basics.tokenizer.encoders.backends import make_encoder
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
+from cs336_basics.tokenizer.padding import PaddedBatch
 from cs336_basics.tokenizer.special_tokens import SpecialChoice
+from cs336_basics.tokenizer.streaming.chunked_text import encode_chunks
 from cs336_basics.tokenizer.text_input import (
     check_is_iterable,
-    encode_chunks,
     explained,
     replaced_utf8,
 )
@@ -44,14 +49,8 @@ else:
 DEFAULT_CACHE_SIZE = 128 << 20
 """Bytes of memory for cached words: more than a million words of English."""
 
-# What `Tokenizer._set` sets; a copy keeps other attributes, those of a subclass.
-_ATTRIBUTES = {
-    "_choose_special", "_hash", "_vocabulary", "backend", "cache_size", "encoder", "ignore_merges",
-    "merges", "pattern", "special_tokens", "splitter", "vocab",
-}  # fmt: skip
 
-
-class Tokenizer(Detokenizer):
+class Tokenizer:
     """Byte-pair encoding with a vocabulary, its merges and special tokens.
 
     Args:
@@ -132,13 +131,11 @@ class Tokenizer(Detokenizer):
     # The encoder holds caches and pointers, so a copy or an unpickled tokenizer makes its own.
 
     def __getstate__(self) -> dict[str, Any]:
-        own = (self._vocabulary, self.splitter, self.cache_size, self.backend)
-        others = {key: value for key, value in vars(self).items() if key not in _ATTRIBUTES}
-        return {"own": own, "others": others}
+        return {key: value for key, value in vars(self).items() if key != "encoder"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._set(*state["own"])
-        vars(self).update(state["others"])
+        vars(self).update(state)
+        self.encoder = make_encoder(self._vocabulary, self.pattern, self.cache_size, self.backend)
 
     def __repr__(self) -> str:
         return (
@@ -316,6 +313,67 @@ class Tokenizer(Detokenizer):
         # One call: no thread sees the attributes of two vocabularies.
         vars(self).update(vars(changed))
         return [vocabulary.special_ids[token] for token in added]
+
+    # ----------------------------------------------------------------- tokens and their ids
+
+    def __len__(self) -> int:
+        """Return the number of tokens, special tokens included; see `vocab_size`."""
+        return len(self.vocab)
+
+    @property
+    def vocab_size(self) -> int:
+        """The greatest id plus one: the number of rows that a model's embedding needs.
+
+        It exceeds `len(tokenizer)` where ids have gaps.
+        """
+        return self._vocabulary.size
+
+    def token_to_id(self, token: bytes | str) -> int | None:
+        """Return the id of a token, None if the vocabulary lacks it.
+
+        Args:
+            token: bytes, or a str, which stands for its UTF-8: `" the"`, not `"Ġthe"`.
+
+        Raises:
+            TypeError: neither bytes nor str.
+            ValueError: a str with a lone surrogate, which has no UTF-8.
+        """
+        if isinstance(token, str):
+            try:
+                token = token.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"token is {short_repr(token)}: it has no UTF-8") from None
+        elif not isinstance(token, bytes):
+            raise TypeError(f"token is {short_repr(token)}: it must be bytes or a str")
+        return self._vocabulary.token_ids.get(token)
+
+    def id_to_token(self, token_id: SupportsIndex) -> bytes | None:
+        """Return the bytes of a token, None if no token has this id.
+
+        A token need not be text: it may end within a character. `decode([token_id])` is text.
+
+        Raises:
+            TypeError: it is not an integer.
+        """
+        if isinstance(token_id, (bool, np.bool_)):
+            raise TypeError(f"token_id is {token_id!r}, a bool, not an integer")
+        try:
+            return self.vocab.get(operator.index(token_id))
+        except TypeError:
+            raise TypeError(f"token_id is {short_repr(token_id)}, not an integer") from None
+
+    def special_token_id(self, token: str) -> int:
+        """Return the id of a special token.
+
+        Raises:
+            ValueError: it is not one of this tokenizer's special tokens.
+        """
+        if not isinstance(token, str) or token not in self._vocabulary.special_ids:
+            raise ValueError(
+                f"{short_repr(token)} is not a special token: use one of "
+                f"{short_repr(self.special_tokens)}, or make the tokenizer with it"
+            )
+        return self._vocabulary.special_ids[token]
 
     # ----------------------------------------------------------------- text to ids
 
@@ -497,6 +555,96 @@ class Tokenizer(Detokenizer):
         choice = SpecialChoice(self.encoder.all_special, self.special_tokens)
         special = choice.sets(allowed_special, disallowed_special)
         yield from encode_chunks(self.encoder, self.splitter, iterable, special, self.cache_size)
+
+    # ----------------------------------------------------------------- ids to text
+
+    def decode(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> str:
+        """Return the text of ids.
+
+        Args:
+            ids: ints, in any iterable: a list, a NumPy array, a generator.
+            errors: how to treat ids that are not in the vocabulary, and bytes that are not UTF-8:
+                `"strict"` refuses both, `"replace"` reads each as U+FFFD, `"ignore"` leaves them
+                out. None refuses unknown ids, and reads other bytes as U+FFFD: a sequence that was
+                cut within a character is common, an unknown id is a mistake.
+
+        Raises:
+            TypeError: an id is not an integer.
+            ValueError: an id that is not in the vocabulary, or bytes that are not UTF-8, if they
+                are refused; names it. `errors` is unknown.
+        """
+        return decoding.decode(self.encoder, ids, errors)
+
+    def decode_bytes(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> bytes:
+        """Return the bytes of ids, which may end within a character.
+
+        Args:
+            ids: as `decode`.
+            errors: how to treat ids that are not in the vocabulary: `"strict"` or None refuses
+                them, `"replace"` reads each as the UTF-8 of U+FFFD, `"ignore"` leaves them out.
+
+        Raises:
+            TypeError, ValueError: as `decode`.
+        """
+        return decoding.decode_bytes(self.encoder, ids, errors)
+
+    def decode_batch(
+        self, batch: Iterable[Iterable[SupportsIndex]] | EncodedBatch, errors: str | None = None
+    ) -> list[str]:
+        """Return the text of each of several sequences of ids.
+
+        Args:
+            batch: the sequences; or what `encode_batch_array` returns.
+            errors: as `decode`.
+
+        Raises:
+            TypeError, ValueError: as `decode`; the message begins with the index of the sequence.
+        """
+        return decoding.decode_batch(self.encoder, batch, errors)
+
+    # ----------------------------------------------------------------- ids to arrays
+
+    def truncate(
+        self,
+        sequences: Iterable[Iterable[SupportsIndex]] | EncodedBatch,
+        max_length: int,
+        *,
+        side: str = "right",
+    ) -> list[Any]:
+        """Return each sequence of ids without those that exceed `max_length`; see `padding`."""
+        return padding.truncate(sequences, max_length, side=side)
+
+    def pad(
+        self,
+        sequences: Iterable[Iterable[SupportsIndex]] | EncodedBatch,
+        *,
+        pad_id: int | str = 0,
+        side: str = "right",
+        max_length: int | None = None,
+        truncate_side: str = "right",
+        multiple_of: int = 1,
+        dtype: npt.DTypeLike = np.int64,
+    ) -> PaddedBatch:
+        """Return sequences of ids as one array of shape (batch, longest), and its mask.
+
+        Args:
+            pad_id: as `padding.pad`, or a special token of this tokenizer.
+            sequences, side, max_length, truncate_side, multiple_of, dtype: as `padding.pad`.
+
+        Raises:
+            TypeError, ValueError: as `padding.pad`, or a str that is not a special token.
+        """
+        if isinstance(pad_id, str):
+            pad_id = self.special_token_id(pad_id)
+        return padding.pad(
+            sequences,
+            pad_id=pad_id,
+            side=side,
+            max_length=max_length,
+            truncate_side=truncate_side,
+            multiple_of=multiple_of,
+            dtype=dtype,
+        )
 
 
 def check_is_tokenizer(tokenizer: object, name: str = "tokenizer") -> None:

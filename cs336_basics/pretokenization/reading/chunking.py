@@ -12,7 +12,7 @@ from typing import IO
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics.pretokenization.reading.storage import became_shorter
 from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
-from cs336_basics.pretokenization.safe_cuts import SafeCuts
+from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer, SafeCuts
 from cs336_basics.pretokenization.splitter import Splitter
 
 DEFAULT_CHUNK_SIZE = 4 << 20
@@ -89,19 +89,12 @@ def _first_cut(file: IO[bytes], target: int, size: int, cuts: SafeCuts, reach: i
 
 def safe_blocks(blocks: Iterable[bytes], cuts: SafeCuts) -> Iterator[bytes]:
     """Regroup the blocks of a text so that each can be split by itself, with the same result."""
-    waiting = bytearray()
-    searched = 0  # waiting[:searched] holds no safe cut
+    buffer = SafeCutBuffer(cuts)
     for block in blocks:
-        waiting += block
-        # Only the new bytes are searched: a text without a cut must not take quadratic time.
-        origin = max(0, searched - cuts.margin)
-        cut = cuts.last(bytes(waiting[origin:]), searched - origin)
-        if cut is not None:
-            yield bytes(waiting[: origin + cut])
-            del waiting[: origin + cut]
-        searched = max(0, len(waiting) - cuts.margin)
-    if waiting:
-        yield bytes(waiting)
+        if independent := buffer.add(block):
+            yield independent
+    if rest := buffer.rest():
+        yield rest
 
 
 def check_chunk_size(chunk_size: int, name: str = "chunk_size") -> int:

@@ -122,17 +122,16 @@ class Encoder(ABC):
                 else:
                     ids.extend(self.encode_words(self.split(segment)))
         except AbsentByteError as error:
-            # No earlier word needed the byte: the first one that has it, and is not a token as a
-            # whole, is the one.
-            whole_words = self.vocabulary.whole_words
-            for start, word, is_special in self.located_words(text, special):
-                data = word.encode()
-                if not is_special and error.byte in data and data not in whole_words:
-                    error.item = 0
-                    error.offset = len(text[:start].encode()) + data.index(error.byte)
-                    break
-            raise
+            raise self._located(error.byte, text, special) from None
         return ids
+
+    def _located(self, byte: int, text: str, special: frozenset[str]) -> AbsentByteError:
+        """Return the error for the first pre-token that needs a byte, with the byte's offset."""
+        for start, word, is_special in self.located_words(text, special):
+            data = word.encode()
+            if not is_special and byte in data and data not in self.vocabulary.whole_words:
+                return AbsentByteError(byte, 0, len(text[:start].encode()) + data.index(byte))
+        raise AssertionError(f"no pre-token holds the byte {byte:#04x}")
 
     def encode_array(
         self, text: str | bytes, special: frozenset[str], num_workers: int

@@ -163,10 +163,10 @@ def _encode_plain_text(
             changes.add_files((corpus.files[file], found) for file, *found in encoding.replaced)
         except AbsentByteError as error:
             file = corpus.files[error.item]
-            if task.errors == EXACT:
-                reason = absent_byte_error(error.byte, f"at offset {error.offset:,}")
-                raise ValueError(f"{file}: {reason}") from None
-            raise _absent_byte_in_file(file, error) from None
+            with open(file, "rb") as opened:
+                opened.seek(error.offset)
+                is_exact = opened.read(1) == bytes([error.byte])
+            raise _absent_byte(file, error, is_exact) from None
 
 
 def encode_batches(
@@ -236,7 +236,8 @@ def encode_text_batch(encoder: Encoder, batch: TextBatch, task: EncodingTask) ->
             ids, lengths = encoder.encode_documents(texts, encoder.all_special)
         except AbsentByteError as error:
             block, text = batch.blocks[error.item], texts[error.item]
-            raise _absent_byte_in_block(block, text, error) from None
+            error.offset += block.offset or 0
+            raise _absent_byte(block.origin, error, block.text == text) from None
     changes.num_dropped = encoder.num_dropped(sum(map(len, texts)), ids)
     # Where a file or row begins, the one before has ended. TokenWriter handles one that ended
     # before this batch, which is not known here.
@@ -267,9 +268,8 @@ def _encode_exactly(
         try:
             arrays.append(encode_exactly(encoder, text, encoder.all_special))
         except AbsentByteError as error:
-            where = f"at offset {error.offset + (block.offset or 0):,}"
-            reason = absent_byte_error(error.byte, where)
-            raise ValueError(f"{block.origin}: {reason}") from None
+            error.offset += block.offset or 0
+            raise _absent_byte(block.origin, error, True) from None
     return np.concatenate(arrays), np.array([len(ids) for ids in arrays], np.int64)
 
 
@@ -344,47 +344,13 @@ def _completed(function: Callable[[Item], Result], item: Item) -> Future[Result]
     return future
 
 
-# --------------------------------------------------------------------- errors
+def _absent_byte(name: str, error: AbsentByteError, is_exact: bool) -> ValueError:
+    """Return the error for a byte of a file or row that the vocabulary lacks.
 
-
-def _absent_byte_in_file(file: str, error: AbsentByteError) -> ValueError:
-    """Return the message for a byte of a file; `error.offset` is its offset, or nearly."""
-    with open(file, "rb") as opened:
-        start = max(0, error.offset - 3)
-        opened.seek(start)
-        around = opened.read(7)
-    index = error.offset - start
-    if around[index : index + 1] != bytes([error.byte]):
-        # U+FFFD, which replaces bytes that are not UTF-8, is not in the file.
-        return _absent_byte_error(f"{file}, the text from byte {error.offset:,} on", error.byte)
-    return _absent_byte_error(file, error.byte, _character_at(around, index), error.offset)
-
-
-def _absent_byte_in_block(block: TextBlock, text: bytes, error: AbsentByteError) -> ValueError:
-    """Return the message for a byte of `text`, which is a block as valid UTF-8."""
-    if block.offset is not None and block.text != text:
-        where = f"{block.origin}, the text from byte {block.offset:,} on"
-        return _absent_byte_error(where, error.byte)
-    character = _character_at(text, error.offset)
-    offset = error.offset + (block.offset or 0)
-    return _absent_byte_error(block.origin, error.byte, character, offset)
-
-
-def _character_at(data: bytes, index: int) -> str:
-    """Return the character to which a byte belongs."""
-    while index > 0 and data[index] & 0xC0 == 0x80:
-        index -= 1
-    return data[index : index + 4].decode(errors="replace")[:1]
-
-
-def _absent_byte_error(
-    where: str, byte: int, character: str | None = None, offset: int = 0
-) -> ValueError:
-    found = "" if character is None else f" of {character!r} at byte {offset:,}"
-    return ValueError(
-        f"{where}: the vocabulary has no token for the byte {byte:#04x}{found}: add it to the "
-        "vocabulary, or remove the character"
-    )
+    The offset is not exact where U+FFFD was read for bytes that are not UTF-8.
+    """
+    where = f"{'at' if is_exact else 'near'} offset {error.offset:,}"
+    return ValueError(f"{name}: {absent_byte_error(error.byte, where)}")
 
 
 def _special_id(tokenizer: Tokenizer, token: str | None) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import SupportsIndex
 
-from cs336_basics.tokenizer.decode_errors import check_decode_errors, not_utf8
+from cs336_basics.tokenizer.decoding import check_decode_errors, not_utf8
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 

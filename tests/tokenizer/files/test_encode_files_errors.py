@@ -200,15 +200,12 @@ def test_an_absent_byte_is_named_with_its_file_and_offset(tmp_path, out, backend
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress("aaa\u00e9a".encode()))
     (tmp_path / "c.jsonl").write_text('{"text": "aa"}\n{"text": "aa\u00e9a"}\n')
     (tmp_path / "d.txt").write_bytes(b"aa\n\xff\xffaaa\n")
-    for name, missing, where, offset in (
-        ("a.txt", "0x20 of ' '", "", 9),
-        ("b.txt.gz", "0xc3 of '\u00e9'", "", 3),
-        ("c.jsonl", "0xc3 of '\u00e9'", ", the line at byte 15", 2),
-        ("d.txt", "0xef", "", None),  # of U+FFFD, which is not in the file
+    for name, message in (
+        ("a.txt", r"a\.txt: .* 0x20 at offset 9:"),
+        ("b.txt.gz", r"b\.txt\.gz: .* 0xc3 at offset 3:"),
+        ("c.jsonl", r"c\.jsonl, the line at byte 15: .* 0xc3 "),
+        ("d.txt", r"d\.txt: .* 0xef near offset"),  # of U+FFFD, which is not in the file
     ):
-        message = rf"{name}{where}: .* {missing} at byte {offset}:"
-        if offset is None:
-            message = rf"{name}, the text from byte \d+ on: .* {missing}:"
         for chunk_size in (1, 1000):
             with pytest.raises(ValueError, match=message):
                 encode_file(

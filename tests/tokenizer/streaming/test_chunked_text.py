@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from cs336_basics.bpe import train_bpe
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
-from cs336_basics.tokenizer import Tokenizer, text_input
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.streaming import chunked_text
 from tests.texts import long_text
 from tests.tokenizer.examples import (
     END,
@@ -36,8 +37,8 @@ OTHER_CORPORA = ["owt_sample.txt", "code_python.txt", "multi_zh_wiki.txt", "mult
 @pytest.fixture
 def eager(monkeypatch):
     """Cut as often as possible: otherwise a short text stays in the buffer to its end."""
-    monkeypatch.setattr(text_input, "READ_AHEAD", 1)
-    monkeypatch.setattr(text_input, "SLICE_SIZE", 7)
+    monkeypatch.setattr(chunked_text, "READ_AHEAD", 1)
+    monkeypatch.setattr(chunked_text, "SLICE_SIZE", 7)
 
 
 @pytest.mark.usefixtures("eager")

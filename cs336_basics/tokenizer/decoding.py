@@ -1,4 +1,4 @@
-"""Decoding of ids that are not in the vocabulary, and of bytes that are not UTF-8: `errors=`."""
+"""Ids to bytes and text: unknown ids, and bytes that are not UTF-8, by `errors=`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import Encoder, UnknownIdError
-from cs336_basics.tokenizer.ids import plain_ids
+from cs336_basics.tokenizer.ids import EncodedBatch, plain_ids, sequences_of
+from cs336_basics.tokenizer.text_input import check_is_iterable
 
 DECODE_ERRORS = ("strict", "replace", "ignore")
 """The values of `errors`: refuse, read as U+FFFD, leave out. The names are those of `bytes.decode`,
@@ -26,12 +27,10 @@ def check_decode_errors(errors: str | None) -> None:
         )
 
 
-def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> bytes:
-    """Return the bytes of ids, with U+FFFD for unknown ids (`"replace"`), or nothing (`"ignore"`).
-
-    Raises:
-        TypeError, ValueError: see `Detokenizer.decode`.
-    """
+def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str | None) -> bytes:
+    """Return the bytes of ids; see `Tokenizer.decode_bytes`."""
+    if errors is None:
+        return encoder.decode_bytes(ids)
     check_decode_errors(errors)
     if not isinstance(ids, (list, np.ndarray)):
         ids = list(plain_ids(ids))
@@ -45,17 +44,30 @@ def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) ->
     return b"".join(tokens.get(token_id, instead) for token_id in plain_ids(ids))
 
 
-def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> str:
-    """Return the text of ids; `errors` says what becomes of unknown ids and invalid UTF-8.
-
-    Raises:
-        TypeError, ValueError: see `Detokenizer.decode`.
-    """
+def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str | None) -> str:
+    """Return the text of ids; see `Tokenizer.decode`."""
+    if errors is None:
+        return encoder.decode(ids)
     data = decode_bytes(encoder, ids, errors)
     try:
         return data.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise not_utf8(error) from None
+
+
+def decode_batch(
+    encoder: Encoder, batch: Iterable[Iterable[SupportsIndex]] | EncodedBatch, errors: str | None
+) -> list[str]:
+    """Return the text of each of several sequences of ids; see `Tokenizer.decode_batch`."""
+    check_is_iterable("batch", batch, "sequences of ids")
+    check_decode_errors(errors)
+    texts = []
+    for index, ids in enumerate(sequences_of(batch)):
+        try:
+            texts.append(decode(encoder, ids, errors))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"sequence {index:,}: {error}") from None
+    return texts
 
 
 def not_utf8(error: UnicodeDecodeError, start: int = 0) -> ValueError:

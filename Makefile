@@ -2,6 +2,7 @@
 #   make train   sets up .venv, builds, and runs the main job: text -> tokenizer -> model -> story
 #   make test    sets up .venv, builds, and runs the tests
 # make stages measures all stages on whole corpora, for about an hour.
+# make coverage runs the tests and says which lines and branches they reach.
 # make portability repeats the numerical tests as other CPUs and compilers would run them.
 # make llama-cpp compiles llama.cpp (ten minutes or more) and runs exported models in it.
 # make course-tests runs the course's own tests, from CS336_COURSE=DIR or fetched with git.
@@ -12,13 +13,21 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SOURCES = setup.py $(shell find cs336_basics -name '*.pyx' -o -name '*.pxd' -o -name '*.hpp')
 
-.PHONY: train test slow portability llama-cpp course-tests bench stages lint build clean
+.PHONY: train test coverage slow portability llama-cpp course-tests bench stages lint build clean
 
 train: $(VENV)/built
 	$(BIN)/python -m cs336_basics.train
 
 test: $(VENV)/built
 	$(BIN)/pytest tests
+
+# Lines and branches of the package that the tests run; htmlcov/ shows them.
+coverage: $(VENV)/built
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest tests
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
 
 slow: $(VENV)/built
 	$(BIN)/pytest tests -m slow
@@ -70,5 +79,5 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 	touch $@
 
 clean:
-	rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf build *.egg-info .pytest_cache .coverage* htmlcov .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find cs336_basics -name '*.so' -delete -o -name '*.cpp' -delete

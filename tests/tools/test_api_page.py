@@ -1,0 +1,14 @@
+"""docs/api.md has the public names as they are."""
+
+import pytest
+
+from cs336_basics.bpe import TRAINERS, is_built
+from tools import api_page
+
+
+@pytest.mark.skipif(
+    not all(map(is_built, TRAINERS.values())), reason="the compiled signatures are not built"
+)
+def test_the_page_is_that_of_the_code():
+    page = api_page.PAGE.read_text(encoding="utf-8")
+    assert page == api_page.render(), "run `python -m tools.api_page`"

@@ -1,0 +1,150 @@
+"""Write docs/api.md, every public name with its signature: `python -m tools.api_page`.
+
+A name is public if it is in `__all__` of the package or of one of its folders. Run it after a
+change to a signature or to the first line of a docstring: a test compares the page.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import cs336_basics
+
+PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+WIDTH = 100
+HEAD = """\
+# The public interface
+
+Every public name with its signature and the first line of its docstring; `help(NAME)` shows the
+rest. Names that are not here may change without notice. `tools/api_page.py` writes this page.
+"""
+
+
+def render() -> str:
+    """Return the page."""
+    shown: set[int] = set()
+    sections = [section for module in modules() for section in section_of(module, shown)]
+    return "\n".join([HEAD, *sections])
+
+
+def modules() -> Iterator[ModuleType]:
+    """Yield the folders that have public names, the text before the numbers; then the package."""
+    found = [
+        importlib.import_module(name)
+        for _, name, is_package in pkgutil.walk_packages(
+            cs336_basics.__path__, f"{cs336_basics.__name__}."
+        )
+        if is_package
+    ]
+    order = ("pretokenization", "bpe", "tokenizer", "formats", "data", "model", "generation")
+    found.sort(key=lambda m: next((i for i, n in enumerate(order) if f".{n}" in m.__name__), 99))
+    yield from (module for module in found if hasattr(module, "__all__"))
+    yield cs336_basics
+
+
+def section_of(module: ModuleType, shown: set[int]) -> Iterator[str]:
+    """Yield the lines of a module; what another module has shown is only named."""
+    yield f"## {module.__name__}\n"
+    yield f"{first_line(module)}\n"
+    again = []
+    for name in sorted(module.__all__, key=str.lower):
+        value = getattr(module, name)
+        if id(value) in shown:
+            again.append(f"`{name}`")
+            continue
+        shown.add(id(value))
+        yield from entry(name, value, shown)
+    if again:
+        yield f"Shown above: {', '.join(again)}.\n"
+
+
+def entry(name: str, value: object, shown: set[int]) -> Iterator[str]:
+    """Yield the lines of a public name."""
+    yield f"### {name}\n"
+    if not callable(value):
+        names = f": {', '.join(map(str, value))}" if isinstance(value, dict) else ""
+        yield f"A {type(value).__name__}{names}.\n"
+        return
+    yield f"```text\n{signature(name, value)}\n```\n"
+    yield f"{first_line(value)}\n"
+    if inspect.isclass(value):
+        methods = [f"- `{call}`: {first_line(member)}" for call, member in methods_of(value, shown)]
+        if methods:
+            yield "\n".join(methods) + "\n"
+
+
+def methods_of(cls: type, shown: set[int]) -> Iterator[tuple[str, object]]:
+    """Yield the public methods and properties of a class that no public base class has shown."""
+    for name in sorted({name for base in cls.__mro__ for name in vars(base)}):
+        owner = next(base for base in cls.__mro__ if name in vars(base))
+        member = inspect.getattr_static(cls, name)
+        is_ours = owner.__module__.startswith(cs336_basics.__name__)
+        if name.startswith("_") or not is_ours or (owner is not cls and id(owner) in shown):
+            continue
+        if isinstance(member, property):
+            yield name, member.fget
+        elif inspect.isroutine(getattr(cls, name)) and inspect.getdoc(getattr(cls, name)):
+            yield f"{name}{parameters(getattr(cls, name))}", getattr(cls, name)
+
+
+def signature(name: str, value: Callable[..., object]) -> str:
+    """Return a call, on several lines where it is long."""
+    text = f"{name}{parameters(value)}"
+    if len(text) <= WIDTH:
+        return text
+    given = given_to(value)
+    lines = [f"    {parameter}," for parameter in given.parameters.values()]
+    return "\n".join([f"{name}(", *lines, str(given.replace(parameters=[]))[1:]])
+
+
+def parameters(value: Callable[..., object]) -> str:
+    """Return the parameters and the result of a callable."""
+    try:
+        return str(given_to(value))
+    except (TypeError, ValueError):  # compiled
+        return "(...)"
+
+
+class Annotation(str):
+    """An annotation that is shown as it is written."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def given_to(value: Callable[..., object]) -> inspect.Signature:
+    """Return a signature without `self`, with short annotations."""
+    given = inspect.signature(value)
+    kept = [
+        p.replace(annotation=short(p.annotation))
+        for p in given.parameters.values()
+        if p.name not in ("self", "cls")
+    ]
+    result = given.return_annotation
+    if inspect.isclass(value):
+        result = inspect.Signature.empty
+    return given.replace(parameters=kept, return_annotation=short(result))
+
+
+def short(annotation: object) -> object:
+    """Return an annotation without the names of modules."""
+    if annotation is inspect.Signature.empty:
+        return annotation
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return Annotation(re.sub(r"\b[a-z]\w*(?:\.\w+)*\.(?=\w)", "", text))
+
+
+def first_line(value: object) -> str:
+    """Return the first line of a docstring."""
+    return (inspect.getdoc(value) or "").partition("\n")[0]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
+    print(f"written: {PAGE}")

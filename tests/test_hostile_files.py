@@ -14,9 +14,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cs336_basics.checkpoints.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
-from cs336_basics.checkpoints.checkpoint_dir import save_checkpoint_directory  # noqa: E402
+from cs336_basics.checkpoints.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
 from cs336_basics.checkpoints.run_dir import RunDirectory  # noqa: E402
+from cs336_basics.checkpoints.torch_file import load_checkpoint, save_checkpoint  # noqa: E402
 from cs336_basics.data.preparation_record import Stages  # noqa: E402
 from cs336_basics.formats import export_model, export_tokenizer  # noqa: E402
 from cs336_basics.formats.gpt2.vocab_files import load_merges, load_vocab  # noqa: E402
@@ -65,7 +65,7 @@ class Files:
         counts = WordCounts.from_mapping({b"a": 3, b"bc": 5}, "gpt2", [END])
         counts.save(directory / "c.npz")
         save_checkpoint(*tiny_run(), 3, directory / "c.pt")
-        save_checkpoint_directory(directory / "step", *tiny_run(), 3)
+        write_checkpoint(directory / "step.safetensors", *tiny_run(), 3)
         (directory / "config.yaml").write_text(config_to_yaml(TrainConfig()))
         run = RunDirectory(directory / "run")
         run.checkpoints.mkdir(parents=True)
@@ -106,10 +106,9 @@ class Files:
             tokens / "a.npy": load_tokens,
             directory / "c.npz": lambda: WordCounts.load(directory / "c.npz"),
             directory / "c.pt": lambda: load_checkpoint(directory / "c.pt", *tiny_run()),
-            **{
-                file: lambda: load_checkpoint(directory / "step", *tiny_run())
-                for file in sorted((directory / "step").iterdir())
-            },
+            directory / "step.safetensors": lambda: read_checkpoint(
+                directory / "step.safetensors", *tiny_run()
+            ),
             directory / "config.yaml": lambda: load_config(directory / "config.yaml"),
             **dict.fromkeys((run.best, run.timings, run.metrics), load_run_files),
             stages: run_stage,

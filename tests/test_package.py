@@ -338,7 +338,7 @@ from cs336_basics.commands.train import main
 sys.exit(main({arguments!r}))
 """)
     assert run.returncode == 0, run.stderr
-    assert (tmp_path / "run" / "checkpoints" / "step_00000002" / "manifest.json").is_file()
+    assert (tmp_path / "run" / "checkpoints" / "step_00000002.safetensors").is_file()
     assert (tmp_path / "run" / "tokenizer" / "merges.txt").is_file()
     assert "validation loss" in run.stdout
 

@@ -64,9 +64,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         if mode is not None:
             os.chmod(temporary, mode)
-        _sync(temporary)
+        sync(temporary)
         os.replace(temporary, target)
-        _sync(target.parent)
+        sync(target.parent)
 
 
 @contextlib.contextmanager
@@ -89,12 +89,12 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         for folder, _, names in os.walk(temporary):
             for name in names:
-                _sync(Path(folder, name))
-            _sync(Path(folder))
+                sync(Path(folder, name))
+            sync(Path(folder))
         if os.name == "nt" and target.exists():
             target.rmdir()
         os.replace(temporary, target)
-        _sync(target.parent)
+        sync(target.parent)
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
@@ -117,10 +117,10 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
     """Check that a file whose mode `os.stat` has returned is a regular one.
 
     Raises:
-        ValueError: it is a device, a FIFO or a socket.
+        ValueError: it is a directory, a device, a FIFO or a socket.
     """
     if not stat.S_ISREG(mode):
-        kinds = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
+        kinds = {stat.S_IFDIR: "directory", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
         kind = kinds.get(stat.S_IFMT(mode), "device")
         raise ValueError(f"{os.fspath(path)} is a {kind}: name a regular file")
 
@@ -190,7 +190,7 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until a file, or the names in a directory, are on the disk."""
     if path.is_dir() and os.name == "nt":  # which cannot open one
         return

@@ -30,7 +30,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -38,11 +37,11 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from cs336_basics._support.disk import naming, sync_directory
+from cs336_basics._support.reading import open_regular as open_regular
 from cs336_basics._support.temporary_files import (
     ALONE,
     TOGETHER,
     NewFile,
-    check_is_regular,
     remove_leftovers,
     replaced_file,
     temporary_name_pattern,
@@ -195,29 +194,6 @@ def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             open_regular(path).close()  # raises the error of the system
             raise FileNotFoundError(f"{path} does not exist")
         yield files[path.name]
-
-
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading. Nothing else: opening a FIFO waits until it has a writer.
-
-    Raises:
-        ValueError: it is a device, a FIFO or a socket.
-        OSError: it cannot be read.
-    """
-
-    def open_without_waiting(name: str, flags: int) -> int:
-        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
-
-    mode = os.stat(path).st_mode
-    if not stat.S_ISDIR(mode):  # for which `open` has a good message
-        check_is_regular(path, mode)
-    file = open(path, "rb", opener=open_without_waiting)  # noqa: SIM115 -- the caller closes it
-    try:
-        check_is_regular(path, os.fstat(file.fileno()).st_mode)  # it may be another one by now
-    except BaseException:
-        file.close()
-        raise
-    return file
 
 
 # ------------------------------------------------------------------------ reading

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from cs336_basics._support.journal import open_regular
+from cs336_basics._support.files import check_is_regular
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_reason, short_repr
 
@@ -17,6 +17,26 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 else:
     np = LazyModule("numpy")
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading. Nothing else: opening a FIFO waits until it has a writer.
+
+    Raises:
+        ValueError: it is a device, a FIFO or a socket.
+        OSError: it cannot be read.
+    """
+
+    def open_without_waiting(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+    file = open(path, "rb", opener=open_without_waiting)  # noqa: SIM115 -- the caller closes it
+    try:
+        check_is_regular(path, os.fstat(file.fileno()).st_mode)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def decoded(content: bytes, path: str | os.PathLike[str]) -> str:

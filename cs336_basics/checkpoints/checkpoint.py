@@ -1,228 +1,257 @@
-"""Checkpoints in one file, as CS336 defines them; the trainer's are in `checkpoint_dir.py`.
+"""A run's checkpoints: one safetensors file each, complete or absent, verified when it is read.
 
-A checkpoint is a `torch.save` file with four entries: "model" and "optimizer", the state dicts,
-"iteration", and "sha256", the hash of the other three. It is always read with `weights_only=True`,
-which builds tensors and plain containers and runs no code from the file.
+The tensors are `model.NAME` and `optimizer.NAME.KEY`, with the plain names of the parameters. The
+header's metadata has one entry, "checkpoint", which is JSON:
 
-The hash is that of the values themselves, and is compared with the values that were loaded. The
-file is a zip archive, whose checksums do not protect the directory of the archive: a flipped bit
-there lets `torch.load` read other values. A file without "sha256", as other programs write it, has
-only the checksums.
+    iteration   the number of steps taken
+    optimizer   the name of its algorithm; its settings are those of the run's configuration
+    crc32       of the tensors of "model" and of "optimizer", each after the rest of this JSON
+
+There is no pickle, so a checkpoint cannot contain code; and no state of a random generator: all
+randomness of a step follows from the seed and the number of the step.
 """
 
 from __future__ import annotations
 
-import errno
-import hashlib
+import json
 import operator
 import os
-import sys
-import zipfile
-from typing import IO, Any
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
-from cs336_basics._support.files import atomic_writer
-from cs336_basics._support.journal import open_regular
+from cs336_basics._support.files import atomic_path, check_is_regular
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics.checkpoints.checkpoint_dir import load_checkpoint_directory, plain_name
-from cs336_basics.checkpoints.optimizer_state import checked_optimizer_state
+from cs336_basics._support.reading import parse_json
+from cs336_basics.checkpoints.states import (
+    checked_optimizer_state,
+    checked_weights,
+    kind_of,
+    plain_name,
+)
 
-DIGEST = "sha256"
-
-Source = str | os.PathLike[str] | IO[bytes]
+_ENTRY = "checkpoint"
 
 
-def save_checkpoint(model: Module, optimizer: Optimizer, iteration: int, out: Source) -> None:
-    """Write the states of model and optimizer, and `iteration`, to a path or binary file object.
+def write_checkpoint(
+    path: str | os.PathLike[str], model: Module, optimizer: Optimizer, iteration: int
+) -> None:
+    """Write the states of model and optimizer, and `iteration`, to a file.
 
-    A path is replaced in one step: after a crash it holds the old file or the new one, complete. A
-    model from `torch.compile` is saved under its plain parameter names. NumPy numbers of the
-    optimizer, such as a learning rate, are saved as plain numbers.
+    A sharded model (FSDP2) is gathered in the first process. All of its processes call this.
+
+    Raises:
+        TypeError: the optimizer's state has a value that is neither a tensor nor a number.
+        ValueError: the optimizer has a parameter that is not the model's.
+        OSError: the file cannot be written.
     """
-    checkpoint = {
-        "model": {plain_name(name): value for name, value in model.state_dict().items()},
-        "optimizer": _plain_numbers(optimizer.state_dict()),
-        "iteration": operator.index(iteration),
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    parts = {
+        "model": _gathered({plain_name(k): v for k, v in model.state_dict().items()}),
+        "optimizer": _gathered(_optimizer_tensors(model, optimizer)),
     }
-    checkpoint[DIGEST] = _digest(checkpoint)
-    if isinstance(out, (str, os.PathLike)):
-        with atomic_writer(out) as file:
-            torch.save(checkpoint, file)
-    else:
-        torch.save(checkpoint, out)
+    if _is_distributed() and dist.get_rank() > 0:
+        return
+    content: dict[str, Any] = {"iteration": operator.index(iteration)}
+    content["optimizer"] = kind_of(optimizer)
+    content["crc32"] = {part: _checksum(content, tensors) for part, tensors in parts.items()}
+    tensors = {f"{part}.{k}": value for part in parts for k, value in parts[part].items()}
+    with atomic_path(path) as temporary:
+        try:
+            save_file(tensors, temporary, {_ENTRY: json.dumps(content)})
+        except SafetensorError as error:  # on a full disk
+            raise OSError(f"{os.fspath(path)} was not written: {error}") from error
 
 
-def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> int:
-    """Restore model and optimizer in place from a checkpoint; return its iteration.
+def read_checkpoint(
+    path: str | os.PathLike[str], model: Module, optimizer: Optimizer | None
+) -> int:
+    """Restore model and optimizer in place from a file; return its iteration.
 
-    Tensors go to the devices on which model and optimizer have theirs, whatever device they were
-    saved from. `model` may be compiled or not, whichever was saved. `optimizer` None: the weights
-    alone, for generation. A file object is read from its beginning, whatever its position. A path
-    may also be a checkpoint directory of `checkpoint_dir.py`.
+    A file that is damaged or does not fit changes nothing. The model may be compiled or sharded,
+    whichever was saved, and the optimizer another implementation of the same algorithm. `optimizer`
+    None: the weights alone.
 
-    Raises ValueError if `src` is not a checkpoint, is damaged or cut short, or is one of another
-    optimizer; then nothing is changed. FileNotFoundError if it is missing; RuntimeError (from
-    torch) if its weights do not fit this model.
+    Raises:
+        ValueError: the file is no checkpoint, is damaged, or is of another model or optimizer.
     """
-    if isinstance(src, (str, os.PathLike)) and os.path.isdir(src):
-        return load_checkpoint_directory(src, model, optimizer)
-    name = str(src) if isinstance(src, (str, os.PathLike)) else "the file object"
-    if isinstance(src, (str, os.PathLike)):
-        with open_regular(src) as file:
-            checkpoint = _load(file, name)
-    else:
-        checkpoint = _load(src, name)
-    # plain name -> this model's name, compiled or not
-    own_names = {plain_name(key): key for key in model.state_dict()}
-    saved = checkpoint["model"]
-    restored = None
+    content, parts = _read(path, ["model"] if optimizer is None else ["model", "optimizer"])
+    source = os.fspath(path)
+    weights = checked_weights(model, parts["model"], source)
+    state = None
     if optimizer is not None:
-        restored = checked_optimizer_state(optimizer, checkpoint["optimizer"], name)
-    model.load_state_dict({own_names.get(key, key): value for key, value in saved.items()})
-    if optimizer is not None and restored is not None:
-        optimizer.load_state_dict(restored)
-    iteration: int = checkpoint["iteration"]
+        saved = _state_dict(model, optimizer, parts["optimizer"], source)
+        state = checked_optimizer_state(optimizer, saved, content["optimizer"], source)
+    own = model.state_dict()
+    model.load_state_dict({name: _shared_like(v, own[name]) for name, v in weights.items()})
+    if optimizer is not None and state is not None:
+        optimizer.load_state_dict(state)
+    iteration: int = content["iteration"]
     return iteration
 
 
-def _plain_numbers(value: Any) -> Any:
-    """Return a value with plain numbers for those of NumPy, which `weights_only=True` refuses."""
-    if isinstance(value, np.generic):
-        return float(value) if isinstance(value, np.floating) else value.item()
-    if type(value) is dict:
-        return {_plain_numbers(key): _plain_numbers(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_plain_numbers(item) for item in value)
-    return value
+def verify_checkpoint(path: str | os.PathLike[str]) -> None:
+    """Read a checkpoint and compare its checksums.
+
+    Raises:
+        ValueError: it is no checkpoint, or it is damaged.
+    """
+    _read(path, ["model", "optimizer"])
 
 
-def _load(file: IO[bytes], name: str) -> dict[str, Any]:
-    """Return the content of a checkpoint, with plain names, after checking it."""
+def is_sharded(model: Module) -> bool:
+    """Return whether each process holds only a shard of the parameters (FSDP)."""
+    return any(map(_is_shard, model.parameters()))
+
+
+# ------------------------------------------------------------------------ writing
+
+
+def _optimizer_tensors(model: Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """Return what the optimizer keeps for each parameter: NAME.KEY -> tensor."""
+    names = _parameter_names(model, optimizer)
+    tensors = {}
+    for index, values in optimizer.state_dict()["state"].items():
+        for key, value in values.items():
+            if key == "step":  # a float32 in torch's optimizers, an int in ours
+                value = torch.tensor(int(value))
+            elif isinstance(value, (int, float)):
+                value = torch.tensor(value, dtype=torch.float64)
+            if isinstance(value, Tensor):
+                tensors[f"{names[index]}.{key}"] = value
+            elif value is not None:
+                raise TypeError(f"the optimizer's {key} is of type {type(value).__name__}")
+    return tensors
+
+
+def _parameter_names(model: Module, optimizer: Optimizer) -> list[str]:
+    """Return the plain names of the optimizer's parameters, in the order of its state_dict."""
+    names = {id(value): plain_name(name) for name, value in model.named_parameters()}
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if not all(id(parameter) in names for parameter in parameters):
+        raise ValueError("the optimizer has a parameter that is not the model's")
+    return [names[id(parameter)] for parameter in parameters]
+
+
+def _gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return whole tensors on the CPU, each with its own memory; in the first process only."""
+    first = not _is_distributed() or dist.get_rank() == 0
+    gathered: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        value = tensor.full_tensor() if _is_shard(tensor) else tensor  # type: ignore[attr-defined]
+        if first:
+            value = value.detach().cpu().contiguous()
+            memory = value.untyped_storage().data_ptr()
+            # Tied weights are one tensor under two names, which the format cannot express.
+            gathered[name] = value.clone() if value.numel() and memory in seen else value
+            seen.add(memory)
+    return gathered
+
+
+def _checksum(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> int:
+    """Return the CRC-32 of the rest of the JSON and of tensors: names, types, shapes and bytes."""
+    rest = {key: value for key, value in content.items() if key != "crc32"}
+    crc = zlib.crc32(json.dumps(rest).encode())
+    for name, value in sorted(tensors.items()):
+        crc = zlib.crc32(f"{name} {value.dtype} {tuple(value.shape)}".encode(), crc)
+        crc = zlib.crc32(value.reshape(-1).view(torch.uint8).numpy().data, crc)
+    return crc
+
+
+# ------------------------------------------------------------------------ reading
+
+
+def _read(
+    path: str | os.PathLike[str], wanted: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
+    """Return the JSON of a checkpoint, and the tensors of its wanted parts, verified.
+
+    safetensors refuses a header that does not describe the whole file exactly, so that the tensors
+    take no more memory than the file has bytes.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    check_is_regular(path, path.stat().st_mode)
+    parts: dict[str, dict[str, Tensor]] = {part: {} for part in wanted}
     try:
-        _check_is_archive(file)
-        file.seek(0)
-        checkpoint: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-        is_complete = _is_checkpoint(checkpoint)
-        if is_complete:
-            _check_storages(checkpoint)
-            names = checkpoint["model"]
-            checkpoint["model"] = {plain_name(key): value for key, value in names.items()}
-            expected = checkpoint.pop(DIGEST, None)
-            matches = expected is not None and _digest(checkpoint) == expected
-        if not is_complete or not matches:
-            _check_sums(file)
-    except MemoryError:
-        raise
-    except Exception as error:  # a damaged file fails in the zip reader, the unpickler, anywhere
-        # A damaged archive asks for offsets before the file.
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:
-            raise
+        with safe_open(path, "pt") as file:
+            text = (file.metadata() or {}).get(_ENTRY, "")
+            for key in file.keys():  # noqa: SIM118 -- not a dict
+                part, _, name = key.partition(".")
+                if part in parts:
+                    parts[part][name] = file.get_tensor(key)
+    except SafetensorError as error:
         raise ValueError(
-            f"{name} is not a checkpoint, or it is damaged: {short_reason(error)}"
+            f"{path} is not a checkpoint, or it is damaged: {short_reason(error)}"
         ) from error
-    if not is_complete:
-        raise ValueError(f'{name} is not a checkpoint: it lacks "model", "optimizer", "iteration"')
-    if expected is not None and not matches:
-        raise ValueError(
-            f'{name} is damaged: its content does not have the SHA-256 in "{DIGEST}". If it was '
-            f'changed on purpose, remove the entry "{DIGEST}"'
-        )
-    return checkpoint
+    content: dict[str, Any] = parse_json(text.encode(), path) if text else {}
+    match content:
+        case {"iteration": int(step), "optimizer": str(), "crc32": dict(sums)} if (
+            type(step) is int and 0 <= step < 2**63
+        ):
+            pass
+        case _:
+            raise ValueError(f"{path} is not a checkpoint: its header has no whole {_ENTRY!r}")
+    for part, tensors in parts.items():
+        if _checksum(content, tensors) != sums.get(part):
+            raise ValueError(f"{path} is damaged: the checksum of {part} is wrong")
+    return content, parts
 
 
-def _check_is_archive(file: IO[bytes]) -> None:
-    """Check that a file is a zip archive like those of `torch.save`, which compresses nothing.
-
-    Raises:
-        BadZipFile: it is none, or may unpack to any size.
-    """
-    with zipfile.ZipFile(file) as archive:
-        for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise zipfile.BadZipFile(f"{short_repr(member.filename)} is compressed")
-
-
-def _check_storages(content: Any) -> None:
-    """Check that no tensor has more elements than are stored: with strides of 0, one can be all.
-
-    Raises:
-        ValueError: one has; to read it would take any amount of memory.
-    """
-    if isinstance(content, Tensor):
-        is_plain = content.layout == torch.strided and content.device.type != "meta"
-        if is_plain and content.nbytes > content.untyped_storage().nbytes():
-            raise ValueError(
-                f"a tensor of shape {tuple(content.shape)} takes {content.nbytes:,} bytes, and "
-                f"{content.untyped_storage().nbytes():,} are stored"
-            )
-    elif isinstance(content, dict):
-        for item in content.values():
-            _check_storages(item)
-    elif isinstance(content, (list, tuple)):
-        for item in content:
-            _check_storages(item)
+def _state_dict(
+    model: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], source: str
+) -> dict[str, Any]:
+    """Return the `state_dict` of the optimizer with these tensors, NAME.KEY, as what it keeps."""
+    names = _parameter_names(model, optimizer)
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    state: dict[int, dict[str, Any]] = {}
+    for full_name, value in tensors.items():
+        name, _, key = full_name.rpartition(".")
+        if name not in names:
+            raise ValueError(f"{source} is of another optimizer: it has {short_repr(full_name)}")
+        index = names.index(name)
+        own = parameters[index]
+        # A moment is sharded as its parameter is.
+        kept = _shared_like(value, own) if value.shape == own.shape else value
+        is_step = key == "step" and value.dtype == torch.int64 and value.numel() == 1
+        state.setdefault(index, {})[key] = int(value) if is_step else kept
+    return {**optimizer.state_dict(), "state": state}
 
 
-def _check_sums(file: IO[bytes]) -> None:
-    """Check the checksums of the zip archive, which `torch.load` does not check.
-
-    Raises:
-        BadZipFile: it is not a zip archive, or its content has changed.
-    """
-    with zipfile.ZipFile(file) as archive:
-        damaged = archive.testzip()
-    if damaged is not None:
-        raise zipfile.BadZipFile(f"the checksum of {damaged} is wrong")
+# ------------------------------------------------------------------------ shards
 
 
-def _digest(content: Any) -> str:
-    """Return the SHA-256 of tensors, numbers and strings in containers."""
-    digest = hashlib.sha256()
-    _update(digest, content)
-    return digest.hexdigest()
+def _is_distributed() -> bool:
+    return dist.is_available() and dist.is_initialized()
 
 
-def _update(digest: hashlib._Hash, value: Any) -> None:
-    """Add a value to a hash: the kind and the size of each item, then its content."""
-    if isinstance(value, Tensor):
-        digest.update(f"tensor {value.dtype} {tuple(value.shape)}\n".encode())
-        if value.layout == torch.strided and not value.is_quantized:
-            digest.update(_bytes_of(value))
-    elif isinstance(value, dict):
-        digest.update(f"dict {len(value)}\n".encode())
-        for key, item in value.items():
-            _update(digest, key)
-            _update(digest, item)
-    elif isinstance(value, (list, tuple)):
-        digest.update(f"list {len(value)}\n".encode())
-        for item in value:
-            _update(digest, item)
-    elif value is None or isinstance(value, (bool, int, float, str)):
-        text = repr(value)
-        digest.update(f"{type(value).__name__} {len(text)} {text}\n".encode())
-    else:  # what else `torch.load` accepts need not have a stable representation
-        digest.update(f"{type(value).__name__}\n".encode())
+def _is_shard(tensor: Tensor) -> bool:
+    # This import is slow; torch has made it already when something is distributed.
+    if not _is_distributed():
+        return False
+    from torch.distributed.tensor import DTensor
+
+    return isinstance(tensor, DTensor)
 
 
-def _bytes_of(tensor: Tensor) -> memoryview:
-    """Return the elements of a tensor in order, each in little-endian order."""
-    elements = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    if sys.byteorder == "big":
-        elements = elements.reshape(-1, tensor.element_size()).flip(1).reshape(-1).contiguous()
-    return elements.numpy().data
+def _shared_like(value: Tensor, own: Tensor) -> Tensor:
+    """Return this process's shard of a whole tensor where its own one is a shard."""
+    if not _is_shard(own):
+        return value
+    from torch.distributed.tensor import DTensor, distribute_tensor
 
-
-def _is_checkpoint(content: Any) -> bool:
-    return (
-        isinstance(content, dict)
-        and isinstance(content.get("model"), dict)
-        and all(isinstance(name, str) for name in content["model"])
-        and isinstance(content.get("optimizer"), dict)
-        and type(content.get("iteration")) is int
-        and 0 <= content["iteration"] < 2**63
+    assert isinstance(own, DTensor)
+    return distribute_tensor(
+        value.to(own.device), own.device_mesh, own.placements, src_data_rank=None
     )

@@ -2,11 +2,11 @@
 
 config.yaml     the resolved configuration
 data/           text, token files, and a record of what they were made from
-tokenizer/      vocab.json, merges.txt, metadata.json
+tokenizer/      the tokenizer
 metrics.jsonl   one JSON object per line: the same bytes when the run is repeated
 timings.jsonl   times, a line for each line of metrics.jsonl and each checkpoint: never the same
 loss.png        the curves in metrics.jsonl
-checkpoints/    step_00000500/, ..., and best.json, which names one of them
+checkpoints/    step_00000500.safetensors, ..., and best.json, which names one of them
 samples/        step_00000500.txt, ...
 """
 
@@ -17,16 +17,13 @@ import json
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.disk import sync_file
-from cs336_basics._support.files import atomic_writer, printable_path, write_json
-from cs336_basics._support.journal import open_regular
+from cs336_basics._support.files import atomic_writer, printable_path, remove, sync, write_json
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.reading import read_json_object
+from cs336_basics._support.reading import open_regular, read_json_object
 
 
 class RunDirectory:
@@ -96,25 +93,20 @@ class RunDirectory:
         if not self._is_new or self.metrics.exists() or self.steps_saved():
             return
         for entry in self.path.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
-        if not self._keeps_directory:
             with contextlib.suppress(OSError):  # something else is writing into it
+                remove(entry)
+        if not self._keeps_directory:
+            with contextlib.suppress(OSError):
                 self.path.rmdir()
 
     def remove_temporary_files(self) -> None:
         """Remove the files that a killed process left half written."""
-        for left in self.path.rglob(".*.tmp"):
-            if left.is_dir():
-                shutil.rmtree(left)
-            else:
-                left.unlink(missing_ok=True)  # its directory may have been removed before
+        for left in list(self.path.rglob(".*.tmp")):
+            remove(left)
 
     def checkpoint(self, step: int) -> Path:
-        """Return the directory of the checkpoint taken after `step` optimizer steps."""
-        return self.checkpoints / f"step_{step:08d}"
+        """Return the file of the checkpoint taken after `step` optimizer steps."""
+        return self.checkpoints / f"step_{step:08d}.safetensors"
 
     def sample(self, step: int) -> Path:
         """Return the file of the text sampled after `step` optimizer steps."""
@@ -139,7 +131,7 @@ class RunDirectory:
         kept = {*saved[-1:], *list(filter(is_regular, saved))[-count:], self.best_step()}
         for step in saved:
             if step not in kept:
-                remove_directory(self.checkpoint(step))
+                remove(self.checkpoint(step))
 
     def mark_best(self, step: int, val_loss: float) -> None:
         """Write to best.json that the checkpoint of `step` is the best so far."""
@@ -225,11 +217,8 @@ class RunDirectory:
         best = self.best_step()
         if best is not None and best >= first:
             self.best.unlink()
-        for directory in later:
-            unused = directory.with_name(directory.name + ".unused")
-            if unused.exists():  # set aside when the run was continued before
-                remove_directory(unused)
-            os.replace(directory, unused)
+        for checkpoint in later:
+            os.replace(checkpoint, checkpoint.with_name(checkpoint.name + ".unused"))
         return later
 
     def append_metrics(self, row: dict[str, Any], timing: dict[str, Any]) -> None:
@@ -249,14 +238,13 @@ class RunDirectory:
 
     def seconds(self) -> float:
         """Return the wall-clock time up to the last line of timings.jsonl, without pauses."""
-        lines = _read_lines(self.timings, _check_timing)
-        return max((line.get("seconds", 0.0) for line in lines), default=0.0)
+        return max((line.get("seconds", 0.0) for line in _read_lines(self.timings)), default=0.0)
 
     def sync_metrics(self) -> None:
         """Wait until metrics.jsonl and timings.jsonl are on the disk."""
         for file in (self.metrics, self.timings):
             if file.exists():
-                sync_file(file)
+                sync(file)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the rows of metrics.jsonl, each with its line of timings.jsonl, if there is one.
@@ -267,23 +255,21 @@ class RunDirectory:
             ValueError: a line before the last is not JSON.
         """
         timings = {}
-        for line in _read_lines(self.timings, _check_timing):
+        for line in _read_lines(self.timings):
             step, kind = line.pop("step"), line.pop("kind")
             timings[step, kind] = line  # if a killed run wrote it twice, the last one counts
-        rows = _read_lines(self.metrics, _check_metrics)
         return [
             {
                 **row,
                 **timings.get((row["step"], "evaluation" if "val_loss" in row else "training"), {}),
             }
-            for row in rows
+            for row in _read_lines(self.metrics)
         ]
 
     def truncate_metrics(self, step: int) -> None:
         """Remove the rows after `step`, which a run that continues from there writes again."""
         for file in (self.metrics, self.timings):
-            check = _check_metrics if file == self.metrics else _check_timing
-            rows = [row for row in _read_lines(file, check) if row["step"] <= step]
+            rows = [row for row in _read_lines(file) if row["step"] <= step]
             with atomic_writer(file, "w") as out:
                 out.writelines(json.dumps(row) + "\n" for row in rows)
 
@@ -291,7 +277,7 @@ class RunDirectory:
 def step_of(checkpoint: str | os.PathLike[str]) -> int | None:
     """Return the step in the name of a checkpoint, None if it has another name."""
     # At least eight digits, as in `RunDirectory.checkpoint`: step_99 belongs to the user.
-    name = re.fullmatch(r"step_(\d{8,})", Path(checkpoint).name)
+    name = re.fullmatch(r"step_(\d{8,})\.safetensors", Path(checkpoint).name)
     return None if name is None else int(name[1])
 
 
@@ -303,71 +289,46 @@ def figure_text(name: str) -> str:
     )  # matplotlib omits such a label from a legend
 
 
-def remove_directory(directory: Path) -> None:
-    """Remove a checkpoint; if killed half-way, nothing is left that looks like a damaged one."""
-    # A link's target may be anything: only the link is removed.
-    if directory.is_symlink() or not directory.is_dir():
-        directory.unlink()
-        return
-    condemned = directory.with_name(f".{directory.name}.removed.tmp")
-    os.replace(directory, condemned)
-    shutil.rmtree(condemned)
-
-
 def _append_line(file: Path, row: dict[str, Any]) -> None:
     with open(file, "a", encoding="utf-8", newline="\n") as out:
         out.write(json.dumps(row) + "\n")
 
 
-def _read_lines(file: Path, check: Callable[[dict[str, Any]], str | None]) -> list[dict[str, Any]]:
+def _read_lines(file: Path) -> list[dict[str, Any]]:
     """Return the objects in a file of JSON lines; a last line that is cut off is omitted.
 
-    Args:
-        file: need not exist.
-        check: returns what is wrong with a line, None if nothing is.
+    Raises:
+        ValueError: a line before the last is not JSON; or one has no step, or another value that is
+            not a number.
     """
     if not file.exists():
         return []
-    rows = []
     with open_regular(file) as opened:
-        content = opened.read()
-    # Bytes that are not text are not JSON either, and are treated as such. Not `splitlines` of
-    # text, which breaks lines at more than line feeds.
-    lines = [line.decode("utf-8", "replace") for line in content.splitlines()]
+        lines = opened.read().splitlines()
+    rows = []
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
+            # Bytes that are not text are not JSON either.
+            row = json.loads(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             if number < len(lines):
                 raise ValueError(f"{file}, line {number} is not JSON: remove it") from None
             break
-        problem = "has no step" if not isinstance(row, dict) else None
-        problem = problem or ("has no step" if not _is_step(row.get("step")) else check(row))
-        if problem is not None:
-            raise ValueError(f"{file}, line {number} {problem}: remove it")
+        if not isinstance(row, dict) or not _is_step(row.get("step")):
+            raise ValueError(f"{file}, line {number} has no step: remove it")
+        has_kinds = file.name == "timings.jsonl"
+        if has_kinds and not isinstance(row.get("kind"), str):
+            raise ValueError(f"{file}, line {number} has no kind: remove it")
+        for key, value in row.items():
+            is_number = type(value) is float or (type(value) is int and abs(value) < 10**300)
+            if not is_number and not (has_kinds and key == "kind"):
+                raise ValueError(
+                    f"{file}, line {number} has the value {short_repr(value)} for "
+                    f"{short_repr(key)}, not a number: remove it"
+                )
         rows.append(row)
     return rows
 
 
 def _is_step(value: Any) -> bool:
     return type(value) is int and 0 <= value < 10**15
-
-
-def _check_timing(row: dict[str, Any]) -> str | None:
-    """Return what is wrong with a line of timings.jsonl, None if nothing is."""
-    if not isinstance(row.get("kind"), str):
-        return "has no kind"
-    return _check_numbers(row, {"kind"})
-
-
-def _check_metrics(row: dict[str, Any]) -> str | None:
-    """Return what is wrong with a line of metrics.jsonl, None if nothing is."""
-    return _check_numbers(row, set())
-
-
-def _check_numbers(row: dict[str, Any], texts: set[str]) -> str | None:
-    for key, value in row.items():
-        is_number = type(value) is float or (type(value) is int and abs(value) < 10**300)
-        if key not in texts and not is_number:
-            return f"has the value {short_repr(value)} for {short_repr(key)}, not a number"
-    return None

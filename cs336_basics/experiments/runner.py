@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.files import write_json
-from cs336_basics._support.journal import open_regular
-from cs336_basics._support.reading import parse_json
+from cs336_basics._support.reading import open_regular, parse_json
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.prepare import prepare_data
 from cs336_basics.experiments.plan import Scale, Values, plan

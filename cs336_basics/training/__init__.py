@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from cs336_basics.checkpoints.checkpoint import load_checkpoint, save_checkpoint
+    from cs336_basics.checkpoints.torch_file import load_checkpoint, save_checkpoint
     from cs336_basics.training.clipping import clip_gradients
     from cs336_basics.training.data import get_batch
     from cs336_basics.training.loss import cross_entropy
@@ -30,7 +30,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "cs336_basics.checkpoints.checkpoint": "load_checkpoint save_checkpoint",
+            "cs336_basics.checkpoints.torch_file": "load_checkpoint save_checkpoint",
             "cs336_basics.training.clipping": "clip_gradients",
             "cs336_basics.training.data": "get_batch",
             "cs336_basics.training.loss": "cross_entropy",

@@ -18,10 +18,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 
-from cs336_basics._support.journal import open_regular
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.option import describe, may_be_none, takes_several, without_none
-from cs336_basics._support.reading import decoded
+from cs336_basics._support.reading import decoded, open_regular
 from cs336_basics.training.config import TrainConfig
 
 _MAX_BYTES = 1 << 18

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cs336_basics._support.messages import short_reason
-from cs336_basics.checkpoints.checkpoint import load_checkpoint
+from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
@@ -53,13 +52,8 @@ def load_run(
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     config = load_config(run.config).model
     check_model_size(config, run, [Path(source)])
-    try:
-        model = TransformerLM(config)
-        load_checkpoint(source, model, None)
-    except RuntimeError as error:
-        raise ValueError(
-            f"{source} does not fit the run {run.path}: {short_reason(error)}"
-        ) from error
+    model = TransformerLM(config)
+    read_checkpoint(source, model, None)
     return LoadedRun(model.to(choose_device(device)), tokenizer)
 
 
@@ -69,13 +63,13 @@ def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequen
     Args:
         config: the model's.
         run: the run that has it, for the message.
-        checkpoints: files or directories.
+        checkpoints: their files.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
         ValueError: the model is larger than each, or its table of RoPE's angles is huge.
     """
-    num_bytes = max(map(_num_bytes, checkpoints), default=0)
+    num_bytes = max((path.stat().st_size for path in checkpoints), default=0)
     angles = config.context_length * config.d_head
     # (A weight is at least a byte. No weights depend on the length of the context.)
     if config.num_parameters() > num_bytes or angles > max(num_bytes, _MOST_ANGLES):
@@ -84,8 +78,3 @@ def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequen
             f"{run.config.name} describes a model of {config.num_parameters():,} weights with a "
             f"context of {config.context_length:,} tokens"
         )
-
-
-def _num_bytes(checkpoint: Path) -> int:
-    files = checkpoint.iterdir() if checkpoint.is_dir() else [checkpoint]
-    return sum(file.stat().st_size for file in files)

@@ -9,8 +9,7 @@ from pathlib import Path
 import torch
 
 from cs336_basics._support.messages import short_reason
-from cs336_basics.checkpoints.checkpoint import load_checkpoint
-from cs336_basics.checkpoints.checkpoint_dir import verify_checkpoint_directory
+from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.trainer import Trainer
 
@@ -85,7 +84,7 @@ def newest_checkpoint(
         return run.newest_checkpoint()
     for step in reversed(steps):
         try:
-            verify_checkpoint_directory(run.checkpoint(step))
+            verify_checkpoint(run.checkpoint(step))
             return run.checkpoint(step)
         except (ValueError, OSError) as error:
             report(f"skipped: {error}")
@@ -104,7 +103,7 @@ def _load(trainer: Trainer, source: Path) -> int:
         ValueError: it is damaged or of another model; the message names others to continue from.
     """
     try:
-        return load_checkpoint(source, trainer.model, trainer.optimizer)
+        return read_checkpoint(source, trainer.model, trainer.optimizer)
     except (MemoryError, torch.OutOfMemoryError):
         raise  # not the fault of the checkpoint
     except Exception as error:

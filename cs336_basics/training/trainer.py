@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from cs336_basics._support.files import atomic_writer
-from cs336_basics.checkpoints.checkpoint_dir import is_sharded, save_checkpoint_directory
+from cs336_basics.checkpoints.checkpoint import is_sharded, write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.clipping import clip_gradients_foreach
 from cs336_basics.training.components import build_components
@@ -298,7 +298,7 @@ class Trainer:
             self.run.checkpoints.mkdir(exist_ok=True)
         if self.world.is_first or is_sharded(self.model):
             path = self.run.checkpoint(self.step)
-            save_checkpoint_directory(path, self.model, self.optimizer, self.step)
+            write_checkpoint(path, self.model, self.optimizer, self.step)
         if self.world.is_first:
             self._remove_old_checkpoints()
 

@@ -47,7 +47,7 @@ def test_discard_keeps_an_empty_directory_that_existed_before(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("trained", ["metrics.jsonl", "checkpoints/step_00000005/state.json"])
+@pytest.mark.parametrize("trained", ["metrics.jsonl", "checkpoints/step_00000005.safetensors"])
 def test_discard_keeps_a_run_that_has_trained(tmp_path, trained):
     run = start(tmp_path)
     file = tmp_path / trained

@@ -187,7 +187,7 @@ def test_a_run_that_was_stopped_is_resumed(finished, tmp_path, monkeypatch):
     shutil.copytree(finished, out)
     run = RunDirectory(out / "runs" / "silu")
     run.truncate_metrics(4)
-    shutil.rmtree(run.checkpoint(8))
+    run.checkpoint(8).unlink()
     started = stop_every_run(monkeypatch)
     # Both may change, since the runs may be continued on another machine.
     assert again(out, "--device", "cpu", "--num-workers", "2") == 130

@@ -10,12 +10,13 @@ import sys
 import pytest
 import torch
 
+from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands.export import main
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.formats.huggingface import huggingface_models
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training import AdamW, save_checkpoint
+from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
 from tests.commands.small_run import environment
@@ -36,7 +37,7 @@ def make_run(directory, model_config=MODEL):
     for step in (1, 2):
         torch.manual_seed(step)
         model = TransformerLM(model_config)
-        save_checkpoint(model, AdamW(model.parameters()), step, run.checkpoint(step))
+        write_checkpoint(run.checkpoint(step), model, AdamW(model.parameters()), step)
         run.append_metrics({"step": step, "tokens": 96 * step, "train_loss": 7.5 - step}, {})
         run.append_metrics({"step": step, "tokens": 96 * step, "val_loss": 7.75 - step}, {})
     stages = Stages(run.data, lambda line: None)

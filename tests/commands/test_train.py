@@ -40,8 +40,8 @@ def test_a_run_without_data_makes_all_files_and_prints_their_paths(tiny, capsys,
         run.tokenizer / "vocab.json",
         run.tokenizer / "merges.txt",
         run.tokenizer / "metadata.json",
-        run.checkpoint(12) / "model.safetensors",
-        run.best_checkpoint / "manifest.json",
+        run.checkpoint(12),
+        run.best_checkpoint,
         run.timings,
         run.sample(12),
     ):
@@ -88,7 +88,7 @@ def test_a_directory_that_is_not_empty_is_refused_and_kept(tiny, capsys):
 
 def test_a_directory_with_only_temporary_files_is_reused(tiny):
     Path("run").mkdir()
-    Path("run/.config.yaml.abcd_123.tmp").write_text("name: ti")
+    Path("run/.config.yaml.4194305-0123abcd.tmp").write_text("name: ti")
     assert main(["--config", tiny, "--run-dir", "run", "--max-steps", "1"]) == 0
     assert not list(Path("run").glob(".*.tmp"))
 

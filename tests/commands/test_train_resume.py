@@ -64,18 +64,18 @@ class TestResume:
 
     def test_a_damaged_checkpoint_is_named_and_another_used_on_request(self, tiny, whole, capsys):
         shutil.copytree(whole, "run")
-        state = RunDirectory("run").checkpoint(12) / "state.json"
+        state = RunDirectory("run").checkpoint(12)
         state.write_bytes(state.read_bytes()[:50])
         assert main(["--resume", "run"]) == 2
         error = capsys.readouterr().err
         other = re.search(r"--resume-from (\S+)", error)[1]
-        assert re.search("step_00000012 .*state.json", error)
+        assert "step_00000012" in error
         assert "Traceback" not in error
         shutil.copytree("run", "run2")
         assert main(["--resume", "run", "--resume-from", other]) == 0
         assert main(["--resume", "run2", "--skip-damaged"]) == 0
         for run in ("run", "run2"):
-            shutil.rmtree(f"{run}/checkpoints/step_00000012.unused")
+            Path(f"{run}/checkpoints/step_00000012.safetensors.unused").unlink()
             assert_equal_runs(run, whole)
 
     def test_divergence_ends_with_1_and_names_the_step(self, tiny, capsys):

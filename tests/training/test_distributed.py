@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from safetensors import safe_open
 
-from cs336_basics.checkpoints.checkpoint_dir import verify_checkpoint_directory
+from cs336_basics.checkpoints.checkpoint import verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.distributed import World, join_world
 from tests.numerics import default_dtype
@@ -125,18 +125,11 @@ def test_a_checkpoint_of_two_processes_resumes_in_one(runs, name):
     assert_like_single(runs, name, "single-muon" if muon else "single")
 
 
-def test_sharded_checkpoints_are_safetensors_with_a_manifest_too(runs):
+def test_a_sharded_model_is_saved_whole(runs):
     checkpoint = RunDirectory(runs / "fsdp-plain").checkpoint(12)
-    verify_checkpoint_directory(checkpoint)
-    names = {file.name for file in checkpoint.iterdir()}
-    assert {"state.json", "manifest.json"} < names
-    shards = [file for file in checkpoint.iterdir() if file.suffix == ".safetensors"]
-    assert len(shards) == 2
-    assert all(file.suffix in (".safetensors", ".json") for file in checkpoint.iterdir())
-    for shard in shards:
-        with safe_open(shard, "pt") as file:
-            assert "lm_head.weight.exp_avg" in file.keys()  # noqa: SIM118 -- not a dict
-            assert file.get_tensor("lm_head.weight").shape[0] in (128, 129)
+    verify_checkpoint(checkpoint)
+    with safe_open(checkpoint, "pt") as file:
+        assert file.get_tensor("optimizer.lm_head.weight.exp_avg").shape[0] == 257
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(tmp_path):
@@ -192,7 +185,7 @@ def two_processes(tmp_path):
             if job.poll() is None:
                 os.killpg(job.pid, signal.SIGKILL)
     for step in run.steps_saved():
-        verify_checkpoint_directory(run.checkpoint(step))
+        verify_checkpoint(run.checkpoint(step))
 
 
 def test_a_killed_process_ends_the_job_with_a_message(tmp_path):

@@ -100,7 +100,7 @@ def test_a_second_ctrl_c_stops_a_run_that_is_saving_and_a_second_sigterm_does_no
         raise Crash
 
     trainer = make(tmp_path)
-    original, save = trainer._batch, trainer_module.save_checkpoint_directory
+    original, save = trainer._batch, trainer_module.write_checkpoint
 
     def batch(step):
         if step == 2:
@@ -112,7 +112,7 @@ def test_a_second_ctrl_c_stops_a_run_that_is_saving_and_a_second_sigterm_does_no
         save(*arguments)
 
     trainer._batch = batch
-    monkeypatch.setattr(trainer_module, "save_checkpoint_directory", saving)
+    monkeypatch.setattr(trainer_module, "write_checkpoint", saving)
     before = {number: signal.signal(number, as_usual) for number in (first, second)}
     try:
         with pytest.raises(TrainingInterrupted if saved else Crash) as stop:

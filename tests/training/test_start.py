@@ -66,7 +66,7 @@ def test_a_failed_start_can_be_repeated(tmp_path, text, monkeypatch, cause, mess
         start(bad, path)
     assert not path.exists()
     start(good, path)
-    assert (path / "checkpoints" / "step_00000001").is_dir()
+    assert (path / "checkpoints" / "step_00000001.safetensors").is_file()
 
 
 def test_a_failed_resumption_removes_nothing(tmp_path, text):

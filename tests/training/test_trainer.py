@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 import cs336_basics.training.devices as devices
 import cs336_basics.training.trainer as trainer_module
@@ -111,7 +112,8 @@ def test_metrics_samples_and_checkpoints_are_written(tmp_path):
     assert set(seconds) <= {row["seconds"] for row in timings}
     # Steps 5, 8, 10, 15, 16 and 20 were saved; the newest three stay.
     assert run.steps_saved() == [15, 16, 20]
-    assert json.loads((run.checkpoint(16) / "state.json").read_text())["iteration"] == 16
+    with safe_open(run.checkpoint(16), "pt") as file:
+        assert json.loads(file.metadata()["checkpoint"])["iteration"] == 16
     best = min(valid, key=lambda row: row["val_loss"])
     assert run.best_step() == best["step"]
     assert json.loads(run.best.read_text())["val_loss"] == best["val_loss"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from cs336_basics.checkpoints.checkpoint_dir import load_checkpoint_directory
+from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
@@ -64,7 +64,7 @@ def outcome(path):
 
 def weights_of(checkpoint, config=CONFIG):
     model = TransformerLM(config.model)
-    load_checkpoint_directory(checkpoint, model, None)
+    read_checkpoint(checkpoint, model, None)
     return model.state_dict()
 
 

@@ -24,9 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._support.files import atomic_writer
-from cs336_basics._support.journal import open_regular
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics._support.reading import parse_json, read_array_header
+from cs336_basics._support.reading import open_regular, parse_json, read_array_header
 
 FORMAT = "cs336_basics word counts"
 FORMAT_VERSION = 1

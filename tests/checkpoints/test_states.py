@@ -1,0 +1,204 @@
+"""A state is restored exactly, and only into a model and an optimizer that it fits."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from cs336_basics.checkpoints.torch_file import load_checkpoint
+from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.training import AdamW
+from tests.checkpoints.both_formats import (
+    FORMATS,
+    OPTIMIZERS,
+    SAME,
+    assert_same,
+    linear_run,
+    new_run,
+    state_of,
+    take_step,
+)
+from tests.training.small_runs import train
+
+formats = pytest.mark.parametrize(("save", "load"), FORMATS.values(), ids=FORMATS)
+
+
+@formats
+def test_a_restored_run_equals_an_uninterrupted_one(tmp_path, save, load):
+    run, resumed = new_run(0, steps=3), new_run(1)
+    save(tmp_path / "c", *run, 3)
+    assert load(tmp_path / "c", *resumed) == 3
+    assert_same(run, resumed)
+    for each in (run, resumed):
+        train(*each, 4, seed=1)
+    assert_same(run, resumed)
+
+
+@formats
+def test_weights_are_loaded_without_an_optimizer(tmp_path, save, load):
+    run, (model, _) = new_run(0, steps=3), new_run(1)
+    save(tmp_path / "c", *run, 3)
+    assert load(tmp_path / "c", model, None) == 3
+    assert_close(model.state_dict(), run[0].state_dict(), atol=0, rtol=0)
+
+
+@formats
+@pytest.mark.parametrize("saved_compiled", [False, True])
+@pytest.mark.parametrize("loaded_compiled", [False, True])
+def test_compiled_models_have_plain_names(tmp_path, save, load, saved_compiled, loaded_compiled):
+    def maybe_compiled(run, compiled):
+        # Both ways that put `_orig_mod.` into names; nothing is compiled before the first call.
+        model, optimizer = run
+        if compiled:
+            model.layers[1] = torch.compile(model.layers[1])
+            model = torch.compile(model)
+        return model, optimizer
+
+    run, other = new_run(0, steps=2), new_run(1)
+    expected = copy.deepcopy(run[0].state_dict())
+    save(tmp_path / "c", *maybe_compiled(run, saved_compiled), 2)
+    load(tmp_path / "c", *maybe_compiled(other, loaded_compiled))
+    values = {
+        name.replace("_orig_mod.", ""): value for name, value in other[0].state_dict().items()
+    }
+    assert_close(values, dict(expected), atol=0, rtol=0)
+
+
+@formats
+def test_any_module_and_optimizer_can_be_saved(tmp_path, save, load):
+    def pair():
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+        return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    model, optimizer = pair()
+    model(torch.randn(5, 3)).square().sum().backward()
+    optimizer.step()
+    twin = pair()
+    save(tmp_path / "c", model, optimizer, 1)
+    load(tmp_path / "c", *twin)
+    assert_same((model, optimizer), twin)
+
+
+@formats
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_state_is_restored_by_the_same_algorithm_only(tmp_path, save, load, kind, steps):
+    save(tmp_path / "c", *linear_run(kind, steps), 3)
+    for other in OPTIMIZERS:
+        run = linear_run(other, steps=0)
+        if other == kind or {other, kind} <= SAME:
+            load(tmp_path / "c", *run)
+            take_step(*run)
+            continue
+        before = state_of(run)
+        with pytest.raises(ValueError, match="is of another optimizer than"):
+            load(tmp_path / "c", *run)
+        assert repr(state_of(run)) == repr(before)
+
+
+@formats
+@pytest.mark.parametrize(
+    ("saved", "restored"),
+    [*((kind, kind) for kind in OPTIMIZERS), ("AdamW", "torch AdamW"), ("fused AdamW", "AdamW")],
+)
+def test_the_next_steps_are_those_of_a_run_that_was_not_stopped(
+    tmp_path, save, load, saved, restored
+):
+    run, other = linear_run(saved), linear_run(restored, steps=0)
+    save(tmp_path / "c", *run, 3)
+    load(tmp_path / "c", *other)
+    for _ in range(50):
+        take_step(*run)
+        take_step(*other)
+    # In float64: a count of steps in float32 would show after seven digits.
+    assert_close(other[0].weight, run[0].weight, rtol=1e-12, atol=1e-14)
+
+
+@formats
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (ModelConfig(20, 6, 8, num_layers=3, num_heads=2, d_ff=8), "lacks 'layers.2"),
+        (ModelConfig(20, 6, 8, num_layers=1, num_heads=2, d_ff=8), "has 'layers.1"),
+        (ModelConfig(20, 6, 16, num_layers=2, num_heads=2, d_ff=8), r"shape \(20, 8\), not"),
+    ],
+)
+def test_weights_of_another_model_are_refused(tmp_path, save, load, model, named):
+    save(tmp_path / "c.x", *new_run(0), 3)
+    other = TransformerLM(model)
+    before = copy.deepcopy(other.state_dict())
+    with pytest.raises(ValueError, match=rf"c\.x is of another model: .*{named}"):
+        load(tmp_path / "c.x", other, None)
+    assert_close(other.state_dict(), before, atol=0, rtol=0)
+
+
+@formats
+def test_weights_of_another_kind_of_number_are_refused(tmp_path, save, load):
+    model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    model.weight = torch.nn.Parameter(torch.ones(2, 2, dtype=torch.int64), requires_grad=False)
+    save(tmp_path / "c", model, AdamW([model.bias]), 3)
+    with pytest.raises(ValueError, match=r"weight is int64 .*, not float32"):
+        load(tmp_path / "c", other, None)
+
+
+# States that no optimizer has saved
+
+
+def saved_with(change):
+    """A file of `torch.save` in which an optimizer's state was changed."""
+    model, optimizer = linear_run("AdamW")
+    content = {"model": model.state_dict(), "optimizer": copy.deepcopy(optimizer.state_dict())}
+    change(content["optimizer"])
+    file = io.BytesIO()
+    torch.save({**content, "iteration": 3}, file)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("lr", "x"), ("lr", float("nan")), ("betas", 5), ("betas", (0.9,)), ("betas", (0.9, "x")),
+        ("betas", (5.0, 0.9)), ("eps", -1.0), ("eps", [1]), ("params", 7), ("params", [0, 1]),
+        ("params", [[0]]),
+    ],
+)  # fmt: skip
+def test_an_odd_setting_is_refused(key, value):
+    file = saved_with(lambda state: state["param_groups"][0].update({key: value}))
+    run = linear_run("AdamW")
+    before = state_of(run)
+    with pytest.raises(ValueError, match="file object"):
+        load_checkpoint(file, *run)
+    assert repr(state_of(run)) == repr(before)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("step", "3"), ("step", -1), ("step", float("nan")), ("step", torch.ones(2)),
+        ("step", 2**63), ("exp_avg", 0.5), ("exp_avg", torch.ones(2)),
+        ("exp_avg", torch.ones(2, 3, dtype=torch.int64)),
+    ],
+)  # fmt: skip
+def test_an_odd_value_that_is_kept_for_a_parameter_is_refused(key, value):
+    file = saved_with(lambda state: state["state"][0].update({key: value}))
+    with pytest.raises(ValueError, match=f"the optimizer's {key} is"):
+        load_checkpoint(file, *linear_run("AdamW"))
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{}, {"param_groups": 7, "state": {}}, {"param_groups": [7], "state": {}},
+     {"param_groups": [{"params": [0]}], "state": 7},
+     {"param_groups": [{"params": [0]}], "state": {0: 7}}],
+)  # fmt: skip
+def test_what_is_no_state_of_an_optimizer_is_refused(state):
+    def replace(saved):
+        saved.clear()
+        saved.update(state)
+
+    with pytest.raises(ValueError, match=r"the file object (holds no state|is of another)"):
+        load_checkpoint(saved_with(replace), *linear_run("AdamW"))

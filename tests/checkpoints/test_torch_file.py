@@ -1,0 +1,244 @@
+"""Checkpoints as CS336 defines them: paths and file objects; no code runs, damage is refused."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import pickle
+import random
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from cs336_basics.checkpoints.torch_file import load_checkpoint, save_checkpoint
+from tests.checkpoints.both_formats import assert_same, linear_run, new_run
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A trained run and its checkpoint."""
+    run = new_run(0, steps=3)
+    save_checkpoint(*run, 3, tmp_path / "c.pt")
+    return run, tmp_path / "c.pt"
+
+
+@pytest.mark.parametrize("kind", [str, pathlib.Path])
+def test_every_path_type_is_accepted(saved, kind, tmp_path):
+    run, _ = saved
+    path = kind(tmp_path / "other.pt")
+    save_checkpoint(*run, 8, path)
+    assert load_checkpoint(path, *new_run(1)) == 8
+
+
+def test_file_objects_are_accepted_and_read_from_their_beginning(saved, tmp_path):
+    run, path = saved
+    with open(tmp_path / "other.pt", "wb") as file:
+        save_checkpoint(*run, 8, file)
+    with open(tmp_path / "other.pt", "rb") as file:
+        assert load_checkpoint(file, *new_run(1)) == 8
+    buffer = io.BytesIO()
+    save_checkpoint(*run, 5, buffer)
+    assert load_checkpoint(buffer, *new_run(1)) == 5  # still at its end
+    assert load_checkpoint(io.BytesIO(path.read_bytes()), *new_run(1)) == 3
+
+
+def test_iteration_may_be_a_numpy_integer_but_not_a_fraction(saved, tmp_path):
+    run, _ = saved
+    save_checkpoint(*run, np.int64(7), tmp_path / "a.pt")
+    assert type(load_checkpoint(tmp_path / "a.pt", *new_run(1))) is int
+    with pytest.raises(TypeError):
+        save_checkpoint(*run, 7.5, tmp_path / "b.pt")
+    assert not (tmp_path / "b.pt").exists()
+
+
+def test_a_file_of_another_program_is_loaded(saved):
+    run, path = saved
+    content = torch.load(path, weights_only=True)
+    del content["kind"]
+    content["model"] = {f"_orig_mod.{name}": value for name, value in content["model"].items()}
+    torch.save(content, path)
+    resumed = new_run(1)
+    assert load_checkpoint(path, *resumed) == 3
+    assert_same(run, resumed)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.longdouble, np.int64])
+def test_numpy_numbers_of_an_optimizer_are_saved_as_plain_ones(tmp_path, kind):
+    model = torch.nn.Linear(3, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    optimizer.param_groups[0].update(lr=kind(2), steps=[kind(3), (kind(4), 5)])
+    save_checkpoint(model, optimizer, 1, tmp_path / "c.pt")
+    twin = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    load_checkpoint(tmp_path / "c.pt", model, twin)
+    group = twin.param_groups[0]
+    assert (group["lr"], group["steps"]) == (2, [3, (4, 5)])
+    assert type(group["lr"]) is (int if kind is np.int64 else float)
+    assert type(optimizer.param_groups[0]["lr"]) is kind  # the optimizer is as it was
+
+
+def test_settings_of_parameter_groups_are_restored(tmp_path):
+    run, other = linear_run("AdamW"), linear_run("AdamW")
+    run[1].param_groups[0].update(lr=0.5, betas=(0.1, 0.2))
+    save_checkpoint(*run, 1, tmp_path / "c.pt")
+    load_checkpoint(tmp_path / "c.pt", *other)
+    assert other[1].param_groups[0]["lr"] == 0.5
+    assert other[1].param_groups[0]["betas"] == (0.1, 0.2)
+
+
+# Damage and hostile files
+
+
+def test_a_crash_while_writing_leaves_the_old_checkpoint(saved, monkeypatch):
+    run, path = saved
+    before = path.read_bytes()
+
+    def dies_half_way(content, file):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "save", dies_half_way)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(*run, 99, path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_file_truncated_anywhere_is_refused(saved):
+    _, path = saved
+    whole = path.read_bytes()
+    generator = random.Random(0)
+    for length in [0, 1, 4, 30, -1, -22, *generator.choices(range(len(whole)), k=40)]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"c\.pt is not a checkpoint, or it is damaged"):
+            load_checkpoint(path, *new_run(1))
+
+
+def flips_are_refused_or_harmless(run, whole, flips):
+    """Flip bits of a checkpoint: it is refused in a line, or has the identical values."""
+    refused = 0
+    for offset, bit in flips:
+        changed = bytearray(whole)
+        changed[offset] ^= 1 << bit
+        other = linear_run("AdamW", steps=1)
+        try:
+            assert load_checkpoint(io.BytesIO(bytes(changed)), *other) == 3
+        except ValueError as error:
+            assert "\n" not in str(error)  # noqa: PT017 -- it need not be raised
+            assert len(str(error)) < 500  # noqa: PT017
+            refused += 1
+        else:
+            assert_same(run, other)
+    return refused
+
+
+@pytest.fixture
+def small():
+    """A trained run and the bytes of its checkpoint."""
+    run, file = linear_run("AdamW"), io.BytesIO()
+    save_checkpoint(*run, 3, file)
+    return run, file.getvalue()
+
+
+def test_a_flipped_bit_is_refused_or_harmless(small):
+    # In the directory of the archive a bit of the attributes would make torch read other values.
+    run, whole = small
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        entry = archive.start_dir
+    flips = []
+    while whole[entry : entry + 4] == b"PK\x01\x02":
+        flips += [(entry + offset, bit) for offset in (8, 10, 38, 39, 40, 41) for bit in (0, 4)]
+        sizes = (int.from_bytes(whole[entry + i : entry + i + 2], "little") for i in (28, 30, 32))
+        entry += 46 + sum(sizes)
+    generator = random.Random(4)
+    flips += [(generator.randrange(len(whole)), generator.randrange(8)) for _ in range(200)]
+    assert flips_are_refused_or_harmless(run, whole, flips) > 20
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_anywhere_is_refused_or_harmless(small):
+    run, whole = small
+    flips_are_refused_or_harmless(
+        run, whole, ((offset, bit) for offset in range(len(whole)) for bit in range(8))
+    )
+
+
+class Malicious:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.marker),))
+
+
+def test_code_in_a_file_is_not_run(tmp_path):
+    path, marker = tmp_path / "evil.pt", tmp_path / "marker"
+    content = {"model": {}, "optimizer": {}, "iteration": 3, "extra": Malicious(marker)}
+    torch.save(content, path)
+    with pytest.raises(ValueError, match=r"evil\.pt is not a checkpoint"):
+        load_checkpoint(path, *new_run(0))
+    assert not marker.exists()
+    torch.load(path, weights_only=False)  # the effect of the file without the check
+    assert marker.exists()
+
+
+def test_a_compressed_archive_is_refused(saved, tmp_path):
+    # 200 MB of zeros take 200 KB.
+    packed = tmp_path / "packed.pt"
+    with zipfile.ZipFile(saved[1]) as plain, zipfile.ZipFile(packed, "w") as archive:
+        for name in plain.namelist():
+            archive.writestr(name, plain.read(name), zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match=r"packed\.pt is not a checkpoint"):
+        load_checkpoint(packed, *new_run(1))
+
+
+def test_a_small_file_cannot_hold_a_huge_tensor():
+    model, optimizer = linear_run("AdamW")
+    file = io.BytesIO()
+    huge = torch.zeros(1).expand(1 << 50)  # one element, of which the others are copies
+    content = {"optimizer": optimizer.state_dict(), "iteration": 3}
+    torch.save({"model": {"weight": huge}, **content}, file)
+    assert file.tell() < 10_000
+    with pytest.raises(ValueError, match=rf"shape \({1 << 50},\)"):
+        load_checkpoint(file, model, optimizer)
+
+
+CONTENTS = [
+    {}, [1, 2], torch.zeros(3), {"model": {}, "optimizer": {}},
+    {"model": {}, "optimizer": None, "iteration": 3}, {"model": {1: 2}, "optimizer": {}},
+    {"model": torch.zeros(1), "optimizer": {}, "iteration": 3},
+    *({"model": {}, "optimizer": {}, "iteration": value} for value in ("3", True, -1, 2**63, 1.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=range(len(CONTENTS)))
+def test_other_contents_are_refused(tmp_path, content):
+    torch.save(content, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match=r"x\.pt is not a checkpoint: it lacks"):
+        load_checkpoint(tmp_path / "x.pt", *new_run(0))
+
+
+@pytest.mark.parametrize(
+    "content", [b"once upon a time", b"", pickle.dumps({"model": {}, "iteration": 3})]
+)
+def test_other_files_are_refused(tmp_path, content):
+    (tmp_path / "x.pt").write_bytes(content)
+    with pytest.raises(ValueError, match=r"x\.pt is not a checkpoint"):
+        load_checkpoint(tmp_path / "x.pt", *new_run(0))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load_checkpoint(tmp_path / "nowhere", *new_run(0))
+    with pytest.raises(IsADirectoryError):
+        save_checkpoint(*new_run(0), 1, tmp_path)
+
+
+def test_a_kept_value_that_shares_its_elements_gets_its_own(tmp_path):
+    model, optimizer = linear_run("AdamW")
+    optimizer.state[model.weight]["exp_avg"] = torch.zeros(1, dtype=torch.float64).expand(2, 3)
+    save_checkpoint(model, optimizer, 3, tmp_path / "c.pt")
+    other = linear_run("AdamW")
+    load_checkpoint(tmp_path / "c.pt", *other)
+    other[1].state[other[0].weight]["exp_avg"][0, 0] = 5
+    assert_close(float(other[1].state[other[0].weight]["exp_avg"].sum()), 5.0)

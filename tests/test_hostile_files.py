@@ -20,6 +20,7 @@ from cs336_basics.checkpoints.torch_file import load_checkpoint, save_checkpoint
 from cs336_basics.data.preparation_record import Stages  # noqa: E402
 from cs336_basics.formats import export_model, export_tokenizer  # noqa: E402
 from cs336_basics.formats.gpt2.vocab_files import load_merges, load_vocab  # noqa: E402
+from cs336_basics.formats.huggingface import load_model  # noqa: E402
 from cs336_basics.model import ModelConfig, TransformerLM  # noqa: E402
 from cs336_basics.pretokenization import WordCounts  # noqa: E402
 from cs336_basics.tokenizer import (  # noqa: E402
@@ -122,9 +123,7 @@ class Files:
                 for name in ("vocab.json", "merges.txt")
             },
             **{
-                exported / "model" / name: lambda: TransformerLM.from_huggingface(
-                    exported / "model"
-                )
+                exported / "model" / name: lambda: load_model(exported / "model")
                 for name in ("config.json", "model.safetensors")
             },
         }

@@ -43,7 +43,6 @@ MAY_IMPORT["commands"] = set(MAY_IMPORT)
 MAY_ALSO_IMPORT = {
     "formats/run_card.py": "training",  # the configuration of a run names its text
     "tokenizer/tokenizer.py": "formats",  # reading and saving are called from here
-    "model/transformer.py": "formats",
     "tokenizer/editing/token_counts.py": "formats",
 }
 # A file that may import another tokenizer library, within a function, and why.

@@ -1,13 +1,7 @@
 """Text from a model: sampling, generation with a key-value cache, streaming of text."""
 
 from cs336_basics.generation.generate import generate, generate_batch, next_window
-from cs336_basics.generation.sampling import (
-    Sampling,
-    keep_likely,
-    keep_nucleus,
-    keep_top_k,
-    penalize_repetition,
-)
+from cs336_basics.generation.sampling import Sampling
 from cs336_basics.generation.streaming import generate_text, stop_at, stream_text
 
 __all__ = [
@@ -15,11 +9,7 @@ __all__ = [
     "generate",
     "generate_batch",
     "generate_text",
-    "keep_likely",
-    "keep_nucleus",
-    "keep_top_k",
     "next_window",
-    "penalize_repetition",
     "stop_at",
     "stream_text",
 ]

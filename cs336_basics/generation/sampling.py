@@ -79,7 +79,8 @@ class Sampling:
         Raises:
             ValueError: the logits have another shape, or are not finite.
         """
-        _check_is_one("logits", logits)
+        if logits.ndim != 1:
+            raise ValueError(f"logits have the shape {tuple(logits.shape)}, not (vocab_size,)")
         logits = logits.double().cpu()  # in float32 a tiny temperature would be zero
         if not torch.isfinite(logits).all():
             raise ValueError("the model's logits are not finite: its weights are damaged")
@@ -121,11 +122,7 @@ def keep_top_k(probabilities: Tensor, top_k: int) -> Tensor:
 
     Of equally likely tokens the lower ids come first. What stays is not scaled up to 1. (Fan et
     al. 2018, "Hierarchical Neural Story Generation", section 5.4.)
-
-    Raises ValueError for another shape, and unless top_k is at least 1.
     """
-    _check_is_one("probabilities", probabilities)
-    top_k = checked_integer("top_k", top_k, 1)
     if top_k >= len(probabilities):
         return probabilities
     ids = torch.sort(probabilities, descending=True, stable=True).indices[:top_k]
@@ -139,12 +136,7 @@ def keep_nucleus(probabilities: Tensor, top_p: float) -> Tensor:
     `top_p`, hence always one token at least; of equally likely tokens the lower ids come first.
     The rest is not scaled up to 1. (Holtzman et al. 2020, "The Curious Case of Neural Text
     Degeneration", section 3.1.)
-
-    Raises ValueError for another shape, and unless 0 < top_p <= 1.
     """
-    _check_is_one("probabilities", probabilities)
-    if not 0 < top_p <= 1:
-        raise ValueError(f"top_p is {top_p}: it must be above 0 and at most 1")
     if top_p == 1:  # rounding in the sum below could drop the unlikeliest tokens
         return probabilities
     ordered, ids = torch.sort(probabilities, descending=True, stable=True)
@@ -160,17 +152,5 @@ def keep_likely(probabilities: Tensor, min_p: float) -> Tensor:
 
     What stays is not scaled up to 1. (Nguyen et al. 2024, "Turning Up the Heat: Min-p Sampling",
     section 3.)
-
-    Raises ValueError for another shape, and unless 0 <= min_p <= 1.
     """
-    _check_is_one("probabilities", probabilities)
-    if not 0 <= min_p <= 1:
-        raise ValueError(f"min_p is {min_p}: it must be between 0 and 1")
     return torch.where(probabilities >= min_p * probabilities.max(), probabilities, 0.0)
-
-
-def _check_is_one(name: str, values: Tensor) -> None:
-    if values.ndim != 1:
-        raise ValueError(
-            f"{name} have the shape {tuple(values.shape)}: pass those of one text, (vocab_size,)"
-        )

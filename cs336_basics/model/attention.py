@@ -3,6 +3,9 @@
 Shapes: "..." is any number of batch dimensions; heads are a batch dimension as well.
 """
 
+# Calling a torch Module returns Any.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 import math
@@ -13,27 +16,16 @@ from torch import Tensor
 from torch.nn import Module
 
 from cs336_basics.model.kv_cache import LayerCache
-from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32, check_ids
+from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
-    """Exponentials of x, scaled to sum to 1 along `dim`; the shape and dtype of x.
-
-    Computed in float32 at least. Where every entry along `dim` is -inf there is no distribution
-    to return and the result is NaN, as with `torch.softmax`; the attention below avoids this case.
-
-    Raises TypeError where x is not floating point.
-    """
-    if not x.is_floating_point():
-        raise TypeError(f"softmax needs floating-point values, not {x.dtype}")
-    if x.numel() == 0:
-        return x.clone()  # of no values there is no maximum
-    precise = at_least_float32(x)
+    """Exponentials of x, scaled to sum to 1 along `dim`: the shape of x, in float32 or float64."""
+    x = at_least_float32(x)
     # Softmax does not change when a constant is subtracted; after subtracting the maximum
     # the largest exponential is e^0 = 1, so none overflows. The maximum needs no gradient.
-    shifted = precise - precise.amax(dim=dim, keepdim=True).detach()
-    exponentials = shifted.exp()
-    return (exponentials / exponentials.sum(dim=dim, keepdim=True)).to(x.dtype)
+    exponentials = (x - x.amax(dim=dim, keepdim=True).detach()).exp()
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
 
 
 def scaled_dot_product_attention(
@@ -43,24 +35,14 @@ def scaled_dot_product_attention(
 
     Q is (..., queries, d_k), K (..., keys, d_k), V (..., keys, d_v), the result
     (..., queries, d_v). `mask` is bool, (queries, keys) or with batch dimensions, and True means:
-    this query attends to this key. For a query that may attend to no key the result and the
-    gradients are zero, as in `torch.nn.functional.scaled_dot_product_attention`.
-
-    Raises TypeError where the mask is not bool.
+    this query attends to this key. Each query needs at least one key; without, it gets NaN.
     """
     # Q is scaled, not Q K^T: in float16 the products could exceed its range.
     scores = torch.einsum("...qd,...kd->...qk", Q / math.sqrt(Q.shape[-1]), K)
-    if mask is None:
-        return torch.einsum("...qk,...kv->...qv", softmax(scores, dim=-1), V)
-
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be bool (True = attend), not {mask.dtype}")
-    has_key = mask.any(dim=-1, keepdim=True)  # (..., queries, 1)
-    # A row of -inf only would give NaN, so a query without keys is not masked here ...
-    scores = scores.masked_fill(~mask & has_key, -math.inf)  # (..., queries, keys)
-    out = torch.einsum("...qk,...kv->...qv", softmax(scores, dim=-1), V)  # (..., queries, d_v)
-    # ... but here, where a zero also stops its gradient.
-    return out.masked_fill(~has_key, 0.0)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = softmax(scores, dim=-1).to(V.dtype)  # (..., queries, keys)
+    return torch.einsum("...qk,...kv->...qv", weights, V)
 
 
 def causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
@@ -82,16 +64,12 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
     a quarter for two. More blocks save more and make smaller products.
 
     Softmax is computed in float32 at least. Memory is quadratic in the sequence.
-
-    Raises ValueError where num_blocks is below 1.
     """
-    if num_blocks < 1:
-        raise ValueError(f"num_blocks is {num_blocks}: it must be at least 1")
     sequence = Q.shape[-2]
-    size = max(1, -(-sequence // num_blocks))
+    size = -(-sequence // num_blocks)
     Q = Q / math.sqrt(Q.shape[-1])  # not the scores, which are many more
     outputs = []
-    for start in range(0, max(sequence, 1), size):
+    for start in range(0, sequence, size):
         end = min(start + size, sequence)
         # A position in this block attends to all earlier blocks and, in its own, up to itself.
         hidden = torch.ones(end - start, end, dtype=torch.bool, device=Q.device).triu(start + 1)
@@ -152,48 +130,14 @@ class RotaryPositionalEmbedding(Module):
     def forward(self, x: Tensor, token_positions: Tensor | None = None) -> Tensor:
         """Rotate x: (..., sequence, d_k), queries or keys; the result has its shape and dtype.
 
-        `token_positions` are int32 or int64, (..., sequence); None means 0, 1, 2, ... Their batch
-        dimensions are matched with the first ones of x: (batch, sequence) serves an x of
-        (batch, heads, sequence, d_k), and so do (1, sequence) and (sequence,).
-
-        Raises ValueError where the shapes do not fit or the sequence is longer than max_seq_len;
-        IndexError (on the CPU, not under `torch.compile`) for a position outside the tables.
+        `token_positions` are integers in 0 .. max_seq_len - 1, (..., sequence), whose batch
+        dimensions are broadcast with those of x; None means 0, 1, 2, ...
         """
-        sequence, d_k = x.shape[-2:]
-        max_seq_len = self.cos.shape[0]
-        if d_k != 2 * self.cos.shape[1]:
-            raise ValueError(f"x has {d_k} features per head, RoPE has {2 * self.cos.shape[1]}")
-
-        if token_positions is None:
-            if sequence > max_seq_len:
-                raise ValueError(
-                    f"the sequence has {sequence} positions, RoPE has tables for {max_seq_len}: "
-                    "shorten the sequence or build it with a larger max_seq_len"
-                )
-            cos, sin = self.cos[:sequence], self.sin[:sequence]  # (sequence, d_k / 2)
-        else:
-            missing = x.ndim - 1 - token_positions.ndim  # batch dimensions, such as heads
-            fits = token_positions.ndim > 0 and token_positions.shape[-1] == sequence
-            if not (fits and missing >= 0 and _is_broadcast(token_positions.shape[:-1], x.shape)):
-                raise ValueError(
-                    f"token_positions of shape {tuple(token_positions.shape)} do not fit "
-                    f"x of shape {tuple(x.shape)}: they must be (..., {sequence}), with the first "
-                    "batch dimensions of x, or 1"
-                )
-            check_ids(token_positions, max_seq_len, "token positions")
-            batch_shape = token_positions.shape[:-1] + (1,) * missing
-            token_positions = token_positions.reshape(*batch_shape, sequence)
-            cos = self.cos[token_positions]  # (..., sequence, d_k / 2)
-            sin = self.sin[token_positions]  # (..., sequence, d_k / 2)
-
+        positions = slice(x.shape[-2]) if token_positions is None else token_positions
+        cos, sin = self.cos[positions], self.sin[positions]  # (..., sequence, d_k / 2) each
         even, odd = x[..., 0::2], x[..., 1::2]  # (..., sequence, d_k / 2) each
         rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
         return rotated.flatten(-2).to(x.dtype)  # (..., sequence, d_k)
-
-
-def _is_broadcast(shape: torch.Size, first: torch.Size) -> bool:
-    """Return whether each dimension is 1 or that of `first`, from the first one on."""
-    return all(size in (1, other) for size, other in zip(shape, first, strict=False))
 
 
 class MultiHeadSelfAttention(Module):
@@ -208,8 +152,7 @@ class MultiHeadSelfAttention(Module):
     (Henry et al. 2020, "Query-Key Normalization", here with the RMSNorm and the gains of later
     models).
 
-    Raises ValueError where num_heads is below 1 or does not divide d_model, and where `attention`
-    is unknown.
+    Raises ValueError where num_heads does not divide d_model, or `rope` is for another d_k.
     """
 
     def __init__(
@@ -223,15 +166,11 @@ class MultiHeadSelfAttention(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if num_heads < 1:
-            raise ValueError(f"num_heads must be at least 1, not {num_heads}")
-        if d_model % num_heads != 0:
-            raise ValueError(
-                f"num_heads must divide d_model: {num_heads} does not divide {d_model}"
-            )
-        if attention not in CAUSAL_ATTENTION:
-            names = ", ".join(CAUSAL_ATTENTION)
-            raise ValueError(f"attention must be one of {names}; not {attention!r}")
+        if num_heads < 1 or d_model % num_heads != 0:
+            raise ValueError(f"num_heads is {num_heads}: it must divide d_model, {d_model}")
+        d_k = d_model // num_heads
+        if rope is not None and d_k != 2 * rope.cos.shape[1]:
+            raise ValueError(f"rope is for d_k {2 * rope.cos.shape[1]}: the heads have {d_k}")
         self.num_heads = num_heads
         self._attend = CAUSAL_ATTENTION[attention]
         self._attend_masked: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = (
@@ -247,7 +186,6 @@ class MultiHeadSelfAttention(Module):
         self.q_norm: RMSNorm | None = None
         self.k_norm: RMSNorm | None = None
         if qk_norm_eps is not None:
-            d_k = d_model // num_heads
             self.q_norm = RMSNorm(d_k, qk_norm_eps, device=device, dtype=dtype)
             self.k_norm = RMSNorm(d_k, qk_norm_eps, device=device, dtype=dtype)
 
@@ -259,7 +197,8 @@ class MultiHeadSelfAttention(Module):
     ) -> Tensor:
         """Let every position of x: (..., sequence, d_model) attend to itself and those before it.
 
-        `token_positions` go to RoPE; which position may see which follows from the order in x.
+        `token_positions`, (..., sequence), go to RoPE; their batch dimensions are broadcast with
+        those of x. Which position may see which follows from the order in x.
 
         With a `cache`, x is (batch, sequence, d_model) and continues the texts in it at
         `token_positions` (batch, sequence); its keys and values are stored there, and its
@@ -271,8 +210,9 @@ class MultiHeadSelfAttention(Module):
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         if self.rope is not None:
-            q = self.rope(q, token_positions)
-            k = self.rope(k, token_positions)
+            # All heads have the positions of their text: (..., 1, sequence).
+            positions = None if token_positions is None else token_positions.unsqueeze(-2)
+            q, k = self.rope(q, positions), self.rope(k, positions)
 
         if cache is not None:
             assert token_positions is not None
@@ -281,8 +221,7 @@ class MultiHeadSelfAttention(Module):
             heads = self._attend(q, k, v)
 
         joined = heads.transpose(-3, -2).flatten(-2)  # (..., sequence, d_model)
-        out: Tensor = self.output_proj(joined)  # (..., sequence, d_model)
-        return out
+        return self.output_proj(joined)  # (..., sequence, d_model)
 
     def _attend_to_cache(
         self, q: Tensor, k: Tensor, v: Tensor, token_positions: Tensor, cache: LayerCache

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cs336_basics._support.arguments import checked_integer
 from cs336_basics.model.config import ModelConfig
 
 
@@ -60,8 +59,6 @@ class KVCache:
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         shape = (batch_size, config.num_heads, config.context_length, config.d_head)
         # Zeros, not empty memory: a NaN in a masked slot would survive the weight of 0.
         self.layers = [
@@ -71,48 +68,13 @@ class KVCache:
             )
             for _ in range(config.num_layers)
         ]
-        self.config = config
         self.lengths = [0] * batch_size
         """How many tokens of each text are in the cache."""
 
-    def check_is_of(self, config: ModelConfig) -> None:
-        """Check that the cache has the shape that a model needs.
-
-        Raises:
-            ValueError: its layers, heads or features differ, or it holds longer texts.
-        """
-        names = ("num_layers", "num_heads", "d_head")
-        if self.config is config:
-            return
-        for name in names:
-            mine, needed = getattr(self.config, name), getattr(config, name)
-            if mine != needed:
-                raise ValueError(f"the cache is of a model with {name} {mine}, not {needed}")
-        if self.config.context_length > config.context_length:
-            raise ValueError(
-                f"the cache holds texts of {self.config.context_length} tokens, the context length "
-                f"of the model is {config.context_length}"
-            )
-
-    def positions_after(self, token_ids: Tensor) -> Tensor:
-        """Return the positions of token_ids (batch, sequence), which continue the texts: its shape.
-
-        Raises ValueError if the batch has another size or a text would exceed the cache.
-        """
-        if token_ids.ndim != 2 or len(token_ids) != len(self.lengths):
-            raise ValueError(
-                f"with a cache of {len(self.lengths)} texts, token ids must be "
-                f"({len(self.lengths)}, sequence), not {tuple(token_ids.shape)}"
-            )
-        sequence, capacity = token_ids.shape[1], self.layers[0].keys.shape[2]
-        longest = max(self.lengths)
-        if longest + sequence > capacity:
-            raise ValueError(
-                f"the cache holds {longest} tokens of the longest text and {sequence} more would "
-                f"exceed the context length, {capacity}: start again from the last tokens"
-            )
-        starts = torch.tensor(self.lengths, device=token_ids.device)[:, None]  # (batch, 1)
-        return starts + torch.arange(sequence, device=token_ids.device)  # (batch, sequence)
+    def positions_after(self, sequence: int, device: torch.device) -> Tensor:
+        """Return the positions (batch, sequence) of tokens that continue the texts."""
+        starts = torch.tensor(self.lengths, device=device)[:, None]  # (batch, 1)
+        return starts + torch.arange(sequence, device=device)  # (batch, sequence)
 
     def visible(self, sequence: int) -> list[LayerCache]:
         """Return views of the slots that the next `sequence` tokens need, for each layer."""
@@ -129,23 +91,14 @@ class KVCache:
     def truncate(self, lengths: Sequence[int]) -> None:
         """Keep only the first lengths[row] tokens of each text.
 
-        Raises ValueError unless there is a length for each text, none longer than what is stored,
-        and TypeError for a length that is not an int.
+        Raises ValueError unless there is a length for each text, none longer than what is stored.
         """
-        lengths = [checked_integer("a length", length, -(2**63)) for length in lengths]
-        if len(lengths) != len(self.lengths) or any(
-            not 0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)
-        ):
+        if not all(0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)):
             raise ValueError(f"texts of {self.lengths} tokens cannot be cut to {list(lengths)}")
-        self.lengths = lengths
+        self.lengths = list(lengths)
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep only these rows, in this order.
-
-        Raises ValueError for no rows: a cache holds at least one text.
-        """
-        if not len(rows):
-            raise ValueError("rows is empty: a cache holds at least one text")
+        """Keep only these rows, at least one, in this order."""
         index = torch.tensor(rows, device=self.layers[0].keys.device)
         for layer in self.layers:
             layer.keys, layer.values = layer.keys[index], layer.values[index]

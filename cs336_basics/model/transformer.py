@@ -5,10 +5,13 @@ positions, SwiGLU, no biases, a separate output head (Touvron et al. 2023, "LLaM
 `ModelConfig` enable later improvements to training, and disable parts for the course's ablations.
 """
 
+# Calling a torch Module returns Any.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 import math
-import os
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -24,7 +27,7 @@ from cs336_basics.model.layers import (
     SiLUFeedForward,
     SwiGLU,
     at_least_float32,
-    linear,
+    check_ids,
 )
 
 
@@ -123,33 +126,6 @@ class TransformerLM(Module):
         else:
             self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
 
-    @classmethod
-    def from_huggingface(
-        cls,
-        directory: str | os.PathLike[str],
-        *,
-        context_length: int | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> TransformerLM:
-        """Load a Llama, or a Qwen3 with its QK-norm, that transformers or `export` saved.
-
-        Args:
-            directory: holds config.json and model.safetensors, or several with their index.
-            context_length: replaces that of the configuration, in tokens.
-            device, dtype: where the parameters go, and as what; float32 on the CPU.
-
-        Raises:
-            FileNotFoundError: a file is missing.
-            ValueError: a file is damaged; or the model cannot be represented: names what differs.
-        """
-        from cs336_basics.formats.huggingface.huggingface_weights import load_huggingface_model
-
-        config, state = load_huggingface_model(directory, context_length)
-        model = cls(config, device, dtype)
-        model.load_state_dict(state)
-        return model
-
     def forward(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
         """Return logits (..., sequence, vocab_size) for token_ids (..., sequence), int32 or int64.
 
@@ -158,8 +134,8 @@ class TransformerLM(Module):
         With a `cache`, token_ids are (batch, sequence) and continue the texts that it holds, and
         are added to it: the logits are those of the whole texts' last positions, up to rounding.
 
-        Raises ValueError where the texts become longer than the context length, or the cache is of
-        another model, and IndexError (on the CPU, not under `torch.compile`) for an id outside the
+        Raises ValueError where a text becomes longer than the context length, TypeError for ids of
+        another dtype, and IndexError (on the CPU, not under `torch.compile`) for an id outside the
         vocabulary.
         """
         return self.logits(self.hidden_states(token_ids, cache))
@@ -167,17 +143,19 @@ class TransformerLM(Module):
     def hidden_states(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
         """Return the input of the output head, (..., sequence, d_model); see `forward`."""
         sequence = token_ids.shape[-1]
-        positions = None
-        layer_caches: list[LayerCache | None] = [None] * len(self.layers)
-        if cache is not None:
-            cache.check_is_of(self.config)
-            positions = cache.positions_after(token_ids)  # (batch, sequence)
-            layer_caches = [*cache.visible(sequence)]
-        elif sequence > self.config.context_length:
+        length = sequence + (max(cache.lengths) if cache is not None else 0)
+        if length > self.config.context_length:
             raise ValueError(
-                f"the sequence has {sequence} tokens, the context length is "
+                f"the text has {length} tokens, the context length is "
                 f"{self.config.context_length}: keep only the last tokens"
             )
+        check_ids(token_ids, self.config.vocab_size, "token ids")
+
+        positions: Tensor | None = None
+        layer_caches: Sequence[LayerCache | None] = [None] * len(self.layers)
+        if cache is not None:
+            positions = cache.positions_after(sequence, token_ids.device)  # (batch, sequence)
+            layer_caches = cache.visible(sequence)
         x: Tensor = self.token_embeddings(token_ids)  # (..., sequence, d_model)
         if self.config.tied_embeddings:
             x = x * self.embedding_scale
@@ -191,7 +169,10 @@ class TransformerLM(Module):
 
     def logits(self, hidden_states: Tensor) -> Tensor:
         """Return the logits (..., vocab_size) of hidden states (..., d_model)."""
-        logits = linear(hidden_states, self.head_weight)
+        if self.lm_head is None:
+            logits = hidden_states @ self.token_embeddings.weight.T
+        else:
+            logits = self.lm_head(hidden_states)
         if self.config.logit_soft_cap is not None:
             cap = self.config.logit_soft_cap
             logits = cap * torch.tanh(at_least_float32(logits) / cap)

@@ -21,8 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-import cs336_basics.model.attention as attention_module
-import cs336_basics.model.layers as layers_module
+import cs336_basics.model.transformer as transformer_module
 import cs336_basics.training.loss as loss_module
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
@@ -123,8 +122,7 @@ def _bytes(tensor: torch.Tensor | None) -> int:
 def _without_values() -> Iterator[None]:
     """Omit the checks of token ids and the drawing of weights: fake tensors have no values."""
     names: list[tuple[Any, str]] = [
-        (layers_module, "check_ids"),
-        (attention_module, "check_ids"),
+        (transformer_module, "check_ids"),
         (loss_module, "check_ids"),
         (torch.nn.init, "trunc_normal_"),
     ]

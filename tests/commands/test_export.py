@@ -14,7 +14,7 @@ from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands.export import main
 from cs336_basics.data.preparation_record import Stages
-from cs336_basics.formats.huggingface import huggingface_models
+from cs336_basics.formats.huggingface import huggingface_models, load_model
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
@@ -119,7 +119,7 @@ def test_the_checkpoint_can_be_chosen(tmp_path, run, capsys):
              "--checkpoint", run.checkpoint(1))  # fmt: skip
     torch.manual_seed(1)
     expected = TransformerLM(MODEL).state_dict()
-    found = TransformerLM.from_huggingface(out).state_dict()
+    found = load_model(out).state_dict()
     assert all(torch.equal(found[name], value) for name, value in expected.items())
     assert "| optimizer steps | 1 |" in (out / "README.md").read_text("utf-8")
 

@@ -6,8 +6,6 @@ import copy
 import dataclasses
 import itertools
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -351,12 +349,14 @@ def test_gradients_equal_finite_differences(attention):
 
 def test_model_refuses_long_sequences_and_unknown_ids():
     model = TransformerLM(SMALL)
-    with pytest.raises(ValueError, match="has 13 tokens, the context length is 12"):
-        model(torch.zeros(2, 13, dtype=torch.long))
-    with pytest.raises(ValueError, match="has 13 tokens, the context length is 12"):
-        no_rope()(torch.zeros(13, dtype=torch.long))
-    with pytest.raises(IndexError, match=r"token ids must lie in 0 \.\. 49.* 50$"):
-        model(torch.tensor([3, 50]))
+    for each in (model, no_rope()):
+        with pytest.raises(ValueError, match="13 tokens, the context length is 12"):
+            each(torch.zeros(2, 13, dtype=torch.long))
+    for bad in (50, -1):
+        with pytest.raises(IndexError, match=f" {bad}$"):
+            model(torch.tensor([3, bad]))
+    with pytest.raises(TypeError, match="uint8"):
+        model(torch.zeros(3, dtype=torch.uint8))
 
 
 # dtypes, devices, compilation
@@ -425,17 +425,6 @@ def test_compiled_code_equals_uncompiled_code(attention):
         version(ids).square().mean().backward()
         gradients.append([p.grad.clone() for p in model.parameters()])
     assert_close(gradients[0], gradients[1])
-
-
-def test_the_model_does_not_import_the_tokenizer():
-    program = (
-        "import sys, cs336_basics.model\n"
-        "bad = [name for name in sys.modules if name.startswith(('cs336_basics.tokenizer',"
-        " 'cs336_basics.training', 'cs336_basics.bpe', 'cs336_basics.pretokenization'))]\n"
-        "sys.exit(str(bad) if bad else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_logits_are_the_head_applied_to_the_hidden_states():

@@ -1,13 +1,19 @@
-"""A model and its tokenizer for Hugging Face's transformers, without remote code.
+"""A model and its tokenizer for Hugging Face's transformers, without remote code; and back.
 
 The directory holds config.json, model.safetensors, generation_config.json, tokenizer.json,
 tokenizer_config.json and README.md, the model card. `AutoTokenizer` and `AutoModelForCausalLM` load
 it offline, as a Llama or, with QK-norm, as a Qwen3.
+
+Of weights only safetensors are read: a pytorch_model.bin is a pickle, which may run code. Nothing
+is allocated before the configuration has been compared with the tensors that are there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +22,18 @@ import torch
 from torch import Tensor
 
 from cs336_basics._support.files import json_text, printable_path
+from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.reading import read_json_object
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement
 from cs336_basics.formats.huggingface import huggingface_tokenizers
 from cs336_basics.formats.huggingface.huggingface_tokenizers import tokenizer_contents
-from cs336_basics.formats.huggingface.llama import llama_config, llama_state
+from cs336_basics.formats.huggingface.llama import (
+    config_from_llama,
+    llama_config,
+    llama_state,
+    state_from_llama,
+)
 from cs336_basics.formats.logit_agreement import compare_logits
 from cs336_basics.formats.model_card import ModelCard, card_text
 from cs336_basics.formats.outputs import write_directory
@@ -91,3 +104,98 @@ def _no_progress_bar(logging: Any) -> Iterator[None]:
     finally:
         if enabled:
             logging.enable_progress_bar()
+
+
+# --------------------------------------------------------------------- loading
+
+
+_LONGEST_CONFIG = 1 << 20
+_LONGEST_INDEX = 1 << 26
+
+_MAX_ANGLES = 1 << 27
+"""Entries of the table of RoPE's angles, which the configuration alone determines."""
+
+
+def load_model(
+    directory: str | os.PathLike[str],
+    *,
+    context_length: int | None = None,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> TransformerLM:
+    """Load a Llama, or a Qwen3 with its QK-norm, that transformers or `export` saved.
+
+    Args:
+        directory: holds config.json and model.safetensors, or several with their index.
+        context_length: replaces that of the configuration, in tokens.
+        device, dtype: where the parameters go, and as what; float32 on the CPU.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is damaged; or the model cannot be represented: names what differs.
+    """
+    directory = Path(directory)
+    path = directory / "config.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: name a directory of transformers")
+    content = read_json_object(path, _LONGEST_CONFIG)
+    if context_length is not None:
+        content["max_position_embeddings"] = context_length
+    try:
+        config = config_from_llama(content)
+        if config.context_length * config.d_head > _MAX_ANGLES:
+            raise ValueError(
+                f"its max_position_embeddings is {config.context_length:,}, too long for a table "
+                "of angles: give a context_length"
+            )
+        tied = content.get("tie_word_embeddings", False)
+        if not isinstance(tied, bool):
+            raise ValueError(f"its tie_word_embeddings is {short_repr(tied)}: not true or false")
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    tensors = _read_tensors(directory)
+    try:
+        state = state_from_llama(config, tensors, tied=tied)
+    except ValueError as error:
+        raise ValueError(f"{directory}: {error}") from None
+    model = TransformerLM(config, device, dtype)
+    model.load_state_dict(state)
+    return model
+
+
+def _read_tensors(directory: Path) -> dict[str, Tensor]:
+    """Return the tensors of model.safetensors, or of all files that its index names."""
+    path, index = directory / "model.safetensors", directory / "model.safetensors.index.json"
+    if path.exists():
+        return _read_file(path)
+    if not index.exists():
+        pickles = sorted(path.name for path in directory.glob("*.bin"))
+        advice = f": {pickles[0]} is a pickle, which may run code; convert it" if pickles else ""
+        raise FileNotFoundError(f"{path} does not exist{advice}")
+    weight_map = read_json_object(index, _LONGEST_INDEX).get("weight_map")
+    names = weight_map.values() if isinstance(weight_map, dict) else [None]
+    if not all(isinstance(n, str) and re.fullmatch(r"[^/\\]*\.safetensors", n) for n in names):
+        raise ValueError(
+            f"{index}: its weight_map is {short_repr(weight_map)}: it must map tensors to files "
+            "beside it, NAME.safetensors"
+        )
+    found: dict[str, Tensor] = {}
+    for name in sorted(set(names)):
+        for key, tensor in _read_file(directory / name).items():
+            if key in found:
+                raise ValueError(f"{directory / name}: tensor {short_repr(key)} occurs twice")
+            found[key] = tensor
+    return found
+
+
+def _read_file(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist, or is not a regular file")
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, KeyError, json.JSONDecodeError) as error:  # KeyError: an unknown type
+        raise ValueError(f"{path} is not a safetensors file: {short_reason(error)}") from error
+    return tensors

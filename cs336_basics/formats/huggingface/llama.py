@@ -21,6 +21,7 @@ from torch import Tensor
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.model.config import ModelConfig
+from cs336_basics.model.transformer import TransformerLM
 
 _TOP = {
     "token_embeddings.weight": "model.embed_tokens.weight",
@@ -137,10 +138,8 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
     """
     _check_kind(content)
     rope = _rope_settings(content)
-    layer_types = content.get("layer_types") or []
-    if not isinstance(layer_types, list):
-        raise ValueError(f"its layer_types are {short_repr(layer_types)}, not a list")
-    other_layers = [kind for kind in layer_types if kind != "full_attention"]
+    layer_types = content.get("layer_types") or ["full_attention"]
+    is_full = isinstance(layer_types, list) and all(t == "full_attention" for t in layer_types)
     for key, value, needed in (
         ("rope_type", rope.get("rope_type", rope.get("type", "default")), "default"),
         ("partial_rotary_factor", rope.get("partial_rotary_factor", 1.0), 1.0),
@@ -148,7 +147,7 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
         ("attention_bias", content.get("attention_bias", False), False),
         ("mlp_bias", content.get("mlp_bias", False), False),
         ("use_sliding_window", content.get("use_sliding_window", False), False),
-        ("layer_types", other_layers[:1], []),
+        ("layer_types", "full_attention" if is_full else layer_types, "full_attention"),
         ("quantization_config", content.get("quantization_config"), None),
     ):
         if value != needed:
@@ -169,16 +168,9 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
         raise ValueError(f"it lacks {error.args[0]!r}") from None
     except TypeError as error:
         raise ValueError(str(error)) from None
-    if content.get("head_dim") not in (None, config.d_head):
-        raise ValueError(
-            f"its head_dim is {short_repr(content['head_dim'])}: only hidden_size / "
-            f"num_attention_heads, {config.d_head}, can be loaded"
-        )
-    if content.get("num_key_value_heads") not in (None, config.num_heads):
-        raise ValueError(
-            f"its num_key_value_heads is {short_repr(content['num_key_value_heads'])}: only as "
-            f"many as num_attention_heads, {config.num_heads}, can be loaded"
-        )
+    for key, only in (("head_dim", config.d_head), ("num_key_value_heads", config.num_heads)):
+        if content.get(key) not in (None, only):
+            raise ValueError(f"its {key} is {short_repr(content[key])}: only {only} can be loaded")
     return config
 
 
@@ -188,15 +180,13 @@ def _rope_settings(content: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: it says two different things, or something that is not an object.
     """
-    given = {name: content.get(name) for name in ("rope_parameters", "rope_scaling")}
-    given = {name: value for name, value in given.items() if value}
-    for name, value in given.items():
-        if not isinstance(value, dict):
-            raise ValueError(f"its {name} are {short_repr(value)}, not an object")
-    if len(given) == 2 and given["rope_parameters"] != given["rope_scaling"]:
-        both = " and ".join(f"{name} {short_repr(value)}" for name, value in given.items())
-        raise ValueError(f"it has {both}, which differ: remove one of them")
-    return next(iter(given.values()), {})  # type: ignore[arg-type]
+    found: dict[str, Any] = {}
+    for name in ("rope_parameters", "rope_scaling"):
+        value = content.get(name) or found
+        if not isinstance(value, dict) or (found and value != found):
+            raise ValueError(f"its {name} is {short_repr(value)}, no object or another one")
+        found = value
+    return found
 
 
 _NOT_LLAMA = {
@@ -231,20 +221,18 @@ def state_from_llama(
             head that differs from the embeddings, although they are tied; names it.
     """
     given = dict(state)
-    if tied:
-        embeddings, head = (given.get(_TOP[name]) for name in _TABLES)
-        if embeddings is not None:
-            if head is not None and not torch.equal(head, embeddings):
-                raise ValueError(
-                    f"tensor {_TOP[_TABLES[1]]!r} differs from the embeddings, to which "
-                    "tie_word_embeddings ties it: remove the tensor, or set that to false"
-                )
-            given[_TOP[_TABLES[1]]] = embeddings
+    if tied and (embeddings := given.get("model.embed_tokens.weight")) is not None:
+        head = given.setdefault("lm_head.weight", embeddings)
+        if not torch.equal(head, embeddings):
+            raise ValueError(
+                "tensor 'lm_head.weight' differs from the embeddings, to which "
+                "tie_word_embeddings ties it: remove the tensor, or set that to false"
+            )
     if config.num_layers > len(given):  # before a table of a billion layers is made
         raise ValueError(f"it has {config.num_layers:,} layers, but only {len(given)} tensors")
     found: dict[str, Tensor] = {}
-    for name, shape in _shapes(config).items():
-        theirs = _theirs(name)
+    for name, needed in TransformerLM(config, device="meta").state_dict().items():
+        theirs, shape = _theirs(name), tuple(needed.shape)
         value = given.pop(theirs, None)
         if value is None:
             raise ValueError(f"there is no tensor {theirs!r}")
@@ -263,28 +251,7 @@ def state_from_llama(
     return found
 
 
-_TABLES = ("token_embeddings.weight", "lm_head.weight")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
-def _shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Return name -> shape of the weights of a TransformerLM, as Llama has them."""
-    width, d_ff = config.d_model, config.d_ff
-    layer: dict[str, tuple[int, ...]] = {"ln1": (width,), "ln2": (width,)}
-    layer |= {f"attn.{name}_proj": (width, width) for name in ("q", "k", "v", "output")}
-    if config.qk_norm:
-        layer |= {"attn.q_norm": (config.d_head,), "attn.k_norm": (config.d_head,)}
-    layer |= {"ffn.w1": (d_ff, width), "ffn.w2": (width, d_ff), "ffn.w3": (d_ff, width)}
-    return {
-        "token_embeddings.weight": (config.vocab_size, width),
-        "lm_head.weight": (config.vocab_size, width),
-        "ln_final.weight": (width,),
-        **{
-            f"layers.{number}.{name}.weight": shape
-            for number in range(config.num_layers)
-            for name, shape in layer.items()
-        },
-    }
 
 
 def _theirs(name: str) -> str:

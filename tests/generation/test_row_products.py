@@ -1,0 +1,56 @@
+"""The product of a single row gives the logits of the readable one, with the same weights."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from cs336_basics.generation.row_products import RowLinear, with_row_products
+from cs336_basics.model import KVCache, Linear, ModelConfig, TransformerLM
+from tests.numerics import assert_close_sums
+
+CONFIG = ModelConfig(
+    vocab_size=40, context_length=8, d_model=16, num_layers=2, num_heads=2, d_ff=24
+)
+
+
+@pytest.mark.numerical
+@pytest.mark.parametrize("shape", [(64,), (1, 64), (1, 1, 64), (2, 64)])
+def test_a_product_is_within_its_rounding_bound(shape):
+    layer, x = RowLinear(64, 48), torch.randn(shape)
+    weight = layer.weight.detach().double()
+    scale = x.double().abs() @ weight.abs().T
+    assert_close_sums(layer(x).detach(), x.double() @ weight.T, terms=64, scale=scale)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_every_product_of_one_token_is_taken_and_the_weights_are_shared(tied, monkeypatch):
+    model = TransformerLM(dataclasses.replace(CONFIG, tied_embeddings=tied))
+    fast = with_row_products(model)
+    before = list(model.state_dict().items())
+    cache, expected = KVCache(CONFIG), KVCache(CONFIG)
+    products = []
+    vecdot = torch.linalg.vecdot
+    monkeypatch.setattr(torch.linalg, "vecdot", lambda *a: products.append(1) or vecdot(*a))
+    for token in (3, 5, 7):
+        ids = torch.tensor([[token]])
+        torch.testing.assert_close(fast(ids, cache), model(ids, expected))
+    assert len(products) == 3 * (2 * 7 + 1)  # 7 matrices in each layer, and the head
+    assert fast.token_embeddings.weight is model.token_embeddings.weight
+    assert not any(isinstance(module, RowLinear) for module in model.modules())
+    with torch.no_grad():
+        model.layers[0].ffn.w1.weight.mul_(2)  # seen by both
+    assert torch.equal(fast.layers[0].ffn.w1.weight, model.layers[0].ffn.w1.weight)
+    assert [name for name, _ in before] == list(model.state_dict())
+
+
+def test_other_dtypes_and_devices_keep_the_model():
+    for options in ({"dtype": torch.float64}, {"dtype": torch.bfloat16}, {"device": "meta"}):
+        model = TransformerLM(CONFIG, **options)
+        assert with_row_products(model) is model
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        fast = with_row_products(TransformerLM(CONFIG))
+        assert fast(torch.tensor([[1]])).isfinite().all()
+    assert type(Linear(2, 2)) is Linear

@@ -283,17 +283,12 @@ def test_the_package_without_a_compiler_and_without_torch(pure_wheel, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_readme_and_the_quick_check_without_a_compiler_and_without_torch(pure_wheel, tmp_path):
-    python = environment(tmp_path, pure_wheel, map(Requirement, requirement_lines()))
-    check_light(python, tmp_path / "work", CS336_SKIP_EXTENSIONS="1")
-
-
-@pytest.mark.slow
-def test_the_compiled_wheel_without_torch(compiled_wheel, tmp_path):
-    print(f"{compiled_wheel.name}: {compiled_wheel.stat().st_size:,} bytes")
-    assert not [name for name in names_in(compiled_wheel) if name.endswith(".cpp")]
-    python = environment(tmp_path, compiled_wheel, map(Requirement, requirement_lines()))
-    check_light(python, tmp_path / "work")
+@pytest.mark.parametrize("kind", ["pure_wheel", "compiled_wheel"])
+def test_the_readme_and_the_quick_check_without_torch(kind, request, tmp_path):
+    wheel = request.getfixturevalue(kind)
+    python = environment(tmp_path, wheel, map(Requirement, requirement_lines()))
+    skipped = "1" if kind == "pure_wheel" else "0"
+    check_light(python, tmp_path / "work", CS336_SKIP_EXTENSIONS=skipped)
 
 
 @pytest.mark.slow

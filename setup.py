@@ -41,7 +41,6 @@ EXTENSIONS = [
         "c++",
     ),
     ("cs336_basics.tokenizer._loading", ["cs336_basics/tokenizer/_loading.pyx"], "c++"),
-    ("cs336_basics.bpe._word_merging", ["cs336_basics/bpe/_word_merging.pyx"], "c++"),
     ("cs336_basics.bpe.v4_memoryview", ["cs336_basics/bpe/v4_memoryview.pyx"], "c++"),
     ("cs336_basics.bpe.v5_native", ["cs336_basics/bpe/v5_native.pyx"], "c++"),
 ]

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "_support": set(),
     "pretokenization": set(),
     "bpe": {"pretokenization"},
-    "tokenizer": {"pretokenization"},
+    "tokenizer": {"pretokenization", "bpe"},  # (of bpe only `reference.py`)
     "model": set(),
     "generation": {"model", "tokenizer"},
     "checkpoints": set(),

@@ -46,9 +46,9 @@ def work_profile(word_counts, wanted):
     total = dict.fromkeys(UNITS, 0)
 
     class Profiled(TRAINERS["heap"]):
-        def _apply(self, pair):
-            total["pairs"] += len(self._pair_counts)
-            super()._apply(pair)
+        def merge(self, words, best, pair_counts):
+            total["pairs"] += len(pair_counts)
+            return super().merge(words, best, pair_counts)
 
     def trace(merge):
         nonlocal size

@@ -20,6 +20,7 @@ from benchmarks.machine import ROOT
 from cs336_basics import TRAINERS
 from cs336_basics.bpe.v4_memoryview import MergeLoop
 from cs336_basics.bpe.v5_native import merge_state
+from cs336_basics.pretokenization import WordCounts
 
 PAGE = ROOT / "docs" / "stages.md"
 SOURCE = re.compile(r"(<!-- source: (\S+) (\S+) -->\n).*?(<!-- /source -->)", re.DOTALL)
@@ -105,20 +106,22 @@ def trimmed(lines):
 # --- the worked example --------------------------------------------------------------------------
 
 
-def caught(stage, hook):
-    """Run a stage; return what it holds when it calls a hook for the merge after MERGES."""
+def caught(stage, step):
+    """Run a stage; return what it holds when it begins a step of the merge after MERGES."""
     seen = []
 
     class Caught(TRAINERS[stage]):
-        def _find_best(self):
-            if hook == "_find_best":
-                seen.append(copy.deepcopy(vars(self)))
-            return super()._find_best()
+        def find_best(self, pair_counts):
+            self.found = pair_counts
+            if step == "find_best":
+                seen.append(copy.deepcopy({**vars(self), "pair_counts": pair_counts}))
+            return super().find_best(pair_counts)
 
-        def _apply(self, pair):
-            if hook == "_apply":
-                seen.append({**copy.deepcopy(vars(self)), "best": pair})
-            super()._apply(pair)
+        def merge(self, words, best, *state):
+            held = {**vars(self), "words": words, "pair_counts": self.found, "best": best}
+            if step == "merge":
+                seen.append(copy.deepcopy(held))
+            return super().merge(words, best, *state)
 
     Caught().train_from_counts(WORDS, 256 + MERGES + 1)
     return seen[MERGES]
@@ -138,9 +141,7 @@ def table(header, rows):
 def words_of(state):
     rows = [
         (index, count, " ".join(symbol.decode() for symbol in symbols))
-        for index, (symbols, count) in enumerate(
-            zip(state["_splits"], state["_counts"], strict=True)
-        )
+        for index, (symbols, count) in enumerate(state["words"])
     ]
     return table(("word", "count", "symbols"), rows)
 
@@ -150,39 +151,38 @@ def by_count(pair_counts):
 
 
 def naive():
-    state = caught("naive", "_apply")
-    pairs = [(shown(pair), count) for pair, count in by_count(state["_pair_counts"])]
+    state = caught("naive", "merge")
+    pairs = [(shown(pair), count) for pair, count in by_count(state["pair_counts"])]
     found = f"the maximum: {shown(state['best'])}"
     return f"{words_of(state)}\n\n{table(('pair', 'count'), pairs)}\n\n{found}"
 
 
 def incremental():
-    state = caught("incremental", "_apply")
+    state = caught("incremental", "merge")
     pairs = [
-        (shown(pair), count, " ".join(map(str, sorted(state["_pair_words"][pair]))))
-        for pair, count in by_count(state["_pair_counts"])
+        (shown(pair), count, " ".join(map(str, sorted(state["pair_words"][pair]))))
+        for pair, count in by_count(state["pair_counts"])
     ]
-    touched = " and ".join(map(str, sorted(state["_pair_words"][state["best"]])))
+    touched = " and ".join(map(str, sorted(state["pair_words"][state["best"]])))
     found = f"the maximum: {shown(state['best'])}, so only words {touched} are read"
     return f"{words_of(state)}\n\n{table(('pair', 'count', 'words'), pairs)}\n\n{found}"
 
 
 def heap():
-    state = caught("heap", "_find_best")
+    state = caught("heap", "find_best")
     rows = []
-    for entry in sorted(state["_heap"]):
-        count = state["_pair_counts"].get(entry.pair, 0)
+    for entry in sorted(state["heap"]):
+        count = state["pair_counts"].get(entry.pair, 0)
         note = "" if count == entry.count else "out of date"
         rows.append((shown(entry.pair), entry.count, count, note))
     return table(("pair", "in the heap", "now", ""), rows)
 
 
 def memoryview():
-    loop = MergeLoop(list(WORDS), list(WORDS.values()))
-    loop.run(MERGES)
+    loop = MergeLoop(WordCounts.from_mapping(WORDS), TRAINERS["memoryview"]())
     tokens = [bytes([byte]) for byte in range(256)]
-    for left, right in loop.merges():
-        tokens.append(left + right)
+    for left, right in loop.run(MERGES):
+        tokens.append(tokens[left] + tokens[right])
     size = len(loop.token)
     starts = [p for p in range(size) if p == 0 or loop.word[p] != loop.word[p - 1]]
     alive = set()
@@ -232,7 +232,7 @@ def memoryview():
 
 
 def native():
-    threshold, cells, pairs = merge_state(list(WORDS), list(WORDS.values()), MERGES)
+    threshold, cells, pairs = merge_state(WordCounts.from_mapping(WORDS), MERGES)
     tokens = [bytes([byte]).decode("latin-1") for byte in range(256)] + ["st", "est"]
     names = ["-" if cell == -1 else tokens[cell] for cell in cells]
     # Of a pair, a posting holds where its two tokens still are beside each other.

@@ -101,13 +101,11 @@ def watched(stage, watch):
     """Return a trainer of a stage that shows every merge to the watch."""
 
     class Watched(TRAINERS[stage]):
-        def _apply(self, pair):
-            super()._apply(pair)
-            watch.learned.append(pair)
-
-        def _advance(self, num_merges):
-            super()._advance(num_merges)
+        def merge(self, words, best, *state):
+            result = super().merge(words, best, *state)
+            watch.learned.append(best)
             watch.advance(self.timings)
+            return result
 
     return Watched()
 

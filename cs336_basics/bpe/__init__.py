@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.bpe.base import BPE_Trainer
-from cs336_basics.bpe.symbols import Pair
+from cs336_basics.bpe.reference import Pair
 from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer

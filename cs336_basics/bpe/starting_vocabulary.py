@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
-from cs336_basics.bpe.symbols import NUM_BYTES, Pair, merge_by_rank, split_bytes
+from cs336_basics.bpe.reference import NUM_BYTES, Pair, Symbols, merge_by_rank, split_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy")
 
+BYTES = [bytes([byte]) for byte in range(NUM_BYTES)]
+
 
 class StartingVocabulary:
-    """A vocabulary and its merges, checked and made ready for a trainer.
+    """A vocabulary and its merges, made ready for a trainer.
 
     Args:
-        vocab: id -> token. It must hold all 256 single bytes; ids may come in any order and have
-            gaps.
-        merges: pairs of tokens in the order in which they were learned.
+        continued: `(vocab, merges)`. The vocabulary, id -> token, must hold all 256 single bytes;
+            ids may come in any order and have gaps. The merges are pairs of tokens in the order in
+            which they were learned. None: the bytes alone.
 
     Attributes:
         tokens: id -> token (a copy).
@@ -40,45 +43,21 @@ class StartingVocabulary:
         num_ids: the greatest id plus one; new tokens get the ids from there on.
 
     Raises:
-        TypeError: an id is not an int, a token is not bytes, a merge is not a pair of bytes.
-        ValueError: a negative id, two ids with the same bytes, an absent byte, a merge that is
-            given twice or whose tokens or result the vocabulary lacks.
+        TypeError: `continued` is something else, an id is not an int, a token is not bytes.
+        ValueError: a negative id, an empty token, two ids with the same bytes, an absent byte, a
+            merge that is given twice or whose tokens or result the vocabulary lacks.
     """
 
-    def __init__(self, vocab: Mapping[int, bytes], merges: Iterable[Pair]) -> None:
-        if not isinstance(vocab, Mapping):
-            raise TypeError(f"vocab is {short_repr(vocab)}: pass a dict of id -> bytes")
-        self.tokens = dict(vocab)
-        self.merges = list(merges)
-        known = _checked_tokens(self.tokens)
-        self._ranks = _checked_ranks(self.merges, known)
+    def __init__(self, continued: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None) -> None:
+        self.tokens: dict[int, bytes] = dict(enumerate(BYTES))
+        self.merges: list[Pair] = []
+        if continued is not None:
+            self.tokens, self.merges = _checked(continued)
+        self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
+        self.symbols = list(dict.fromkeys([*BYTES, *map(b"".join, self.merges)]))
         self.num_ids = max(self.tokens) + 1
-        symbols = [bytes([byte]) for byte in range(NUM_BYTES)]
-        symbols.extend(left + right for left, right in self.merges)
-        self.symbols = list(dict.fromkeys(symbols))
 
-    @classmethod
-    def of(cls, continued: tuple[Mapping[int, bytes], Iterable[Pair]] | None) -> StartingVocabulary:
-        """Return the vocabulary of `(vocab, merges)`, that of the 256 bytes for None.
-
-        Raises:
-            TypeError: it is neither; or as the constructor.
-            ValueError: as the constructor.
-        """
-        if continued is None:
-            return cls({byte: bytes([byte]) for byte in range(NUM_BYTES)}, [])
-        if (
-            not isinstance(continued, Sequence)
-            or len(continued) != 2
-            or not isinstance(continued[1], Iterable)
-        ):
-            raise TypeError(
-                f"continue_from is {short_repr(continued)}: pass (vocab, merges), such as "
-                "(tokenizer.vocab, tokenizer.merges)"
-            )
-        return cls(*continued)
-
-    def split(self, word: bytes) -> tuple[bytes, ...]:
+    def split(self, word: bytes) -> Symbols:
         """Return a word as the symbols of which it consists before the first new merge."""
         symbols = split_bytes(word)
         return merge_by_rank(symbols, self._ranks) if self._ranks else symbols
@@ -105,9 +84,8 @@ class StartingVocabulary:
 
     def warn_of_unmade_tokens(self, special_tokens: Iterable[str]) -> None:
         """Warn of tokens that no merge makes and that are not special: they are never learned."""
-        made = {left + right for left, right in self.merges}
-        made.update(token.encode() for token in special_tokens)
-        unmade = [t for t in self.tokens.values() if len(t) > 1 and t not in made]
+        made = {*self.symbols, *map(str.encode, special_tokens)}
+        unmade = [token for token in self.tokens.values() if token not in made]
         if unmade:
             warn(
                 f"no merge makes {len(unmade):,} of the tokens that are continued, such as "
@@ -115,18 +93,41 @@ class StartingVocabulary:
                 "trained on as any other; pass those that are special"
             )
 
-    def num_new_ids(self, special_tokens: Iterable[str]) -> int:
-        """Return how many of the special tokens the vocabulary lacks."""
+    def num_merges(self, vocab_size: int, special_tokens: Iterable[str]) -> int:
+        """Return for how many new merges a vocabulary of this size has room.
+
+        Raises:
+            TypeError: the size is not an int.
+            ValueError: it is too small; or a special token is a single byte.
+        """
+        vocab_size = checked_integer("vocab_size", vocab_size, -MAX_INT64, MAX_INT64)
         known = set(self.tokens.values())
-        return sum(token.encode() not in known for token in special_tokens)
+        num_new = 0
+        for token in special_tokens:
+            if len(token.encode()) == 1:
+                raise ValueError(
+                    f"special token {token!r} is a single byte, which every vocabulary has "
+                    "already: two ids would have the same bytes; choose a longer one"
+                )
+            num_new += token.encode() not in known
+        smallest = self.num_ids + num_new
+        if vocab_size < smallest:
+            raise ValueError(
+                f"vocab_size is {vocab_size}: it must be at least {smallest}, for the "
+                f"{self.num_ids:,} ids that training starts with and {num_new} of special tokens"
+            )
+        return vocab_size - smallest
 
     def extended(
         self, special_tokens: Iterable[str], merges: Sequence[Pair]
     ) -> tuple[dict[int, bytes], list[Pair]]:
         """Return the vocabulary and merges that training has made of these.
 
-        New special tokens get the next ids, then the tokens of the new merges. A merge that the
-        vocabulary has already, and that only now can be reached, keeps its rank.
+        New special tokens get the next ids, then the tokens of the new merges. These are distinct:
+        a merge is applied wherever its pair occurs, so equal bytes between the same two boundaries
+        are always split into the same tokens, and two pairs never make the same bytes, whatever
+        the options. A merge that the vocabulary has already, and that only now can be reached,
+        keeps its rank.
 
         Raises:
             ValueError: a merge makes a special token.
@@ -135,85 +136,66 @@ class StartingVocabulary:
             UserWarning: a merge makes a token that the vocabulary has, but that its own merges do
                 not make of these bytes. The token keeps its id.
         """
-        tokens = dict(self.tokens)
         special = {token.encode(): token for token in special_tokens}
-        known = set(tokens.values())
-        next_id = self.num_ids
-        for token in special:
-            if token not in known:
-                tokens[next_id] = token
-                next_id += 1
-        made = [left + right for left, right in merges]
-        new = dict.fromkeys(made)  # (distinct, in order)
-        for token in special:
-            if token in new:
-                # This cannot happen where the special tokens were cut out of the counted text.
-                raise ValueError(
-                    f"the words hold the special token {special[token]!r}, and the merges made it "
-                    "again: two ids would have the same bytes; count the words with the same "
-                    "special_tokens"
-                )
-        for token in new.keys() & known:
-            del new[token]
-        tokens.update(enumerate(new, next_id))
-        if len(new) < len(made):
-            made_again = Counter(made) - Counter(new.keys())
-            warn(
-                f"{made_again.total():,} of the new merges make tokens that the vocabulary had "
-                f"already, such as {short_repr(next(iter(made_again)))}; they keep their ids, and "
-                "the vocabulary has that many fewer tokens"
+        made = list(map(b"".join, merges))
+        if again := special.keys() & set(made):
+            # This cannot happen where the special tokens were cut out of the counted text.
+            raise ValueError(
+                f"the words hold the special token {special[again.pop()]!r}, and the merges made "
+                "it again: count the words with the same special_tokens"
             )
-        old_merges = set(self.merges)
-        new_merges = (
-            [merge for merge in merges if merge not in old_merges] if old_merges else merges
-        )
-        return tokens, [*self.merges, *new_merges]
+        new = dict.fromkeys([*special, *made])  # distinct, in order
+        for token in new.keys() & set(self.tokens.values()):
+            del new[token]
+        num_again = len(made) + sum(token in new for token in special) - len(new)
+        if num_again:
+            example = next(iter(Counter(made) - Counter(new.keys())))
+            warn(
+                f"{num_again:,} of the new merges make tokens that the vocabulary had already, "
+                f"such as {short_repr(example)}; they keep their ids, and the vocabulary has that "
+                "many fewer tokens"
+            )
+        if self._ranks:
+            merges = [merge for merge in merges if merge not in self._ranks]
+        return {**self.tokens, **dict(enumerate(new, self.num_ids))}, [*self.merges, *merges]
 
 
-def _checked_tokens(tokens: dict[int, bytes]) -> set[bytes]:
-    """Return the set of all tokens."""
+def _checked(continued: Any) -> tuple[dict[int, bytes], list[Pair]]:
+    """Return copies of a vocabulary and its merges; see `StartingVocabulary` for what is raised."""
+    try:
+        vocab, merges = continued
+        tokens, merges = dict(vocab), list(merges)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"continue_from is {short_repr(continued)}: pass (vocab, merges), such as "
+            "(tokenizer.vocab, tokenizer.merges)"
+        ) from None
     known: set[bytes] = set()
     for token_id, token in tokens.items():
         if type(token_id) is not int or not isinstance(token, bytes):
             raise TypeError(
                 f"vocab: {short_repr(token_id)} -> {short_repr(token)} is not an int -> bytes"
             )
-        if token_id < 0:
-            raise ValueError(f"vocab: id {short_repr(token_id)} of {short_repr(token)} is negative")
-        if not token:
-            raise ValueError(f"vocab: the token of id {token_id} is empty: remove it")
-        if token in known:
-            raise ValueError(f"vocab: two ids are {short_repr(token)}: remove one")
-        known.add(token)
-    for byte in range(NUM_BYTES):
-        if bytes([byte]) not in known:
+        if token_id < 0 or not token or token in known:
             raise ValueError(
-                f"vocab: the byte {byte:#04x} has no id: training needs all 256; add it"
+                f"vocab: {short_repr(token_id)} -> {short_repr(token)}: the id is negative, or the "
+                "token is empty or repeated"
             )
-    return known
-
-
-def _checked_ranks(merges: list[Pair], known: set[bytes]) -> dict[Pair, int]:
-    """Return pair -> rank."""
-    ranks: dict[Pair, int] = {}
+        known.add(token)
+    for byte in BYTES:
+        if byte not in known:
+            raise ValueError(f"vocab: the byte {byte!r} has no id: training needs all 256; add it")
+    seen: set[Pair] = set()
     for rank, merge in enumerate(merges):
-        if (
-            not isinstance(merge, tuple)
-            or len(merge) != 2
-            or not all(isinstance(token, bytes) for token in merge)
-        ):
+        if not isinstance(merge, tuple) or list(map(type, merge)) != [bytes, bytes]:
             raise TypeError(f"merge {rank} is {short_repr(merge)}, not a pair of bytes")
-        left, right = merge
-        for token in (left, right, left + right):
+        for token in (*merge, b"".join(merge)):
             if token not in known:
                 raise ValueError(
-                    f"merge {rank} joins {short_repr(left)} and {short_repr(right)}, but the "
-                    f"vocabulary has no token {short_repr(token)}"
+                    f"merge {rank} is {short_repr(merge)}, but the vocabulary has no token "
+                    f"{short_repr(token)}"
                 )
-        if merge in ranks:
-            raise ValueError(
-                f"merge {rank} of {short_repr(left)} and {short_repr(right)} repeats merge "
-                f"{ranks[merge]}: remove one"
-            )
-        ranks[merge] = rank
-    return ranks
+        if merge in seen:
+            raise ValueError(f"merge {rank} is {short_repr(merge)}, which is repeated: remove one")
+        seen.add(merge)
+    return tokens, merges

@@ -11,43 +11,34 @@ from __future__ import annotations
 from collections import Counter
 
 from cs336_basics.bpe.base import BPE_Trainer
-from cs336_basics.bpe.symbols import Pair, merge_pair
-from cs336_basics.bpe.trace import Work
+from cs336_basics.bpe.reference import Pair, Word, merge_pair
 
 
 class NaiveTrainer(BPE_Trainer):
-    """Counts, takes the maximum, merges, and begins again.
-
-    It is the one version with a `_recount`: the base class calls it before every search and times
-    it as "counting pairs".
-    """
+    """Count the pairs, take the maximum, merge it everywhere, repeat."""
 
     name = "naive"
 
-    def _index(self, words: list[bytes], counts: list[int]) -> None:
-        self._splits = [self.start.split(word) for word in words]
-        self._counts = counts
+    def learn(self, words: list[Word], num_merges: int) -> list[Pair]:
+        merges: list[Pair] = []
+        while len(merges) < num_merges:
+            pair_counts = self.count_pairs(words)
+            best = self.find_best(pair_counts)
+            if best is None:
+                break
+            words = self.merge(words, best)
+            merges.append(best)
+        return merges
 
-    def _recount(self) -> None:
-        pairs, pair_counts = self._pairs, Counter[Pair]()
-        for symbols, count in zip(self._splits, self._counts, strict=True):
-            for pair in pairs(symbols):
+    def count_pairs(self, words: list[Word]) -> Counter[Pair]:
+        pair_counts: Counter[Pair] = Counter()
+        for symbols, count in words:
+            for pair in self.pairs(symbols):
                 pair_counts[pair] += count
-        self._pair_counts = pair_counts
+        return pair_counts
 
-    def _find_best(self) -> Pair | None:
-        counts, ties = self._pair_counts, self._ties
-        return max(counts, key=lambda pair: (counts[pair], ties.key(pair)), default=None)
+    def find_best(self, pair_counts: Counter[Pair]) -> Pair | None:
+        return max(pair_counts, key=lambda pair: (pair_counts[pair], self.tie(pair)), default=None)
 
-    def _apply(self, pair: Pair) -> None:
-        self._splits = [merge_pair(symbols, pair) for symbols in self._splits]
-
-    def _work(self, pair: Pair) -> Work:
-        splits = self._splits
-        return Work(
-            occurrences=sum(len(symbols) - len(merge_pair(symbols, pair)) for symbols in splits),
-            words=len(splits),
-            positions=sum(map(len, splits)),
-            pairs_searched=len(self._pair_counts),
-            pairs_updated=sum(1 for symbols in splits for _ in self._pairs(symbols)),
-        )
+    def merge(self, words: list[Word], best: Pair) -> list[Word]:
+        return [(merge_pair(symbols, best), count) for symbols, count in words]

@@ -1,7 +1,7 @@
 """Version 2, incremental: count pairs once, then only correct what a merge changes.
 
-Unlike v1, it keeps the counts of all pairs between merges, and for each pair the words that hold
-it, so that a merge visits those words and no others.
+Unlike v1, it counts before the loop, and keeps for each pair the words that hold it. A merge visits
+those words and no others, and corrects the counts of their pairs.
 
 Cost per merge: the words that hold the pair, and a search through all pairs for the maximum.
 Biggest downside: that search; on real text it takes most of the time.
@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from cs336_basics.bpe.base import BPE_Trainer
-from cs336_basics.bpe.symbols import Pair, merge_pair
-from cs336_basics.bpe.trace import Work
+from cs336_basics.bpe.reference import Pair, Word, merge_pair
 
 
 class IncrementalTrainer(BPE_Trainer):
@@ -21,56 +20,51 @@ class IncrementalTrainer(BPE_Trainer):
 
     name = "incremental"
 
-    def _index(self, words: list[bytes], counts: list[int]) -> None:
-        splits = [self.start.split(word) for word in words]
+    pair_words: defaultdict[Pair, set[int]]
+    """Pair -> the indices of the words that hold it."""
+
+    def learn(self, words: list[Word], num_merges: int) -> list[Pair]:
+        merges: list[Pair] = []
+        pair_counts = self.count_pairs(words)
+        while len(merges) < num_merges:
+            best = self.find_best(pair_counts)
+            if best is None:
+                break
+            self.merge(words, best, pair_counts)
+            merges.append(best)
+        return merges
+
+    def count_pairs(self, words: list[Word]) -> dict[Pair, int]:
         pair_counts: defaultdict[Pair, int] = defaultdict(int)
-        pair_words: defaultdict[Pair, set[int]] = defaultdict(set)
-        pairs = self._pairs
-        for index, symbols in enumerate(splits):
-            for pair in pairs(symbols):
-                pair_counts[pair] += counts[index]
-                pair_words[pair].add(index)
-        self._splits, self._counts = splits, counts
-        self._pair_counts, self._pair_words = pair_counts, pair_words
+        self.pair_words = defaultdict(set)
+        for index, (symbols, count) in enumerate(words):
+            for pair in self.pairs(symbols):
+                pair_counts[pair] += count
+                self.pair_words[pair].add(index)
+        return pair_counts
 
-    def _find_best(self) -> Pair | None:
-        counts, ties = self._pair_counts, self._ties
-        return max(counts, key=lambda pair: (counts[pair], ties.key(pair)), default=None)
+    def find_best(self, pair_counts: dict[Pair, int]) -> Pair | None:
+        return max(pair_counts, key=lambda pair: (pair_counts[pair], self.tie(pair)), default=None)
 
-    def _apply(self, pair: Pair) -> None:
-        self._merge_words(pair)
-
-    def _merge_words(self, best: Pair) -> set[Pair]:
-        """Merge a pair in all words that hold it; return the pairs that hold the new token."""
-        splits, counts, pairs = self._splits, self._counts, self._pairs
-        pair_counts, pair_words = self._pair_counts, self._pair_words
+    def merge(self, words: list[Word], best: Pair, pair_counts: dict[Pair, int]) -> set[Pair]:
+        """Merge a pair in the words that hold it; return the pairs that hold the new token."""
+        pairs, pair_words = self.pairs, self.pair_words
         new_token = best[0] + best[1]
         new_pairs: set[Pair] = set()
         # Remove the old pairs of a changed word and add its new pairs. Pairs that the merge did not
         # touch are removed and added again, which is simpler than telling them apart.
         for index in list(pair_words[best]):
-            symbols, count = splits[index], counts[index]
+            symbols, count = words[index]
             for pair in pairs(symbols):
                 pair_counts[pair] -= count
                 pair_words[pair].discard(index)
                 if not pair_counts[pair]:
                     del pair_counts[pair], pair_words[pair]
-            splits[index] = symbols = merge_pair(symbols, best)
+            symbols = merge_pair(symbols, best)
+            words[index] = symbols, count
             for pair in pairs(symbols):
                 pair_counts[pair] += count
                 pair_words[pair].add(index)
                 if new_token in pair:
                     new_pairs.add(pair)
         return new_pairs
-
-    def _work(self, pair: Pair) -> Work:
-        before = [self._splits[index] for index in self._pair_words[pair]]
-        after = [merge_pair(symbols, pair) for symbols in before]
-        num_positions = sum(map(len, before))
-        return Work(
-            occurrences=num_positions - sum(map(len, after)),
-            words=len(before),
-            positions=num_positions,
-            pairs_searched=len(self._pair_counts),
-            pairs_updated=sum(1 for symbols in before + after for _ in self._pairs(symbols)),
-        )

@@ -13,60 +13,54 @@ itself; every symbol is an object and every count a dictionary lookup.
 from __future__ import annotations
 
 import heapq
+from typing import Any
 
-from cs336_basics.bpe.base import TieBreak
-from cs336_basics.bpe.symbols import Pair, merge_pair
-from cs336_basics.bpe.trace import Work
+from cs336_basics.bpe.reference import Pair, Word
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 
 
 class HeapTrainer(IncrementalTrainer):
-    """v2's counts and index, and a lazy max-heap of the counts."""
+    """v2's loop, counts and index, and a lazy max-heap of the counts."""
 
     name = "heap"
 
-    def _index(self, words: list[bytes], counts: list[int]) -> None:
-        super()._index(words, counts)
-        self._heap = [_Entry(count, pair, self._ties) for pair, count in self._pair_counts.items()]
-        heapq.heapify(self._heap)
+    heap: list[Entry]
 
-    def _find_best(self) -> Pair | None:
-        heap, pair_counts = self._heap, self._pair_counts
-        self._num_popped = 0
+    def count_pairs(self, words: list[Word]) -> dict[Pair, int]:
+        pair_counts = super().count_pairs(words)
+        self.heap = [Entry(count, pair, self.tie(pair)) for pair, count in pair_counts.items()]
+        heapq.heapify(self.heap)
+        return pair_counts
+
+    def find_best(self, pair_counts: dict[Pair, int]) -> Pair | None:
+        heap = self.heap
         while heap:
             entry = heapq.heappop(heap)
-            self._num_popped += 1
             count = pair_counts.get(entry.pair, 0)
             if count == entry.count:
                 return entry.pair
             if count:
-                heapq.heappush(heap, _Entry(count, entry.pair, self._ties))
+                heapq.heappush(heap, Entry(count, entry.pair, self.tie(entry.pair)))
         return None
 
-    def _apply(self, pair: Pair) -> None:
-        heap, pair_counts, ties = self._heap, self._pair_counts, self._ties
-        for new_pair in self._merge_words(pair):
-            heapq.heappush(heap, _Entry(pair_counts[new_pair], new_pair, ties))
-
-    def _work(self, pair: Pair) -> Work:
-        new_token = pair[0] + pair[1]
-        merged = (merge_pair(self._splits[index], pair) for index in self._pair_words[pair])
-        new_pairs = {new for symbols in merged for new in self._pairs(symbols) if new_token in new}
-        heap_entries = self._num_popped + len(new_pairs)
-        return super()._work(pair)._replace(pairs_searched=0, heap_entries=heap_entries)
+    def merge(self, words: list[Word], best: Pair, pair_counts: dict[Pair, int]) -> set[Pair]:
+        new_pairs = super().merge(words, best, pair_counts)
+        for pair in new_pairs:
+            heapq.heappush(self.heap, Entry(pair_counts[pair], pair, self.tie(pair)))
+        return new_pairs
 
 
-class _Entry:
+class Entry:
     """A heap entry; `heapq` keeps the smallest first, so the greatest (count, tie) is smallest."""
 
     __slots__ = ("count", "pair", "tie")
 
-    def __init__(self, count: int, pair: Pair, ties: TieBreak) -> None:
+    def __init__(self, count: int, pair: Pair, tie: Any) -> None:
         self.count = count
         self.pair = pair
-        self.tie = ties.key(pair)
+        self.tie = tie
 
-    def __lt__(self, other: _Entry) -> bool:
+    def __lt__(self, other: Entry) -> bool:
         if self.count != other.count:
             return self.count > other.count
         return bool(self.tie > other.tie)

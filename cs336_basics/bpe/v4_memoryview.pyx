@@ -19,12 +19,12 @@ memory, so that a large corpus waits for the cache; and one core does all the wo
 """
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from libcpp.memory cimport unique_ptr
 
 from cs336_basics._support.lazy import LazyModule
-from cs336_basics.bpe._word_merging import split_words
-from cs336_basics.bpe.base import BPE_Trainer, huggingface_byte_ranks
-from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.options import huggingface_byte_ranks
+from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.bpe.trace import MergeTrace, Work
 
 np = LazyModule("numpy")
@@ -35,6 +35,19 @@ cdef extern from "base/hashing.hpp" namespace "cs336" nogil:
         pass
     const HashSeed& process_hash_seed() except +
     uint64_t hash_pair(const HashSeed& seed, uint32_t left, uint32_t right)
+cdef extern from "merging/token_bytes.hpp" namespace "cs336" nogil:
+    cdef cppclass TokenBytes:
+        TokenBytes(const uint8_t* byte_ranks) except +
+        uint32_t length(uint32_t token)
+        uint32_t add(uint32_t left, uint32_t right) except +
+        uint32_t add(const uint8_t* bytes, size_t length) except +
+        int compare(uint32_t one, uint32_t other)
+cdef extern from "merging/starting_merges.hpp" namespace "cs336" nogil:
+    cdef cppclass StartingMerges:
+        StartingMerges(const uint32_t* merges, size_t num_merges) except +
+        int64_t merge(const uint8_t* word, size_t length, uint32_t* out) except +
+cdef extern from "Python.h":
+    int PyErr_CheckSignals() except -1
 
 ctypedef int64_t count_t
 ctypedef int32_t token_t
@@ -52,37 +65,38 @@ class MemoryviewTrainer(BPE_Trainer):
 
     name = "memoryview"
 
-    def _learn_merges(self, words, counts, num_merges):
+    def learn_merges(self, word_counts, num_merges, recorder):
         np.empty  # (NumPy is imported before the clock starts.)
-        start = seconds_now()
-        loop = MergeLoop(
-            words, counts, self.min_frequency, self.max_token_length, self.tie_break,
-            self.trace is not None, self.start,
-        )
-        self.timings["counting pairs"] += seconds_now() - start
-        learned = 0
-        while learned < num_merges:
-            step = loop.run(min(SLICE, num_merges - learned))
-            if not step:
+        with recorder.clock("counting pairs"):
+            loop = MergeLoop(word_counts, self)
+        tokens, merges = list(self.start.symbols), []
+        while len(merges) < num_merges:
+            learned = loop.run(min(SLICE, num_merges - len(merges)))
+            if not learned:
                 break
-            learned += step
-            self._advance(step)
-            for merge in loop.trace[-step:]:
-                self.trace(merge)
-        self.timings["finding the maximum"] += loop.seconds_finding
-        self.timings["updating"] += loop.seconds_updating
-        return loop.merges()
+            recorder.advance(len(learned))
+            for left, right in learned:
+                merges.append((tokens[left], tokens[right]))
+                tokens.append(tokens[left] + tokens[right])
+            for index in range(len(merges) - len(learned), len(loop.trace)):
+                count, *seconds, work = loop.trace[index]
+                rank = recorder.first_rank + index
+                recorder.trace(MergeTrace(rank, *merges[index], count, 0.0, *seconds, work))
+        recorder.timings["finding the maximum"] += loop.seconds_finding
+        recorder.timings["updating"] += loop.seconds_updating
+        return merges
 
 
 cdef class MergeLoop:
     """The state of the merge loop: words as linked positions, pairs, and a heap of pairs.
 
     Args:
-        words: distinct words (bytes).
-        counts: their counts, positive, Σ count·length within int64.
-        min_frequency, max_token_length, tie_break: see `BPE_Trainer`.
-        traced: whether `trace` keeps a MergeTrace of each merge; else it is empty.
-        start: the vocabulary that is continued; None: the 256 bytes.
+        word_counts: a WordCounts.
+        trainer: the BPE_Trainer with the options, and the vocabulary that is continued.
+
+    Attributes:
+        trace: of each merge (count, seconds of finding, seconds of updating, Work), if the trainer
+            has a trace.
 
     Raises:
         OverflowError: the words together have 2^31 bytes or more.
@@ -90,6 +104,7 @@ cdef class MergeLoop:
 
     cdef readonly double seconds_finding
     cdef readonly double seconds_updating
+    cdef readonly list trace
 
     # by position in the concatenation of all words
     cdef readonly token_t[::1] token
@@ -99,16 +114,16 @@ cdef class MergeLoop:
     cdef readonly position_t[::1] same_previous
     cdef readonly int32_t[::1] word            # index into word_count
 
-    cdef readonly count_t[::1] word_count
+    cdef const count_t[::1] word_count
 
     # by pair id; grown by doubling
     cdef readonly token_t[::1] pair_left
     cdef readonly token_t[::1] pair_right
     cdef readonly count_t[::1] pair_count
     cdef readonly position_t[::1] pair_head
-    cdef readonly position_t[::1] pair_tail
+    cdef position_t[::1] pair_tail
     cdef readonly pair_t num_pairs
-    cdef readonly pair_t[::1] slots            # open addressing: (left, right) -> pair id
+    cdef pair_t[::1] slots                     # open addressing: (left, right) -> pair id
     cdef uint64_t slot_mask
     cdef HashSeed seed
 
@@ -117,50 +132,31 @@ cdef class MergeLoop:
     cdef readonly pair_t[::1] heap_pair
     cdef readonly Py_ssize_t heap_size
 
-    # bytes, for ties and for the result: token t is token_bytes[token_start[t]:token_start[t + 1]]
-    cdef uint8_t[::1] token_bytes
-    cdef int64_t[::1] token_start
-    cdef token_t num_tokens
-
-    cdef list learned
-
-    cdef readonly list trace
-    cdef bint traced
-    cdef Py_ssize_t first_rank
-    cdef Py_ssize_t num_occurrences, num_words, num_updates, num_heap_entries  # of the last merge
-
+    cdef unique_ptr[TokenBytes] tokens         # their lengths, and the tie rule
     cdef count_t min_count
     cdef int64_t max_length
-    cdef bint by_rank                 # ties: smallest ids, with these of the bytes
-    cdef int64_t[::1] byte_rank
+    cdef bint traced
+    cdef Py_ssize_t num_occurrences, num_words, num_updates, num_heap_entries  # of the last merge
 
-    def __init__(
-        self, list words, list counts, min_frequency=1, max_token_length=None,
-        tie_break="lexicographic", traced=False, start=None,
-    ):
-        cdef Py_ssize_t num_bytes = sum(map(len, words))
-        if num_bytes >= 2**31:
+    def __init__(self, word_counts, trainer):
+        if len(word_counts.data) >= 2**31:
             raise OverflowError(
-                f"the distinct words have {num_bytes:,} bytes together: the memoryview trainer "
-                "holds up to 2,147,483,647; use another trainer"
+                f"the distinct words have {len(word_counts.data):,} bytes together: the memoryview "
+                "trainer holds up to 2,147,483,647; use another trainer"
             )
-        self.learned, self.trace = [], []
-        self.traced = traced
-        self.min_count = min(max(min_frequency, 1), INT64_MAX)
+        self.trace = []
+        self.traced = trainer.trace is not None
+        self.min_count = min(max(trainer.min_frequency, 1), INT64_MAX)
         self.max_length = INT64_MAX
-        if max_token_length is not None:
-            self.max_length = min(max_token_length, INT64_MAX)
-        self.by_rank = tie_break == "huggingface"
-        self.byte_rank = np.array(huggingface_byte_ranks(), np.int64)
-        start = start or StartingVocabulary.of(None)
-        symbols, symbols_of_word = split_words(words, start)
-        cdef int64_t[::1] lengths = symbols_of_word
-        self.first_rank = len(start.merges)
+        if trainer.max_token_length is not None:
+            self.max_length = min(trainer.max_token_length, INT64_MAX)
+        self.add_tokens(trainer.start.symbols[NUM_BYTES:], trainer.tie_break == "huggingface")
+        symbols, lengths = split_words(word_counts, trainer.start)
         self.token = symbols.astype(np.int32)
         self.next_position, self.previous_position = np.empty((2, len(symbols)), np.int32)
         self.same_next, self.same_previous = np.empty((2, len(symbols)), np.int32)
         self.word = np.empty(len(symbols), np.int32)
-        self.word_count = np.array(counts, np.int64)
+        self.word_count = word_counts.counts
         self.pair_left, self.pair_right = np.empty((2, 1024), np.int32)
         self.pair_count = np.empty(1024, np.int64)
         self.pair_head, self.pair_tail = np.empty((2, 1024), np.int32)
@@ -169,21 +165,31 @@ cdef class MergeLoop:
         self.seed = process_hash_seed()
         self.heap_count = np.empty(1024, np.int64)
         self.heap_pair = np.empty(1024, np.int32)
-        self.num_pairs = self.heap_size = 0
-        token_bytes, self.token_start = start.symbol_bytes()
-        self.token_bytes = token_bytes.copy()
-        self.num_tokens = len(start.symbols)
+        cdef int64_t[::1] symbols_of_word = lengths
         with nogil:
-            self.link_words(lengths)
+            self.link_words(symbols_of_word)
             self.push_pairs_from(0)
 
+    cdef add_tokens(self, list merged, bint by_rank):
+        """Make `tokens`, of the bytes and of the tokens of the merges that are continued."""
+        cdef const uint8_t[::1] ranks = bytes(huggingface_byte_ranks())
+        self.tokens.reset(new TokenBytes(&ranks[0] if by_rank else NULL))
+        cdef const uint8_t[::1] token
+        for token in merged:
+            self.tokens.get().add(&token[0], token.shape[0])
+
     def run(self, Py_ssize_t num_merges):
-        """Learn up to `num_merges` more merges; return how many, fewer only if no pair is left."""
+        """Learn up to `num_merges` more merges, fewer only if no pair is left.
+
+        Returns:
+            list of (left id, right id). Ids 0-255 are the bytes, then come the tokens of the merges
+            that are continued, then those of the merges that are learned.
+        """
         cdef Py_ssize_t done = 0
         cdef pair_t best
         cdef count_t count
         cdef double start, found, end
-        cdef int32_t[::1] best_pairs = np.empty(max(num_merges, 1), np.int32)
+        cdef int32_t[::1] best_pairs = np.empty(num_merges, np.int32)
         with nogil:
             while done < num_merges:
                 start = seconds_now()
@@ -200,29 +206,10 @@ cdef class MergeLoop:
                 self.seconds_updating += end - found
                 if self.traced:
                     with gil:
-                        self.record(best, count, found - start, end - found)
-        for i in range(done):
-            self.learned.append(best_pairs[i])
-        return done
-
-    def merges(self):
-        """Return the merges learned so far as pairs of bytes, in order."""
-        starts = np.asarray(self.token_start[: self.num_tokens + 1]).tolist()
-        joined = bytes(self.token_bytes[: self.token_start[self.num_tokens]])
-        tokens = [joined[start:end] for start, end in zip(starts, starts[1:])]
-        left, right = np.asarray(self.pair_left), np.asarray(self.pair_right)
-        return [(tokens[left[pair]], tokens[right[pair]]) for pair in self.learned]
-
-    cdef record(self, pair_t pair, count_t count, double finding, double updating):
-        """Append the last merge to the trace."""
-        left, right = self.bytes_of(self.pair_left[pair]), self.bytes_of(self.pair_right[pair])
-        work = Work(self.num_occurrences, self.num_words, self.num_occurrences, 0,
-                    self.num_updates, self.num_heap_entries)
-        index = self.first_rank + len(self.trace)
-        self.trace.append(MergeTrace(index, left, right, count, 0.0, finding, updating, work))
-
-    cdef bytes bytes_of(self, token_t token):
-        return bytes(self.token_bytes[self.token_start[token] : self.token_start[token + 1]])
+                        work = Work(self.num_occurrences, self.num_words, self.num_occurrences, 0,
+                                    self.num_updates, self.num_heap_entries)
+                        self.trace.append((count, found - start, end - found, work))
+        return [(self.pair_left[best], self.pair_right[best]) for best in best_pairs[:done]]
 
     # --- words and pairs ------------------------------------------------------------------------
 
@@ -282,7 +269,7 @@ cdef class MergeLoop:
         """Merge a pair wherever it occurs, and push the pairs that this makes."""
         cdef token_t left = self.pair_left[pair]
         cdef token_t right = self.pair_right[pair]
-        cdef token_t merged = self.add_token(left, right)
+        cdef token_t merged = <token_t>self.tokens.get().add(left, right)
         cdef pair_t first_new = self.num_pairs
         cdef position_t position, second, before, after
         cdef int32_t word = NONE
@@ -357,58 +344,12 @@ cdef class MergeLoop:
             self.slots[slot] = pair
         return 0
 
-    # --- tokens ---------------------------------------------------------------------------------
-
-    cdef token_t add_token(self, token_t left, token_t right) except -1 nogil:
-        """Add the token that is `left` followed by `right`; return its id."""
-        cdef int64_t i, end = self.token_start[self.num_tokens]
-        cdef int64_t length = self.token_length(left) + self.token_length(right)
-        if (end + length > self.token_bytes.shape[0]
-                or self.num_tokens + 2 > self.token_start.shape[0]):
-            self.grow_tokens(end + length)
-        for i in range(self.token_start[left], self.token_start[left + 1]):
-            self.token_bytes[end] = self.token_bytes[i]
-            end += 1
-        for i in range(self.token_start[right], self.token_start[right + 1]):
-            self.token_bytes[end] = self.token_bytes[i]
-            end += 1
-        self.num_tokens += 1
-        self.token_start[self.num_tokens] = end
-        return self.num_tokens - 1
-
-    cdef int grow_tokens(self, int64_t num_bytes) except -1 with gil:
-        if num_bytes > self.token_bytes.shape[0]:
-            self.token_bytes = _grown(self.token_bytes, 2 * num_bytes)
-        if self.num_tokens + 2 > self.token_start.shape[0]:
-            self.token_start = _grown(self.token_start, 2 * self.token_start.shape[0])
-        return 0
-
-    cdef inline int64_t token_length(self, token_t token) noexcept nogil:
-        return self.token_start[token + 1] - self.token_start[token]
-
     cdef inline bint fits(self, token_t left, token_t right) noexcept nogil:
         """Tell whether a pair may be merged. Pairs that are too long are in no list."""
-        return self.token_length(left) + self.token_length(right) <= self.max_length
-
-    cdef inline int64_t rank(self, token_t token) noexcept nogil:
-        return self.byte_rank[token] if token < 256 else token
-
-    cdef int compare_tokens(self, token_t a, token_t b) noexcept nogil:
-        """Compare two tokens by the tie rule: <0, 0, or >0 if `a` is merged first.
-
-        By their bytes, as `bytes` objects compare; or the smaller rank is the greater.
-        """
-        if self.by_rank:
-            return (self.rank(a) < self.rank(b)) - (self.rank(a) > self.rank(b))
-        cdef int64_t length_a = self.token_length(a), length_b = self.token_length(b)
-        cdef int order = memcmp(
-            &self.token_bytes[self.token_start[a]],
-            &self.token_bytes[self.token_start[b]],
-            <size_t>min(length_a, length_b),
+        return self.max_length == INT64_MAX or (
+            <int64_t>self.tokens.get().length(left) + self.tokens.get().length(right)
+            <= self.max_length
         )
-        if order != 0:
-            return order
-        return (length_a > length_b) - (length_a < length_b)
 
     # --- the heap: greatest (count, left, right) on top -----------------------------------------
 
@@ -457,17 +398,12 @@ cdef class MergeLoop:
 
     cdef bint above(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
         """Tell whether heap entry i belongs above entry j."""
-        cdef int order
+        cdef pair_t p = self.heap_pair[i], q = self.heap_pair[j]
         if self.heap_count[i] != self.heap_count[j]:
             return self.heap_count[i] > self.heap_count[j]
-        order = self.compare_tokens(
-            self.pair_left[self.heap_pair[i]], self.pair_left[self.heap_pair[j]]
-        )
-        if order == 0:
-            order = self.compare_tokens(
-                self.pair_right[self.heap_pair[i]], self.pair_right[self.heap_pair[j]]
-            )
-        return order > 0
+        if self.pair_left[p] != self.pair_left[q]:
+            return self.tokens.get().compare(self.pair_left[p], self.pair_left[q]) > 0
+        return self.tokens.get().compare(self.pair_right[p], self.pair_right[q]) > 0
 
     cdef void swap(self, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
         self.heap_pair[i], self.heap_pair[j] = self.heap_pair[j], self.heap_pair[i]
@@ -498,3 +434,30 @@ def _grown(view, size):
     new = np.empty(size, old.dtype)
     new[: old.shape[0]] = old
     return new
+
+
+def split_words(word_counts, start):
+    """Return the symbols of words before the first new merge, and their number in each word.
+
+    The compiled twin of `StartingVocabulary.split`. The symbols are indices into `start.symbols`.
+    """
+    if not start.merges:
+        return word_counts.data, np.diff(word_counts.offsets)
+    cdef const uint8_t[::1] data = word_counts.data
+    cdef const int64_t[::1] offsets = word_counts.offsets
+    cdef const uint32_t[:, ::1] merges = start.merge_ids()
+    cdef uint32_t[::1] symbols = np.empty(data.shape[0] + 1, np.uint32)
+    cdef int64_t[::1] lengths = np.zeros(offsets.shape[0] - 1, np.int64)
+    cdef unique_ptr[StartingMerges] merger
+    cdef Py_ssize_t word, total = 0
+    merger.reset(new StartingMerges(&merges[0, 0] if merges.shape[0] else NULL, merges.shape[0]))
+    with nogil:
+        for word in range(lengths.shape[0]):
+            if offsets[word + 1] > offsets[word]:
+                lengths[word] = merger.get().merge(
+                    &data[offsets[word]], offsets[word + 1] - offsets[word], &symbols[total])
+            total += lengths[word]
+            if word % 4096 == 0:
+                with gil:
+                    PyErr_CheckSignals()
+    return np.asarray(symbols)[:total], np.asarray(lengths)

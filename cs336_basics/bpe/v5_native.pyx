@@ -16,14 +16,11 @@ from libcpp.pair cimport pair
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from array import array
-from itertools import accumulate
-
-from cs336_basics.bpe.base import BPE_Trainer, check_total, huggingface_byte_ranks
-from cs336_basics.bpe.symbols import NUM_BYTES
+from cs336_basics.bpe.base import BPE_Trainer
+from cs336_basics.bpe.options import huggingface_byte_ranks
+from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.bpe.trace import MergeTrace, Work
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
 cdef extern from "base/clock.hpp" namespace "cs336" nogil:
     double seconds_now()
@@ -104,34 +101,16 @@ class NativeTrainer(BPE_Trainer):
     omit = ()
     step_seconds = 0.1
 
-    def _learn_merges_from(self, word_counts, num_merges):
-        if not isinstance(word_counts, WordCounts):
-            return super()._learn_merges_from(word_counts, num_merges)
+    def learn_merges(self, word_counts, num_merges, recorder):
+        cdef const uint8_t[::1] data
+        cdef const int64_t[::1] offsets, counts
         data, offsets, counts = word_counts.buffers
-        check_total_flat(len(data), offsets, counts)
-        return self._learn_merges_flat(data, offsets, counts, num_merges)
-
-    def _learn_merges(self, words, counts, num_merges):
-        start = seconds_now()
-        data, offsets = b"".join(words), offsets_of(words)
-        self.timings["counting pairs"] += seconds_now() - start
-        return self._learn_merges_flat(data, offsets, array("q", counts), num_merges)
-
-    def _learn_merges_flat(
-        self,
-        const uint8_t[::1] data,
-        const int64_t[::1] offsets,
-        const int64_t[::1] counts,
-        num_merges,
-    ):
-        """Learn merges as `_learn_merges`; word i is `data[offsets[i]:offsets[i + 1]]`."""
         # Every merge removes a token: there cannot be more merges than bytes.
         num_merges = min(num_merges, data.shape[0])
         if not num_merges:
             return []
         cdef MergeOptions options
         cdef const uint8_t[::1] byte_ranks = bytes(huggingface_byte_ranks())
-        cdef int64_t num_words = counts.shape[0]
         cdef unique_ptr[CMergeLoop] loop
         cdef cbool more = True
         options.num_merges = num_merges
@@ -142,7 +121,7 @@ class NativeTrainer(BPE_Trainer):
         options.byte_ranks = &byte_ranks[0] if self.tie_break == "huggingface" else NULL
         options.keep_going = keep_going
         options.num_threads = resolve_num_workers(self.num_workers)
-        options.traced = self.trace is not None
+        options.traced = recorder.trace is not None
         options.threshold = "threshold" not in self.omit
         options.sorted_words = "sorted words" not in self.omit
         options.prefetch = "prefetch" not in self.omit
@@ -162,70 +141,49 @@ class NativeTrainer(BPE_Trainer):
             options.start_bytes = &start_bytes[0]
             options.start_offsets = &start_offsets[<Py_ssize_t>NUM_BYTES]
         with nogil:
-            loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0], num_words, options))
-        first_rank = len(self.start.merges)
+            loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0],
+                                        counts.shape[0], options))
         cdef double step_seconds = self.step_seconds
         while more:
             with nogil:
                 more = loop.get().run(step_seconds)
-            self._advance(loop.get().merges.size() - len(merges))
+            recorder.advance(loop.get().merges.size() - len(merges))
             for index in range(<size_t>len(merges), loop.get().merges.size()):
                 ids = loop.get().merges[index]
                 left, right = tokens[ids.first], tokens[ids.second]
                 merges.append((left, right))
                 tokens.append(left + right)
                 if options.traced:
-                    trace = merge_trace(first_rank + index, (left, right), loop.get().trace[index])
-                    self.trace(trace)
-        self.timings["counting pairs"] += loop.get().seconds_counting
-        self.timings["finding the maximum"] += loop.get().seconds_finding
-        self.timings["updating"] += loop.get().seconds_updating
+                    rank = recorder.first_rank + index
+                    recorder.trace(merge_trace(rank, merges[index], loop.get().trace[index]))
+        recorder.timings["counting pairs"] += loop.get().seconds_counting
+        recorder.timings["finding the maximum"] += loop.get().seconds_finding
+        recorder.timings["updating"] += loop.get().seconds_updating
         return merges
 
 
-cdef object offsets_of(words):
-    """Return where words that are joined begin, with the end of the last: int64."""
-    return array("q", accumulate(map(len, words), initial=0))
-
-
-cdef int check_total_flat(size_t num_bytes, const int64_t[::1] offsets,
-                          const int64_t[::1] counts) except -1:
-    """Refuse absurd counts; see `check_total`."""
-    cdef Py_ssize_t i
-    cdef int64_t largest = 0
-    for i in range(counts.shape[0]):
-        largest = max(largest, counts[i])
-    # An upper bound first: the exact sum takes time.
-    if <object>largest * num_bytes > INT64_MAX:
-        total = 0
-        for i in range(counts.shape[0]):
-            total += <object>counts[i] * (offsets[i + 1] - offsets[i])
-        check_total(total)
-    return 0
-
-
-cdef object merge_trace(Py_ssize_t index, tuple merge, CMergeTrace trace):
+cdef object merge_trace(Py_ssize_t rank, tuple merge, CMergeTrace trace):
     work = Work(trace.occurrences, 0, trace.positions, 0, trace.pairs_updated, trace.heap_entries)
-    return MergeTrace(index, *merge, trace.count, trace.seconds_counting, trace.seconds_finding,
+    return MergeTrace(rank, *merge, trace.count, trace.seconds_counting, trace.seconds_finding,
                       trace.seconds_updating, work)
 
 
-def merge_state(words, counts, num_merges):
-    """Return what the merge loop holds after some merges; docs/stages.md draws it.
+def merge_state(word_counts, num_merges):
+    """Return what the merge loop holds after some merges of a WordCounts; docs/stages.md draws it.
 
     Returns:
         threshold: pairs with smaller counts are not kept.
         cells: token ids, -1 between words.
         pairs: (left id, right id, count, postings) of the pairs that are kept and not merged.
     """
-    cdef const uint8_t[::1] data = b"".join(words)
-    cdef const int64_t[::1] offsets = offsets_of(words)
-    cdef const int64_t[::1] word_counts = array("q", counts)
+    cdef const uint8_t[::1] data
+    cdef const int64_t[::1] offsets, counts
+    data, offsets, counts = word_counts.buffers
     cdef MergeOptions options
     options.num_merges = num_merges
     options.keep_going = keep_going
     cdef unique_ptr[CMergeLoop] loop = move(
-        make_merge_loop(&data[0], &offsets[0], &word_counts[0], len(words), options))
+        make_merge_loop(&data[0], &offsets[0], &counts[0], counts.shape[0], options))
     while loop.get().run(NativeTrainer.step_seconds):
         pass
     cdef CMergeState state = loop.get().state()

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
-from cs336_basics.bpe.base import TIE_BREAKS
-from cs336_basics.bpe.symbols import Pair
+from cs336_basics.bpe.options import TIE_BREAKS
+from cs336_basics.bpe.reference import Pair
 from cs336_basics.bpe.trace import trace_file
 from cs336_basics.commands._cli import run_command, say
 from cs336_basics.commands._outputs import check_beside_tokenizer

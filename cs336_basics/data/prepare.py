@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS, train_bpe
-from cs336_basics.bpe.symbols import NUM_BYTES
+from cs336_basics.bpe.reference import NUM_BYTES
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import Preparation
 from cs336_basics.data.datasets import dataset_path, write_sample

@@ -23,7 +23,7 @@ from cs336_basics._support.files import (
 from cs336_basics._support.journal import complete_change
 from cs336_basics._support.temporary_files import replaced_file
 from cs336_basics.bpe.base import BPE_Trainer
-from cs336_basics.bpe.symbols import Pair
+from cs336_basics.bpe.reference import Pair
 from cs336_basics.formats.gpt2.vocab_files import VOCAB_FILE, save_tokenizer
 from cs336_basics.pretokenization import Corpus, Splitter, WordCounts, count_words
 from cs336_basics.pretokenization.reading.storage import is_url
@@ -102,7 +102,7 @@ def train_tokenizer(
                 total.save(save_counts)
             counted = time.perf_counter() - start
             vocab, merges = trainer.train_from_counts(total, vocab_size, special_tokens)
-            trainer.timings["reading and counting"] = counted
+            trainer.timings["reading and counting"] += counted
             trainer.timings["total"] += counted
         else:
             vocab, merges = trainer.train(corpus, vocab_size, special_tokens)

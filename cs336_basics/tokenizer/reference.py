@@ -11,8 +11,8 @@ comes after those that make its two tokens, as in every trained vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 
+from cs336_basics.bpe.reference import merge_by_rank, merge_pair, split_bytes
 from cs336_basics.pretokenization import reference as reference_splitter
 from cs336_basics.pretokenization import split_special_tokens
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
@@ -62,24 +62,9 @@ def merge_pretoken(pretoken: bytes, ranks: Mapping[Pair, int]) -> list[bytes]:
 
     Args:
         pretoken: the bytes of one pre-token.
-        ranks: pair -> rank; see `merge_tokens`.
+        ranks: pair -> rank; see `merge_by_rank`.
     """
-    return merge_tokens([bytes([byte]) for byte in pretoken], ranks)
-
-
-def merge_tokens(tokens: list[bytes], ranks: Mapping[Pair, int]) -> list[bytes]:
-    """Return the tokens into which tokens are merged, at first the single bytes of a pre-token.
-
-    Args:
-        tokens: what is merged.
-        ranks: pair -> rank; the lowest rank merges first, and of equal ones the leftmost.
-    """
-    while True:
-        known = [(ranks[pair], i) for i, pair in enumerate(pairwise(tokens)) if pair in ranks]
-        if not known:
-            return tokens
-        _, i = min(known)
-        tokens = [*tokens[:i], tokens[i] + tokens[i + 1], *tokens[i + 2 :]]
+    return list(merge_by_rank(split_bytes(pretoken), ranks))
 
 
 def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[bytes]:
@@ -91,27 +76,10 @@ def merge_pretoken_in_order(pretoken: bytes, merges: Iterable[Pair]) -> list[byt
     in every trained vocabulary. In one that was edited by hand, a pair may be formed only after its
     merge was applied.
     """
-    tokens = [bytes([byte]) for byte in pretoken]
+    tokens = split_bytes(pretoken)
     for pair in merges:
         tokens = merge_pair(tokens, pair)
-    return tokens
-
-
-def merge_pair(tokens: list[bytes], pair: Pair) -> list[bytes]:
-    """Return the tokens with every occurrence of `pair` joined, from left to right.
-
-    Where occurrences overlap the left one wins: `a a a` with the pair (a, a) becomes `aa a`.
-    """
-    merged: list[bytes] = []
-    position = 0
-    while position < len(tokens):
-        if tuple(tokens[position : position + 2]) == pair:
-            merged.append(pair[0] + pair[1])
-            position += 2
-        else:
-            merged.append(tokens[position])
-            position += 1
-    return merged
+    return list(tokens)
 
 
 class ReferenceEncoder(Encoder):

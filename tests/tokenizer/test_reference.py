@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cs336_basics.tokenizer.reference import (
     encode_text,
-    merge_pair,
     merge_pretoken,
     merge_pretoken_in_order,
 )
@@ -15,21 +12,6 @@ from tests.tokenizer.examples import COURSE_MERGES, COURSE_VOCAB, TRAINING_TEXT,
 
 def test_the_example_of_the_course_is_encoded():
     assert encode_text("the cat ate", COURSE_VOCAB, COURSE_MERGES) == [9, 7, 1, 5, 10, 3]
-
-
-@pytest.mark.parametrize(
-    ("tokens", "expected"),
-    [
-        ([], []),
-        ([b"a"], [b"a"]),
-        ([b"a", b"a"], [b"aa"]),
-        ([b"a", b"a", b"a"], [b"aa", b"a"]),
-        ([b"b", b"a", b"a", b"b", b"a", b"a"], [b"b", b"aa", b"b", b"aa"]),
-        ([b"a", b"b", b"a"], [b"a", b"b", b"a"]),
-    ],
-)
-def test_a_pair_is_merged_from_left_to_right(tokens, expected):
-    assert merge_pair(tokens, (b"a", b"a")) == expected
 
 
 def test_the_lowest_rank_merges_first():

@@ -163,9 +163,10 @@ class WordCounts(Mapping[bytes, int]):
                     f"the count of word {short_repr(word)} is {short_repr(count)}: it must be "
                     "an int"
                 )
-            if count < 0:
-                raise ValueError(
-                    f"the count of word {short_repr(word)} is {count}: it must not be negative"
+            if not 0 <= count <= _INT64_MAX:
+                raise (ValueError if count < 0 else OverflowError)(
+                    f"the count of word {short_repr(word)} is {short_repr(count)}: it must be from "
+                    "0 to 2^63 - 1"
                 )
             if count:
                 words.append(word)
@@ -265,6 +266,15 @@ class WordCounts(Mapping[bytes, int]):
         """The number of words, with repetition; it may exceed 64 bits."""
         high, low = self.counts >> 32, self.counts & 0xFFFFFFFF
         return (int(high.sum()) << 32) + int(low.sum())
+
+    @property
+    def num_bytes(self) -> int:
+        """The number of bytes of all words, with repetition; it may exceed 64 bits."""
+        lengths = np.diff(self.offsets)
+        estimate = float(np.dot(lengths.astype(float), self.counts))
+        if estimate < 2**62:  # the exact sum of Python's integers takes time
+            return int(np.dot(lengths, self.counts))
+        return sum(map(int.__mul__, lengths.tolist(), self.counts.tolist()))
 
     def words(self) -> list[bytes]:
         """Return all words, in the order of the arrays."""

@@ -23,7 +23,6 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.splitter import split_special_tokens
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
-from cs336_basics.tokenizer.reference import merge_pretoken, merge_tokens
 from cs336_basics.tokenizer.text_input import absent_in_word, check_is_iterable
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 from cs336_basics.tokenizer.vocabulary import Pair
@@ -119,14 +118,17 @@ def token_parts(old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
 
 def _new_merges(word: bytes, ranks: dict[Pair, int]) -> list[Pair]:
     """Return the merges that make a word one token; they are added to `ranks`."""
+    # (The trainers, which come with it, need not be loaded with the tokenizer.)
+    from cs336_basics.bpe.reference import merge_by_rank, split_bytes
+
     added: list[Pair] = []
-    tokens = merge_pretoken(word, ranks)
+    tokens = merge_by_rank(split_bytes(word), ranks)
     while len(tokens) > 1:
         pair = tokens[0], tokens[1]
         ranks[pair] = len(ranks)
         added.append(pair)
         # (What it makes may be a token that older merges join.)
-        tokens = merge_tokens(tokens, ranks)
+        tokens = merge_by_rank(tokens, ranks)
     return added
 
 

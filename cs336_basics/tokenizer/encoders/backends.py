@@ -6,7 +6,6 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.splitter import has_scanner
 from cs336_basics.tokenizer.encoders.encoder import Encoder
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
-from cs336_basics.tokenizer.reference import ReferenceEncoder
 from cs336_basics.tokenizer.vocabulary import Vocabulary
 
 BACKENDS = ("reference", "python", "native")
@@ -25,6 +24,8 @@ def make_encoder(
             f"backend is {short_repr(backend)}: it must be None or one of {', '.join(BACKENDS)}"
         )
     if backend == "reference":
+        from cs336_basics.tokenizer.reference import ReferenceEncoder
+
         return ReferenceEncoder(vocabulary, pattern)
     obstacle = _obstacle_to_native(vocabulary)
     if backend == "native" and obstacle is not None:

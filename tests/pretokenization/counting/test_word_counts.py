@@ -125,8 +125,10 @@ def test_inconsistent_arrays_raise():
         WordCounts.from_mapping({"a": 1})
     with pytest.raises(TypeError, match=r"is 1\.5: it must be an int"):
         WordCounts.from_mapping({b"a": 1.5})
-    with pytest.raises(ValueError, match="is -1: it must not be negative"):
+    with pytest.raises(ValueError, match="b'a' is -1"):
         WordCounts.from_mapping({b"a": -1})
+    with pytest.raises(OverflowError, match=f"b'a' is {2**63}"):
+        WordCounts.from_mapping({b"a": 2**63})
 
 
 @pytest.mark.parametrize(
@@ -153,6 +155,13 @@ def test_the_total_is_exact():
     assert counts.total == 2 * most + 5
     assert "18,446,744,073,709,551,619 in all" in repr(counts)
     assert WordCounts.from_mapping({}).total == 0
+
+
+def test_the_number_of_bytes_is_exact():
+    assert WordCounts.from_mapping({}).num_bytes == 0
+    assert WordCounts.from_mapping({b"abc": 5, b"": 7, b"d": 1}).num_bytes == 16
+    for count in (2**60 + 1, 2**61 - 1, 2**62 - 1, 2**62 + 1, 2**63 - 1):
+        assert WordCounts.from_mapping({b"ab": count, b"c": 1}).num_bytes == 2 * count + 1
 
 
 @pytest.mark.parametrize("word", [b"a", b"a much longer word than that", b""])

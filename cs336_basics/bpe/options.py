@@ -1,0 +1,78 @@
+"""min_frequency, max_token_length and tie_break, put around the steps of a trainer in Python.
+
+The versions themselves state the algorithm alone; compiled ones obey these options in their loop.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from cs336_basics.bpe.reference import NUM_BYTES, Pair, Symbols
+
+TIE_BREAKS = ("lexicographic", "huggingface")
+
+
+def apply_options(loop: Any) -> None:
+    """Change the steps of a trainer, a copy that learns once, as its options say."""
+    if loop.max_token_length is not None:
+        loop.pairs = functools.partial(_short_pairs, loop.max_token_length)
+    if loop.min_frequency > 1:
+        loop.find_best = functools.partial(_frequent, loop.find_best, loop.min_frequency)
+    if loop.tie_break == "huggingface":
+        ids = HuggingFaceIds(loop.start.symbols)
+        loop.tie = ids.tie
+        loop.merge = functools.partial(ids.merge, loop.merge)
+
+
+def _short_pairs(limit: int, symbols: Symbols) -> Iterator[Pair]:
+    """Return the adjacent pairs of a word that make a token of at most `limit` bytes."""
+    return (pair for pair in pairwise(symbols) if len(pair[0]) + len(pair[1]) <= limit)
+
+
+def _frequent(
+    find_best: Callable[[dict[Pair, int]], Pair | None], least: int, pair_counts: dict[Pair, int]
+) -> Pair | None:
+    """Return the best pair if it occurs `least` times."""
+    best = find_best(pair_counts)
+    return best if best is not None and pair_counts[best] >= least else None
+
+
+class HuggingFaceIds:
+    """The tie rule of `tokenizers`: of equally frequent pairs the smallest (left id, right id).
+
+    Ids are numbered as there, with the ByteLevel alphabet as the initial one: first the bytes, in
+    the order of `huggingface_byte_ranks`, then the merges.
+
+    Args:
+        symbols: the tokens before the first merge: the bytes, then those that are continued.
+    """
+
+    def __init__(self, symbols: list[bytes]) -> None:
+        self._id = {symbol: id for id, symbol in enumerate(symbols)}
+        self._id.update((bytes([byte]), id) for byte, id in enumerate(huggingface_byte_ranks()))
+        self._next_id = len(symbols)
+
+    def tie(self, pair: Pair) -> tuple[int, int]:
+        """Return the key by which pairs are compared: the greatest is merged first."""
+        return -self._id[pair[0]], -self._id[pair[1]]
+
+    def merge(self, step: Callable[..., Any], words: Any, best: Pair, *state: Any) -> Any:
+        """Give the token of a merge the next id, also where it was made before; then merge."""
+        self._id[best[0] + best[1]] = self._next_id
+        self._next_id += 1
+        return step(words, best, *state)
+
+
+def huggingface_byte_ranks() -> list[int]:
+    """Return for each byte its rank in the sorted byte alphabet of GPT-2 (Radford et al. 2019).
+
+    There, a printable character of Latin-1 represents its own byte, and the characters from U+0100
+    on represent the other bytes, in order.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = sorted(set(range(NUM_BYTES)) - set(printable))
+    ranks = dict(zip(printable + others, range(NUM_BYTES), strict=True))
+    return [ranks[byte] for byte in range(NUM_BYTES)]

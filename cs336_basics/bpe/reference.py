@@ -1,0 +1,51 @@
+"""Byte-pair encoding on one word, written down: merging a pair, and merging by rank.
+
+Sennrich, Haddow and Birch 2016; over bytes and by rank: Radford et al. 2019. Trainers and encoders
+are tested against these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+Pair = tuple[bytes, bytes]
+
+Symbols = tuple[bytes, ...]
+"""The tokens that a word consists of."""
+
+Word = tuple[Symbols, int]
+"""A distinct word and its number of occurrences."""
+
+NUM_BYTES = 256
+
+
+def split_bytes(word: bytes) -> Symbols:
+    """Return a word as single bytes, as it is before the first merge."""
+    return tuple(bytes([byte]) for byte in word)
+
+
+def merge_pair(symbols: Symbols, pair: Pair) -> Symbols:
+    """Merge every occurrence of a pair in a word, from left to right.
+
+    >>> merge_pair((b"a", b"a", b"a"), (b"a", b"a"))
+    (b'aa', b'a')
+    """
+    merged: list[bytes] = []
+    i = 0
+    while i < len(symbols):
+        if symbols[i : i + 2] == pair:
+            merged.append(pair[0] + pair[1])
+            i += 2
+        else:
+            merged.append(symbols[i])
+            i += 1
+    return tuple(merged)
+
+
+def merge_by_rank(symbols: Symbols, ranks: Mapping[Pair, int]) -> Symbols:
+    """Merge the pair of the lowest rank, of equal ones the leftmost, until no pair has a rank."""
+    while known := [(ranks[pair], i) for i, pair in enumerate(pairwise(symbols)) if pair in ranks]:
+        _, i = min(known)
+        symbols = (*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :])
+    return symbols

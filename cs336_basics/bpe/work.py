@@ -1,0 +1,64 @@
+"""What each merge of a trainer in Python reads and changes, counted from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cs336_basics.bpe.reference import Pair, Word, merge_pair
+from cs336_basics.bpe.trace import Work
+
+
+class WorkCounter:
+    """Counts the work of a trainer by what it keeps: an index from pairs to words, or a heap.
+
+    Args:
+        loop: the trainer, a copy that learns once.
+    """
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+        self._lookups: _Lookups | None = None
+
+    def watched(self, pair_counts: dict[Pair, int]) -> Any:
+        """Return the pair counts as `find_best` is to read them."""
+        if not hasattr(self._loop, "heap"):
+            return pair_counts
+        self._lookups = _Lookups(pair_counts)
+        return self._lookups
+
+    def of_merge(self, words: list[Word], best: Pair, pair_counts: dict[Pair, int]) -> Work:
+        """Return what finding this pair took, and what merging it will read and change."""
+        pair_words = getattr(self._loop, "pair_words", None)
+        if pair_words is not None:
+            words = [words[index] for index in pair_words[best]]
+        before = [symbols for symbols, _ in words]
+        after = [merge_pair(symbols, best) for symbols in before]
+        num_positions = sum(map(len, before))
+        counted = before if pair_words is None else before + after
+        work = Work(
+            occurrences=num_positions - sum(map(len, after)),
+            words=len(before),
+            positions=num_positions,
+            pairs_searched=len(pair_counts),
+            pairs_updated=sum(1 for symbols in counted for _ in self._loop.pairs(symbols)),
+        )
+        if self._lookups is None:
+            return work
+        new_token = best[0] + best[1]
+        new = {pair for symbols in after for pair in self._loop.pairs(symbols) if new_token in pair}
+        return work._replace(pairs_searched=0, heap_entries=self._lookups.number + len(new))
+
+
+class _Lookups:
+    """Pair counts that count the lookups of `HeapTrainer.find_best`: one for each popped entry."""
+
+    def __init__(self, pair_counts: dict[Pair, int]) -> None:
+        self._pair_counts = pair_counts
+        self.number = 0
+
+    def get(self, pair: Pair, default: int) -> int:
+        self.number += 1
+        return self._pair_counts.get(pair, default)
+
+    def __getitem__(self, pair: Pair) -> int:
+        return self._pair_counts[pair]

@@ -1,0 +1,324 @@
+"""One test for all trainers: the same vocabulary and merges, on any input, ties included."""
+
+import os
+import random
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
+from cs336_basics.bpe import get_trainer
+from cs336_basics.bpe.options import TIE_BREAKS
+from cs336_basics.pretokenization import Corpus, WordCounts, count_text
+from tests.bpe.trainers import (
+    EOT,
+    WORKED_EXAMPLE,
+    WORKED_MERGES,
+    every_trainer,
+    specified_merges,
+    train,
+)
+from tests.texts import long_text
+
+
+def test_trainers_are_listed_in_reading_order():
+    assert list(TRAINERS) == ["naive", "incremental", "heap", "memoryview", "native"]
+    for name, trainer in TRAINERS.items():
+        assert issubclass(trainer, BPE_Trainer)
+        assert trainer.name == name
+
+
+# --- the merges: specification, `naive`, and all others ------------------------------------------
+
+# Few letters, short words and small counts give ties and runs; `binary` gives all bytes. With large
+# and small counts, `native` lowers its threshold during the loop.
+word_counts = st.dictionaries(
+    st.one_of(
+        st.lists(st.sampled_from([b"a", b"b", b"\xff"]), max_size=14).map(b"".join),
+        st.lists(st.sampled_from([b"a", b"aa", b"ab", b"aab", b" ", b"\0"]), max_size=7).map(
+            b"".join
+        ),
+        st.binary(max_size=9),
+    ),
+    st.sampled_from([0, 1, 1, 2, 3, 1000, 2**40]),
+    max_size=9,
+)
+options = st.fixed_dictionaries(
+    {},
+    optional={
+        "min_frequency": st.integers(0, 5),
+        "max_token_length": st.none() | st.integers(1, 9),
+        "tie_break": st.sampled_from(TIE_BREAKS),
+    },
+)
+
+
+def check_against_the_specification(name, word_counts, options, num_merges, continued):
+    before, start = [], {}
+    if continued is not None:
+        before = specified_merges(*continued)
+        vocab = dict(enumerate([*(bytes([b]) for b in range(256)), *map(b"".join, before)]))
+        start["continue_from"] = (vocab, before)
+    vocab, merges = train(name, word_counts, num_merges, [EOT], **options, **start)
+    expected = specified_merges(word_counts, num_merges, before=before, **options)
+    assert merges == [*before, *expected]
+    tokens = [*map(b"".join, before), EOT.encode(), *map(b"".join, expected)]
+    assert vocab == dict(enumerate([*(bytes([b]) for b in range(256)), *tokens]))
+
+
+arguments = given(
+    word_counts=word_counts,
+    options=options,
+    num_merges=st.integers(0, 50),
+    continued=st.none() | st.tuples(word_counts, st.integers(0, 9)),
+)
+
+
+@every_trainer
+@arguments
+def test_equals_the_specification(name, word_counts, options, num_merges, continued):
+    check_against_the_specification(name, word_counts, options, num_merges, continued)
+
+
+@pytest.mark.slow
+@every_trainer
+@settings(max_examples=5000)
+@arguments
+def test_equals_the_specification_at_length(name, word_counts, options, num_merges, continued):
+    check_against_the_specification(name, word_counts, options, num_merges, continued)
+
+
+@every_trainer
+@pytest.mark.parametrize("num_merges", [0, 1, 6, 12])
+def test_the_example_of_the_course_is_learned(name, num_merges, tmp_path):
+    vocab, merges = train(name, WORKED_EXAMPLE, num_merges, [EOT])
+    assert merges == WORKED_MERGES[:num_merges]
+    assert [vocab[i] for i in range(256)] == [bytes([i]) for i in range(256)]
+    assert vocab[256] == EOT.encode()
+    assert [vocab[257 + i] for i in range(num_merges)] == [a + b for a, b in merges]
+    path = tmp_path / "text.txt"
+    path.write_text("low low low low low lower lower widest widest widest" + " newest" * 6)
+    from_file = train_bpe(path, 257 + num_merges, [EOT], trainer=name, pattern=r"\S+")
+    assert from_file == (vocab, merges)
+
+
+@every_trainer
+@pytest.mark.parametrize(
+    ("counts", "best"),
+    [
+        # The example of the course: ("BA", "A") wins although its left token is not the longest.
+        ({b"AB": 1, b"AC": 1, b"BZZ": 1, b"BAA": 1}, (b"Z", b"Z")),
+        # A prefix is smaller than the longer token; bytes compare unsigned.
+        ({b"ab": 1, b"\xffa": 1}, (b"\xff", b"a")),
+        ({b"\x7fa": 1, b"\x80a": 1}, (b"\x80", b"a")),
+        ({b"ab": 2, b"\xffa": 1}, (b"a", b"b")),
+    ],
+)
+def test_ties_go_to_the_greatest_pair(name, counts, best):
+    assert train(name, counts, 1)[1] == [best]
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINERS if name != "naive"])
+def test_equals_naive_on_long_and_many_words(name):
+    rng = random.Random(336)
+    words = ["".join(rng.choices("etaoinshr", k=rng.randint(1, 9))) for _ in range(400)]
+    counts = Counter(" ".join(rng.choices(words, k=4000)).encode().split())
+    assert train(name, counts, 500) == train("naive", counts, 500)
+    for letters in ("a", "ab", "aab", "abcdefghij"):
+        # Short alphabets are repeated, the long one is sampled at random.
+        text = letters * 900 if len(letters) < 4 else "".join(rng.choices(letters, k=3000))
+        counts = {text.encode(): 2, text[1:800].encode(): 1}
+        assert train(name, counts, 60) == train("naive", counts, 60), letters
+
+
+@every_trainer
+@pytest.mark.parametrize("factor", [3 * 10**9, 2**40, 2**55])
+def test_counts_may_exceed_32_bits(name, factor):
+    counts = {word: count * factor for word, count in WORKED_EXAMPLE.items()}
+    assert train(name, counts, 12)[1] == WORKED_MERGES
+    counts = {b" the": 3_000_000_000, b" thx": 2_999_999_999, b"zz": 4_294_967_296}
+    assert train(name, counts, 3)[1] == [(b"t", b"h"), (b" ", b"th"), (b"z", b"z")]
+
+
+def agree_on(path, num_merges):
+    """Train every version on a file; `naive` learns 40 merges, the others `num_merges`."""
+    results = {
+        name: train_bpe(path, 257 + (40 if name == "naive" else num_merges), [EOT], trainer=name)[1]
+        for name in TRAINERS
+    }
+    for name, merges in results.items():
+        assert merges[:40] == results["naive"], name
+        if name != "naive":
+            assert merges == results["incremental"], name
+
+
+def test_all_agree_on_natural_and_hostile_text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(long_text(5, 60_000), encoding="utf-8", newline="")
+    agree_on(path, 700)
+
+
+DATA = Path(os.environ.get("CS336_DATA") or "/nonexistent")
+CORPORA = ["tinystories_valid", "owt_sample", "multi_zh_wiki", "multi_emoji", "code_python"]
+
+
+@pytest.mark.parametrize("corpus", [name for name in CORPORA if (DATA / f"{name}.txt").exists()])
+def test_all_agree_on_real_text(corpus, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes((DATA / f"{corpus}.txt").read_bytes()[:400_000])
+    agree_on(path, 700)
+
+
+# --- texts, and the vocabulary -------------------------------------------------------------------
+
+
+@every_trainer
+def test_training_stops_early_and_warns_once(name, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("ab ab")
+    with pytest.warns(UserWarning, match="after 2 of 744 merges .* 258 tokens") as caught:
+        vocab, merges = train_bpe(path, 1000, [], trainer=name)
+    assert len(caught) == 1
+    assert merges == [(b"a", b"b"), (b" ", b"ab")]
+    assert len(vocab) == 258
+    path.write_text(EOT * 3)
+    with pytest.warns(UserWarning, match="after 0 of 10 merges .*words=0"):
+        vocab, merges = train_bpe(path, 267, [EOT], trainer=name)
+    assert (len(vocab), merges) == (257, [])
+
+
+@every_trainer
+def test_texts_in_memory_are_trained_on(name):
+    texts = ["low low low low low lower", b"lower widest widest", "widest" + EOT + "newest newest"]
+    trainer = TRAINERS[name](pattern=r"\S+")
+    _, merges = trainer.train_from_iterator(iter(texts), 263, [EOT])
+    counts = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 2}
+    assert merges == specified_merges(counts, 6)
+    with pytest.raises(ValueError, match="text 0: byte 0xff at offset 1"):
+        trainer.train_from_iterator([b"a\xff"], 300, [], errors="strict")
+
+
+@every_trainer
+def test_a_corpus_is_trained_on(name, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"body": "ab ab"}\n{"body": "cd"}\n')
+    with pytest.warns(UserWarning, match="no pair was left"):
+        _, merges = train_bpe(Corpus(path, field="body"), 300, [], trainer=name)
+    assert merges == specified_merges({b"ab": 1, b" ab": 1, b"cd": 1}, 44)
+    path.write_bytes(b'{"body": "ab\xff"}\n')
+    with pytest.raises(ValueError, match="byte 0xff at offset 12"):
+        train_bpe(Corpus(path, field="body", errors="strict"), 300, [], trainer=name)
+
+
+@every_trainer
+def test_no_merge_touches_a_special_token(name, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(f"hello{EOT}hello<|pad|>hello {EOT} end" * 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        vocab, merges = train_bpe(path, 300, [EOT, "<|pad|>"], trainer=name)
+    assert vocab[256] == EOT.encode()
+    assert vocab[257] == b"<|pad|>"
+    assert all(b"<|" not in a + b and b"ello<" not in a + b for a, b in merges)
+    assert b"hello" in vocab.values()
+
+
+@every_trainer
+def test_a_special_token_is_not_made_twice(name):
+    trainer = TRAINERS[name]()
+    with pytest.raises(ValueError, match=r"'<\|e\|>'"):
+        trainer.train_from_counts({b"<|e|>": 9}, 261, ["<|e|>"])
+    # The same words are accepted as long as no merge makes the special token.
+    assert len(trainer.train_from_counts({b"<|e|>": 9}, 260, ["<|e|>"])[1]) == 3
+
+
+@every_trainer
+def test_the_loop_keeps_nothing_after_training(name):
+    trainer = TRAINERS[name]()
+    before = set(vars(trainer))
+    trainer.train_from_counts(WORKED_EXAMPLE, 262)
+    assert set(vars(trainer)) == before
+
+
+@every_trainer
+def test_word_counts_and_numpy_integers_are_accepted(name):
+    expected = train(name, WORKED_EXAMPLE, 6)
+    counts = {word: np.int64(count) for word, count in WORKED_EXAMPLE.items()}
+    assert TRAINERS[name]().train_from_counts(counts, np.int64(262)) == expected
+    counts = WordCounts.from_mapping(WORKED_EXAMPLE, "gpt2", [EOT])
+    with pytest.raises(ValueError, match="endoftext"):
+        TRAINERS[name]().train_from_counts(counts, 262)
+    assert train(name, counts, 6, [EOT])[1] == expected[1]
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "special_tokens", "error", "message"),
+    [
+        (255, [], ValueError, "vocab_size is 255: it must be at least 256"),
+        (256, [EOT], ValueError, "vocab_size is 256: it must be at least 257"),
+        (-1, [], ValueError, "vocab_size is -1"),
+        (300.0, [], TypeError, r"vocab_size is 300\.0"),
+        (300, [EOT, EOT], ValueError, r"'<\|endoftext\|>'"),
+        (300, [""], ValueError, "special token ''"),
+        (300, ["a"], ValueError, "special token 'a'"),
+        (300, EOT, TypeError, "endoftext"),
+    ],
+)
+def test_bad_requests_are_named(tmp_path, vocab_size, special_tokens, error, message):
+    path = tmp_path / "text.txt"
+    path.write_text("some text")
+    for request in (TRAINERS["naive"]().check_request, TRAINERS["naive"]().train):
+        with pytest.raises(error, match=message):
+            request(*[path][: request.__name__ == "train"], vocab_size, special_tokens)
+
+
+def test_bad_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
+        train_bpe(tmp_path / "missing.txt", 300, [])
+
+
+@pytest.mark.parametrize(
+    ("word_counts", "error", "message"),
+    [
+        ({b"ab": -1}, ValueError, "b'ab' is -1"),
+        ({b"ab": -(10**5000)}, ValueError, "b'ab'"),
+        ({"ab": 1}, TypeError, "'ab'"),
+        ({"ab" * 10**6: 1}, TypeError, "str"),
+        ({b"ab": 1.5}, TypeError, r"b'ab' is 1\.5"),
+        ({b"ab" * 10**6: 1.5}, TypeError, r"1\.5"),
+        ({b"ab": True}, TypeError, "b'ab' is True"),
+        ({b"ab": 10**5000}, OverflowError, "b'ab'"),
+        ({b"ab": 2**62 - 1, b"abc": 2}, ValueError, "9,223,372,036,854,775,812 bytes"),
+        ([(b"ab", 1)], TypeError, "word_counts is"),
+    ],
+)
+def test_bad_counts_are_named_in_a_short_message(word_counts, error, message):
+    with pytest.raises(error, match=message) as found:
+        TRAINERS["native"]().train_from_counts(word_counts, 300)
+    assert len(str(found.value)) < 300
+
+
+def test_the_greatest_counts_are_accepted():
+    assert train("native", {b"ab": 2**62 - 1}, 5)[1] == [(b"a", b"b")]
+
+
+def test_unknown_names_are_named():
+    with pytest.raises(ValueError, match="trainer is 'fastest'"):
+        get_trainer("fastest")
+    with pytest.raises(ValueError, match="pattern '\\('"):
+        TRAINERS["naive"](pattern="(")
+    with pytest.raises(TypeError, match="'field'"):
+        train_bpe("text.txt", 300, [], field="text")
+
+
+def test_counts_of_other_texts_are_equal():
+    counts = count_text("aab  c\n'sé好")
+    assert len({str(train(name, counts, 60, [EOT])) for name in TRAINERS}) == 1

@@ -1,0 +1,168 @@
+"""Recorder: the phases of a training, its progress and its trace, the same for every trainer."""
+
+from itertools import pairwise
+
+import pytest
+
+from cs336_basics import TRAINERS, BPE_Trainer
+from cs336_basics.bpe.recorder import PHASES, Recorder
+from cs336_basics.pretokenization import count_text
+from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, train
+from tests.texts import long_text
+
+
+@pytest.fixture(scope="module")
+def words():
+    return count_text(long_text(7, 6_000))
+
+
+def traced(name, word_counts, num_merges, **options):
+    """Return the merges of a training and its trace."""
+    trace = []
+    merges = train(name, word_counts, num_merges, trace=trace.append, **options)[1]
+    return merges, trace
+
+
+def counted_from_scratch(word_counts, merges):
+    """Return for each merge the count of its pair and its occurrences in the distinct words."""
+    words = [([bytes([byte]) for byte in word], count) for word, count in word_counts.items()]
+    found = []
+    for left, right in merges:
+        count_of_pair = sum(
+            count * (symbols[i : i + 2] == [left, right])
+            for symbols, count in words
+            for i in range(len(symbols) - 1)
+        )
+        found.append((count_of_pair, merge_everywhere(words, left, right)))
+    return found
+
+
+class Slow(BPE_Trainer):
+    """Merges in the order of the alphabet; every reading of the clock takes a second."""
+
+    name = "slow"
+
+    def learn(self, words, num_merges):
+        merges = []
+        pairs = self.count_pairs(words)
+        while len(merges) < num_merges and (best := self.find_best(pairs)):
+            self.merge(words, best, pairs)
+            merges.append(best)
+        return merges
+
+    def count_pairs(self, words):
+        return dict(words)
+
+    def find_best(self, pairs):
+        return min(pairs, default=None)
+
+    def merge(self, words, best, pairs):
+        del pairs[best]
+
+
+def test_each_step_has_a_clock_of_its_own(monkeypatch):
+    # The clock advances by one at each reading, so that each call of a step takes one second.
+    monkeypatch.setattr("time.perf_counter", iter(range(10**6)).__next__)
+    trace = []
+    trainer = Slow(trace=trace.append)
+    with pytest.warns(UserWarning, match="after 2 of 9"):
+        _, merges = trainer.train_from_counts({b"cd": 1, b"ab": 2}, 265)
+    assert merges == [(b"a", b"b"), (b"c", b"d")]
+    counted, found, updated = (trainer.timings[phase] for phase in PHASES[1:4])
+    # The words are split once and counted once; three pairs are looked for, and two merged.
+    assert (counted, found, updated) == (2, 3, 2)
+    assert trainer.timings["total"] > counted + found + updated
+    assert [row[4:7] for row in trace] == [(0, 1, 1), (0, 1, 1)]
+    assert [(row.merge, row.pair_count) for row in trace] == [(0, 2), (1, 1)]
+
+
+@every_trainer
+def test_timings_have_all_phases_and_restart_from_zero(name, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(long_text(3, 20_000), encoding="utf-8")
+    trainer = TRAINERS[name](num_workers=1)
+    trainer.train(path, 300, [])
+    first = trainer.timings
+    assert tuple(first) == PHASES
+    assert all(seconds > 0 for seconds in first.values())
+    assert sum(first[phase] for phase in PHASES[:-1]) <= first["total"]
+    trainer.train_from_counts(WORKED_EXAMPLE, 257)
+    second = trainer.timings
+    assert second["reading and counting"] < first["reading and counting"]
+    assert 0 < second["updating"] < first["updating"]
+
+
+@every_trainer
+def test_all_merges_are_advanced(name, words, monkeypatch):
+    steps = []
+
+    def watched(recorder, show, num_merges):
+        recorder.advance = steps.append
+        return recorder.clock("total")
+
+    monkeypatch.setattr(Recorder, "progress_bar", watched)
+    merges, _ = train(name, words, 300)[1], None
+    assert sum(steps) == len(merges) == 300
+
+
+@every_trainer
+def test_the_trace_equals_the_result_and_changes_no_merge(name, words):
+    merges, trace = traced(name, words, 250)
+    assert merges == train(name, words, 250)[1]
+    assert [(t.left, t.right) for t in trace] == merges
+    assert [t.merge for t in trace] == list(range(len(merges)))
+    assert all(before.pair_count >= after.pair_count for before, after in pairwise(trace))
+    found = [(t.pair_count, t.work.occurrences) for t in trace]
+    assert found == counted_from_scratch(words, merges)
+
+
+@every_trainer
+def test_options_of_the_merge_loop_hold_in_a_trace(name, words):
+    options = {"min_frequency": 20, "max_token_length": 4, "tie_break": "huggingface"}
+    merges, trace = traced(name, words, 5000, **options)
+    assert [(t.left, t.right) for t in trace] == merges == train(name, words, 5000, **options)[1]
+    assert min(t.pair_count for t in trace) >= 20
+    assert [t.work.occurrences for t in trace] == [
+        occurrences for _, occurrences in counted_from_scratch(words, merges)
+    ]
+
+
+@every_trainer
+def test_a_trace_goes_on_with_the_next_rank(name, words):
+    first = train("native", words, 14)
+    merges, trace = traced(name, words, 20, continue_from=first)
+    assert [row.merge for row in trace] == list(range(14, 34))
+    assert [(row.left, row.right) for row in trace] == merges[14:]
+
+
+@every_trainer
+def test_runs_are_traced(name):
+    counts = {b"a" * 9: 2, b"aab" * 3: 1}
+    merges, trace = traced(name, counts, 50)
+    assert [(t.pair_count, t.work.occurrences) for t in trace] == counted_from_scratch(
+        counts, merges
+    )
+
+
+@every_trainer
+def test_the_seconds_add_up_to_the_timings(name, words):
+    trace = []
+    trainer = TRAINERS[name](trace=trace.append)
+    trainer.train_from_counts(words, 256 + 250)
+    assert all(min(t.seconds_counting, t.seconds_finding, t.seconds_updating) >= 0 for t in trace)
+    assert all(t.seconds > 0 for t in trace)
+    slack = 1e-6
+    counting, finding, updating = (sum(t[i] for t in trace) for i in (4, 5, 6))
+    assert counting <= trainer.timings["counting pairs"] + slack
+    assert finding <= trainer.timings["finding the maximum"] + slack
+    assert updating == pytest.approx(trainer.timings["updating"], rel=1e-3, abs=1e-5)
+
+
+@every_trainer
+def test_an_error_of_the_trace_ends_the_training(name):
+    def full(merge):
+        raise OSError("the disk is full")
+
+    trainer = TRAINERS[name](trace=full)
+    with pytest.raises(OSError, match="the disk is full"):
+        trainer.train_from_counts(WORKED_EXAMPLE, 260)

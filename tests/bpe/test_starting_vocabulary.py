@@ -1,0 +1,187 @@
+"""Training that goes on from an existing vocabulary: equal to one training, for every trainer."""
+
+import random
+import warnings
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics import TRAINERS, Tokenizer, train_bpe
+from cs336_basics.bpe.options import TIE_BREAKS
+from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
+from cs336_basics.pretokenization import Splitter, count_text
+from cs336_basics.tokenizer.reference import merge_pretoken
+from tests.bpe.trainers import EOT, every_trainer, train
+from tests.texts import long_text
+from tests.tokenizer.examples import edited_merges
+
+every_tie_break = pytest.mark.parametrize("tie_break", TIE_BREAKS)
+BYTES = {byte: bytes([byte]) for byte in range(256)}
+
+
+def vocabulary_of(*merges):
+    """Return a vocabulary with the tokens of merges, and the merges."""
+    return {**BYTES, **{256 + i: a + b for i, (a, b) in enumerate(merges)}}, list(merges)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return count_text(long_text(1, 40_000), Splitter(special_tokens=[EOT]))
+
+
+@every_trainer
+@every_tie_break
+def test_continued_training_equals_one_training(name, tie_break, counts):
+    first = train(name, counts, 43, [EOT], tie_break=tie_break)
+    then = train(name, counts, 120, [EOT], tie_break=tie_break, continue_from=first)
+    assert then == train(name, counts, 163, [EOT], tie_break=tie_break)
+    assert len(then[0]) == 420
+    assert train(name, counts, 0, [EOT], continue_from=first) == first
+
+
+@every_trainer
+def test_continued_training_on_another_text_is_that_of_the_naive_trainer(name, counts):
+    first = train("native", counts, 83, [EOT])
+    other = count_text("the cat sat on the mat; the hat of the cat " * 30 + "zzzzyyzzyz " * 9)
+    options = {"continue_from": first, "max_token_length": 5, "min_frequency": 3}
+    vocab, merges = train(name, other, 60, [EOT, "<|user|>"], **options)
+    assert (vocab, merges) == train("naive", other, 60, [EOT, "<|user|>"], **options)
+    assert {token_id: vocab[token_id] for token_id in first[0]} == first[0]
+    assert merges[: len(first[1])] == first[1]
+    assert vocab[340] == b"<|user|>"
+    assert [left + right for left, right in merges[len(first[1]) :]] == [
+        vocab[token_id] for token_id in range(341, len(vocab))
+    ]
+
+
+def imported_vocabulary():
+    """A vocabulary as other libraries have them.
+
+    Its ids have gaps and another order of the bytes; two merges make one token; a merge comes
+    before the one that makes its left token; and one token is made by no merge.
+    """
+    vocab = dict(enumerate(reversed(BYTES.values())))
+    vocab.update({300: b"ab", 301: b"bc", 302: b"abc", 310: b"abcd", 400: b"<|end|>", 401: b"ddd"})
+    merges = [(b"abc", b"d"), (b"b", b"c"), (b"a", b"bc"), (b"a", b"b"), (b"ab", b"c")]
+    return vocab, merges
+
+
+@every_trainer
+@every_tie_break
+def test_imported_vocabularies_are_continued(name, tie_break):
+    vocab, merges = imported_vocabulary()
+    rng = random.Random(5)
+    words = Counter("".join(rng.choices("abcd", k=rng.randint(1, 9))).encode() for _ in range(200))
+    words[b"ddd"] = 500
+    options = {"tie_break": tie_break, "continue_from": (vocab, merges)}
+    # The new merges are (d, d) and (dd, d), whose token has the id 401.
+    with pytest.warns(UserWarning, match="make tokens that the vocabulary had already"):
+        found = TRAINERS[name](**options).train_from_counts(words, 440, ["<|end|>"])
+    assert found == train("naive", words, 38, ["<|end|>"], **options)
+    new_vocab, new_merges = found
+    assert {token_id: new_vocab[token_id] for token_id in vocab} == vocab
+    assert new_merges[: len(merges)] == merges
+    assert min(set(new_vocab) - set(vocab)) == 402
+    assert len(set(new_merges)) == len(new_merges)
+    assert len(set(new_vocab.values())) == len(new_vocab)
+
+
+@given(st.binary(max_size=12).map(lambda w: bytes(b % 4 + 97 for b in w)))
+def test_words_are_split_as_the_tokenizer_encodes_them(word):
+    vocab, merges = imported_vocabulary()
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    start = StartingVocabulary((vocab, merges))
+    assert list(start.split(word)) == merge_pretoken(word, ranks)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_merges_in_any_order_split_words_as_the_tokenizer_encodes_them(seed):
+    vocab, merges = edited_merges(seed)
+    known = set(vocab.values())
+    vocab |= {1000 + byte: token for byte, token in BYTES.items() if token not in known}
+    tokenizer, start = Tokenizer(vocab, merges), StartingVocabulary((vocab, merges))
+    chooser = random.Random(seed)
+    for length in (3, 10, 40, 150):
+        word = "".join(chooser.choices("abc", k=length))
+        assert list(start.split(word.encode())) == [vocab[i] for i in tokenizer.encode(word)]
+
+
+@every_trainer
+def test_a_merge_that_could_not_be_reached_keeps_its_rank(name):
+    # "bc" joins first, so that `abc` is made by no merge, and the last merge is never applied.
+    vocab, start = vocabulary_of((b"b", b"c"), (b"a", b"b"), (b"ab", b"c"), (b"abc", b"d"))
+    trainer = TRAINERS[name](continue_from=(vocab, start))
+    with pytest.warns(UserWarning, match="2 of the new merges .* b'abc'"):
+        found = trainer.train_from_counts({b"abc": 100, b"abcd": 50}, 260 + 2)
+    assert found == (vocab, [*start, (b"a", b"bc")])
+    assert Tokenizer(*found).encode("abcabcd") == [258, 259]
+    with (
+        pytest.warns(UserWarning, match="had already"),
+        pytest.warns(UserWarning, match="260 tokens instead of 270"),
+    ):
+        TRAINERS[name](continue_from=(vocab, start)).train_from_counts({b"abc": 9, b"abcd": 5}, 270)
+
+
+@every_trainer
+def test_a_token_that_is_made_again_has_an_id_of_its_own_in_ties(name):
+    vocab, start = vocabulary_of((b"b", b"c"), (b"a", b"b"), (b"ab", b"c"))
+    words = {b"xyq": 10, b"xy": 40, b"abcq": 10, b"abc": 90}
+    options = {"continue_from": (vocab, start), "tie_break": "huggingface"}
+    merges = train(name, words, 3, **options)[1]
+    assert merges == [*start, (b"a", b"bc"), (b"x", b"y"), (b"abc", b"q")]
+
+
+def test_files_and_iterators_are_continued(tmp_path):
+    (tmp_path / "text.txt").write_text(long_text(1, 20_000), encoding="utf-8")
+    path = str(tmp_path / "text.txt")
+    first = train_bpe(path, 300, [EOT])
+    whole = train_bpe(path, 350, [EOT])
+    assert train_bpe(path, 350, [EOT], continue_from=first) == whole
+    trainer = TRAINERS["native"](continue_from=first)
+    assert trainer.train_from_iterator([long_text(1, 20_000)], 350, [EOT]) == whole
+
+
+def test_a_special_token_that_is_not_passed_again_is_named(counts):
+    first = train("native", counts, 43, [EOT])
+    trainer = TRAINERS["native"](continue_from=first)
+    with pytest.warns(UserWarning, match=r"1 of .* b'<\|endoftext\|>'") as found:
+        trainer.train_from_counts(counts, 310, [])
+    assert len(found) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trainer.train_from_counts(counts, 310, [EOT])
+        TRAINERS["native"]().train_from_counts(counts, 310, [])
+
+
+@pytest.mark.parametrize(
+    ("continued", "error", "message"),
+    [
+        (5, TypeError, "continue_from is 5"),
+        (({}, None), TypeError, r"continue_from is \({}, None\)"),
+        ((BYTES,), TypeError, "continue_from is"),
+        (({}, []), ValueError, r"b'\\x00'"),
+        (({"a": b"a"}, []), TypeError, "'a' -> b'a'"),
+        (({True: b"a"}, []), TypeError, "True -> b'a'"),
+        (({1: "a"}, []), TypeError, "1 -> 'a'"),
+        (({-1: b"a"}, []), ValueError, "-1 -> b'a'"),
+        (({1: b"a", 2: b"a"}, []), ValueError, "2 -> b'a'"),
+        (({1: b"a", 2: b""}, []), ValueError, "2 -> b''"),
+        ((vocabulary_of()[0], [(b"a", b"b")]), ValueError, "merge 0 .* b'ab'$"),
+        ((vocabulary_of((b"aa", b"b"))[0], [(b"aa", b"b")]), ValueError, "merge 0 .* b'aa'$"),
+        ((BYTES, [b"ab"]), TypeError, "merge 0 is b'ab'"),
+        ((BYTES, [5]), TypeError, "merge 0 is 5"),
+        ((BYTES, [(b"a", b"b", b"c")]), TypeError, "merge 0 is"),
+        ((vocabulary_of((b"x", b"y"))[0], [(b"x", b"y")] * 2), ValueError, "merge 1 is"),
+    ],
+)
+def test_bad_vocabularies_are_refused(continued, error, message):
+    with pytest.raises(error, match=message):
+        TRAINERS["naive"](continue_from=continued)
+
+
+def test_a_vocabulary_size_below_the_continued_one_is_refused(counts):
+    first = train("native", counts, 44)
+    with pytest.raises(ValueError, match="vocab_size is 300: it must be at least 301"):
+        TRAINERS["native"](continue_from=first).train_from_counts(counts, 300, [EOT])

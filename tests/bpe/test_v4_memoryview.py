@@ -1,0 +1,41 @@
+"""v4: splitting words for a vocabulary that is continued, and words that are too long."""
+
+import random
+
+import numpy as np
+import pytest
+
+from cs336_basics import TRAINERS
+from cs336_basics.bpe import is_built
+from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
+from cs336_basics.pretokenization import WordCounts
+from tests.bpe.test_starting_vocabulary import imported_vocabulary
+
+if not is_built(TRAINERS["memoryview"]):
+    pytest.skip("the memoryview trainer is not built", allow_module_level=True)
+
+
+def test_compiled_splitting_is_that_of_the_starting_vocabulary():
+    from cs336_basics.bpe.v4_memoryview import split_words
+
+    rng = random.Random(7)
+    words = {bytes(rng.choices(b"abcd", k=rng.randint(0, 12))): 1 for _ in range(500)}
+    words |= {b"abcd" * 5000: 1, b"": 1}
+    start = StartingVocabulary(imported_vocabulary())
+    symbols, lengths = split_words(WordCounts.from_mapping(words), start)
+    ends = np.cumsum(lengths)
+    for word, end, length in zip(words, ends.tolist(), lengths.tolist(), strict=True):
+        if len(word) < 100:
+            found = tuple(start.symbols[i] for i in symbols[end - length : end])
+            assert found == start.split(word)
+    assert b"".join(start.symbols[i] for i in symbols) == b"".join(words)
+
+
+def test_words_of_2_gib_or_more_are_refused():
+    from cs336_basics.bpe.v4_memoryview import MergeLoop
+
+    class Long:
+        data = np.broadcast_to(np.uint8(97), 2**31)  # (takes no memory)
+
+    with pytest.raises(OverflowError, match="2,147,483,648 bytes"):
+        MergeLoop(Long, TRAINERS["memoryview"]())

@@ -1,0 +1,64 @@
+"""The work of a merge in a trace: what each trainer reads and changes."""
+
+import pytest
+
+from cs336_basics import TRAINERS
+from cs336_basics.bpe.trace import Work
+from cs336_basics.pretokenization import count_text
+from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, train
+from tests.texts import long_text
+
+
+def work_of(name, word_counts, num_merges):
+    trace = []
+    train(name, word_counts, num_merges, trace=trace.append)
+    return [merge.work for merge in trace]
+
+
+@pytest.fixture(scope="module")
+def words():
+    return count_text(long_text(7, 6_000))
+
+
+# What the third merge, of "o" and "w", reads and changes: it is in "low" and "lower".
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # All 4 words, of 3 + 5 + 4 + 4 symbols with 12 pairs, of which 10 are different.
+        ("naive", Work(2, 4, 16, 10, 12, 0)),
+        # The 2 words, of 8 symbols: 6 pairs are removed, 4 added.
+        ("incremental", Work(2, 2, 8, 10, 10, 0)),
+        ("heap", Work(2, 2, 8, 0, 10, 3 + 2)),
+    ],
+)
+def test_the_work_of_a_merge_of_the_example(name, expected):
+    assert work_of(name, WORKED_EXAMPLE, 3)[2] == expected
+
+
+@pytest.mark.parametrize("name", ["heap", "memoryview"])
+def test_the_heap_pops_stale_entries_and_pushes_new_pairs(name):
+    # (s, t) is on top, and makes (e, st); this one makes (w, est) and (d, est). Then (e, s) and
+    # (w, e) are popped with the counts that they had, and (o, w) makes (l, ow) and (ow, e).
+    entries = [work.heap_entries for work in work_of(name, WORKED_EXAMPLE, 3)]
+    assert entries[1:] == [1 + 2, 3 + 2]
+
+
+@every_trainer
+def test_columns_that_a_stage_does_not_have_are_zero(name, words):
+    work = work_of(name, words, 250)
+    searches = name in ("naive", "incremental")
+    assert all((w.pairs_searched > 0) == searches for w in work)
+    assert all((w.heap_entries > 0) == (not searches) for w in work)
+    assert all((w.words > 0) == (name != "native") for w in work)
+    assert all(0 < w.occurrences <= w.positions for w in work)
+    assert all(w.occurrences >= w.words or name == "naive" for w in work)
+
+
+def test_trainers_with_the_same_algorithm_report_the_same_work(words):
+    works = {name: work_of(name, words, 250) for name in TRAINERS}
+    of_words = [w.words for w in works["incremental"]]
+    assert of_words == [w.words for w in works["heap"]] == [w.words for w in works["memoryview"]]
+    assert all(w.words == len([x for x in words if len(x) > 1]) for w in works["naive"])
+    # Both heaps pop and push the same entries, though one is in Python.
+    popped = [w.heap_entries for w in works["heap"]]
+    assert sum(popped) == pytest.approx(sum(w.heap_entries for w in works["memoryview"]), rel=0.1)

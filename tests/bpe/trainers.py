@@ -1,0 +1,97 @@
+"""What the tests of the trainers share: examples, a specification, and quiet training."""
+
+import warnings
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from cs336_basics import TRAINERS
+
+EOT = "<|endoftext|>"
+
+# The worked example of the course, split at white space.
+WORKED_EXAMPLE = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 6}
+WORKED_MERGES = [
+    tuple(merge.encode().split())
+    for merge in (
+        "s t", "e st", "o w", "l ow", "w est", "n e",
+        "ne west", "w i", "wi d", "wid est", "low e", "lowe r",
+    )
+]  # fmt: skip
+
+every_trainer = pytest.mark.parametrize("name", TRAINERS)
+
+
+def train(name, word_counts, num_merges, special_tokens=(), **options):
+    """Return the vocabulary and merges of a trainer, without its warnings."""
+    trainer = TRAINERS[name](**options)
+    size = trainer.start.num_ids + num_merges
+    size += sum(token.encode() not in trainer.start.tokens.values() for token in special_tokens)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return trainer.train_from_counts(word_counts, size, special_tokens)
+
+
+def byte_characters():
+    """GPT-2's characters for the bytes, from their definition."""
+    characters, beyond = {}, 256
+    for byte in range(256):
+        if ord("!") <= byte <= ord("~") or ord("¡") <= byte <= ord("¬") or byte >= ord("®"):
+            characters[byte] = chr(byte)
+        else:
+            characters[byte] = chr(beyond)
+            beyond += 1
+    return characters
+
+
+def specified_merges(
+    word_counts,
+    num_merges,
+    *,
+    min_frequency=1,
+    max_token_length=None,
+    tie_break="lexicographic",
+    before=(),
+):
+    """BPE with its options, written differently, so that an error of all trainers would show.
+
+    Words are lists, merged by joining and splitting. `before` are merges that are continued.
+    """
+    characters = byte_characters()
+    ids = {bytes([b]): i for i, b in enumerate(sorted(range(256), key=characters.get))}
+    ids.update({left + right: 256 + rank for rank, (left, right) in enumerate(before)})
+    words = [([bytes([b]) for b in word], count) for word, count in word_counts.items() if count]
+    for pair in before:
+        merge_everywhere(words, *pair)
+    merges = []
+    while len(merges) < num_merges:
+        counts = Counter()
+        for symbols, count in words:
+            for left, right in pairwise(symbols):
+                if max_token_length is None or len(left + right) <= max_token_length:
+                    counts[left, right] += count
+        if not counts or max(counts.values()) < min_frequency:
+            break
+        tied = [pair for pair, count in counts.items() if count == max(counts.values())]
+        if tie_break == "lexicographic":
+            left, right = max(tied)
+        else:
+            left, right = min(tied, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+        merges.append((left, right))
+        ids[left + right] = len(ids)
+        merge_everywhere(words, left, right)
+    return merges
+
+
+def merge_everywhere(words, left, right):
+    """Merge a pair in lists of symbols; return how often it was merged."""
+    number = 0
+    for symbols, _ in words:
+        i = 0
+        while i < len(symbols) - 1:
+            if symbols[i] == left and symbols[i + 1] == right:
+                symbols[i : i + 2] = [left + right]
+                number += 1
+            i += 1
+    return number

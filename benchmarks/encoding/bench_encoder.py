@@ -10,8 +10,6 @@ reference before it is timed. Whole processes, threads, and files: `peers/encodi
 """
 
 import json
-import random
-import string
 from functools import cache
 
 import pytest
@@ -138,10 +136,6 @@ ENCODERS = {
 }
 
 
-def record(benchmark, num_bytes, num_tokens):
-    benchmark.extra_info.update(bytes=num_bytes, tokens=num_tokens)
-
-
 @pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_encode(benchmark, corpus, encoder, vocab_size):
@@ -167,21 +161,6 @@ def test_encode(benchmark, corpus, encoder, vocab_size):
     attach(benchmark, measurement)
 
 
-@pytest.mark.parametrize("size", [1_000, 1_000_000])
-@pytest.mark.parametrize("encoder", ["compiled", "tiktoken"])
-def test_encode_document(benchmark, corpus, encoder, size):
-    """One document to a list, with its words cached, as in a program that has run for a while."""
-    text = corpus.text.replace(EOT, "")[:size]
-    tokenizer = Tokenizer(*vocabulary(corpus), [EOT])
-    peer = tiktoken_of(vocabulary(corpus))
-    assert tokenizer.encode(text) == peer.encode_ordinary(text)
-    encode = tokenizer.encode if encoder == "compiled" else peer.encode_ordinary
-    benchmark.group = f"encode a document of {size:,} characters, {corpus}"
-    iterations = 100_000 // size + 1
-    ids = benchmark.pedantic(encode, args=(text,), rounds=5, iterations=iterations)
-    record(benchmark, len(text.encode()), len(ids))
-
-
 @pytest.mark.parametrize("encoder", ["compiled", "tiktoken"])
 def test_decode(benchmark, corpus, encoder):
     """Ten million ids to text."""
@@ -200,38 +179,3 @@ def test_decode(benchmark, corpus, encoder):
         is_peer=encoder == "tiktoken",
     )  # fmt: skip
     attach(benchmark, measurement)
-
-
-LONG_WORDS = {
-    "a": "a", "ab": "ab", "blanks": " ", "line ends": "\n", "an emoji": "\N{PARTY POPPER}",
-    "letters at random": None,
-}  # fmt: skip
-
-
-@cache
-def hostile_vocabulary():
-    """A vocabulary whose merges join all of these."""
-    counts = {(unit * 500).encode(): 10 for unit in LONG_WORDS.values() if unit}
-    letters = random.Random(2)
-    for _ in range(500):
-        counts["".join(letters.choices(string.ascii_lowercase, k=200)).encode()] = 1
-    return TRAINERS["native"]().train_from_counts(counts, 5_000)
-
-
-@pytest.mark.parametrize("size", [1_000_000, 10_000_000])
-@pytest.mark.parametrize("word", LONG_WORDS)
-def test_long_word(benchmark, word, size):
-    """One pre-token of a megabyte, and of ten: the time should grow tenfold, not a hundredfold."""
-    tokenizer = Tokenizer(*hostile_vocabulary(), cache_size=0)
-    unit = LONG_WORDS[word]
-    if unit is None:
-        text = "".join(random.Random(1).choices(string.ascii_lowercase, k=size))
-    else:
-        text = unit * (size // len(unit.encode()))
-    part = text[:2_000]
-    assert tokenizer.encode(part) == encode_text(part, tokenizer.vocab, tokenizer.merges)
-    same = tokenizer.decode_bytes(tokenizer.encode_array(text)) == text.encode()
-    assert same
-    benchmark.group = f"encode one word, {word}"
-    ids = benchmark.pedantic(tokenizer.encode_array, args=(text,), rounds=3)
-    record(benchmark, len(text.encode()), len(ids))

@@ -92,8 +92,9 @@ def main():
         while True:
             try:
                 speeds, fast = measure(
-                    shape, batch_size, device, options.rounds, options.steps, ["readable", "fast"]
-                )
+                    shape, batch_size, device, choose_fast_path(TrainConfig(), device)[0].precision,
+                    options.rounds, options.steps, ["readable", "fast"],
+                )  # fmt: skip
                 break
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()

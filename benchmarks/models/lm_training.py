@@ -27,6 +27,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `python -m cs336_basic
 import numpy as np
 import torch
 
+from cs336_basics.formats.huggingface.llama import llama_config, llama_state
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
@@ -104,22 +105,11 @@ class Peer:
         from transformers import LlamaConfig, LlamaForCausalLM
 
         c = SHAPES[shape]
-        config = LlamaConfig(
-            vocab_size=c.vocab_size,
-            hidden_size=c.d_model,
-            intermediate_size=c.d_ff,
-            num_hidden_layers=c.num_layers,
-            num_attention_heads=c.num_heads,
-            num_key_value_heads=c.num_heads,
-            max_position_embeddings=c.context_length,
-            rms_norm_eps=c.norm_eps,
-            tie_word_embeddings=False,
-            attn_implementation="sdpa",
-        )
+        config = LlamaConfig(**llama_config(c), attn_implementation="sdpa")
         torch.manual_seed(0)
         ours = TransformerLM(c)
         self.model = LlamaForCausalLM(config)
-        self.model.load_state_dict(llama_state(ours))
+        self.model.load_state_dict(llama_state(c, ours.state_dict()))
         self.model.to(device).train()
         self.device, self.bfloat16 = device, bfloat16
         self.compiled = torch.compile(self.model)
@@ -135,32 +125,6 @@ class Peer:
         self.loss(x, y).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
-
-
-def llama_state(model):
-    """Our weights under Llama's names; it rotates the halves of a head where we rotate pairs."""
-    names = {
-        "token_embeddings": "model.embed_tokens",
-        "ln_final": "model.norm",
-        "output_proj": "o_proj",
-        "attn.": "self_attn.",
-        "ffn.w1": "mlp.gate_proj",
-        "ffn.w2": "mlp.down_proj",
-        "ffn.w3": "mlp.up_proj",
-        "ln1": "input_layernorm",
-        "ln2": "post_attention_layernorm",
-        "layers.": "model.layers.",
-    }
-    state = {}
-    for name, value in model.state_dict().items():
-        if "q_proj" in name or "k_proj" in name:
-            heads, width = model.config.num_heads, model.config.d_model
-            pairs = value.view(heads, width // heads // 2, 2, width)
-            value = pairs.transpose(1, 2).reshape(width, width)
-        for ours, theirs in names.items():
-            name = name.replace(ours, theirs)
-        state[name] = value
-    return state
 
 
 def measure(shape, batch_size, device, precision, rounds, steps, kinds):

@@ -49,10 +49,9 @@ COMPARISONS = (
     "decoding",  # ids in, text out; unit MB
     "ablations",  # the merge loop with one idea changed; unit merges
     "owt-sized",  # a file of the size and word profile of OpenWebText
-    "other",  # every other benchmark: `corpus` is its group; compare within a group only
 )
 
-UNITS = ("MB", "merges", "tokens", "runs")
+UNITS = ("MB", "merges")
 
 
 @dataclass
@@ -79,21 +78,9 @@ class Measurement:
     command: str = ""
 
     def __post_init__(self):
-        if self.comparison not in COMPARISONS:
-            raise ValueError(
-                f"comparison is {self.comparison!r}: it must be one of {', '.join(COMPARISONS)}"
-            )
-        if self.unit not in UNITS:
-            raise ValueError(f"unit is {self.unit!r}: it must be one of {', '.join(UNITS)}")
-        if not self.seconds or min(self.seconds) <= 0 or self.work <= 0:
-            raise ValueError(
-                f"{self.key}: seconds {self.seconds} and work {self.work} must be positive"
-            )
-        for phase, seconds in self.phases.items():
-            if len(seconds) != len(self.seconds):
-                raise ValueError(
-                    f"{self.key}: phase {phase!r} has {len(seconds)} rounds of {len(self.seconds)}"
-                )
+        rounds = {len(seconds) for seconds in (self.seconds, *self.phases.values())}
+        if self.comparison not in COMPARISONS or self.unit not in UNITS or len(rounds) > 1:
+            raise ValueError(f"{self}: the comparison, the unit or a number of rounds is wrong")
 
     @property
     def key(self):

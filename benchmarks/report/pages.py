@@ -36,7 +36,6 @@ SECTIONS = {
     "extrapolated": "How close extrapolated figures come, where they can be checked",
     "owt": "A text of the size of OpenWebText",
     "ablations": "Ablations",
-    "other": "Other benchmarks",
 }
 
 
@@ -53,39 +52,12 @@ def main():
 
 
 def rows_of(results):
-    """Return the rows of a file of pytest-benchmark."""
-    rows = []
-    for benchmark in results["benchmarks"]:
-        attached = benchmark["extra_info"].get("measurements")
-        if attached:
-            rows += [Measurement(**row) for row in attached]
-        else:
-            rows.append(other_row(benchmark))
-    return rows
-
-
-def other_row(benchmark):
-    """Return the row of a benchmark outside the comparisons."""
-    stats, extra = benchmark["stats"], benchmark["extra_info"]
-    if "bytes" in extra:
-        work, unit = extra["bytes"] / 1e6, "MB"
-    elif "tokens_per_second" in extra:
-        work, unit = extra["tokens_per_second"] * stats["median"], "tokens"
-    elif "merges" in extra:
-        work, unit = extra["merges"], "merges"
-    else:
-        work, unit = 1, "runs"
-    return Measurement(
-        "other", benchmark["group"] or benchmark["name"], 0, None, name_of(benchmark),
-        stats.get("data") or [stats["median"]], work, unit,
-        peak_memory=extra.get("peak_memory"),
-    )  # fmt: skip
-
-
-def name_of(benchmark):
-    """Return what tells a benchmark from the others of its group."""
-    values = [str(value) for key, value in (benchmark["params"] or {}).items() if key != "corpus"]
-    return ", ".join(values) or benchmark["name"]
+    """Return the rows of a file of pytest-benchmark; benchmarks without rows have no table."""
+    return [
+        Measurement(**row)
+        for benchmark in results["benchmarks"]
+        for row in benchmark["extra_info"].get("measurements", [])
+    ]
 
 
 def write_all(root=ROOT):

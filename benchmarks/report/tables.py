@@ -453,22 +453,6 @@ def stage_table(rows, stage):
     return markdown(header, body) if body else []
 
 
-def other(rows):
-    """Benchmarks outside the comparisons, in their groups."""
-    lines = []
-    for group in dict.fromkeys(row.corpus for row in of_comparison(rows, "other")):
-        own = [row for row in of_comparison(rows, "other") if row.corpus == group]
-        fastest = max(own, key=lambda row: row.rate)
-        body = [
-            [row.stage, seconds_text(row.seconds), f"{three_digits(row.rate)} {row.unit}/s",
-             times_text(fastest, row) if fastest.unit == row.unit else "", megabytes(row)]
-            for row in own
-        ]  # fmt: skip
-        lines += [f"**{group}**", ""]
-        lines += markdown(["", "seconds", "rate", "the fastest is", "peak MB"], body)
-    return lines
-
-
 def machine(rows):
     """When, where and how the rows were measured."""
     lines = []
@@ -504,7 +488,6 @@ def by_phase(comparison, wanted):
 TABLES = {
     "machine": machine,
     "summary": summary,
-    "other": other,
     "common": by_phase("end-to-end", common_tasks),
     "merging": pivoted("merging", whole_tasks, seconds_and_gain),
     "merging-phases": by_phase("merging", whole_tasks),

@@ -95,7 +95,7 @@ class Files:
 
         def run_stage():
             inputs = {"x": 1}
-            Stages(directory, str).run("a", inputs, [directory / "text.txt"], lambda: None)
+            Stages(directory, str).run("a", inputs, directory / "text.txt", lambda: None)
 
         self.loaders = {
             **{

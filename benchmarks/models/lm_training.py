@@ -32,7 +32,7 @@ from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.clipping import clip_gradients, clip_gradients_foreach
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.data import BatchLoader, step_generator
+from cs336_basics.training.data import get_batch, step_generator
 from cs336_basics.training.devices import (
     choose_device,
     device_name,
@@ -131,9 +131,10 @@ def measure(shape, batch_size, device, precision, rounds, steps, kinds):
     """Return tokens per second of each round, by kind, after checking the losses."""
     config = SHAPES[shape]
     tokens = np.random.default_rng(0).integers(config.vocab_size, size=1_000_000, dtype=np.uint16)
-    batches = BatchLoader(
-        tokens, batch_size, config.context_length, device, lambda step: step_generator(0, step)
-    )
+
+    def batch(step):
+        return get_batch(tokens, batch_size, config.context_length, device, step_generator(0, step))
+
     fast = Ours(shape, batch_size, device, precision)
     bfloat16 = precision == "bfloat16"
     make = {
@@ -144,7 +145,7 @@ def measure(shape, batch_size, device, precision, rounds, steps, kinds):
     }
     runs = {kind: make[kind]() for kind in kinds}
 
-    x, y = batches.batch(0)
+    x, y = batch(0)
     losses = {}
     for kind, run in runs.items():
         losses[kind] = run.loss(x, y).item()
@@ -154,7 +155,7 @@ def measure(shape, batch_size, device, precision, rounds, steps, kinds):
 
     for run in runs.values():
         for step in range(2):
-            run.step(*batches.batch(step))
+            run.step(*batch(step))
     speeds = {kind: [] for kind in runs}
     step = 0
     for _ in range(rounds):
@@ -165,7 +166,7 @@ def measure(shape, batch_size, device, precision, rounds, steps, kinds):
             start = time.perf_counter()
             for _ in range(number):
                 step += 1
-                run.step(*batches.batch(step, ahead=True))
+                run.step(*batch(step))
             if device.type == "cuda":
                 torch.cuda.synchronize()
             seconds = time.perf_counter() - start

@@ -16,10 +16,9 @@ from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.devices import choose_device
 from cs336_basics.training.distributed import World, join_world, leave_world
 from cs336_basics.training.fast_path import choose_fast_path
-from cs336_basics.training.result import TrainResult
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
-from cs336_basics.training.trainer import Trainer
+from cs336_basics.training.trainer import Trainer, TrainResult
 
 
 def train(command: CommandLine) -> int:

@@ -17,8 +17,8 @@ from cs336_basics.experiments.plan import Scale, Values, plan
 from cs336_basics.experiments.report import as_options, diverged_file, write_report
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import find_config, load_config
-from cs336_basics.training.divergence import NonFiniteLossError
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
+from cs336_basics.training.trainer import NonFiniteLossError
 
 _OF_THE_MACHINE = ("device", "num_workers")
 """Values that may change when the experiments are continued: results do not depend on them."""

@@ -17,7 +17,7 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.data import TokenArray, read_windows
+from cs336_basics.training.data import TokenArray, TokenWindows
 from cs336_basics.training.distributed import World
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Evaluation:
     """The validation data of a run, which gives the same windows every time.
 
     The windows are `context_length` tokens long and do not overlap: all of them, or `eval_batches`
-    batches spread evenly over the data. A shorter rest at the end is not counted.
+    batches spread evenly over the data. A trailing partial window is dropped.
 
     Args:
         config: the configuration of the run.
@@ -40,12 +40,16 @@ class Evaluation:
         self, config: TrainConfig, tokens: TokenArray, tokenizer: Tokenizer | None
     ) -> None:
         self.config = config
-        self.tokens = tokens
+        self.windows = TokenWindows(
+            tokens,
+            config.model.context_length,
+            vocab_size=config.model.vocab_size,
+            name="the validation data",
+        )
         self.token_bytes = None if tokenizer is None else bytes_of_tokens(tokenizer, config)
-        self.length = length = config.model.context_length
-        windows = (len(tokens) - 1) // length
-        chosen = min(windows, config.eval_batches * config.batch_size) or windows
-        self.starts = np.arange(chosen) * windows // chosen * length
+        count = len(self.windows)
+        chosen = min(count, config.eval_batches * config.batch_size) or count
+        self.indices = np.arange(chosen) * count // chosen
 
     def run(
         self,
@@ -72,28 +76,27 @@ class Evaluation:
         was_training = model.training
         model.eval()
         with torch.no_grad():
-            for starts in self._batches(world):
+            for indices in self._batches(world):
                 before_batch()
                 # A process without windows computes one: a sharded model needs all processes.
-                batch = read_windows(
-                    self.tokens, starts if len(starts) else self.starts[:1], self.length + 1
-                )
-                inputs, targets = batch[:, :-1].contiguous(), batch[:, 1:].contiguous()
+                mine = indices if len(indices) else self.indices[:1]
+                inputs, targets = self.windows.batch(mine)
                 loss = loss_of(inputs.to(device), targets.to(device))
-                total += float(loss) * len(starts) * self.length
-                count += len(starts) * self.length
+                predicted = targets[: len(indices)]
+                total += float(loss) * predicted.numel()
+                count += predicted.numel()
                 if self.token_bytes is not None:
-                    num_bytes += int(self.token_bytes[targets[: len(starts)]].sum())
+                    num_bytes += int(self.token_bytes[predicted].sum())
         model.train(was_training)
         total, count, num_bytes = world.sum([total, count, num_bytes])
         return total / count, total / math.log(2) / num_bytes if num_bytes else None
 
     def _batches(self, world: World) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield where the windows of this process's batches start; a last one may be empty."""
+        """Yield the indices of this process's batches; a last one may be empty."""
         size = self.config.batch_size // self.config.accumulation // world.size
-        for first in range(0, len(self.starts), size * world.size):
+        for first in range(0, len(self.indices), size * world.size):
             mine = first + world.rank * size
-            yield self.starts[mine : mine + size]
+            yield self.indices[mine : mine + size]
 
 
 def evaluation_row(

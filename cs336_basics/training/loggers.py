@@ -12,9 +12,16 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.messages import short_reason
 from cs336_basics._support.warnings import warn
 from cs336_basics.checkpoints.run_dir import RunDirectory
+
+LOGGERS = {
+    "tensorboard": "torch.utils.tensorboard",
+    "wandb": "wandb",
+    "trackio": "trackio",
+}
+"""name -> the module that it needs."""
 
 Settings = dict[str, Any]
 
@@ -32,7 +39,7 @@ class Logger(Protocol):
 class TensorBoardLogger:
     """Event files in RUN_DIR/tensorboard, for `tensorboard --logdir`."""
 
-    def __init__(self, run: RunDirectory, settings: Settings, step: int) -> None:
+    def __init__(self, run: RunDirectory, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         # A resumed run writes the rows after `step` again; TensorBoard then hides the old ones.
@@ -51,80 +58,26 @@ class TensorBoardLogger:
         self._writer.close()
 
 
-class WandbLogger:
-    """A Weights & Biases run, offline unless WANDB_MODE says otherwise, in RUN_DIR/wandb.
+class SessionLogger:
+    """A session of wandb or trackio, which have the same functions.
 
-    Environment variables of W&B (WANDB_PROJECT, WANDB_NAME, WANDB_DIR, WANDB_RUN_ID, WANDB_RESUME)
-    take precedence; the values here are for those that are not set.
-
-    With WANDB_MODE=online a resumed run continues the same run there. Offline, where W&B cannot
-    resume (wandb/wandb#3841), each session is a separate run: synced under one id, the last one
-    would replace the others.
+    Args:
+        module: the package.
+        arguments: of its `init`.
     """
 
-    def __init__(self, run: RunDirectory, settings: Settings, step: int) -> None:
-        import wandb
-
-        # W&B prefers an argument to the variable, so an argument is omitted where there is one.
-        values = {
-            "WANDB_PROJECT": ("project", "cs336_basics"),
-            "WANDB_NAME": ("name", run.name),
-            "WANDB_DIR": ("dir", str(run.path)),
-            "WANDB_MODE": ("mode", "offline"),
-        }
-        if os.environ.get("WANDB_MODE") == "online":
-            if not os.environ.get("WANDB_RUN_ID"):
-                values["WANDB_RUN_ID"] = ("id", _wandb_id(run))
-            values["WANDB_RESUME"] = ("resume", "allow")
-        arguments = dict(
-            argument for variable, argument in values.items() if not os.environ.get(variable)
-        )
-        self._run: Any = wandb.init(config=settings, **arguments)
+    def __init__(self, module: Any, arguments: Settings) -> None:
+        self._module = module
+        module.init(**arguments)
 
     def log(self, row: dict[str, Any]) -> None:
         """Log one row."""
-        self._run.log({name: row[name] for name in row if name != "step"}, step=row["step"])
+        numbers = {name: value for name, value in row.items() if name != "step"}
+        self._module.log(numbers, step=row["step"])
 
     def close(self) -> None:
         """Write everything that is not written yet."""
-        self._run.finish()
-
-
-def _wandb_id(run: RunDirectory) -> str:
-    """Return the id of this run at Weights & Biases, which its directory keeps."""
-    file = run.path / "wandb" / "run_id.txt"
-    if file.exists():
-        return file.read_text(encoding="utf-8").strip()
-    run_id = uuid.uuid4().hex
-    file.parent.mkdir(exist_ok=True)
-    with atomic_writer(file, "w") as out:
-        out.write(run_id + "\n")
-    return run_id
-
-
-class TrackioLogger:
-    """A trackio run, stored on this machine; `trackio show` draws it."""
-
-    def __init__(self, run: RunDirectory, settings: Settings, step: int) -> None:
-        import trackio
-
-        self._trackio: Any = trackio
-        trackio.init(
-            project="cs336_basics",
-            name=run.name,
-            config=settings,
-            # A new run must not continue an older one of the same name elsewhere.
-            resume="allow" if step else "never",
-        )
-
-    def log(self, row: dict[str, Any]) -> None:
-        """Log one row."""
-        numbers = {name: row[name] for name in row if name != "step"}
-        self._trackio.log(numbers, step=row["step"])
-
-    def close(self) -> None:
-        """Write everything that is not written yet."""
-        self._trackio.finish()
+        self._module.finish()
 
 
 class GuardedLogger:
@@ -147,18 +100,10 @@ class GuardedLogger:
     def _attempt(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:
+        except Exception as error:  # each package has its own errors
             if not self._failed:
                 warn(f"{self._name} gets no more metrics: {_describe(error)}")
             self._failed = True
-
-
-LOGGERS: dict[str, Callable[[RunDirectory, Settings, int], Logger]] = {
-    "tensorboard": TensorBoardLogger,
-    "wandb": WandbLogger,
-    "trackio": TrackioLogger,
-}
-"""name -> the class that is made from a run, its configuration and the step it continues from."""
 
 
 def check_loggers(names: Sequence[str]) -> None:
@@ -169,7 +114,7 @@ def check_loggers(names: Sequence[str]) -> None:
     """
     for name in names:
         try:
-            importlib.import_module("torch.utils.tensorboard" if name == "tensorboard" else name)
+            importlib.import_module(LOGGERS[name])
         except ImportError as error:
             raise ValueError(
                 f"log_to asks for {name}, which is not installed ({error}): "
@@ -183,32 +128,75 @@ def open_loggers(
     """Return the loggers of these names, for a run that continues after `step`.
 
     Args:
-        names: of LOGGERS.
+        names: of LOGGERS, checked by `check_loggers`.
         run: the run; some loggers write into its directory.
         settings: the run's configuration as nested dictionaries, which some loggers show.
         step: steps taken so far.
 
     Raises:
-        ValueError: the package of one is not installed, with the command for it; or it could not
-            be started.
+        ValueError: one could not be started.
     """
-    check_loggers(names)
     loggers: list[Logger] = []
     for name in names:
         try:
-            loggers.append(GuardedLogger(name, LOGGERS[name](run, settings, step)))
+            logger: Logger
+            if name == "tensorboard":
+                logger = TensorBoardLogger(run, step)
+            else:
+                arguments = _for_wandb(run) if name == "wandb" else _for_trackio(run, step)
+                module = importlib.import_module(name)
+                logger = SessionLogger(module, {"config": settings, **arguments})
+            loggers.append(GuardedLogger(name, logger))
         except Exception as error:  # each package has its own errors
-            _close_all(loggers)
+            for opened in loggers:
+                opened.close()
             raise ValueError(
                 f"log_to asks for {name}, which could not be started: {_describe(error)}"
             ) from error
     return loggers
 
 
-def _close_all(loggers: list[Logger]) -> None:
-    for logger in loggers:
-        logger.close()
+def _for_trackio(run: RunDirectory, step: int) -> Settings:
+    # A new run must not continue an older one of the same name elsewhere.
+    return {
+        "project": "cs336_basics",
+        "name": run.name,
+        "resume": "allow" if step else "never",
+    }
+
+
+def _for_wandb(run: RunDirectory) -> Settings:
+    """Return the arguments for W&B: offline unless WANDB_MODE says otherwise, in RUN_DIR/wandb.
+
+    W&B prefers an argument to its environment variable, so an argument is omitted where there is
+    one. With WANDB_MODE=online a resumed run continues the same run there. Offline, where W&B
+    cannot resume (wandb/wandb#3841), each session is a separate run: synced under one id, the last
+    one would replace the others.
+    """
+    arguments = {
+        "WANDB_PROJECT": "cs336_basics",
+        "WANDB_NAME": run.name,
+        "WANDB_DIR": str(run.path),
+        "WANDB_MODE": "offline",
+    }
+    if os.environ.get("WANDB_MODE") == "online":
+        if not os.environ.get("WANDB_RUN_ID"):
+            arguments["WANDB_RUN_ID"] = _wandb_id(run)
+        arguments["WANDB_RESUME"] = "allow"
+    return {
+        variable.removeprefix("WANDB_").removeprefix("RUN_").lower(): value
+        for variable, value in arguments.items()
+        if not os.environ.get(variable)
+    }
+
+
+def _wandb_id(run: RunDirectory) -> str:
+    """Return the id of this run at Weights & Biases, which its directory keeps."""
+    file = run.path / "wandb_id.txt"
+    if not file.exists():
+        file.write_text(uuid.uuid4().hex + "\n", encoding="utf-8")
+    return file.read_text(encoding="utf-8").strip()
 
 
 def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"{type(error).__name__}: {short_reason(error)}"

@@ -2,19 +2,14 @@
 
 Only that shows what the memory allocator and the libraries add to the tensors, on a CPU up to a
 third, and how fast the machine is. `memory.py` computes the tensors alone.
-
-`python -m cs336_basics.training.measure CONFIG.yaml` is that process: it prints JSON.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import subprocess
-import sys
+import multiprocessing
 import tempfile
-from pathlib import Path
+from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +18,6 @@ import torch
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import config_to_yaml, load_config
 from cs336_basics.training.memory import peak_memory_of_process
 from cs336_basics.training.trainer import Trainer
 
@@ -45,28 +39,20 @@ def measure_steps(config: TrainConfig) -> Measurement:
     Raises:
         RuntimeError: the process failed, for example because memory ran out.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "config.yaml"
-        file.write_text(config_to_yaml(config), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "cs336_basics.training.measure", str(file)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},  # as the command `train` sets it
-        )
-    if done.returncode != 0:
-        last = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
-        raise RuntimeError(f"the steps to measure failed: {last}")
-    return Measurement(**json.loads(done.stdout.splitlines()[-1]))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        try:
+            return pool.submit(_take_steps, config).result()
+        except Exception as error:  # of training, or of a process that was killed
+            raise RuntimeError(f"the steps to measure failed: {error}") from error
 
 
-def take_steps(config: TrainConfig) -> Measurement:
+def _take_steps(config: TrainConfig) -> Measurement:
     """Train for a few steps on random tokens in this process.
 
     The evaluations and checkpoints are included: they need more memory, and fragment the
     allocator's.
     """
+    keep_freed_memory()  # as the command `train` does
     config = dataclasses.replace(
         config,
         max_steps=NUM_STEPS,
@@ -88,8 +74,3 @@ def take_steps(config: TrainConfig) -> Measurement:
     else:
         peak = peak_memory_of_process() or 0
     return Measurement(peak, max(row["tokens_per_second"] for row in rows[1:]))
-
-
-if __name__ == "__main__":
-    keep_freed_memory()  # as the command `train` does
-    print(json.dumps(take_steps(load_config(Path(sys.argv[1])))._asdict()))

@@ -44,7 +44,16 @@ class _GroupOptimizer(Optimizer):
 
     def check_settings(self, group: dict[str, Any]) -> None:
         """Raise ValueError for a setting of a group that is out of range."""
-        raise NotImplementedError
+        for name in ("lr", "eps", "weight_decay", "lr_scale"):
+            if not 0 <= group.get(name, 0) < math.inf:
+                raise ValueError(f"{name} must be finite and at least 0, not {group[name]}")
+        if not 0 <= group.get("momentum", 0) < 1:
+            raise ValueError(f"momentum must lie in [0, 1), not {group['momentum']}")
+        betas = group.get("betas", (0, 0))
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"betas must be two numbers in [0, 1), not {betas}")
+        if group.get("nesterov") and group["momentum"] == 0:
+            raise ValueError("nesterov needs a momentum above 0")
 
     def kept_values(self, group: dict[str, Any]) -> set[str]:
         """Return the names of what is kept for each parameter of a group once it was updated.
@@ -76,10 +85,6 @@ class SGD(_GroupOptimizer):
 
     def __init__(self, params: Parameters, lr: float = 1e-3) -> None:
         super().__init__(params, {"lr": lr})
-
-    def check_settings(self, group: dict[str, Any]) -> None:
-        """Raise ValueError for a setting of a group that is out of range."""
-        _check_at_least_zero("lr", group["lr"])
 
     def kept_values(self, group: dict[str, Any]) -> set[str]:
         """Return the names of what is kept for each parameter: "step"."""
@@ -120,14 +125,6 @@ class MomentumSGD(_GroupOptimizer):
     ) -> None:
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
         super().__init__(params, {**defaults, "nesterov": nesterov})
-
-    def check_settings(self, group: dict[str, Any]) -> None:
-        """Raise ValueError for a setting of a group that is out of range."""
-        for name in ("lr", "weight_decay"):
-            _check_at_least_zero(name, group[name])
-        _check_momentum(group["momentum"])
-        if group["nesterov"] and group["momentum"] == 0:
-            raise ValueError("nesterov needs a momentum above 0")
 
     def kept_values(self, group: dict[str, Any]) -> set[str]:
         """Return the names of what is kept for each parameter of a group."""
@@ -178,13 +175,6 @@ class AdamW(_GroupOptimizer):
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, defaults)
 
-    def check_settings(self, group: dict[str, Any]) -> None:
-        """Raise ValueError for a setting of a group that is out of range."""
-        for name in ("lr", "eps", "weight_decay"):
-            _check_at_least_zero(name, group[name])
-        if len(group["betas"]) != 2 or not all(0 <= beta < 1 for beta in group["betas"]):
-            raise ValueError(f"betas must be two numbers in [0, 1), not {group['betas']}")
-
     def kept_values(self, group: dict[str, Any]) -> set[str]:
         """Return the names of what is kept for each parameter of a group."""
         return {"step", "exp_avg", "exp_avg_sq"}
@@ -197,11 +187,8 @@ class AdamW(_GroupOptimizer):
     def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         """Update one parameter in place, with one temporary tensor of its size."""
         if gradient.is_sparse or gradient.is_complex():
-            kind = "sparse" if gradient.is_sparse else "complex"
-            raise RuntimeError(
-                f"the gradient of shape {tuple(gradient.shape)} is {kind}: AdamW needs dense, real "
-                "gradients"
-            )
+            shape = tuple(gradient.shape)
+            raise RuntimeError(f"the gradient of shape {shape} is not dense and real")
         state = self.state[parameter]
         if not state:
             state["step"] = 0
@@ -272,24 +259,21 @@ class Muon(AdamW):
 
     def check_settings(self, group: dict[str, Any]) -> None:
         """Raise ValueError for a setting of a group that is out of range."""
-        _check_at_least_zero("lr_scale", group["lr_scale"])
-        _check_momentum(group["momentum"])
+        super().check_settings(group)
         if group["precision"] not in ("float32", "bfloat16"):
             raise ValueError(f"precision must be float32 or bfloat16, not {group['precision']!r}")
-        super().check_settings(group)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings; the constructor calls this too."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
-        if group["muon"]:
-            for parameter in group["params"]:
-                if parameter.ndim != 2:
-                    self.param_groups.pop()
-                    raise ValueError(
-                        f"Muon is for matrices, not for a parameter of shape "
-                        f"{tuple(parameter.shape)}: put it into a group with muon=False"
-                    )
+        for parameter in group["params"] if group["muon"] else ():
+            if parameter.ndim != 2:
+                self.param_groups.pop()
+                raise ValueError(
+                    f"Muon is for matrices, not for a parameter of shape "
+                    f"{tuple(parameter.shape)}: put it into a group with muon=False"
+                )
 
     def kept_values(self, group: dict[str, Any]) -> set[str]:
         """Return the names of what is kept for each parameter of a group."""
@@ -388,7 +372,7 @@ def build_optimizer(
     `precision` is that of Muon's matrix products, "float32" or "bfloat16". With `fused`, "adamw" is
     torch's, which computes the same in one pass over memory; the others ignore it.
 
-    Raises ValueError for another kind, and for settings out of range.
+    Raises ValueError for settings out of range.
     """
     if config.kind == "adamw":
         settings: dict[str, Any] = {
@@ -408,8 +392,6 @@ def build_optimizer(
             weight_decay=config.weight_decay,
             nesterov=config.nesterov,
         )
-    if config.kind != "muon":
-        raise ValueError(f"optimizer.kind is {config.kind!r}: it must be adamw, muon or sgd")
     matrices: list[Tensor] = []
     embeddings: list[Tensor] = []
     heads: list[Tensor] = []
@@ -436,13 +418,3 @@ def build_optimizer(
         momentum=config.momentum,
         precision=precision,
     )
-
-
-def _check_momentum(value: float) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(f"momentum must lie in [0, 1), not {value}")
-
-
-def _check_at_least_zero(name: str, value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be finite and at least 0, not {value}")

@@ -1,8 +1,8 @@
-"""How a training run starts: its directory, its data, and a trainer ready to take the first step.
+"""How a training run starts, or is continued: read this before the loop in trainer.py.
 
-check_start(config)
+check_start(config)                                 # before anything is written
 run = create_run(config, "runs/mine")
-with open_trainer(config, run) as trainer:
+with open_trainer(config, run) as trainer:          # prepares the data, builds, restores
     result = trainer.fit()
 """
 
@@ -11,15 +11,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.messages import short_reason
+from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.data.prepare import check_sources, prepare_data
+from cs336_basics.data.prepare import PreparedData, check_sources, prepare_data
 from cs336_basics.data.sources import absolute_path, check_length
 from cs336_basics.training.config import TrainConfig, check_fast_is_chosen
 from cs336_basics.training.config_files import config_to_dict, config_to_yaml
@@ -27,8 +32,9 @@ from cs336_basics.training.devices import check_precision, choose_device
 from cs336_basics.training.distributed import World, check_batch_size
 from cs336_basics.training.load_run import check_model_size
 from cs336_basics.training.loggers import check_loggers, open_loggers
-from cs336_basics.training.resume import resume_run
 from cs336_basics.training.trainer import Trainer
+
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def open_trainer(
     resume: Resumption | None = None,
     world: World | None = None,
     progress: bool = False,
-    report: Callable[[str], None] = print,
+    report: Report = print,
 ) -> Iterator[Trainer]:
     """Prepare the data of a run and yield the trainer on it; close its loggers at the end.
 
@@ -129,57 +135,73 @@ def open_trainer(
         RuntimeError, MemoryError: model and data do not fit into memory.
     """
     world = world or World()
-    say: Callable[[str], None] = report if world.is_first else lambda line: None
-    if world.is_first:
-        run.lock()
-    try:
+    say: Report = report if world.is_first else lambda line: None
+    with contextlib.ExitStack() as stack:
+        stack.callback(run.unlock)
+        if world.is_first:
+            run.lock()
         try:
-            trainer = _prepare(config, run, resume, world, progress, say)
+            say(f"run directory: {run.path}")
+            if resume is not None and world.is_first:
+                run.remove_temporary_files()
+            data = _prepare(config, run, world, progress, say)
+            config = _with_vocabulary(config, data, say)
+            if resume is not None:
+                _check_size(config, run, resume)
+            trainer = _build(config, run, data, world, say)
+            if resume is not None:
+                resume_run(trainer, resume.checkpoint, skip_damaged=resume.skip_damaged)
+                say(f"resuming after step {trainer.step}")
+            if world.is_first:
+                # Of a resumed run only now: a configuration that was refused replaces no other.
+                save_config(trainer.config, run)
+                settings = config_to_dict(trainer.config)
+                trainer.loggers = open_loggers(config.loggers, run, settings, trainer.step)
+                for logger in trainer.loggers:
+                    stack.callback(logger.close)
         except Exception:
             if resume is None and world.is_first:
                 run.discard()
             raise
-        try:
-            yield trainer
-        finally:
-            for logger in trainer.loggers:
-                logger.close()
-    finally:
-        run.unlock()
+        yield trainer
 
 
 def _prepare(
-    config: TrainConfig,
-    run: RunDirectory,
-    resume: Resumption | None,
-    world: World,
-    progress: bool,
-    report: Callable[[str], None],
-) -> Trainer:
-    """Make the data of a run and the trainer on it, and restore its checkpoint."""
-    report(f"run directory: {run.path}")
-    if resume is not None and world.is_first:
-        run.remove_temporary_files()
+    config: TrainConfig, run: RunDirectory, world: World, progress: bool, report: Report
+) -> PreparedData:
+    """Prepare the data in the first process, while the others wait, and then open it in all."""
     if not world.is_first:
-        world.wait()  # until the first process has made the data
+        world.wait()
     data = prepare_data(
         config.preparation, run, progress=progress and world.is_first, report=report
     )
     if world.is_first:
         world.wait()
+    return data
+
+
+def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) -> TrainConfig:
+    """Return a configuration whose model has the vocabulary of the tokenizer."""
     vocab_size = data.tokenizer.vocab_size
-    if vocab_size != config.model.vocab_size:
-        # A finished tokenizer has its own size, and a small text allows only so many merges.
-        report(f"model.vocab_size becomes {vocab_size:,}, that of the tokenizer")
-        model = dataclasses.replace(config.model, vocab_size=vocab_size)
-        config = dataclasses.replace(config, model=model)
-        if world.is_first:
-            save_config(config, run)
-    if resume is not None:
-        named = [] if resume.checkpoint is None else [resume.checkpoint]
-        saved = named or [run.checkpoint(step) for step in run.steps_saved()]
-        if saved and all(path.exists() for path in saved):  # otherwise `resume_run` says so
-            check_model_size(config.model, run, saved)
+    if vocab_size == config.model.vocab_size:
+        return config
+    # A finished tokenizer has its own size, and a small text allows only so many merges.
+    report(f"model.vocab_size becomes {vocab_size:,}, that of the tokenizer")
+    model = dataclasses.replace(config.model, vocab_size=vocab_size)
+    return dataclasses.replace(config, model=model)
+
+
+def _check_size(config: TrainConfig, run: RunDirectory, resume: Resumption) -> None:
+    """Check that a checkpoint can hold the model, before memory is taken for the model."""
+    named = [] if resume.checkpoint is None else [resume.checkpoint]
+    saved = named or [run.checkpoint(step) for step in run.steps_saved()]
+    if saved and all(path.exists() for path in saved):  # otherwise `resume_run` says so
+        check_model_size(config.model, run, saved)
+
+
+def _build(
+    config: TrainConfig, run: RunDirectory, data: PreparedData, world: World, report: Report
+) -> Trainer:
     trainer = Trainer(
         config,
         data.train_tokens,
@@ -189,24 +211,107 @@ def _prepare(
         world=world,
         report=report,
     )
-    report(_describe(config, trainer))
-    if resume is not None:
-        resume_run(trainer, resume.checkpoint, skip_damaged=resume.skip_damaged)
-        if world.is_first:
-            save_config(config, run)  # only now: a refused one must not replace it
-        report(f"resuming after step {trainer.step}")
-    if world.is_first:
-        trainer.loggers = open_loggers(config.loggers, run, config_to_dict(config), trainer.step)
+    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    tokens = config.max_steps * config.batch_size * config.model.context_length
+    together = f", with {world.size} processes ({config.parallel})" if world.size > 1 else ""
+    report(
+        f"training {parameters:,} parameters for {config.max_steps:,} steps, {tokens:,} tokens, "
+        f"on {trainer.device} in {config.precision}{together}"
+    )
     return trainer
 
 
-def _describe(config: TrainConfig, trainer: Trainer) -> str:
-    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-    tokens = config.max_steps * config.batch_size * config.model.context_length
-    text = (
-        f"training {parameters:,} parameters for {config.max_steps:,} steps, {tokens:,} tokens, "
-        f"on {trainer.device} in {config.precision}"
-    )
-    if trainer.world.size > 1:
-        text += f", with {trainer.world.size} processes ({config.parallel})"
-    return text
+def resume_run(
+    trainer: Trainer, checkpoint: Path | None = None, *, skip_damaged: bool = False
+) -> None:
+    """Load a checkpoint of the trainer's run, the newest one unless another is named.
+
+    A run that has saved none yet starts from the beginning. What the run wrote after the
+    checkpoint is set aside.
+
+    Args:
+        trainer: a new trainer of the run.
+        checkpoint: the one to load.
+        skip_damaged: skip damaged checkpoints, back to the newest that is whole.
+
+    Raises:
+        ValueError: the checkpoint cannot be read or does not belong to this configuration; or
+            the run has saved some and none is left.
+    """
+    run, world = trainer.run, trainer.world
+    source = checkpoint
+    if world.is_first:
+        run.remove_temporary_files()
+        source = source or _newest_checkpoint(run, skip_damaged, trainer.report)
+    source = world.share(source)
+    if source is not None:
+        trainer.step = _load(trainer, source)
+    if trainer.step > trainer.config.max_steps:
+        raise ValueError(
+            f"{source} was saved at step {trainer.step}, after the last step: "
+            f"max_steps is {trainer.config.max_steps}"
+        )
+    world.wait()
+    if world.is_first:
+        for path in run.set_aside_after(trainer.step, source):
+            trainer.report(
+                f"set aside: {path} (the run continues from {source or 'its beginning'})"
+            )
+        run.truncate_metrics(trainer.step)
+    world.wait()
+    if source is not None and not run.checkpoint(trainer.step).exists():
+        trainer.save()  # the checkpoint is of another directory; now the run has its own
+    if run.best_step() is not None:
+        losses = [row["val_loss"] for row in run.read_metrics() if "val_loss" in row]
+        trainer.best_val_loss = min(losses, default=math.inf)
+    trainer.seconds_before = run.seconds()
+    world.wait()
+
+
+def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) -> Path | None:
+    """Return the newest checkpoint of a run, or None if it has saved none yet.
+
+    Raises:
+        ValueError: the run has saved checkpoints, and none is there or none is whole.
+    """
+    steps = run.steps_saved()
+    if not steps and any("val_loss" in row for row in run.read_metrics()):
+        # Starting again would remove the rows of the metrics, the only record left of the run.
+        raise ValueError(
+            f"{run.checkpoints} has none of the checkpoints that this run has saved: put "
+            "them back or name one with --resume-from; or start a new run in another directory"
+        )
+    if not skip_damaged:
+        return run.newest_checkpoint()
+    for step in reversed(steps):
+        try:
+            verify_checkpoint(run.checkpoint(step))
+            return run.checkpoint(step)
+        except (ValueError, OSError) as error:
+            report(f"skipped: {error}")
+    if steps:
+        raise ValueError(
+            f"no checkpoint in {run.checkpoints} is whole: name another with "
+            "--resume-from, or start a new run in another directory"
+        )
+    return None
+
+
+def _load(trainer: Trainer, source: Path) -> int:
+    """Load a checkpoint into the trainer's model and optimizer; return its step.
+
+    Raises:
+        ValueError: it is damaged or of another model; the message names others to continue from.
+    """
+    try:
+        return read_checkpoint(source, trainer.model, trainer.optimizer)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise  # not the fault of the checkpoint
+    except Exception as error:
+        run = trainer.run
+        others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]
+        raise ValueError(
+            f"the checkpoint {source} cannot be used: {short_reason(error)}. To continue "
+            f"from another one: --resume-from {others[-1] if others else 'CHECKPOINT'} "
+            "(--skip-damaged finds the newest that is whole)"
+        ) from error

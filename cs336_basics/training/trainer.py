@@ -12,30 +12,33 @@ import contextlib
 import math
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from cs336_basics._support.files import atomic_writer
 from cs336_basics.checkpoints.checkpoint import is_sharded, write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.model import TransformerLM
 from cs336_basics.training.clipping import clip_gradients_foreach
-from cs336_basics.training.components import build_components
-from cs336_basics.training.config import TrainConfig, check_fast_is_chosen
-from cs336_basics.training.data import BatchLoader, TokenArray, check_tokens, step_generator
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.data import StepBatches, StepLoader, TokenArray, TokenWindows
 from cs336_basics.training.devices import (
+    choose_device,
     device_name,
     exact_arithmetic,
     flops_per_token,
     peak_flops,
 )
-from cs336_basics.training.distributed import World, check_batch_size, without_exchange
-from cs336_basics.training.divergence import DivergenceCheck
+from cs336_basics.training.distributed import World, replicate, shard, without_exchange
 from cs336_basics.training.evaluation import Evaluation, check_samples, evaluation_row, sample_text
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.loggers import Logger
-from cs336_basics.training.result import TrainResult, result_of
+from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
+from cs336_basics.training.optimizers import build_optimizer
 from cs336_basics.training.schedule import scheduled_learning_rate
 from cs336_basics.training.session import (
     Clock,
@@ -49,11 +52,33 @@ if TYPE_CHECKING:
     from cs336_basics.tokenizer import Tokenizer
 
 
+class NonFiniteLossError(RuntimeError):
+    """The loss or the gradients became infinite or NaN."""
+
+
+@dataclass
+class TrainResult:
+    """How a run ended. Losses are in nats per token; seconds count all sessions of the run."""
+
+    step: int
+    tokens: int
+    seconds: float
+    train_loss: float
+    val_loss: float
+    val_perplexity: float
+    val_bits_per_byte: float | None
+    best_val_loss: float
+    sample: str | None
+
+
 class Trainer:
     """Trains a TransformerLM on token arrays and keeps a run directory.
 
+    Sets torch's seed and, where the configuration names it, torch's number of threads. The same
+    seed gives the same weights on every device.
+
     Args:
-        config: what to train, and how.
+        config: what to train, and how; `start.check_start` checks whether this machine can.
         train_tokens: token ids, one-dimensional, an array or a memory map.
         valid_tokens: token ids to evaluate on.
         run: the directory for metrics, checkpoints, samples and the plot.
@@ -63,8 +88,8 @@ class Trainer:
         report: is called with each line to show.
 
     Raises:
-        ValueError: the tokens do not fit the model, the device cannot do what is asked, texts
-            cannot be sampled, or `config.fast` is "auto".
+        ValueError: the tokens do not fit the model, there is no such device, or texts cannot be
+            sampled.
         TypeError: the tokens are not arrays of integers.
     """
 
@@ -82,30 +107,16 @@ class Trainer:
         self.config = config
         self.run = run
         self.tokenizer = tokenizer
-        self.world = world = world or World()
+        self.world = world or World()
         self.report = report
-        check_batch_size(config, world)
-        check_fast_is_chosen(config)
         if tokenizer is not None:
             check_samples(tokenizer, config)
-        for name, tokens in (("training", train_tokens), ("validation", valid_tokens)):
-            check_tokens(name, tokens, config.model.context_length, config.model.vocab_size)
-        components = build_components(config, world)
-        self.device = components.device
-        self.model = components.model
-        self.optimizer = components.optimizer
-        self.loss_module = components.loss_module
-        self.loss_of = components.loss_of
-        self.batches = BatchLoader(
-            train_tokens,
-            config.batch_size,
-            config.model.context_length,
-            self.device,
-            lambda step: step_generator(config.seed, step),
-            share=(world.rank, world.size),
-        )
+        self.device = choose_device(config.device)
+        if self.device.type == "cuda" and self.world.size > 1:
+            self.device = torch.device("cuda", self.world.local_rank)  # one GPU for each process
+        self.loader = self._load(train_tokens)
         self.evaluation = Evaluation(config, valid_tokens, tokenizer)
-        self.divergence = DivergenceCheck(run, config.schedule.max_learning_rate)
+        self._build()
         self.peak_flops = peak_flops(device_name(self.device), config.precision)
         self.stop = StopSignals()
         self.loggers: Sequence[Logger] = ()
@@ -115,6 +126,56 @@ class Trainer:
         self.best_val_loss = math.inf
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
+        self._unchecked: list[tuple[int, Tensor, Tensor]] = []
+        """Step, loss and gradient norm of steps that may have diverged."""
+
+    def _load(self, tokens: TokenArray) -> StepLoader:
+        config, world = self.config, self.world
+        windows = TokenWindows(
+            tokens,
+            config.model.context_length,
+            stride=1,
+            vocab_size=config.model.vocab_size,
+            name="the training data",
+        )
+        batches = StepBatches(
+            len(windows),
+            config.batch_size,
+            seed=config.seed,
+            num_steps=config.max_steps,
+            rank=world.rank,
+            world_size=world.size,
+        )
+        return StepLoader(windows, batches, pin_memory=self.device.type == "cuda")
+
+    def _build(self) -> None:
+        """Build the model, its optimizer and its loss."""
+        config, world = self.config, self.world
+        if config.num_workers is not None:
+            torch.set_num_threads(config.num_workers)
+        torch.manual_seed(config.seed)
+        # Weights are drawn on the CPU, so that a seed gives the same ones on every device.
+        self.model = TransformerLM(config.model).to(self.device)
+        if config.checkpoint_activations:
+            checkpoint_activations(self.model)
+        sharded = world.size > 1 and config.parallel == "fsdp"
+        if sharded:
+            shard(self.model, world, self.device, compiled=config.compile)
+        self.optimizer = build_optimizer(
+            self.model,
+            config.optimizer,
+            lr=config.schedule.max_learning_rate,
+            precision=config.precision,
+            fused=config.fused_optimizer,
+        )
+        self.loss_module: Module = LanguageModelLoss(
+            self.model, config.loss_chunks, config.precision
+        )
+        if world.size > 1 and config.parallel == "ddp":
+            self.loss_module = replicate(self.loss_module, self.device)
+        self.loss_of: Callable[[Tensor, Tensor], Tensor] = self.loss_module
+        if config.compile and not sharded:
+            self.loss_of = torch.compile(self.loss_module, dynamic=False)
 
     def fit(self) -> TrainResult:
         """Train from the current step to the last one.
@@ -135,16 +196,18 @@ class Trainer:
             if self._evaluation_is_missing():  # stopped after a checkpoint, before its evaluation
                 self._evaluate_and_record(self.step)
 
-            for step in range(self.step + 1, config.max_steps + 1):
-                self.clock.start_step()
+            self.clock.start_step()
+            self.loader.step = self.step
+            for inputs, targets in self.loader:
+                step = self.loader.step
                 learning_rate = self._set_learning_rate(step)
-                loss = self._compute_gradients(step)
+                loss = self._compute_gradients(inputs, targets)
                 grad_norm = clip_gradients_foreach(
                     self.model.parameters(), config.optimizer.max_grad_norm
                 )
-                self.divergence.add(step, loss, grad_norm)
+                self._unchecked.append((step, loss, grad_norm))
                 if self._may_wait_for_device(step):
-                    self.divergence.check()  # before the step is taken
+                    self._check_steps_are_finite()  # before the step is taken
                 self.optimizer.step()
                 self.step = step
                 self.clock.end_step()
@@ -173,6 +236,7 @@ class Trainer:
                     raise self._interruption()
                 if self._evaluation_is_due(step):
                     self._evaluate_and_record(step)
+                self.clock.start_step()
 
         return self._result()
 
@@ -185,25 +249,23 @@ class Trainer:
             group["lr"] = learning_rate
         return learning_rate
 
-    def _compute_gradients(self, step: int) -> Tensor:
-        """Compute the gradients of a step's batch, and return its mean loss (a scalar tensor)."""
-        inputs, targets = self._batch(step)
+    def _compute_gradients(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Compute the gradients of a batch, and return its mean loss (a scalar tensor).
+
+        A batch is drawn whole, so it does not depend on the micro-batches that it is cut into.
+        """
+        micro_batches = [
+            tensor.to(self.device, non_blocking=True).chunk(self.config.accumulation)
+            for tensor in (inputs, targets)
+        ]
         loss = torch.zeros((), device=self.device)
         self.optimizer.zero_grad()
-        for number, (x, y) in enumerate(zip(inputs, targets, strict=True), start=1):
-            with self._exchange_gradients(last=number == len(inputs)):
+        for number, (x, y) in enumerate(zip(*micro_batches, strict=True), start=1):
+            with self._exchange_gradients(last=number == self.config.accumulation):
                 micro_loss = self.loss_of(x, y) / self.config.accumulation
                 torch.autograd.backward(micro_loss)
             loss += micro_loss.detach()
         return self.world.mean(loss)
-
-    def _batch(self, step: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Return this process's inputs and targets of a step, each cut into micro-batches.
-
-        The batch of a step is drawn whole, so it does not depend on how it is cut.
-        """
-        x, y = self.batches.batch(step, ahead=step < self.config.max_steps)
-        return x.chunk(self.config.accumulation), y.chunk(self.config.accumulation)
 
     def _exchange_gradients(self, last: bool) -> Any:
         """With several processes: exchange gradients after the last micro-batch only."""
@@ -216,6 +278,27 @@ class Trainer:
         GPU several steps are checked at a time, always before one that is saved.
         """
         return self.device.type == "cpu" or self._row_is_due(step) or self._checkpoint_is_due(step)
+
+    def _check_steps_are_finite(self) -> None:
+        """Check the steps since the last check; waits for the device.
+
+        Raises:
+            NonFiniteLossError: naming the first bad step.
+        """
+        for step, loss, grad_norm in self._unchecked:
+            if not (math.isfinite(loss) and math.isfinite(grad_norm)):
+                raise self._divergence(
+                    f"step {step}: the loss is {float(loss)}, the gradient norm {float(grad_norm)}"
+                )
+        self._unchecked.clear()
+
+    def _divergence(self, what: str) -> NonFiniteLossError:
+        rate = self.config.schedule.max_learning_rate
+        return NonFiniteLossError(
+            f"{what}: training diverged. Use a checkpoint of an earlier step in "
+            f"{self.run.checkpoints}; or in a new run, a longer warm-up or a smaller "
+            f"schedule.max_learning_rate (now {rate})"
+        )
 
     # What is due after a step.
 
@@ -266,7 +349,8 @@ class Trainer:
     def _evaluate_and_record(self, step: int) -> None:
         """Evaluate, mark the best checkpoint, sample, and write the row of metrics."""
         val_loss, bits_per_byte = self.evaluate()
-        self.divergence.check_validation(step, val_loss)
+        if not math.isfinite(val_loss):
+            raise self._divergence(f"step {step}: the validation loss is {val_loss}")
         row, line = evaluation_row(step, self._tokens_in(step), val_loss, bits_per_byte)
         self.say(line)
         improved = val_loss < self.best_val_loss
@@ -291,7 +375,7 @@ class Trainer:
         Raises:
             NonFiniteLossError: a step since the last check has diverged.
         """
-        self.divergence.check()
+        self._check_steps_are_finite()
         if self.world.is_first:
             # The rows up to this step must be on the disk before the checkpoint.
             self.run.sync_metrics()
@@ -334,6 +418,21 @@ class Trainer:
             above_the_bar(self.report, text)
 
     def _result(self) -> TrainResult:
+        """Return how the run ended, from its files: an earlier session may have ended it."""
         if self.world.is_first:
             plot_run(self.run)  # a session that was killed may have left an older plot
-        return result_of(self.run, self.step, self._tokens_in(self.step), self.best_val_loss)
+        rows = self.run.read_metrics()
+        last = {name: value for row in rows for name, value in row.items()}
+        sample = self.run.sample(self.step)
+        return TrainResult(
+            step=self.step,
+            tokens=self._tokens_in(self.step),
+            seconds=last.get("seconds", 0.0),
+            # Missing where a checkpoint came without the metrics of its run.
+            train_loss=last.get("train_loss", math.nan),
+            val_loss=last["val_loss"],
+            val_perplexity=last["val_perplexity"],
+            val_bits_per_byte=last.get("val_bits_per_byte"),
+            best_val_loss=self.best_val_loss,
+            sample=sample.read_text(encoding="utf-8") if sample.exists() else None,
+        )

@@ -10,7 +10,6 @@ import cs336_basics.training.fast_path as fast_path
 from cs336_basics.commands import estimate
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import measure
-from cs336_basics.training.calibration import Calibration, Candidate, Timing
 from cs336_basics.training.config_files import find_config, load_config
 
 
@@ -42,15 +41,9 @@ def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
     assert "about" in rows["time"]
 
 
-def test_estimate_of_the_fast_path_says_what_it_chose(capsys, monkeypatch, tmp_path):
-    def timed(config, device, candidates):
-        blocks = [Candidate("block", name, "float32", False) for name in candidates.attention]
-        losses = [Candidate("loss", number, "float32", False) for number in candidates.loss_chunks]
-        return Calibration(8, tuple(Timing(each, 1.0, 1.0) for each in blocks + losses))
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # a real calibration takes up to a minute
-    monkeypatch.setattr(fast_path, "shortest_time", lambda config, device: 3600.0)
-    monkeypatch.setattr(fast_path, "calibrate", timed)
+def test_estimate_of_the_fast_path_says_what_it_chose(capsys, monkeypatch):
+    monkeypatch.setattr(fast_path, "can_compile", lambda device: True)
+    monkeypatch.setattr(fast_path, "time_blocks", lambda config, device: {"sdpa": 1, "blocked": 2})
     assert (
         estimate.main(
             ["--config", "tinystories", "--device", "cpu", "--fast", "auto", "--no-measure"]
@@ -58,9 +51,8 @@ def test_estimate_of_the_fast_path_says_what_it_chose(capsys, monkeypatch, tmp_p
         == 0
     )
     out = capsys.readouterr().out
-    assert "fast: calibrating for this machine and shape" in out
     assert "fast: precision" in out
-    assert "fast: loss_chunks 32: measured for a loss of 8 sequences: 2 1000 ms" in out
+    assert "fast: model.attention sdpa: measured for a block: sdpa 1000 ms" in out
     assert "22,696,448" in out
 
 

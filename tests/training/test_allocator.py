@@ -17,14 +17,14 @@ import json, resource
 import torch
 from cs336_basics.training.allocator import keep_freed_memory
 
-kept = keep_freed_memory()
+keep_freed_memory()
 faults = []
 for step in range(12):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     tensors = [torch.zeros(5_000_000) for _ in range(5)]  # 20 MB each, as the logits of a chunk
     del tensors
     faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-print(json.dumps([kept, faults]))
+print(json.dumps(faults))
 """
 
 
@@ -42,13 +42,12 @@ def page_faults_of_steps(**variables):
 
 
 def test_freed_memory_is_kept_where_that_is_asked_for():
-    kept, faults = page_faults_of_steps()
-    assert kept
+    faults = page_faults_of_steps()
     # The first steps find where the tensors fit. Without it, most steps have some thousands, or
     # 50 where all pages are huge.
     assert max(faults[-4:]) < max(faults[0] / 20, 25), faults
 
 
 def test_an_allocator_that_the_environment_configures_is_left_alone():
-    kept, _ = page_faults_of_steps(MALLOC_TRIM_THRESHOLD_="131072")
-    assert not kept
+    faults = page_faults_of_steps(MALLOC_TRIM_THRESHOLD_="131072")
+    assert min(faults[-4:]) > max(faults[0] / 20, 25), faults

@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 
 from cs336_basics.data.data_config import DataConfig
-from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from cs336_basics.training.config_files import config_to_yaml, load_config
-from cs336_basics.training.loss import LanguageModelLoss
-from cs336_basics.training.optimizers import build_optimizer
-from cs336_basics.training.schedule import scheduled_learning_rate
 
 
 @pytest.mark.parametrize(
@@ -77,21 +73,6 @@ def test_equal_values_of_other_types_become_those_that_yaml_can_hold(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(config_to_yaml(config), encoding="utf-8")
     assert load_config(path) == config
-
-
-def test_a_value_that_was_changed_later_selects_no_other_algorithm():
-    config = TrainConfig()
-    model = TransformerLM(
-        ModelConfig(vocab_size=8, context_length=4, d_model=8, num_layers=1, num_heads=1, d_ff=8)
-    )
-    config.optimizer.kind = "adam"
-    with pytest.raises(ValueError, match=r"optimizer\.kind is 'adam'"):
-        build_optimizer(model, config.optimizer)
-    config.schedule.shape = "constant"
-    with pytest.raises(ValueError, match=r"schedule\.shape is 'constant'"):
-        scheduled_learning_rate(1, config.schedule, 10)
-    with pytest.raises(ValueError, match="precision is 'float16'"):
-        LanguageModelLoss(model, 1, "float16")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ import os
 import pytest
 import torch
 
+import cs336_basics.training.devices as devices
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.devices import (
     can_compile,
+    check_precision,
     exact_arithmetic,
     flops_per_token,
     peak_flops,
@@ -22,6 +24,16 @@ def test_a_cpu_without_a_compiler_cannot_compile(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", "")
     assert not can_compile(torch.device("cpu"))
+
+
+def test_bfloat16_is_an_error_where_the_cpu_would_emulate_it(monkeypatch):
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
+    check_precision("float32", cpu)
+    with pytest.raises(ValueError, match=r"bfloat16.*float32"):
+        check_precision("bfloat16", cpu)
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+    check_precision("bfloat16", cpu)
 
 
 def test_flops_are_six_for_each_weight_of_a_product_and_the_attention():

@@ -20,7 +20,7 @@ from safetensors import safe_open
 
 from cs336_basics.checkpoints.checkpoint import verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.training.distributed import World, join_world
+from cs336_basics.training.distributed import World, check_batch_size, join_world
 from tests.numerics import default_dtype
 from tests.training.distributed_scenarios import (
     HALF,
@@ -132,9 +132,11 @@ def test_a_sharded_model_is_saved_whole(runs):
         assert file.get_tensor("optimizer.lm_head.weight.exp_avg").shape[0] == 257
 
 
-def test_a_batch_that_cannot_be_shared_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="multiple of 3 processes"):
-        train(tmp_path, dataclasses.replace(WHOLE), World(rank=0, size=3))
+def test_a_batch_that_cannot_be_shared_is_refused():
+    check_batch_size(dataclasses.replace(WHOLE, accumulation=2), World(size=2))
+    for config, size in ((WHOLE, 3), (dataclasses.replace(WHOLE, accumulation=2), 4)):
+        with pytest.raises(ValueError, match=f"batch_size is 4: .* {size} processes"):
+            check_batch_size(config, World(size=size))
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch):

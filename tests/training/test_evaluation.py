@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.training.divergence import NonFiniteLossError
-from cs336_basics.training.start import create_run
+from cs336_basics.training.trainer import NonFiniteLossError
 from tests.training.tiny_runs import (
     CONFIG,
     TOKENIZER,
@@ -122,22 +121,12 @@ def test_texts_that_cannot_be_sampled_are_refused_before_training(tmp_path, prom
     make(tmp_path, dataclasses.replace(config, sample_tokens=0), tokenizer=tokenizer)
 
 
-def test_a_run_whose_implementation_is_not_chosen_yet_is_refused(tmp_path):
-    config = changed(fast="auto")
-    with pytest.raises(ValueError, match=r"fast is 'auto': .*choose_fast_path returns"):
-        make(tmp_path / "run", config)
-    with pytest.raises(ValueError, match="fast is 'auto'"):
-        create_run(config, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
-
-
 @pytest.mark.parametrize("name", ["train", "valid"])
 def test_tokens_that_are_not_an_array_of_integers_are_refused(tmp_path, name):
-    for tokens, error, message in (
-        (VALID.astype(float), TypeError, "data must hold integer token ids, not float64"),
-        (VALID > 3, TypeError, "data must hold integer token ids, not bool"),
-        (VALID.tolist(), TypeError, "data is of type list: pass a NumPy array of token ids"),
-        (VALID[:100].reshape(2, 50), ValueError, r"one dimension, not the shape \(2, 50\)"),
+    for tokens, error, named in (
+        (VALID.astype(float), TypeError, "float64"),
+        (VALID > 3, TypeError, "bool"),
+        (VALID[:100].reshape(2, 50), ValueError, r"\(2, 50\)"),
     ):
-        with pytest.raises(error, match=message):
+        with pytest.raises(error, match=named):
             make(tmp_path, **{name: tokens})

@@ -1,4 +1,4 @@
-"""`--fast auto`: what it chooses by rules, and by a calibration."""
+"""`--fast auto`: what it chooses by rules, and what by timing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import torch
 import cs336_basics.training.devices as devices
 import cs336_basics.training.fast_path as fast_path
 from cs336_basics.model import ModelConfig
-from cs336_basics.training.calibration import Calibration, Candidate, Timing
 from cs336_basics.training.config import OptimizerConfig, TrainConfig
-from cs336_basics.training.fast_path import choose_fast_path
+from cs336_basics.training.fast_path import choose_fast_path, time_blocks
 
 CPU = torch.device("cpu")
 LONG = TrainConfig(fast="auto", model=ModelConfig(), batch_size=64, max_steps=20_000)
@@ -20,210 +19,154 @@ SHORT = dataclasses.replace(LONG, max_steps=2)
 CHOSEN = {"precision", "compile", "loss_chunks", "fused_optimizer", "fast", "model"}
 
 
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+class Machine:
+    """A CPU with fast bfloat16 and a compiler, on which nothing is really timed."""
+
+    def __init__(self, monkeypatch):
+        self.products = {torch.float32: 0.004, torch.bfloat16: 0.002}
+        self.blocks = {"sdpa": 0.2, "blocked": 0.1}
+        self.timed = []
+        monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+        monkeypatch.setattr(fast_path, "product_seconds", lambda _, dtype: self.products[dtype])
+        monkeypatch.setattr(fast_path, "can_compile", lambda device: True)
+        monkeypatch.setattr(fast_path, "time_blocks", self.time_blocks)
+
+    def time_blocks(self, config, device):
+        self.timed.append(config)
+        return self.blocks
 
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A CPU with fast bfloat16 and a compiler, on which a long run takes an hour."""
-    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
-    monkeypatch.setattr(fast_path, "product_seconds", product_times(rounded=0.002))
-    monkeypatch.setattr(fast_path, "can_compile", lambda device: True)
-    monkeypatch.setattr(
-        fast_path, "shortest_time", lambda config, device: config.max_steps / 20_000 * 3600
-    )
-    return monkeypatch
+    return Machine(monkeypatch)
 
 
-def product_times(rounded):
-    """Return a `product_seconds` by which a product takes four milliseconds in float32."""
-    return lambda device, dtype: rounded if dtype == torch.bfloat16 else 0.004
-
-
-def measured(**seconds):
-    """Return a `calibrate` that reads its times from a table and records its calls."""
-    calls = []
-    configs = []
-
-    def calibrate(config, device, candidates):
-        calls.append(candidates)
-        configs.append(config)
-        timings = [
-            Timing(Candidate(part, choice, precision, compiled), time, 5.0)
-            for part, choices in (("block", candidates.attention), ("loss", candidates.loss_chunks))
-            for choice in choices
-            for precision in candidates.precision
-            for compiled in candidates.compiled
-            for time in [
-                seconds.get(f"{part}_{choice}", 1.0)
-                * (0.5 if compiled else 1.0)
-                * seconds.get(precision, 1.0)
-            ]
-        ]
-        return Calibration(16, tuple(timings))
-
-    calibrate.calls = calls
-    calibrate.configs = configs
-    return calibrate
-
-
-def test_calibration_decides_a_long_run(machine):
-    calibrate = measured(block_blocked=0.2, loss_2=0.3, bfloat16=0.5)
-    machine.setattr(fast_path, "calibrate", calibrate)
+def test_timing_chooses_the_attention_of_a_long_run(machine):
     told = []
     chosen, lines = choose_fast_path(LONG, CPU, report=told.append)
-    assert told == ["calibrating for this machine and shape, which takes up to a minute"]
-    assert chosen.fast == "off"
-    assert (chosen.precision, chosen.compile) == ("bfloat16", True)
-    assert chosen.loss_chunks == 8  # two for 16 sequences, and the batch has 64
+    assert len(told) == 1
+    assert (chosen.fast, chosen.precision, chosen.compile) == ("off", "bfloat16", True)
+    assert (chosen.loss_chunks, chosen.fused_optimizer) == (8, True)
     assert chosen.model.attention == "blocked"
-    assert chosen.fused_optimizer
-    assert lines[0].startswith("calibrated in ")
-    assert (
-        "loss_chunks 8: measured for a loss of 16 sequences: 2 75 ms, 4 250 ms, 8 250 ms" in lines
-    )
+    assert any("sdpa 200 ms, blocked 100 ms" in line for line in lines)
+    (timed,) = machine.timed  # as the run will compute
+    assert (timed.precision, timed.compile, timed.batch_size) == ("bfloat16", True, 64)
     for field in dataclasses.fields(TrainConfig):
         if field.name not in CHOSEN:
             assert getattr(chosen, field.name) == getattr(LONG, field.name)
+    machine.blocks = {"sdpa": 0.1, "blocked": 0.2}
+    assert choose_fast_path(LONG, CPU)[0].model.attention == "sdpa"
+    machine.blocks = {}  # both failed
+    assert choose_fast_path(LONG, CPU)[0].model.attention == "sdpa"
 
 
-def test_calibration_is_cached_and_used_by_a_short_run(machine):
-    calibrate = measured(block_reference=0.5)
-    machine.setattr(fast_path, "calibrate", calibrate)
-    first, _ = choose_fast_path(LONG, CPU)
-    again, lines = choose_fast_path(LONG, CPU)
-    assert again == first
-    assert len(calibrate.calls) == 1
-    assert lines[0].startswith("calibrated earlier, for this machine and shape (")
-    short, _ = choose_fast_path(SHORT, CPU)
-    assert short.model.attention == "reference"
-    assert not short.compile  # which would take longer than the run
-    assert len(calibrate.calls) == 1
-
-
-def test_damaged_cache_is_reported_and_measured_again(machine):
-    calibrate = measured()
-    machine.setattr(fast_path, "calibrate", calibrate)
-    choose_fast_path(LONG, CPU)
-    fast_path.calibration_file().write_text("{")
-    _, lines = choose_fast_path(LONG, CPU)
-    assert len(calibrate.calls) == 2
-    assert f"{fast_path.calibration_file()} is damaged: measuring again" in lines
-
-
-def test_processes_calibrate_with_their_share_of_the_batch(machine):
-    calibrate = measured(loss_2=0.3)
-    machine.setattr(fast_path, "calibrate", calibrate)
+def test_processes_time_their_share_of_the_batch(machine):
     chosen, _ = choose_fast_path(LONG, CPU, num_processes=16)
-    assert [config.batch_size for config in calibrate.configs] == [4]
-    assert chosen.batch_size == 64
-    assert chosen.loss_chunks == 2  # of 4 sequences, as timed
-    # Another number of processes has another share, and so another calibration.
-    choose_fast_path(LONG, CPU, num_processes=8)
-    assert [config.batch_size for config in calibrate.configs] == [4, 8]
+    assert [config.batch_size for config in machine.timed] == [4]
+    assert (chosen.batch_size, chosen.loss_chunks) == (64, 4)
 
 
-def test_the_memory_of_the_scores_is_that_of_all_processes(machine):
-    machine.setattr(fast_path, "calibrate", measured(block_blocked=0.2))
+def test_the_memory_of_the_scores_is_that_of_all_processes(machine, monkeypatch):
     scores = 4 * LONG.model.num_layers * 64 * LONG.model.num_heads * LONG.model.context_length**2
-    machine.setattr(fast_path, "_physical_memory", lambda: 8 * scores)
-    chosen, _ = choose_fast_path(LONG, CPU, num_processes=4)
-    assert chosen.model.attention == "sdpa"
-    machine.setattr(fast_path, "_physical_memory", lambda: 8 * scores + 8)
-    chosen, _ = choose_fast_path(LONG, CPU, num_processes=4)
-    assert chosen.model.attention == "blocked"
+    for memory, attention in ((8 * scores, "sdpa"), (8 * scores + 8, "blocked")):
+        monkeypatch.setattr(fast_path, "_physical_memory", lambda memory=memory: memory)
+        assert choose_fast_path(LONG, CPU, num_processes=4)[0].model.attention == attention
+    assert len(machine.timed) == 1
 
 
-def test_given_values_are_kept_and_no_others_are_measured(machine):
-    calibrate = measured(block_blocked=0.2, bfloat16=0.5)
-    machine.setattr(fast_path, "calibrate", calibrate)
+def test_given_values_are_kept_and_nothing_is_timed_for_them(machine):
     given = ["precision", "loss_chunks", "model.attention", "compile", "batch_size"]
     config = dataclasses.replace(LONG, loss_chunks=3)
     chosen, lines = choose_fast_path(config, CPU, given)
     assert (chosen.precision, chosen.loss_chunks, chosen.compile) == ("float32", 3, False)
     assert chosen.model.attention == "sdpa"
     assert "precision float32: as requested" in lines
-    (candidates,) = calibrate.calls
-    assert dataclasses.asdict(candidates) == {
-        "attention": ("sdpa",),
-        "loss_chunks": (3,),
-        "precision": ("float32",),
-        "compiled": (False,),
-    }
+    assert not machine.timed
 
 
-def test_failed_calibration_falls_back_on_rules(machine):
-    machine.setattr(fast_path, "calibrate", lambda *_: Calibration(1, ()))
-    chosen, lines = choose_fast_path(LONG, CPU)
-    assert lines[0] == "the calibration timed no complete step; chosen by rules"
-    assert (chosen.precision, chosen.compile, chosen.loss_chunks) == ("bfloat16", True, 8)
-    assert not fast_path.calibration_file().exists()
-
-
-def test_incomplete_calibration_is_used_but_not_kept(machine):
-    def calibrate(config, device, candidates):
-        fewer = dataclasses.replace(candidates, attention=("blocked",))
-        return measured()(config, device, fewer)
-
-    machine.setattr(fast_path, "calibrate", calibrate)
-    chosen, lines = choose_fast_path(LONG, CPU)
-    assert chosen.model.attention == "blocked"
-    assert lines[0].endswith("seconds, incompletely, so it is not kept")
-    assert not fast_path.calibration_file().exists()
-
-
-def test_short_run_is_not_calibrated_and_says_so(machine):
-    machine.setattr(fast_path, "calibrate", None)  # a call would fail
+def test_a_short_run_is_neither_compiled_nor_timed(machine):
     chosen, lines = choose_fast_path(SHORT, CPU)
-    assert lines[0].startswith("not calibrated: the run may take only 0 seconds")
-    assert not chosen.compile
-    assert any("too short to pay for a minute of compilation" in line for line in lines)
+    assert not machine.timed
+    assert (chosen.compile, chosen.model.attention) == (False, "sdpa")
     for word in ("precision bfloat16", "compile false", "loss_chunks 8", "fused_optimizer true"):
         assert any(line.startswith(word) for line in lines)
 
 
 @pytest.mark.parametrize("rounded", [0.0035, 0.008])
-def test_bfloat16_that_is_not_faster_is_not_chosen_by_rule(machine, rounded):
-    machine.setattr(fast_path, "product_seconds", product_times(rounded))
-    machine.setattr(fast_path, "shortest_time", lambda config, device: 0.0)
-    chosen, lines = choose_fast_path(LONG, CPU)
-    assert (chosen.precision, chosen.model.attention) == ("float32", "sdpa")
-    assert (
-        "precision float32: measured for a product of matrices: "
-        f"4.0 ms in float32, {rounded * 1e3:.1f} ms in bfloat16"
-    ) in lines
-    requested = dataclasses.replace(LONG, precision="bfloat16")
-    chosen, _ = choose_fast_path(requested, CPU, ["precision"])
-    assert (chosen.precision, chosen.model.attention) == ("bfloat16", "blocked")
+def test_bfloat16_that_is_not_faster_is_not_chosen(machine, rounded):
+    machine.products[torch.bfloat16] = rounded
+    chosen, lines = choose_fast_path(SHORT, CPU)
+    assert chosen.precision == "float32"
+    assert any(f"4.0 ms in float32, {rounded * 1e3:.1f} ms in bfloat16" in line for line in lines)
 
 
 def test_rules_choose_only_what_the_machine_has(monkeypatch):
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
-    monkeypatch.setattr(fast_path, "shortest_time", lambda config, device: 0.0)
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(fast_path, "time_blocks", lambda config, device: {"sdpa": 1.0})
     chosen, lines = choose_fast_path(LONG, CPU)
     assert (chosen.precision, chosen.compile, chosen.model.attention) == ("float32", False, "sdpa")
     assert any("no C++ compiler" in line for line in lines)
-    muon = dataclasses.replace(LONG, optimizer=OptimizerConfig(kind="muon"))
-    chosen, lines = choose_fast_path(muon, CPU)
-    assert not chosen.fused_optimizer
-    assert "fused_optimizer false: muon has no fused implementation" in lines
 
 
-def test_attention_with_quadratic_memory_is_no_candidate_where_it_needs_much(machine):
-    machine.setattr(fast_path, "_physical_memory", lambda: 8 << 30)
-    calibrate = measured(block_blocked=0.1)
-    machine.setattr(fast_path, "calibrate", calibrate)
-    long_context = dataclasses.replace(LONG.model, context_length=4096)
-    chosen, _ = choose_fast_path(dataclasses.replace(LONG, model=long_context), CPU)
-    assert chosen.model.attention == "sdpa"
-    assert calibrate.calls[0].attention == ("sdpa",)
+@pytest.mark.parametrize("kind", ["muon", "sgd"])
+def test_optimizers_without_a_fused_form_keep_theirs(machine, kind):
+    config = dataclasses.replace(SHORT, optimizer=OptimizerConfig(kind=kind))
+    assert not choose_fast_path(config, CPU)[0].fused_optimizer
 
 
-def test_shortest_time_follows_the_arithmetic():
-    hours = fast_path.shortest_time(LONG, CPU)
-    assert hours > 60  # 37 PFLOPs
-    assert fast_path.shortest_time(SHORT, CPU) < hours / 100
+def test_a_small_vocabulary_needs_no_chunks(machine):
+    small = dataclasses.replace(SHORT, model=dataclasses.replace(SHORT.model, vocab_size=500))
+    assert choose_fast_path(small, CPU)[0].loss_chunks == 1
+
+
+def test_gpus_are_served_by_rules(monkeypatch):
+    monkeypatch.setattr(fast_path, "has_bfloat16", lambda device: True)
+    monkeypatch.setattr(fast_path, "device_name", lambda device: "NVIDIA H100")
+    monkeypatch.setattr(fast_path, "time_blocks", None)  # a call would fail
+    chosen, _ = choose_fast_path(LONG, torch.device("cuda"))
+    assert (chosen.precision, chosen.compile, chosen.model.attention) == ("bfloat16", True, "sdpa")
+    assert not choose_fast_path(LONG, torch.device("mps"))[0].compile
+
+
+SMALL = TrainConfig(
+    batch_size=2,
+    model=ModelConfig(
+        vocab_size=50, context_length=8, d_model=8, num_layers=2, num_heads=2, d_ff=16
+    ),
+)
+
+
+def test_every_kernel_is_timed_in_turn(monkeypatch):
+    order = []
+    make = fast_path._pass_of_block
+
+    def noted(config, kernel, device):
+        run = make(config, kernel, device)
+        return lambda: (order.append(kernel), run())
+
+    monkeypatch.setattr(fast_path, "_pass_of_block", noted)
+    times = time_blocks(SMALL, CPU)
+    assert set(times) == {"sdpa", "blocked"}
+    assert min(times.values()) > 0
+    assert order[2:] == ["sdpa", "blocked"] * (len(order) // 2 - 1)
+
+
+def test_a_kernel_that_fails_is_left_out(monkeypatch):
+    make = fast_path._pass_of_block
+
+    def failing(config, kernel, device):
+        def run():
+            raise RuntimeError("no compiler")
+
+        return run if kernel == "blocked" else make(config, kernel, device)
+
+    monkeypatch.setattr(fast_path, "_pass_of_block", failing)
+    assert set(time_blocks(SMALL, CPU)) == {"sdpa"}
+
+
+@pytest.mark.slow
+def test_compiled_blocks_in_bfloat16_can_be_timed():
+    config = dataclasses.replace(SMALL, compile=True, precision="bfloat16")
+    assert set(time_blocks(config, CPU)) == {"sdpa", "blocked"}

@@ -16,7 +16,7 @@ import pytest
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.loggers import open_loggers
+from cs336_basics.training.loggers import check_loggers, open_loggers
 
 ROWS = [
     {"step": 1, "tokens": 64, "train_loss": 5.5, "seconds": 0.1},
@@ -160,16 +160,6 @@ def test_rows_before_a_failure_are_written(tmp_path, monkeypatch):
     assert len(caught) == 1
 
 
-def test_no_logger_is_opened_where_a_package_is_missing(tmp_path, monkeypatch):
-    recorder = Recorder()
-    module = recorder.module("trackio", ["init", "finish"])
-    monkeypatch.setitem(sys.modules, "trackio", module)
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ValueError, match="asks for wandb, which is not installed"):
-        open_loggers(["trackio", "wandb"], RunDirectory(tmp_path), SETTINGS, 0)
-    assert recorder.calls == []
-
-
 def test_a_logger_that_cannot_start_is_named_and_the_others_are_closed(tmp_path, monkeypatch):
     recorder, broken = Recorder(), types.ModuleType("wandb")
 
@@ -180,8 +170,7 @@ def test_a_logger_that_cannot_start_is_named_and_the_others_are_closed(tmp_path,
     monkeypatch.setitem(sys.modules, "wandb", broken)
     trackio = recorder.module("trackio", ["init", "finish"])
     monkeypatch.setitem(sys.modules, "trackio", trackio)
-    message = "asks for wandb, which could not be started: RuntimeError: no API key"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"wandb.*RuntimeError: no API key"):
         open_loggers(["trackio", "wandb"], RunDirectory(tmp_path), SETTINGS, 0)
     assert [call[0] for call in recorder.calls] == ["init", "finish"]
 
@@ -241,11 +230,11 @@ def test_wandb_works_offline(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["wandb", "trackio", "tensorboard"])
-def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch, name):
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ValueError, match=rf"log_to asks for {name}.*pip install.*\[{name}\]"):
-        open_loggers([name], RunDirectory(tmp_path), SETTINGS, 0)
+    with pytest.raises(ValueError, match=rf"{name}.*pip install.*\[{name}\]"):
+        check_loggers([name])
 
 
 def test_log_to_takes_several_loggers_or_none(tmp_path, monkeypatch):
@@ -253,5 +242,5 @@ def test_log_to_takes_several_loggers_or_none(tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, name, Recorder().module(name, ["init", "log", "finish"]))
     assert len(open_loggers(["wandb", "trackio"], RunDirectory(tmp_path), SETTINGS, 0)) == 2
     assert open_loggers([], RunDirectory(tmp_path), SETTINGS, 0) == []
-    with pytest.raises(ValueError, match="log_to is 'wandb,mlflow': it must be a list of"):
+    with pytest.raises(ValueError, match="log_to is 'wandb,mlflow'"):
         TrainConfig(log_to="wandb,mlflow")

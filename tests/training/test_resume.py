@@ -12,9 +12,9 @@ import torch
 from safetensors import safe_open
 
 import cs336_basics.training.devices as devices
-import cs336_basics.training.resume as resume
+import cs336_basics.training.start as start_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.training.resume import resume_run
+from cs336_basics.training.start import resume_run
 from tests.training.tiny_runs import (
     CONFIG,
     Crash,
@@ -47,7 +47,7 @@ def test_a_deterministic_gpu_run_resumes_exactly(tmp_path, values):
 @pytest.mark.parametrize("step", [1, 5, 6, 7, 16, 17, 20])
 def test_a_run_that_crashed_in_a_step_resumes_exactly(tmp_path, uninterrupted, step):
     trainer = make(tmp_path)
-    raise_at(trainer, "_batch", lambda at: at == step)
+    raise_at(trainer, "_set_learning_rate", lambda at: at == step)
     with pytest.raises(Crash):
         trainer.fit()
     again = make(tmp_path)
@@ -75,7 +75,7 @@ def test_a_run_that_crashed_several_times_resumes_exactly(tmp_path, uninterrupte
     for step in (7, 9, 9, 18):
         trainer = make(tmp_path)
         resume_run(trainer)
-        raise_at(trainer, "_batch", functools.partial(lambda at, now: now == at, step))
+        raise_at(trainer, "_set_learning_rate", functools.partial(lambda at, now: now == at, step))
         with pytest.raises(Crash):
             trainer.fit()
     again = make(tmp_path)
@@ -94,7 +94,7 @@ def test_a_finished_run_resumes_to_its_end(tmp_path, uninterrupted):
 
 def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterrupted):
     trainer = make(tmp_path)
-    raise_at(trainer, "_batch", lambda at: at == 12)
+    raise_at(trainer, "_set_learning_rate", lambda at: at == 12)
     with pytest.raises(Crash):
         trainer.fit()
     with open(trainer.run.metrics, "a") as file:
@@ -178,7 +178,7 @@ def test_out_of_memory_while_loading_is_not_damage(tmp_path, monkeypatch, error)
     def load(*arguments):
         raise error
 
-    monkeypatch.setattr(resume, "read_checkpoint", load)
+    monkeypatch.setattr(start_module, "read_checkpoint", load)
     with pytest.raises(type(error), match=r"^full$"):
         resume_run(make(tmp_path))
 
@@ -240,7 +240,7 @@ def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
     # It traces and builds the graph, without a minute of code generation.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     trainer = make(tmp_path, changed(compile=True))
-    raise_at(trainer, "_batch", lambda at: at == 17)
+    raise_at(trainer, "_set_learning_rate", lambda at: at == 17)
     with pytest.raises(Crash):
         trainer.fit()
     again = make(tmp_path)  # not compiled

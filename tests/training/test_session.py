@@ -10,12 +10,12 @@ import types
 
 import pytest
 
-import cs336_basics.training.evaluation as evaluation
 import cs336_basics.training.session as session_module
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.training.resume import resume_run
+from cs336_basics.training.data import TokenWindows
 from cs336_basics.training.session import TrainingInterrupted
+from cs336_basics.training.start import resume_run
 from tests.training.tiny_runs import (
     Crash,
     assert_same,
@@ -35,7 +35,7 @@ def test_seconds_count_all_sessions_without_the_pauses(tmp_path, monkeypatch):
     def session(stop_at=None):
         trainer = make(tmp_path, config)
         resume_run(trainer)
-        original = trainer._batch
+        original = trainer._set_learning_rate
 
         def batch(step):
             nonlocal now
@@ -44,7 +44,7 @@ def test_seconds_count_all_sessions_without_the_pauses(tmp_path, monkeypatch):
                 os.kill(os.getpid(), signal.SIGTERM)
             return original(step)
 
-        trainer._batch = batch
+        trainer._set_learning_rate = batch
         if stop_at is None:
             return trainer.fit()
         with pytest.raises(TrainingInterrupted):
@@ -64,14 +64,14 @@ def test_seconds_count_all_sessions_without_the_pauses(tmp_path, monkeypatch):
 def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterrupted, number):
     before = signal.getsignal(number)
     trainer = make(tmp_path)
-    original = trainer._batch
+    original = trainer._set_learning_rate
 
     def batch(step):
         if step == 7:
             os.kill(os.getpid(), number)
         return original(step)
 
-    trainer._batch = batch
+    trainer._set_learning_rate = batch
     with pytest.raises(TrainingInterrupted) as stop:
         trainer.fit()
     assert (stop.value.signal_number, stop.value.step) == (number, 7)
@@ -100,7 +100,7 @@ def test_a_second_ctrl_c_stops_a_run_that_is_saving_and_a_second_sigterm_does_no
         raise Crash
 
     trainer = make(tmp_path)
-    original, save = trainer._batch, trainer_module.write_checkpoint
+    original, save = trainer._set_learning_rate, trainer_module.write_checkpoint
 
     def batch(step):
         if step == 2:
@@ -111,7 +111,7 @@ def test_a_second_ctrl_c_stops_a_run_that_is_saving_and_a_second_sigterm_does_no
         os.kill(os.getpid(), second)
         save(*arguments)
 
-    trainer._batch = batch
+    trainer._set_learning_rate = batch
     monkeypatch.setattr(trainer_module, "write_checkpoint", saving)
     before = {number: signal.signal(number, as_usual) for number in (first, second)}
     try:
@@ -130,14 +130,14 @@ def test_a_checkpoint_saved_for_a_signal_replaces_no_other(tmp_path, uninterrupt
     for at, saved in ((17, [10, 15, 16, 17]), (18, [10, 15, 16, 18])):
         trainer = make(tmp_path)
         resume_run(trainer)
-        original = trainer._batch
+        original = trainer._set_learning_rate
 
         def batch(step, at=at, original=original):
             if step == at:
                 os.kill(os.getpid(), signal.SIGTERM)
             return original(step)
 
-        trainer._batch = batch
+        trainer._set_learning_rate = batch
         with pytest.raises(TrainingInterrupted):
             trainer.fit()
         assert trainer.run.steps_saved() == saved
@@ -152,18 +152,18 @@ def test_a_checkpoint_saved_for_a_signal_replaces_no_other(tmp_path, uninterrupt
 def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
     tmp_path, uninterrupted, monkeypatch, step
 ):
-    read = evaluation.read_windows
+    read = TokenWindows.batch
     evaluated = []
 
     def signal_in_an_evaluation(*arguments):
-        if trainer.step == step:
+        if arguments[0] is trainer.evaluation.windows and trainer.step == step:
             evaluated.append(step)
             os.kill(os.getpid(), signal.SIGTERM)
         return read(*arguments)
 
     trainer = make(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(evaluation, "read_windows", signal_in_an_evaluation)
+        patch.setattr(TokenWindows, "batch", signal_in_an_evaluation)
         with pytest.raises(TrainingInterrupted) as stop:
             trainer.fit()
     assert (stop.value.signal_number, stop.value.step) == (signal.SIGTERM, step)

@@ -42,9 +42,9 @@ def text(tmp_path):
 @pytest.mark.parametrize(
     ("cause", "message"),
     [
-        ("text", "tokens; a context of 16 needs"),
+        ("text", "context length of 16"),
         ("tokenizer", "tokenizer"),
-        ("logger", "trackio, which is not installed"),
+        ("logger", "trackio"),
         ("vocabulary", "model.vocab_size is 10"),
     ],
 )
@@ -89,10 +89,10 @@ def test_a_directory_that_another_run_has_locked_is_not_written_to(tmp_path):
     other = RunDirectory(tmp_path / "run")
     other.lock()
     config = TrainConfig()
-    with pytest.raises(ValueError, match="in use by another process"):
+    with pytest.raises(ValueError, match="in use"):
         create_run(config, other.path)
     with (
-        pytest.raises(ValueError, match="in use by another process"),
+        pytest.raises(ValueError, match="in use"),
         open_trainer(config, RunDirectory(other.path)),
     ):
         pass
@@ -106,8 +106,7 @@ def test_a_text_that_is_too_short_is_refused_before_anything_is_made(tmp_path, t
     short.write_bytes(b"cat sat")
     data = dataclasses.replace(config_for(text).data, **{key: str(short)})
     config = dataclasses.replace(config_for(text), data=data)
-    message = f"data.{key} holds 7 bytes; a context of 16 tokens needs at least 17 tokens"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"data.{key} holds 7 bytes.* 17 tokens"):
         check_start(config)
 
 
@@ -122,7 +121,7 @@ def test_a_resumed_run_takes_no_memory_for_a_model_that_its_checkpoint_cannot_ho
     run = RunDirectory(tmp_path / "run")
     larger = dataclasses.replace(config, model=dataclasses.replace(MODEL, **values))
     with (
-        pytest.raises(ValueError, match=r"does not fit the run .* describes a model of"),
+        pytest.raises(ValueError, match="does not fit the run"),
         open_trainer(larger, run, resume=Resumption(), report=lambda line: None),
     ):
         pass
@@ -139,7 +138,7 @@ def test_a_run_continues_after_its_text_has_moved_but_not_with_another(tmp_path,
         assert trainer.step == 1
     moved.write_bytes(moved.read_bytes() + b"!")
     with (
-        pytest.raises(ValueError, match="was made from different data"),
+        pytest.raises(ValueError, match="different data"),
         open_trainer(config, run, resume=Resumption(), report=lambda line: None),
     ):
         pass

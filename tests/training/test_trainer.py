@@ -16,8 +16,8 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import TransformerLM
 from cs336_basics.training import cosine_schedule, get_batch
 from cs336_basics.training.data import step_generator
-from cs336_basics.training.divergence import NonFiniteLossError
 from cs336_basics.training.learning_curves import plot_run
+from cs336_basics.training.trainer import NonFiniteLossError
 from tests.training.tiny_runs import (
     CONFIG,
     TRAIN,
@@ -161,9 +161,8 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, bad):
     trainer = make(tmp_path)
     original = trainer.loss_of
     trainer.loss_of = lambda x, y: original(x, y) * (bad if trainer.step == 6 else 1.0)
-    with pytest.raises(NonFiniteLossError, match="step 7") as error:
+    with pytest.raises(NonFiniteLossError, match="step 7"):
         trainer.fit()
-    assert "step_00000005" in str(error.value)
     assert trainer.run.steps_saved() == [5]
     saved = weights_of(trainer.run.checkpoint(5))
     assert all(value.isfinite().all() for value in saved.values())
@@ -244,12 +243,6 @@ def test_mfu_is_written_only_where_the_peak_is_known(tmp_path, monkeypatch):
             flops = devices.flops_per_token(CONFIG.model)
             assert row["mfu"] == pytest.approx(row["tokens_per_second"] * flops / 1e12)
     assert len(losses_of(tmp_path / "known", "mfu")) == 2
-
-
-def test_bfloat16_is_an_error_where_the_cpu_would_emulate_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
-    with pytest.raises(ValueError, match=r"avx512_bf16.*float32"):
-        make(tmp_path, changed(precision="bfloat16"))
 
 
 def test_bfloat16_rounds_products_and_keeps_the_weights(tmp_path, monkeypatch, uninterrupted):

@@ -14,7 +14,7 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
-from cs336_basics.training.resume import resume_run
+from cs336_basics.training.start import resume_run
 from cs336_basics.training.trainer import Trainer
 
 CONFIG = TrainConfig(
@@ -113,7 +113,7 @@ def raise_at(trainer, method, condition):
 def assert_a_crashed_run_resumes_exactly(tmp_path, config):
     make(tmp_path / "whole", config).fit()
     trainer = make(tmp_path / "run", config)
-    raise_at(trainer, "_batch", lambda at: at == 12)
+    raise_at(trainer, "_set_learning_rate", lambda at: at == 12)
     with pytest.raises(Crash):
         trainer.fit()
     again = make(tmp_path / "run", config)

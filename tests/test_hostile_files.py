@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import random
 import re
 import time
@@ -19,7 +18,6 @@ from cs336_basics.checkpoints.run_dir import RunDirectory  # noqa: E402
 from cs336_basics.checkpoints.torch_file import load_checkpoint, save_checkpoint  # noqa: E402
 from cs336_basics.data.preparation_record import Stages  # noqa: E402
 from cs336_basics.formats import export_model, export_tokenizer  # noqa: E402
-from cs336_basics.formats.gpt2.vocab_files import load_merges, load_vocab  # noqa: E402
 from cs336_basics.formats.huggingface import load_model  # noqa: E402
 from cs336_basics.model import ModelConfig, TransformerLM  # noqa: E402
 from cs336_basics.pretokenization import WordCounts  # noqa: E402
@@ -52,17 +50,14 @@ class Files:
 
     def __init__(self, directory):
         tokenizer = small_tokenizer()
-        tokens, pair = directory / "tokens", directory / "pair"
-        tokenizer.save(pair)
+        tokens, saved, own = (directory / name for name in ("tokens", "saved", "own"))
+        tokenizer.save(saved)
+        small_tokenizer(pattern=r"\w+|\W").save(own)  # which other libraries refuse
         tokens.mkdir()
         (directory / "text.txt").write_text(("It's the cat" + END) * 20)
         encode_file(
             tokenizer, directory / "text.txt", tokens / "a.npy", num_workers=1, document_starts=True
         )
-        (directory / "vocab.pkl").write_bytes(
-            pickle.dumps(dict(list(tokenizer.vocab.items())[:50]))
-        )
-        (directory / "merges.pkl").write_bytes(pickle.dumps(tokenizer.merges[:50]))
         counts = WordCounts.from_mapping({b"a": 3, b"bc": 5}, "gpt2", [END])
         counts.save(directory / "c.npz")
         save_checkpoint(*tiny_run(), 3, directory / "c.pt")
@@ -98,12 +93,8 @@ class Files:
             Stages(directory, str).run("a", inputs, directory / "text.txt", lambda: None)
 
         self.loaders = {
-            **{
-                pair / name: lambda: Tokenizer.from_directory(pair)
-                for name in ("vocab.json", "merges.txt", "metadata.json")
-            },
-            directory / "vocab.pkl": lambda: load_vocab(directory / "vocab.pkl"),
-            directory / "merges.pkl": lambda: load_merges(directory / "merges.pkl"),
+            saved / "tokenizer.json": lambda: Tokenizer.from_directory(saved),
+            own / "tokenizer.json": lambda: Tokenizer.from_directory(own),
             tokens / "a.npy": load_tokens,
             directory / "c.npz": lambda: WordCounts.load(directory / "c.npz"),
             directory / "c.pt": lambda: load_checkpoint(directory / "c.pt", *tiny_run()),

@@ -18,7 +18,7 @@ from benchmarks.corpora import EOT
 from benchmarks.report.measurements import Measurement, attach
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.formats.gpt2.byte_strings import token_to_string
+from cs336_basics.formats.byte_strings import token_to_string
 from cs336_basics.pretokenization import PATTERNS, pretokenize, split_special_tokens
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
 

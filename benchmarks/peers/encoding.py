@@ -134,25 +134,9 @@ def load(directory):
 
 def tokenizer_json(directory):
     """Return the tokenizer in the format of `tokenizers`."""
-    from cs336_basics.formats.gpt2.byte_strings import token_to_string
+    from cs336_basics.formats.huggingface import tokenizer_json
 
-    tokenizer = load(directory)
-    special = {"id": tokenizer.special_token_id(EOT), "content": EOT, "special": True}
-    special |= dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
-    model = {
-        "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-        "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
-        "ignore_merges": False,
-        "vocab": {token_to_string(token): i for i, token in tokenizer.vocab.items()},
-        "merges": [[token_to_string(a), token_to_string(b)] for a, b in tokenizer.merges],
-    }  # fmt: skip
-    pre_tokenizer = {**byte_level, "use_regex": True}
-    return json.dumps({
-        "version": "1.0", "added_tokens": [special], "normalizer": None,
-        "pre_tokenizer": pre_tokenizer, "post_processor": None, "decoder": pre_tokenizer,
-        "model": model,
-    })  # fmt: skip
+    return json.dumps(tokenizer_json.tokenizer_json(load(directory).parts()))
 
 
 # --- one run -------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def gigabpe():
         )
 
     def tokens(result):
-        from cs336_basics.formats.gpt2.byte_strings import string_to_token
+        from cs336_basics.formats.byte_strings import string_to_token
 
         return [string_to_token(left) + string_to_token(right) for left, right in result[1]]
 
@@ -116,7 +116,7 @@ def tokenizers():
         return tokenizer
 
     def tokens(tokenizer):
-        from cs336_basics.formats.gpt2.byte_strings import string_to_token
+        from cs336_basics.formats.byte_strings import string_to_token
 
         vocab = tokenizer.get_vocab()
         mapped = sorted(vocab, key=vocab.get)

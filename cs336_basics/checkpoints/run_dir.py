@@ -2,7 +2,7 @@
 
 config.yaml     the resolved configuration
 data/           text, token files, and a record of what they were made from
-tokenizer/      the tokenizer
+tokenizer/      tokenizer.json, training.json
 metrics.jsonl   one JSON object per line: the same bytes when the run is repeated
 timings.jsonl   times, a line for each line of metrics.jsonl and each checkpoint: never the same
 loss.png        the curves in metrics.jsonl

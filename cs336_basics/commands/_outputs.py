@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.formats.gpt2.vocab_files import MERGES_FILE, METADATA_FILE, VOCAB_FILE
+from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
 
 def check_beside_tokenizer(
@@ -29,8 +29,9 @@ def check_beside_tokenizer(
         raise ValueError(
             f"{option} is {short_repr(file)}: the tokenizer's directory is there; name another file"
         )
-    parts = [os.path.join(directory, name) for name in (VOCAB_FILE, MERGES_FILE, METADATA_FILE)]
-    if real in (Path(os.path.realpath(other)) for other in (*parts, *others)):
+    if real in (
+        Path(os.path.realpath(other)) for other in (*files_of_tokenizer(directory), *others)
+    ):
         raise ValueError(
             f"{option} is {short_repr(file)}: the command reads or writes this file already; name "
             "another file"

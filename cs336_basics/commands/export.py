@@ -58,7 +58,7 @@ def build_parser() -> Parser:
         choices=WEIGHT_TYPES, metavar="TYPE")  # fmt: skip
     add("--without-cache", "in ONNX, take ids alone, without keys and values of earlier tokens",
         action="store_const", const=True)  # fmt: skip
-    add_overwrite(parser, "an output that exists")
+    add_overwrite(parser, "a file that exists (a directory must be new or empty)")
     return parser
 
 
@@ -103,7 +103,7 @@ def _find(
 def _export_tokenizer(options: argparse.Namespace) -> None:
     tokenizer = Tokenizer.from_directory(options.tokenizer)
     output = Path(options.output)
-    export_tokenizer(tokenizer, options.to, output, overwrite=options.overwrite)
+    export_tokenizer(tokenizer, options.to, output)
     _report(output, lambda: check_tokenizer(tokenizer, options.to, output))
 
 

@@ -21,9 +21,9 @@ from cs336_basics.commands._parser import (
     add_tokenizer,
     corpus_of,
 )
-from cs336_basics.formats.gpt2.vocab_files import files_of_tokenizer
 from cs336_basics.formats.outputs import check_is_free
 from cs336_basics.tokenizer import Tokenizer, prune
+from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,10 +21,10 @@ from cs336_basics.commands._parser import (
     corpus_of,
     integer,
 )
-from cs336_basics.formats.gpt2.vocab_files import files_of_tokenizer
 from cs336_basics.formats.outputs import check_is_free
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS
 from cs336_basics.tokenizer import Tokenizer, count_tokens, never_used
+from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,7 @@
 """`python -m cs336_basics train-bpe`: train a BPE tokenizer.
 
-It writes a directory with vocab.json and merges.txt (GPT-2's format) and metadata.json, which the
-other commands and `Tokenizer.from_directory` read.
+It writes a directory with tokenizer.json (Hugging Face's format), which the other commands and
+`Tokenizer.from_directory` read, and training.json, which tells where it comes from.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _train(options: argparse.Namespace) -> None:
             files_of_words = [*options.counts, *filter(None, [options.save_counts])]
             others = [*files_of_words, *(corpus.files if corpus is not None else ())]
             if options.continued:
-                from cs336_basics.formats.gpt2.vocab_files import files_of_tokenizer
+                from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
                 others += files_of_tokenizer(options.continued)
             check_beside_tokenizer("--trace", options.trace, options.output, others)
@@ -183,7 +183,7 @@ def _train(options: argparse.Namespace) -> None:
     if continue_from:
         say(f"continued {options.continued}: {len(continue_from[0]):,} tokens")
     say(f"{len(vocab):,} tokens, {len(merges):,} merges; longest token: {longest!r}")
-    say(f"written to {options.output}: vocab.json, merges.txt, metadata.json")
+    say(f"written to {options.output}: tokenizer.json, training.json")
     if options.trace:
         say(f"trace written to {options.trace}: {len(merges):,} merges")
 

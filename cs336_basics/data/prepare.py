@@ -29,14 +29,14 @@ from cs336_basics.data.sources import (
     fingerprint,
     separator_of,
 )
-from cs336_basics.formats.gpt2.vocab_files import save_tokenizer
 from cs336_basics.pretokenization.patterns.named_patterns import resolve_pattern
 from cs336_basics.pretokenization.reading.corpus import Corpus
-from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.files.encode_files import encode_file
 from cs336_basics.tokenizer.files.joined_tokens import JoinedTokens, load_token_files
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.tokenizer.ids import TokenArray
+from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
 Tokens = TokenArray | JoinedTokens
 
@@ -277,17 +277,16 @@ def _find_tokenizer(
     progress: bool,
 ) -> Tokenizer:
     """Return the tokenizer that the configuration names, or a new one; the run keeps a copy."""
-    metadata = run.tokenizer / "metadata.json"
-    others = [run.tokenizer / "vocab.json", run.tokenizer / "merges.txt"]
+    file = run.tokenizer / TOKENIZER_FILE
     if preparation.data.tokenizer is not None:
         tokenizer = Tokenizer.from_directory(preparation.data.tokenizer)
         inputs = {"hash": tokenizer.hash()}
-        stages.run("tokenizer", inputs, metadata, lambda: tokenizer.save(run.tokenizer), others)
+        stages.run("tokenizer", inputs, file, lambda: tokenizer.save(run.tokenizer))
         return tokenizer
     assert isinstance(train, _Text)  # token files come with their tokenizer
     make = partial(_train, preparation, run, train.corpus, sha256_of, progress)
     inputs = fingerprint(train.corpus, sha256_of)
-    stages.run("tokenizer", inputs, metadata, make, others)
+    stages.run("tokenizer", inputs, file, make)
     return Tokenizer.from_directory(run.tokenizer)
 
 
@@ -310,12 +309,8 @@ def _train(
         progress=progress,
     )
     hashes = [sha256_of(file) for file in corpus.files]
-    save_tokenizer(
-        run.tokenizer,
-        vocab,
-        merges,
-        [END_OF_TEXT],
-        data.pattern,
-        corpus_bytes=corpus.num_bytes,
-        corpus_sha256=hashes[0] if len(hashes) == 1 else hashes,
-    )
+    training = {
+        "corpus_bytes": corpus.num_bytes,
+        "corpus_sha256": hashes[0] if len(hashes) == 1 else hashes,
+    }
+    Tokenizer(vocab, merges, [END_OF_TEXT], pattern=data.pattern).save(run.tokenizer, training)

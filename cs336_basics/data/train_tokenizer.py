@@ -1,7 +1,7 @@
 """The pipeline from text to a tokenizer directory: count, merge, save, record the inputs.
 
 `train_bpe` returns a vocabulary and merges. This saves them too, as a directory that
-`Tokenizer.from_directory` reads, whose metadata.json records the text and the options. It can also
+`Tokenizer.from_directory` reads, whose training.json records the text and the options. It can also
 add word counts that were saved before, save the counts, and count over Ray.
 """
 
@@ -20,14 +20,13 @@ from cs336_basics._support.files import (
     printable_path,
     sha256_file,
 )
-from cs336_basics._support.journal import complete_change
 from cs336_basics._support.temporary_files import replaced_file
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.formats.gpt2.vocab_files import VOCAB_FILE, save_tokenizer
 from cs336_basics.pretokenization import Corpus, Splitter, WordCounts, count_words
 from cs336_basics.pretokenization.reading.storage import is_url
-from cs336_basics.pretokenization.reference import unicode_version
+from cs336_basics.tokenizer.tokenizer import Tokenizer
+from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
 MOST_HASHED = 1 << 30
 """Bytes of the largest input file whose hash is recorded."""
@@ -54,7 +53,7 @@ def train_tokenizer(
         trainer: learns the merges, with its split pattern; afterwards its `timings` are those of
             this call.
         corpus: the text; None: only `counts` are used.
-        directory: where vocab.json, merges.txt and metadata.json go.
+        directory: where tokenizer.json and training.json go.
         vocab_size: 256 bytes + special tokens + merges.
         special_tokens: cut out of the text, and given their own ids.
         counts: files that `WordCounts.save` wrote, added to the counts of `corpus`.
@@ -76,9 +75,7 @@ def train_tokenizer(
     output = Path(directory)
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"{output} is a file: name a directory for the tokenizer")
-    if output.is_dir():
-        complete_change(output)  # of a run that was killed: its tokenizer is one too
-    if (output / VOCAB_FILE).exists() and not overwrite:
+    if (output / TOKENIZER_FILE).exists() and not overwrite:
         raise FileExistsError(
             f"{output} already holds a vocabulary: name another directory, or pass overwrite=True"
         )
@@ -106,19 +103,14 @@ def train_tokenizer(
             trainer.timings["total"] += counted
         else:
             vocab, merges = trainer.train(corpus, vocab_size, special_tokens)
-        save_tokenizer(
-            output,
-            vocab,
-            merges,
-            special_tokens,
-            trainer.pattern,
-            unicode_version=unicode_version(),
-            trainer=trainer.name,
-            tie_break=trainer.tie_break,
-            min_frequency=trainer.min_frequency,
-            max_token_length=trainer.max_token_length,
-            corpus=sources,
-        )
+        training = {
+            "trainer": trainer.name,
+            "tie_break": trainer.tie_break,
+            "min_frequency": trainer.min_frequency,
+            "max_token_length": trainer.max_token_length,
+            "corpus": sources,
+        }
+        Tokenizer(vocab, merges, special_tokens, pattern=trainer.pattern).save(output, training)
     return vocab, merges
 
 

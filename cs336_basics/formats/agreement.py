@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cs336_basics._support.messages import short_repr
@@ -33,20 +33,17 @@ def probe_texts(tokenizer: Tokenizer) -> list[str]:
     return ["", *stories, *hostile, special]
 
 
-def compare_ids(
-    tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]], texts: Sequence[str]
-) -> str:
-    """Compare ids on texts; return the line that says so.
+def compare_ids(tokenizer: Tokenizer, encode: Callable[[str], Iterable[int]]) -> str:
+    """Compare ids on `probe_texts`; return the line that says so.
 
     Args:
         tokenizer: ours.
         encode: the other one: text -> ids, special tokens included.
-        texts: what to encode.
 
     Raises:
         RuntimeError: the ids of a text differ; shows its beginning.
     """
-    number = 0
+    number, texts = 0, probe_texts(tokenizer)
     for text in texts:
         expected = tokenizer.encode(text)
         if [int(token_id) for token_id in encode(text)] != expected:

@@ -2,9 +2,9 @@
 
 | what is named | is read by |
 |---|---|
-| a directory with `metadata.json`, as `save` writes it | this library |
+| a directory with `tokenizer.json`, as `save` writes it | this library |
+| the file `tokenizer.json` itself | Hugging Face's tokenizers |
 | a directory with `ranks.tiktoken`, as `export --to tiktoken` writes it | tiktoken |
-| a `tokenizer.json`, or a directory that has one | Hugging Face's tokenizers |
 | the name of an encoding, such as `gpt2` | tiktoken |
 
 All read special tokens in a text as ordinary text, except Hugging Face's, which cannot.
@@ -23,10 +23,8 @@ from typing import Any
 import cs336_basics
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
-from cs336_basics.formats.gpt2.byte_strings import character_to_byte, string_to_token
-from cs336_basics.formats.gpt2.vocab_files import METADATA_FILE
-from cs336_basics.formats.huggingface.tokenizer_json import TOKENIZER_FILE
-from cs336_basics.formats.tiktoken.tiktoken_files import (
+from cs336_basics.formats.byte_strings import character_to_byte, string_to_token
+from cs336_basics.formats.tiktoken.ranks import (
     ENCODING_FILE,
     RANKS_FILE,
     load_ranks,
@@ -75,16 +73,9 @@ def open_tokenizer(name: str | os.PathLike[str]) -> ComparedTokenizer:
     """
     path = Path(name)
     if path.is_dir():
-        if (path / METADATA_FILE).exists():
-            return _ours(path)
         if (path / RANKS_FILE).exists():
             return _tiktoken(os.fspath(name), lambda library: _exported_encoding(library, path))
-        if (path / TOKENIZER_FILE).exists():
-            return _huggingface(os.fspath(name), path / TOKENIZER_FILE)
-        raise ValueError(
-            f"{path} has neither {METADATA_FILE} nor {RANKS_FILE} nor {TOKENIZER_FILE}: it is not "
-            "the directory of a tokenizer"
-        )
+        return _ours(path)
     if path.is_file():
         return _huggingface(os.fspath(name), path)
     if not os.fspath(name).isidentifier():

@@ -1,11 +1,11 @@
 """The formats that tokenizers and models can be exported to, by name.
 
-Each format is a module of this folder with two functions. For tokenizers they are
+A format of tokenizers is a module with two functions,
 
-    write(tokenizer, output)                          writes all files or none
-    check(tokenizer, output) -> Agreement             loads them in the runtime they are for
+    contents(parts)                         name -> content of each file
+    runtime(directory, special_tokens)      the runtime's name, and its function text -> ids
 
-and for models, with keyword arguments that only this format has,
+and one of models, with keyword arguments that only this format has, a module with
 
     write(model, tokenizer, output, card, **options)
     check(model, tokenizer, output, **options) -> Agreement
@@ -22,11 +22,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.formats.agreement import Agreement
+from cs336_basics.formats.agreement import Agreement, compare_ids
 from cs336_basics.formats.model_card import ModelCard
-from cs336_basics.formats.outputs import check_is_free
+from cs336_basics.formats.outputs import check_is_free, write_directory
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
+from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
 if TYPE_CHECKING:
     from cs336_basics.model import TransformerLM
@@ -46,6 +47,8 @@ class Format:
     """What is written."""
     options: tuple[str, ...] = ()
     """Keyword arguments that it has besides the common ones."""
+    merges_only: bool = False
+    """Its readers make no token that the merges do not make."""
 
     def load(self) -> ModuleType:
         """Import the module."""
@@ -53,13 +56,9 @@ class Format:
 
 
 TOKENIZER_FORMATS: dict[str, Format] = {
-    "huggingface": Format(
-        "huggingface.huggingface_tokenizers", "a directory that AutoTokenizer loads"
-    ),
-    "tiktoken": Format(
-        "tiktoken.tiktoken_encodings", "ranks, pattern, and the Python that loads them"
-    ),
-    "gpt2": Format("gpt2.gpt2_pairs", "vocab.json and merges.txt, for the pattern gpt2"),
+    "huggingface": Format("huggingface.tokenizer_json", "a directory that AutoTokenizer loads"),
+    "tiktoken": Format("tiktoken.ranks", "ranks, pattern, and the Python that loads them"),
+    "gpt2": Format("gpt2.pair", "vocab.json and merges.txt, pattern gpt2", merges_only=True),
 }
 
 MODEL_FORMATS: dict[str, Format] = {
@@ -72,27 +71,26 @@ MODEL_FORMATS: dict[str, Format] = {
 }
 
 
-def export_tokenizer(
-    tokenizer: Tokenizer, to: str, output: str | os.PathLike[str], *, overwrite: bool = False
-) -> None:
+def export_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> None:
     """Write a tokenizer in another library's format.
 
     Args:
         tokenizer: the tokenizer; it is not changed.
         to: a key of TOKENIZER_FORMATS.
-        output: the directory to write.
-        overwrite: replace what is in it.
+        output: the directory to write, which must be new or empty.
 
     Raises:
         TypeError: `tokenizer` is not a Tokenizer.
         ValueError: no such format, or one that cannot represent the tokenizer; says why. Nothing
             is written then.
-        FileExistsError: the output exists, and `overwrite` is false.
+        FileExistsError: the output exists.
     """
     check_is_tokenizer(tokenizer)
     found = _find(TOKENIZER_FORMATS, to, "tokenizer")
-    check_is_free(output, overwrite)
-    found.load().write(tokenizer, Path(output))
+    if found.merges_only:
+        check_merges_suffice(tokenizer, f"a program that reads {to}")
+    contents = found.load().contents(tokenizer.parts())
+    write_directory(output, contents)
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
@@ -105,8 +103,8 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
     """
     check_is_tokenizer(tokenizer)
     found = _find(TOKENIZER_FORMATS, to, "tokenizer")
-    agreement: Agreement = found.load().check(tokenizer, Path(output))
-    return agreement
+    name, encode = found.load().runtime(Path(output), tokenizer.special_tokens)
+    return Agreement(name, (compare_ids(tokenizer, encode),))
 
 
 def export_model(
@@ -127,7 +125,7 @@ def export_model(
         to: a key of MODEL_FORMATS.
         output: the file or directory to write.
         card: what is known of the training, for formats with a model card.
-        overwrite: replace what exists.
+        overwrite: replace a file; a directory must be new or empty.
         options: those of the format, see MODEL_FORMATS.
 
     Raises:
@@ -135,7 +133,7 @@ def export_model(
             reason; or a tokenizer with more ids than the model. Nothing is written then.
         TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
             the format does not have.
-        FileExistsError: the output exists, and `overwrite` is false.
+        FileExistsError: the output exists, and may not be replaced.
         ImportError: a library that writes the format is not installed.
     """
     check_is_tokenizer(tokenizer)
@@ -147,7 +145,7 @@ def export_model(
             f"the tokenizer has {tokenizer.vocab_size:,} ids, and the model's vocab_size is "
             f"{model.config.vocab_size:,}: export a model with its own tokenizer"
         )
-    check_is_free(output, overwrite)
+    check_is_free(output, overwrite and not os.path.isdir(output))
     found.load().write(model, tokenizer, Path(output), card or ModelCard(), **options)
 
 

@@ -10,10 +10,9 @@ A pattern from a file is refused if it may take exponential time, or is slow on 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
-
-import regex
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
@@ -59,17 +58,14 @@ _CONTRACTIONS = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)")
 _ESCAPE = r"\\ (?: [sSrntd] | [pP]\{ (?: [LMNPSZC][a-z]? | Han | Hiragana | Katakana ) \} " + (
     r"""| [\[\]\\^$.|?*+(){}\-/\#~!%,:;=@"] )"""
 )
-_SHARED_SYNTAX = regex.compile(
-    rf"""(?:
-        (?: {"|".join(map(regex.escape, _CONTRACTIONS))}
+_SHARED_SYNTAX = rf"""(?:
+        (?: {"|".join(map(re.escape, _CONTRACTIONS))}
         | [^\\\[\](){{}}^$.*+?|]                            # a character that stands for itself
         | {_ESCAPE}
         | \[ \^? (?: [^\\\[\]^&~-] | -(?!-) | {_ESCAPE} )+ \]
         ) (?: [?*+][?+]? | \{{ \d+ (?: , \d* )? \}} (?![?*+]) )?
         | \( (?: \?: | \?! | \?= )? | \| | \) (?: [?*+] (?![?*+]) )?
-    )*+""",
-    regex.VERBOSE,
-)
+    )*+"""
 
 
 def to_oniguruma(pattern: str) -> str:
@@ -92,8 +88,14 @@ def to_fancy_regex(pattern: str) -> str:
     return expression if expression in _NAMED else _checked(expression, "tiktoken")
 
 
+def _is_shared_syntax(expression: str) -> bool:
+    import regex
+
+    return regex.fullmatch(_SHARED_SYNTAX, expression, regex.VERBOSE) is not None
+
+
 def _checked(expression: str, library: str) -> str:
-    if not _SHARED_SYNTAX.fullmatch(expression):
+    if not _is_shared_syntax(expression):
         raise ValueError(
             f"pattern {short_repr(expression)} uses syntax that may mean something else in "
             f"{library}: only named patterns and plain ones (classes, repetitions, groups, "
@@ -135,7 +137,7 @@ def from_given_fancy_regex(expression: str) -> str:
     if expression in _FROM_FANCY_REGEX:
         expression = _FROM_FANCY_REGEX[expression]
         return pattern_name(expression) or expression
-    if not _SHARED_SYNTAX.fullmatch(expression):
+    if not _is_shared_syntax(expression):
         warn(
             f"pattern {short_repr(expression)} has syntax that may mean something else in "
             "tiktoken: it is read as a pattern of Python's `regex` module"
@@ -147,7 +149,7 @@ def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> st
     if expression in known:
         return pattern_name(known[expression]) or known[expression]
     shown = short_repr(expression)
-    if len(expression) > MAX_LENGTH or not _SHARED_SYNTAX.fullmatch(expression):
+    if len(expression) > MAX_LENGTH or not _is_shared_syntax(expression):
         raise ValueError(
             f"its split pattern {shown} is longer than {MAX_LENGTH:,} characters, or has syntax "
             "that may mean something else here"
@@ -163,10 +165,9 @@ def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> st
 
 # --------------------------------------------------------------------- patterns that take long
 
-_TOKEN = regex.compile(
+_TOKEN = (
     r"\\ [pP] \{ \w+ \} | \\. | \[ \^? (?: \\. | [^\]\\] )+ \] | \( (?: \? [:!=] | \?i: )?"
-    r"| \) [*+]? | \{ \d+ ,? \d* \} | .",
-    regex.VERBOSE | regex.DOTALL,
+    r"| \) [*+]? | \{ \d+ ,? \d* \} | ."
 )
 
 
@@ -180,7 +181,7 @@ def _check_repetitions(expression: str, shown: str) -> None:
     """
     has_choice = [False]  # of each open group: whether it can match in several ways
     opened = [""]
-    for token in _TOKEN.findall(expression):
+    for token in re.findall(_TOKEN, expression, re.VERBOSE | re.DOTALL):
         if token.startswith("("):
             has_choice.append(False)
             opened.append(token)

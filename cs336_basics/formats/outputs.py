@@ -1,13 +1,12 @@
-"""How an export is written: as a whole, and over an older one only if that is asked for."""
+"""How an output is written: as a whole, and over an older one only if that is asked for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from cs336_basics._support.files import making_directory
-from cs336_basics._support.journal import changing_together
+from cs336_basics._support.files import new_directory
 
 
 def check_is_free(output: str | os.PathLike[str], overwrite: bool) -> None:
@@ -26,27 +25,18 @@ def check_is_free(output: str | os.PathLike[str], overwrite: bool) -> None:
     )
 
 
-def write_directory(
-    directory: str | os.PathLike[str],
-    contents: Mapping[str, str | bytes],
-    stale: Iterable[str] = (),
-) -> None:
-    """Write files of a directory, all of them or none.
+def write_directory(output: str | os.PathLike[str], contents: Mapping[str, str | bytes]) -> None:
+    """Write the files of a new directory, all of them or none.
 
     Args:
-        directory: created if it is missing.
-        contents: name -> content. The last one should be the one that readers need first.
-        stale: files of an older export that readers would mix with these; they are removed.
+        output: must not exist yet, or be an empty directory.
+        contents: name -> content.
 
     Raises:
-        NotADirectoryError: `directory` is a file.
-        OSError: the files cannot be written.
+        FileExistsError, OSError: see `new_directory`.
     """
-    path = Path(directory)
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"{path} is a file: name a directory")
-    with making_directory(path), changing_together(path) as change:
-        for name in stale:
-            change.remove(name)
+    with new_directory(output) as directory:
         for name, content in contents.items():
-            change.write(name, content)
+            (directory / name).write_bytes(
+                content.encode() if isinstance(content, str) else content
+            )

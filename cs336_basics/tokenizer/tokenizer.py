@@ -13,13 +13,14 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.lazy import LazyModule
+from cs336_basics._support.files import write_json
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
@@ -39,12 +40,14 @@ from cs336_basics.tokenizer.text_input import (
     explained,
     replaced_utf8,
 )
-from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts, Vocabulary
+from cs336_basics.tokenizer.vocabulary import (
+    TOKENIZER_FILE,
+    Pair,
+    TokenizerParts,
+    Vocabulary,
+)
 
-if TYPE_CHECKING:
-    from cs336_basics.formats.gpt2 import vocab_files
-else:
-    vocab_files = LazyModule("cs336_basics.formats.gpt2.vocab_files")
+TRAINING_FILE = "training.json"
 
 DEFAULT_CACHE_SIZE = 128 << 20
 """Bytes of memory for cached words: more than a million words of English."""
@@ -144,6 +147,7 @@ class Tokenizer:
         )
 
     # ----------------------------------------------------------------- files
+    # Formats are imported where they are read: few programs need more than one.
 
     @classmethod
     def from_files(
@@ -156,13 +160,17 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read vocab.json and merges.txt as GPT-2 has them, or pickles if the names end in .pkl.
+        """Read vocab.json and merges.txt as GPT-2 has them.
 
         Raises:
             FileNotFoundError, ValueError: see `load_vocab` and `load_merges`.
         """
-        pair = vocab_files.load_pair(vocab_filepath, merges_filepath)
-        return cls(*pair, special_tokens, pattern=pattern, cache_size=cache_size, backend=backend)
+        from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
+
+        vocab, merges = load_vocab(vocab_filepath), load_merges(merges_filepath)
+        return cls(
+            vocab, merges, special_tokens, pattern=pattern, cache_size=cache_size, backend=backend
+        )
 
     @classmethod
     def from_directory(
@@ -172,16 +180,19 @@ class Tokenizer:
         cache_size: int = DEFAULT_CACHE_SIZE,
         backend: str | None = None,
     ) -> Tokenizer:
-        """Read a directory that `save` or `python -m cs336_basics train-bpe` wrote.
+        """Read the tokenizer.json that `save` or `python -m cs336_basics train-bpe` wrote.
+
+        Args:
+            directory: the directory that holds it, or the file itself; also one of another library.
+            cache_size, backend: as the constructor.
 
         Raises:
-            FileNotFoundError, ValueError: see `load_tokenizer`.
+            FileNotFoundError, ValueError: see `load_tokenizer_json`.
         """
-        parts, found = vocab_files.load_tokenizer(directory)
-        tokenizer = cls(**parts._asdict(), cache_size=cache_size, backend=backend)
-        if len(tokenizer.vocab) == len(parts.vocab):  # else special tokens were appended
-            tokenizer._hash = found
-        return tokenizer
+        from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
+
+        parts = load_tokenizer_json(directory, own=True)
+        return cls._of(parts, directory, cache_size, backend)
 
     @classmethod
     def from_huggingface(
@@ -209,13 +220,11 @@ class Tokenizer:
             ValueError: the file is malformed, or does what a Tokenizer does not do, such as a
                 normalizer: names it, and says whether it can be ignored.
         """
-        # Formats of other libraries are imported where they are read: few programs need them.
-        from cs336_basics.formats.huggingface import tokenizer_json
         from cs336_basics.formats.huggingface.hub import find_or_download
+        from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
 
-        path = find_or_download(source, tokenizer_json.TOKENIZER_FILE, revision)
-        parts = tokenizer_json.load_huggingface_tokenizer(path, ignore)
-        return cls._of(parts, source, cache_size, backend)
+        path = find_or_download(source, TOKENIZER_FILE, revision)
+        return cls._of(load_tokenizer_json(path, ignore), source, cache_size, backend)
 
     @classmethod
     def from_tiktoken(
@@ -232,9 +241,9 @@ class Tokenizer:
         Raises:
             FileNotFoundError, ValueError, ImportError, OSError: see `load_tiktoken`.
         """
-        from cs336_basics.formats.tiktoken import tiktoken_files
+        from cs336_basics.formats.tiktoken.ranks import load_tiktoken
 
-        parts = tiktoken_files.load_tiktoken(source, special_tokens, pattern)
+        parts = load_tiktoken(source, special_tokens, pattern)
         return cls._of(parts, source, cache_size, backend)
 
     @classmethod
@@ -254,9 +263,9 @@ class Tokenizer:
         Raises:
             FileNotFoundError, ValueError: see `load_gpt2`.
         """
-        from cs336_basics.formats.gpt2 import gpt2_files
+        from cs336_basics.formats.gpt2.pair import load_gpt2
 
-        parts = gpt2_files.load_gpt2(source, merges_file, special_tokens)
+        parts = load_gpt2(source, merges_file, special_tokens)
         return cls._of(parts, source, cache_size, backend)
 
     @classmethod
@@ -268,9 +277,29 @@ class Tokenizer:
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
 
-    def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write vocab.json, merges.txt and metadata.json into a directory."""
-        vocab_files.save_tokenizer(directory, *self.parts())
+    def save(
+        self, directory: str | os.PathLike[str], training: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the tokenizer as DIRECTORY/tokenizer.json, in Hugging Face's format.
+
+        Everything that determines ids is in this file, which is old or new after a crash.
+        DIRECTORY/training.json tells where it comes from; nothing reads it.
+
+        Args:
+            directory: created if it is missing.
+            training: what the tokenizer was made from, to be recorded in training.json.
+        """
+        from cs336_basics.formats.huggingface.tokenizer_json import save_tokenizer_json
+        from cs336_basics.pretokenization.reference import unicode_version
+
+        save_tokenizer_json(self.parts(), directory)
+        provenance = {
+            "tokenizer_hash": self.hash(),
+            "library_version": cs336_basics.__version__,
+            # Its tables determine which characters are letters for the pattern.
+            "unicode_version": unicode_version(),
+        }
+        write_json(os.path.join(directory, TRAINING_FILE), {**provenance, **(training or {})})
 
     def parts(self) -> TokenizerParts:
         """Return everything that determines the ids of a text."""
@@ -279,9 +308,13 @@ class Tokenizer:
         )
 
     def hash(self) -> str:
-        """Return the SHA-256 (64 hexadecimal digits) of what determines the ids of a text."""
+        """Return the SHA-256 (64 hexadecimal digits) of what determines the ids of a text.
+
+        It depends neither on the order of the vocabulary and of the special tokens, nor on whether
+        the pattern is given by its name.
+        """
         if self._hash is None:
-            self._hash = vocab_files.tokenizer_hash(*self.parts())
+            self._hash = self._vocabulary.hash(self.splitter.expression)
         return self._hash
 
     def add_special_tokens(self, special_tokens: Iterable[str]) -> list[int]:
@@ -645,6 +678,11 @@ class Tokenizer:
             multiple_of=multiple_of,
             dtype=dtype,
         )
+
+
+def files_of_tokenizer(directory: str | os.PathLike[str]) -> list[str]:
+    """Return the paths of the files that `save` writes."""
+    return [os.path.join(directory, name) for name in (TOKENIZER_FILE, TRAINING_FILE)]
 
 
 def check_is_tokenizer(tokenizer: object, name: str = "tokenizer") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
@@ -28,8 +29,12 @@ MAX_ID = (1 << 32) - 1
 integers: with ids of any size, a file could choose ids that all collide."""
 
 
+TOKENIZER_FILE = "tokenizer.json"
+"""The file that holds a saved tokenizer."""
+
+
 class TokenizerParts(NamedTuple):
-    """What a file of another library says of a tokenizer."""
+    """What the file of a tokenizer says."""
 
     vocab: dict[int, bytes]
     merges: list[Pair]
@@ -90,6 +95,25 @@ class Vocabulary:
             self.special_ids[special_token] = token_ids[token]
         self.size = next_id
         self.byte_ids = [token_ids.get(bytes([byte]), ABSENT) for byte in range(256)]
+
+    def hash(self, expression: str) -> str:
+        """Return the SHA-256, as hexadecimal digits, of all this and of a split pattern."""
+        ids = sorted(self.tokens)
+        tokens = [self.tokens[token_id] for token_id in ids]
+        pattern = expression.encode("utf-8", "surrogatepass")
+        special_ids = sorted(self.special_ids.values())
+        digest = hashlib.sha256()
+        for numbers in (
+            [len(pattern), len(ids), len(self.merges), len(special_ids), self.ignore_merges],
+            ids,
+            special_ids,
+            list(map(len, tokens)),
+            self.merge_ids[:, :2].ravel(),
+        ):
+            digest.update(np.asarray(numbers, "<u4").tobytes())
+        digest.update(pattern)
+        digest.update(b"".join(tokens))
+        return digest.hexdigest()
 
     # What the native encoder does not need is made on first use.
 

@@ -154,13 +154,12 @@ def test_a_difference_in_logits_exits_with_status_1(tmp_path, run, capsys, monke
     assert "error: the exported model's logits differ by" in capsys.readouterr().err
 
 
-def test_an_output_that_exists_needs_overwrite(tmp_path, tokenizer, capsys):
+def test_an_output_that_exists_is_not_replaced(tmp_path, tokenizer, capsys):
     words = ["--tokenizer", tokenizer, "--to", "gpt2", "--output", tmp_path / "out"]
     lines_of(capsys, *words)
     before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
-    assert "out is not empty: choose another name, or replace" in error_of(capsys, *words)
+    assert "out exists and is not empty" in error_of(capsys, *words, "--overwrite")
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == before
-    lines_of(capsys, *words, "--overwrite")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,10 @@ def test_an_output_that_exists_needs_overwrite(tmp_path, tokenizer, capsys):
             ["--tokenizer", "t", "--to", "gpt2", "--output", "o", "--checkpoint", "c"],
             "--checkpoint has no meaning for --tokenizer to gpt2: omit it",
         ),
-        (["--tokenizer", "absent", "--to", "gpt2", "--output", "o"], "absent does not exist"),
+        (
+            ["--tokenizer", "absent", "--to", "gpt2", "--output", "o"],
+            "tokenizer.json does not exist",
+        ),
         (["--run", "absent", "--to", "huggingface", "--output", "o"], "absent is not a run dire"),
     ],
 )

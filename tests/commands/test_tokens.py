@@ -57,7 +57,8 @@ def test_a_tokenizer_is_pruned(saved, capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("", "the tokenizer's directory is there"), ("/vocab.json", "reads or wr")]
+    ("name", "reason"),
+    [("", "directory is there"), ("/tokenizer.json", "reads or wr")],
 )
 def test_an_id_map_is_not_in_the_place_of_the_tokenizer(saved, name, reason, capsys):
     small = str(saved / "small")
@@ -77,7 +78,7 @@ def test_the_ids_of_a_token_file_are_not_read_as_text(saved, capsys):
 
 
 @pytest.mark.parametrize("command", [tokens, prune])
-@pytest.mark.parametrize("name", ["other.txt", "tok/merges.txt"])
+@pytest.mark.parametrize("name", ["other.txt", "tok/tokenizer.json"])
 def test_an_array_never_replaces_the_text_or_a_file_of_the_tokenizer(saved, command, name, capsys):
     target = saved / name
     options = ["--output", str(target)] if command is tokens else [

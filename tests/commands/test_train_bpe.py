@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
-from cs336_basics._support.temporary_files import NewFile
 from cs336_basics.commands.train_bpe import main
 from cs336_basics.data.train_tokenizer import MOST_HASHED, describe_files
+from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.pretokenization import PATTERNS
 
 ROOT = Path(__file__).parents[2]
@@ -44,19 +44,16 @@ def test_the_files_hold_the_result_of_train_bpe(trainer, text_file, tmp_path, ca
     assert tokenizer.vocab == vocab
     assert tokenizer.merges == merges
     assert tokenizer.special_tokens == [EOT]
-    assert Tokenizer.from_files(output / "vocab.json", output / "merges.txt").vocab == vocab
     printed = capsys.readouterr().out
     assert all(phase in printed for phase in ("reading and counting", "updating", "total"))
     assert f"trainer: {trainer}" in printed
 
 
-def test_metadata_describes_the_training(text_file, tmp_path):
+def test_training_json_describes_the_training(text_file, tmp_path):
     output = tmp_path / "tokenizer"
     assert main(arguments(text_file, output, "--pattern", "cl100k")) == 0
-    metadata = json.loads((output / "metadata.json").read_text())
+    metadata = json.loads((output / "training.json").read_text())
     data = text_file.read_bytes()
-    assert metadata["pattern"] == "cl100k"
-    assert metadata["special_tokens"] == [EOT]
     (corpus,) = metadata["corpus"]
     assert corpus["num_bytes"] == len(data)
     assert corpus["sha256"] == hashlib.sha256(data).hexdigest()
@@ -68,12 +65,12 @@ def test_metadata_describes_the_training(text_file, tmp_path):
 def test_an_existing_vocabulary_is_kept_without_overwrite(text_file, tmp_path, capsys):
     output = tmp_path / "tokenizer"
     assert main(arguments(text_file, output)) == 0
-    before = (output / "merges.txt").read_bytes()
+    before = (output / "tokenizer.json").read_bytes()
     assert main([*arguments(text_file, output), "--vocab-size", "270"]) == 2
     assert "--overwrite" in capsys.readouterr().err
-    assert (output / "merges.txt").read_bytes() == before
+    assert (output / "tokenizer.json").read_bytes() == before
     assert main([*arguments(text_file, output), "--vocab-size", "270", "--overwrite"]) == 0
-    assert (output / "merges.txt").read_bytes() != before
+    assert (output / "tokenizer.json").read_bytes() != before
 
 
 @pytest.mark.parametrize(
@@ -156,7 +153,7 @@ def test_several_files_and_json_lines(text_file, tmp_path):
     doubled.write_text(TEXT + EOT + TEXT, encoding="utf-8", newline="")
     expected = train_bpe(doubled, 280, [EOT], trainer="naive")[1]
     assert Tokenizer.from_directory(tmp_path / "both").merges == expected
-    metadata = json.loads((tmp_path / "both" / "metadata.json").read_text())
+    metadata = json.loads((tmp_path / "both" / "training.json").read_text())
     assert [Path(part["path"]).name for part in metadata["corpus"]] == ["text.txt", "rows.jsonl"]
 
 
@@ -282,7 +279,7 @@ def test_a_file_name_that_is_not_unicode_is_accepted(text_file, tmp_path):
     name = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt")
     Path(name).write_bytes(text_file.read_bytes())
     assert main(arguments(name, tmp_path / "tokenizer")) == 0
-    metadata = json.loads((tmp_path / "tokenizer" / "metadata.json").read_text())
+    metadata = json.loads((tmp_path / "tokenizer" / "training.json").read_text())
     assert metadata["corpus"][0]["path"].endswith("caf\\xe9.txt")
 
 
@@ -304,15 +301,12 @@ def test_a_very_large_file_is_recorded_without_its_hash(tmp_path):
 def test_a_vocabulary_whose_saving_failed_does_not_block_the_next_run(
     text_file, tmp_path, capsys, monkeypatch
 ):
-    def disk_is_full(file):
-        if file.target.name == "metadata.json":
-            raise OSError(errno.ENOSPC, "No space left on device", str(file.target))
-        return finish(file)
+    def disk_is_full(parts, directory):
+        raise OSError(errno.ENOSPC, "No space left on device", str(directory))
 
-    finish = NewFile.finish
     output = tmp_path / "tokenizer"
     with monkeypatch.context() as full:
-        full.setattr("cs336_basics._support.journal.NewFile.finish", disk_is_full)
+        full.setattr(tokenizer_json, "save_tokenizer_json", disk_is_full)
         assert main(arguments(text_file, output)) == 1
     assert f"cannot write {output}: No space left on device" in capsys.readouterr().err
     assert not output.exists()
@@ -366,7 +360,7 @@ def test_an_error_leaves_no_trace(text_file, tmp_path):
     assert not trace.parent.exists()
 
 
-@pytest.mark.parametrize("name", ["tokenizer/vocab.json", "counts.npz", "text.txt", "link.txt"])
+@pytest.mark.parametrize("name", ["tokenizer/tokenizer.json", "counts.npz", "text.txt", "link.txt"])
 def test_a_trace_does_not_replace_another_file_of_the_command(name, text_file, tmp_path, capsys):
     (tmp_path / "link.txt").symlink_to(text_file)
     before = text_file.read_bytes()

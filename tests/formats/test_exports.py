@@ -20,37 +20,26 @@ EVERY_FORMAT = pytest.mark.parametrize("to", TOKENIZER_FORMATS)
 
 def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):
     for function in (export_tokenizer, check_tokenizer):
-        with pytest.raises(ValueError, match=r"to is 'gguf': a tokenizer can be exported to hugg"):
+        with pytest.raises(ValueError, match="to is 'gguf'"):
             function(byte_tokenizer(), "gguf", tmp_path)
 
 
 @EVERY_FORMAT
-def test_an_output_that_exists_is_refused_unless_it_may_be_replaced(tmp_path, to):
-    tokenizer = byte_tokenizer()
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"is not empty: choose another name, or replace"):
-        export_tokenizer(tokenizer, to, tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
-    export_tokenizer(tokenizer, to, tmp_path, overwrite=True)
-    assert (tmp_path / "mine.txt").read_text() == "mine"
-    check_tokenizer(tokenizer, to, tmp_path)
+def test_an_output_that_exists_is_refused(tmp_path, to):
+    (tmp_path / "out").mkdir()
+    mine = tmp_path / "out" / "mine.txt"
+    mine.write_text("mine")
+    for output in (mine.parent, mine):
+        with pytest.raises(FileExistsError, match=str(output)):
+            export_tokenizer(byte_tokenizer(), to, output)
+    assert mine.read_text() == "mine"
+    assert os.listdir(mine.parent) == ["mine.txt"]
 
 
 @EVERY_FORMAT
 def test_an_empty_directory_is_free(tmp_path, to):
     export_tokenizer(byte_tokenizer(), to, tmp_path)
     assert any(tmp_path.iterdir())
-
-
-@EVERY_FORMAT
-def test_a_file_in_place_of_the_directory_is_refused(tmp_path, to):
-    path = tmp_path / "file"
-    path.write_text("mine")
-    with pytest.raises(FileExistsError, match="file exists: choose another name"):
-        export_tokenizer(byte_tokenizer(), to, path)
-    with pytest.raises(NotADirectoryError, match="file is a file: name a directory"):
-        export_tokenizer(byte_tokenizer(), to, path, overwrite=True)
-    assert path.read_text() == "mine"
 
 
 @EVERY_FORMAT

@@ -1,54 +1,31 @@
-"""An export that fails or is killed leaves all of the old files or all of the new ones."""
+"""A directory is written whole or not at all."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 import pytest
 
-from cs336_basics._support.journal import complete_change
-from cs336_basics.formats.outputs import write_directory
-from tests.faults import FaultyCalls, disk_is_full
-
-OLD = {"b.json": "old", "a.bin": b"old"}
-NEW = {"a.bin": b"new", "b.json": "new", "c.txt": "new"}
+from cs336_basics.formats.outputs import check_is_free, write_directory
 
 
-def contents(directory):
-    names = [name for name in sorted(os.listdir(directory)) if not name.startswith(".")]
-    return {name: (directory / name).read_bytes() for name in names}
+def test_the_files_are_written_with_their_bytes(tmp_path):
+    write_directory(tmp_path / "new" / "folder", {"a.bin": b"\r\n", "b.txt": "é\n"})
+    assert (tmp_path / "new" / "folder" / "a.bin").read_bytes() == b"\r\n"
+    assert (tmp_path / "new" / "folder" / "b.txt").read_bytes() == "é\n".encode()
 
 
-def test_a_failure_at_any_call_leaves_one_whole_export(tmp_path, monkeypatch):
-    whole = (
-        {"a.bin": b"old", "b.json": b"old", "gone": b"old"},
-        {"a.bin": b"new", "b.json": b"new", "c.txt": b"new"},
-    )
-    seen = set()
-    for step in range(1, 1000):
-        directory = tmp_path / str(step)
-        write_directory(directory, OLD)
-        (directory / "gone").write_text("old")
-        with monkeypatch.context() as patch:
-            calls = FaultyCalls(patch, step, disk_is_full)
-            with contextlib.suppress(OSError):
-                write_directory(directory, NEW, ["gone"])
-        if len(calls.names) < step:
-            break
-        complete_change(directory)  # as the next writer does
-        assert contents(directory) in whole, step
-        seen.add(whole.index(contents(directory)))
-    assert seen == {0, 1}
-    assert step > 20
+def test_after_a_failure_there_is_no_directory(tmp_path):
+    with pytest.raises(TypeError):
+        write_directory(tmp_path / "out", {"a": "text", "b": None})
+    assert os.listdir(tmp_path) == []
 
 
-def test_a_directory_that_was_created_is_removed_after_a_failure(tmp_path):
-    class Unwritable(dict):
-        def items(self):
-            yield "a", "text"
-            raise ValueError("no more")
-
-    with pytest.raises(ValueError, match="no more"):
-        write_directory(tmp_path / "new" / "folder", Unwritable())
-    assert list(tmp_path.iterdir()) == []
+def test_an_output_that_exists_is_free_only_if_it_may_be_replaced(tmp_path):
+    check_is_free(tmp_path, False)  # an empty directory
+    check_is_free(tmp_path / "file", False)
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file"):
+        with pytest.raises(FileExistsError, match=str(path)):
+            check_is_free(path, False)
+        check_is_free(path, True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 import pickle
 import random
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from cs336_basics.commands import train_bpe
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.foreign_patterns import to_fancy_regex
-from cs336_basics.formats.tiktoken.tiktoken_files import (
+from cs336_basics.formats.tiktoken.ranks import (
     merges_of_ranks,
     ranks_as_bytes,
     tiktoken_ranks,
@@ -205,20 +204,8 @@ def test_copies_and_files_keep_it(tmp_path):
     assert other.encode(text) == tokenizer.encode(text)
 
 
-def test_a_file_that_does_not_say_so_is_read_and_one_that_was_edited_refused(tmp_path):
-    trained("gpt2").save(tmp_path)
-    path = tmp_path / "metadata.json"
-    metadata = json.loads(path.read_text("utf-8"))
-    assert metadata.pop("ignore_merges") is False
-    path.write_text(json.dumps(metadata), "utf-8")
-    assert Tokenizer.from_directory(tmp_path).hash() == trained("gpt2").hash()
-    path.write_text(json.dumps({**metadata, "ignore_merges": True}), "utf-8")
-    with pytest.raises(ValueError, match="do not belong together"):
-        Tokenizer.from_directory(tmp_path)
-    path.write_text(json.dumps({**metadata, "ignore_merges": "no"}), "utf-8")
-    with pytest.raises(ValueError, match="'ignore_merges' is 'no', neither true nor false"):
-        Tokenizer.from_directory(tmp_path)
-    with pytest.raises(TypeError, match="ignore_merges is 1: pass True or False"):
+def test_only_true_and_false_are_accepted():
+    with pytest.raises(TypeError, match="ignore_merges is 1"):
         Tokenizer(BYTES, [], ignore_merges=1)
 
 
@@ -331,7 +318,7 @@ def test_tiktoken_gives_the_same_ids(tmp_path):
     more = list(dict.fromkeys([*ours.merges, *more]))
     more.sort(key=lambda pair: ranks[pair[0] + pair[1]])
     whole = Tokenizer(ours.vocab, more, list(special), pattern="llama3", ignore_merges=True)
-    assert tiktoken_ranks(whole.vocab, more, list(special), ignore_merges=True) == ranks
+    assert tiktoken_ranks(whole.parts()._replace(merges=more)) == ranks
     for text in texts(6, 300):
         assert whole.encode(text) == theirs.encode(text, allowed_special="all")
     export_tokenizer(ours, "tiktoken", tmp_path / "export")
@@ -351,7 +338,7 @@ def test_any_ranks_give_the_ids_of_tiktoken(tokens, text):
     ranks.update({token.encode(): 256 + i for i, token in enumerate(tokens)})
     vocab = {i: token for token, i in ranks.items()}
     ours = Tokenizer(vocab, merges_of_ranks(ranks), ignore_merges=True)
-    assert tiktoken_ranks(ours.vocab, ours.merges, [], ignore_merges=True) == ranks
+    assert tiktoken_ranks(ours.parts()) == ranks
     theirs = tiktoken.Encoding(
         "my", pat_str=to_fancy_regex("gpt2"), mergeable_ranks=ranks, special_tokens={}
     )

@@ -18,7 +18,6 @@ import random
 import unicodedata
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,8 @@ from hypothesis import strategies as st
 
 from cs336_basics.bpe import train_bpe
 from cs336_basics.data.datasets import sample_documents
-from cs336_basics.formats.gpt2.vocab_files import load_merges, load_vocab
+from cs336_basics.formats.byte_strings import token_to_string
+from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.backends import BACKENDS
@@ -79,9 +79,7 @@ class Peers:
             assert tokenizer.decode(ids) == text, backend
 
 
-def make_peers(
-    vocab: dict[int, bytes], merges: list[tuple[bytes, bytes]], pattern: str, directory: Path
-) -> Peers:
+def make_peers(vocab: dict[int, bytes], merges: list[tuple[bytes, bytes]], pattern: str) -> Peers:
     ours = {
         backend: Tokenizer(vocab, merges, [END], pattern=pattern, backend=backend)
         for backend in BACKENDS
@@ -94,9 +92,11 @@ def make_peers(
         mergeable_ranks={token: i for i, token in vocab.items() if i != end_id},
         special_tokens={END: end_id},
     )
-    ours["python"].save(directory)
-    files = [str(directory / name) for name in ("vocab.json", "merges.txt")]
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(*files))
+    model = tokenizers.models.BPE(
+        {token_to_string(token): i for i, token in vocab.items()},
+        [tuple(map(token_to_string, merge)) for merge in merges],
+    )
+    tokenizer = tokenizers.Tokenizer(model)
     # In its regular expressions, `$` also matches before a line feed.
     expression = tokenizers.Regex(PATTERNS[pattern].replace("$", r"\z"))
     split = tokenizers.pre_tokenizers.Split(expression, "isolated")
@@ -119,15 +119,15 @@ def peers(request, tmp_path_factory):
     text = directory / "text.txt"
     text.write_text(training_text(), encoding="utf-8", newline="")
     vocab, merges = train_bpe(text, 1500, [END], num_workers=1, pattern=request.param)
-    return make_peers(vocab, merges, request.param, directory)
+    return make_peers(vocab, merges, request.param)
 
 
 @pytest.fixture(scope="module")
-def gpt2_peers(tmp_path_factory):
+def gpt2_peers():
     """Return GPT-2's vocabulary, which is not ours to ship."""
     vocab = load_vocab(data_file("gpt2_vocab.json"))
     merges = load_merges(data_file("gpt2_merges.txt"))
-    return make_peers(vocab, merges, "gpt2", tmp_path_factory.mktemp("gpt2"))
+    return make_peers(vocab, merges, "gpt2")
 
 
 def without_differences(text: str) -> str:

@@ -21,7 +21,7 @@ import cs336_basics
 from cs336_basics._support.files import atomic_path
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.formats.agreement import Agreement, compare_ids, probe_texts
+from cs336_basics.formats.agreement import Agreement, compare_ids
 from cs336_basics.formats.exports import WEIGHT_TYPES
 from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
@@ -122,7 +122,7 @@ def check(
         lines.append("not run in llama.cpp: llama-cpp-python is not installed")
         return Agreement(runtime, tuple(lines))
     with theirs:
-        lines.append(compare_ids(tokenizer, theirs.encode, probe_texts(tokenizer)))
+        lines.append(compare_ids(tokenizer, theirs.encode))
         if type == "f32":
             lines.append(compare_logits(model, theirs.logits, LOGITS_LIMIT))
         else:

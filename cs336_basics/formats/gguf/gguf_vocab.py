@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.formats.gpt2.byte_strings import token_to_string
-from cs336_basics.formats.gpt2.vocab_files import Pair
-from cs336_basics.formats.huggingface.tokenizer_json import check_has_all_bytes
+from cs336_basics.formats.byte_strings import check_has_all_bytes, token_to_string
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
+from cs336_basics.tokenizer.vocabulary import Pair
 
 NORMAL, CONTROL, UNUSED = 1, 3, 5
 """Types of tokens, as the format numbers them."""

@@ -26,8 +26,8 @@ from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement
-from cs336_basics.formats.huggingface import huggingface_tokenizers
-from cs336_basics.formats.huggingface.huggingface_tokenizers import tokenizer_contents
+from cs336_basics.formats.exports import check_tokenizer
+from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.formats.huggingface.llama import (
     config_from_llama,
     llama_config,
@@ -43,15 +43,6 @@ from cs336_basics.tokenizer import Tokenizer
 LOGITS_LIMIT = 1e-4
 """Largest difference of a float32 logit that counts as agreement."""
 
-STALE = (
-    *huggingface_tokenizers.STALE,
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-    "adapter_config.json",
-)
-"""Files that transformers reads besides or instead of these."""
-
 
 def write(model: TransformerLM, tokenizer: Tokenizer, output: Path, card: ModelCard) -> None:
     """Write the directory; the weights are float32. See `export_model`."""
@@ -65,20 +56,20 @@ def write(model: TransformerLM, tokenizer: Tokenizer, output: Path, card: ModelC
     weights = {name: value.to("cpu", torch.float32) for name, value in state.items()}
     generation = {"eos_token_id": end_id, "pad_token_id": end_id, "do_sample": True}
     contents: dict[str, str | bytes] = {
-        **tokenizer_contents(tokenizer, model.config.context_length),
+        **tokenizer_json.contents(tokenizer.parts(), model.config.context_length),
         "README.md": card_text(card, model.config, printable_path(output.resolve().name)),
         "generation_config.json": json_text(generation),
         "model.safetensors": safetensors.torch.save(weights, metadata={"format": "pt"}),
         "config.json": json_text(config),
     }
-    write_directory(output, contents, STALE)
+    write_directory(output, contents)
 
 
 def check(model: TransformerLM, tokenizer: Tokenizer, output: Path) -> Agreement:
     """Load the directory with transformers and compare ids, logits and greedy text."""
     import transformers
 
-    found = huggingface_tokenizers.check(tokenizer, output)
+    found = check_tokenizer(tokenizer, "huggingface", output)
     with _no_progress_bar(transformers.utils.logging):
         theirs: Any = transformers.AutoModelForCausalLM.from_pretrained(
             str(output), local_files_only=True

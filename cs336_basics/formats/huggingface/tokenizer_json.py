@@ -1,76 +1,91 @@
-"""Hugging Face's `tokenizer.json`, in and out, without importing the `tokenizers` library.
+"""A tokenizer in `tokenizer.json`, the format of Hugging Face's `tokenizers`, without that library.
 
-What is written holds everything that `tokenizers` needs for the same ids: vocabulary, merges,
-special tokens and split pattern. What is read is refused where `Tokenizer` cannot do the same as
-the file says: a normalizer, byte fallback, dropout, an unknown pre-tokenizer and so on; some of
-that can be ignored on request. Formats checked against tokenizers 0.23.3 and transformers 5.23.0.
+It is the file that `Tokenizer.save` writes: vocabulary, merges, special tokens and split pattern.
+Formats checked against tokenizers 0.23.3 and transformers 5.23.0.
+
+Some tokenizers cannot be written so that other libraries give the same ids, such as one that lacks
+a byte. `save` writes them in a form with another version, which those libraries refuse to read.
+
+What is read is refused where `Tokenizer` cannot do the same as the file says: a normalizer, byte
+fallback, dropout, an unknown pre-tokenizer and so on; some of that can be ignored on request.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.journal import opened
+from cs336_basics._support.files import atomic_writer, json_text
+from cs336_basics._support.journal import open_regular
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import parse_json, unique_keys
-from cs336_basics.formats.gpt2.byte_strings import (
-    character_to_byte,
-    string_to_token,
+from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics.formats.byte_strings import (
+    add_token,
+    collection_paused,
+    merge_of_strings,
+    merges_of_strings,
+    strings_of_vocab,
     token_to_string,
+    vocab_of_strings,
 )
-from cs336_basics.formats.gpt2.vocab_files import Pair
 from cs336_basics.formats.huggingface.pretokenizers import (
     kind_of,
     list_in,
     pattern_of,
     pre_tokenizer_of,
 )
+from cs336_basics.pretokenization.patterns.named_patterns import pattern_name, resolve_pattern
 from cs336_basics.pretokenization.splitter import check_special_tokens
-from cs336_basics.tokenizer.vocabulary import MAX_ID, TokenizerParts, explain_bad_id
+from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE, Pair, TokenizerParts
 
-TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
+
+VERSION = "1.0"
+OWN_VERSION = "cs336_basics"
+"""`version` of a file that only `Tokenizer.from_directory` reads."""
 
 # --------------------------------------------------------------------- out
 
 
-def tokenizer_json(
-    vocab: Mapping[int, bytes],
-    merges: Sequence[Pair],
-    special_tokens: Sequence[str],
-    pattern: str,
-    ignore_merges: bool = False,
-) -> dict[str, Any]:
-    """Return the content of a `tokenizer.json` that gives the same ids.
+def save_tokenizer_json(parts: TokenizerParts, directory: str | os.PathLike[str]) -> None:
+    """Write tokenizer.json into a directory, atomically."""
+    try:
+        content = tokenizer_json(parts)
+        _check_comes_back(parts.pattern, content["pre_tokenizer"])
+    except ValueError as error:
+        content = _own_json(parts, str(error))
+    with atomic_writer(Path(directory, TOKENIZER_FILE), "w") as file:
+        file.write(_as_text(content))
 
-    Args:
-        vocab: id -> token, special tokens included.
-        merges: in the order of their ranks.
-        special_tokens: which of the tokens are special.
-        pattern: a name in PATTERNS or a regular expression.
-        ignore_merges: see `Tokenizer`.
+
+def _as_text(content: dict[str, Any]) -> str:
+    # Each token on a line. (With indent, Python's encoder takes four times as long.)
+    return json.dumps(content, ensure_ascii=False, separators=(",\n", ": ")) + "\n"
+
+
+def tokenizer_json(parts: TokenizerParts) -> dict[str, Any]:
+    """Return the content of a `tokenizer.json` with which `tokenizers` gives the same ids.
 
     Raises:
-        ValueError: the format cannot represent the tokenizer; says which token or pattern. A byte
-            is missing; a special token is written like an ordinary token, or would be decoded to
-            other text; the pattern has other syntax.
+        ValueError: the format cannot represent the tokenizer; says which token or pattern. See
+            `strings_of_vocab`; or the pattern has other syntax.
     """
-    strings = token_strings(vocab, merges, special_tokens)
-    check_has_all_bytes(vocab)
-    added = [
-        {"id": strings[token], "content": token, **_ADDED_TOKEN}
-        for token in sorted(special_tokens, key=lambda token: strings[token])
-    ]
+    strings = strings_of_vocab(parts)
     return {
-        "version": "1.0",
+        "version": VERSION,
         "truncation": None,
         "padding": None,
-        "added_tokens": added,
+        "added_tokens": [
+            {"id": strings[token], "content": token, **_ADDED_TOKEN}
+            for token in parts.special_tokens
+        ],
         "normalizer": None,
-        "pre_tokenizer": pre_tokenizer_of(pattern),
+        "pre_tokenizer": pre_tokenizer_of(parts.pattern),
         "post_processor": None,
         "decoder": {
             "type": "ByteLevel",
@@ -78,18 +93,7 @@ def tokenizer_json(
             "trim_offsets": True,
             "use_regex": True,
         },
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": ignore_merges,
-            "vocab": strings,
-            "merges": [[token_to_string(a), token_to_string(b)] for a, b in merges],
-        },
+        "model": _model_json(strings, parts),
     }
 
 
@@ -102,76 +106,50 @@ _ADDED_TOKEN = {
 }
 
 
-def token_strings(
-    vocab: Mapping[int, bytes], merges: Iterable[Pair], special_tokens: Iterable[str]
-) -> dict[str, int]:
-    """Return string -> id: special tokens as they are, the others in GPT-2's byte alphabet.
-
-    Raises:
-        ValueError: a special token that would be decoded to other text, is written like an ordinary
-            token, or is also a byte or a token of a merge, which is written otherwise; names it.
-    """
-    special_bytes = {token.encode(): token for token in special_tokens}
-    for token, special in special_bytes.items():
-        _check_special(special, token)
-    ordinary = {token for pair in merges for token in (*pair, b"".join(pair))}
-    strings: dict[str, int] = {}
-    for token_id in sorted(vocab):
-        token = vocab[token_id]
-        string = special_bytes.get(token) or token_to_string(token)
-        if string != token_to_string(token) and (token in ordinary or len(token) == 1):
-            raise ValueError(
-                f"special token {short_repr(string)} cannot be exported: it is also a token of "
-                "ordinary text, which is written in another way"
-            )
-        if string in strings:
-            raise ValueError(
-                f"ids {strings[string]} and {token_id} are both written as {short_repr(string)}: a "
-                "special token may not look like an ordinary token in GPT-2's byte alphabet"
-            )
-        strings[string] = token_id
-    return strings
+def _model_json(strings: dict[str, int], parts: TokenizerParts) -> dict[str, Any]:
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": parts.ignore_merges,
+        "vocab": strings,
+        "merges": [[token_to_string(a), token_to_string(b)] for a, b in parts.merges],
+    }
 
 
-def _check_special(string: str, token: bytes) -> None:
-    """Refuse a special token that would be decoded to other bytes.
-
-    Decoders take any token whose characters are all in GPT-2's byte alphabet for bytes.
-    """
-    to_byte = character_to_byte()
-    if all(c in to_byte for c in string) and string_to_token(string) != token:
-        changed = next(c for c in string if bytes([to_byte[c]]) != c.encode())
-        raise ValueError(
-            f"special token {short_repr(string)} cannot be exported: its character {changed!r} "
-            "would be decoded as a byte"
-        )
+def _check_comes_back(pattern: str, pre_tokenizer: dict[str, Any]) -> None:
+    """Raise ValueError for a pattern that `pattern_of` refuses, or reads as another spelling."""
+    if resolve_pattern(pattern_of(pre_tokenizer)) != resolve_pattern(pattern):
+        raise ValueError(f"pattern {short_repr(pattern)} is another spelling of a known one")
 
 
-def check_has_all_bytes(vocab: Mapping[int, bytes]) -> None:
-    """Refuse a vocabulary that lacks a byte, which other libraries drop or fail on.
-
-    Raises:
-        ValueError: names the byte.
-    """
-    tokens = set(vocab.values())
-    for byte in range(256):
-        if bytes([byte]) not in tokens:
-            raise ValueError(
-                f"the vocabulary has no token for byte {byte:#04x}: only vocabularies with all "
-                "256 bytes can be exported"
-            )
+def _own_json(parts: TokenizerParts, reason: str) -> dict[str, Any]:
+    strings = {token_to_string(token): token_id for token_id, token in sorted(parts.vocab.items())}
+    return {
+        "version": OWN_VERSION,
+        "why other libraries cannot read this": reason,
+        "pattern": pattern_name(parts.pattern) or parts.pattern,
+        "special_tokens": parts.special_tokens,
+        "model": _model_json(strings, parts),
+    }
 
 
-def tokenizer_config(
-    content: Mapping[str, Any], *, context_length: int | None = None, end_of_text: str | None = None
-) -> dict[str, Any]:
-    """Return the content of a `tokenizer_config.json`, which AutoTokenizer needs as well.
+def contents(parts: TokenizerParts, context_length: int | None = None) -> dict[str, str]:
+    """Return name -> content of the files that `AutoTokenizer` loads.
 
     Args:
-        content: what `tokenizer_json` returned.
+        parts: the tokenizer; its `<|endoftext|>`, if it has one, ends texts and pads them.
         context_length: the longest sequence of the model, in tokens; None: not limited.
-        end_of_text: the special token that ends a text; also used for padding.
+
+    Raises:
+        ValueError: the format cannot represent the tokenizer; see `tokenizer_json`.
     """
+    content = tokenizer_json(parts)
+    end_of_text = END_OF_TEXT if END_OF_TEXT in parts.special_tokens else None
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "add_prefix_space": False,
@@ -187,7 +165,7 @@ def tokenizer_config(
     }
     if context_length is not None:
         config["model_max_length"] = context_length
-    return config
+    return {CONFIG_FILE: json_text(config), TOKENIZER_FILE: _as_text(content)}
 
 
 # --------------------------------------------------------------------- in
@@ -201,35 +179,63 @@ IGNORABLE = {
 """Parts of the file that can be ignored on request, and what they do."""
 
 
-def load_huggingface_tokenizer(
-    path: str | os.PathLike[str], ignore: Iterable[str] = ()
+@collection_paused()
+def load_tokenizer_json(
+    path: str | os.PathLike[str], ignore: Iterable[str] = (), *, own: bool = False
 ) -> TokenizerParts:
     """Read a `tokenizer.json`, or a directory that holds one.
 
     Args:
         path: the file or directory.
         ignore: names in IGNORABLE.
+        own: read also what only `save` writes. Its pattern is trusted: it may take long.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: there is no such file; says how to make one.
         TypeError: `ignore` is a str, or not iterable.
         ValueError: the file is malformed, or holds what `Tokenizer` does not do; names it.
     """
     ignored = _checked_ignorable(ignore)
     path = Path(path)
-    if path.is_dir():
-        path = path / TOKENIZER_FILE
-        if not path.exists():
-            raise FileNotFoundError(
-                f"{path} does not exist: name a directory that holds it (vocab.json and merges.txt "
-                "are read by from_gpt2)"
-            )
-    with opened(path) as file:
+    if path.is_dir() or not path.exists():
+        path = _file_in(path)
+    with open_regular(path) as file:
         content = parse_json(file.read(), path, unique_keys)
     try:
+        if isinstance(content, dict) and content.get("version") == OWN_VERSION:
+            return _parse_own(content, own)
         return parse_tokenizer_json(content, ignored)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _file_in(directory: Path) -> Path:
+    path = directory / TOKENIZER_FILE
+    if path.exists():
+        return path
+    of_run = directory / "tokenizer" / TOKENIZER_FILE
+    if of_run.exists():
+        raise FileNotFoundError(f"{path} does not exist: name {of_run.parent}, which does")
+    if (directory / "merges.txt").exists():
+        raise FileNotFoundError(f"{path} does not exist: read GPT-2's pair of files by from_gpt2")
+    raise FileNotFoundError(
+        f"{path} does not exist: make one with `python -m cs336_basics train-bpe --input FILE "
+        f"--vocab-size N --output {shlex.quote(str(directory))}`"
+    )
+
+
+def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
+    """Return the parts of a tokenizer that other libraries cannot read."""
+    if not own:
+        raise ValueError("other libraries cannot read it, it says why: use from_directory")
+    pattern, special_tokens = content.get("pattern"), list_in(content, "special_tokens")
+    if not isinstance(pattern, str):
+        raise ValueError(f"its 'pattern' is {short_repr(pattern)}, not a string")
+    if not all(isinstance(token, str) for token in special_tokens):
+        raise ValueError(f"its 'special_tokens' are {short_repr(special_tokens)}, not all strings")
+    model = _object(content, "model")
+    vocab = vocab_of_strings(_object(model, "vocab"))
+    return TokenizerParts(vocab, _merges(model), special_tokens, pattern, _ignore_merges(model))
 
 
 def _checked_ignorable(ignore: Iterable[str]) -> frozenset[str]:
@@ -248,7 +254,7 @@ def parse_tokenizer_json(content: Any, ignored: frozenset[str] = frozenset()) ->
     """Return the parts of the tokenizer that the content of a `tokenizer.json` describes.
 
     Raises:
-        ValueError: see `load_huggingface_tokenizer`.
+        ValueError: see `load_tokenizer_json`.
     """
     if not isinstance(content, dict):
         raise ValueError(f"it holds a value of type {type(content).__name__}, not an object")
@@ -264,11 +270,21 @@ def parse_tokenizer_json(content: Any, ignored: frozenset[str] = frozenset()) ->
         raise ValueError(f"its decoder is {kind_of(decoder)}: only ByteLevel can be loaded")
     pattern = pattern_of(content.get("pre_tokenizer"))
     special_tokens = _special_tokens(content.get("added_tokens"))
-    vocab = _vocab(_object(model, "vocab"), special_tokens)
+    strings = _object(model, "vocab")
+    for token, token_id in special_tokens.items():
+        found = strings.pop(token, token_id)
+        if found != token_id:
+            raise ValueError(
+                f"{short_repr(token)} has the id {short_repr(found)} in the vocabulary and "
+                f"{token_id} as an added token"
+            )
+    vocab = vocab_of_strings(strings)
+    for token, token_id in special_tokens.items():
+        add_token(vocab, token_id, token.encode())
     _check_model(model, vocab)
-    merges = [_merge(rank, merge) for rank, merge in enumerate(list_in(model, "merges"))]
-    ignore_merges = bool(model.get("ignore_merges"))
-    return TokenizerParts(vocab, merges, list(special_tokens), pattern, ignore_merges)
+    return TokenizerParts(
+        vocab, _merges(model), list(special_tokens), pattern, _ignore_merges(model)
+    )
 
 
 def _does_nothing(key: str, part: Any) -> bool:
@@ -303,13 +319,10 @@ def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
         "end_of_word_suffix": "tokens would have a suffix at the end of words",
         "byte_fallback": "its tokens are not written in GPT-2's byte alphabet",
     }
-    if not {bytes([byte]) for byte in range(256)}.issubset(vocab.values()):
+    if model.get("unk_token") and not {bytes([byte]) for byte in range(256)}.issubset(
+        vocab.values()
+    ):
         reasons["unk_token"] = "bytes that the vocabulary lacks would get this token"
-    if model.get("ignore_merges") not in (None, False, True):
-        raise ValueError(
-            f"its model has ignore_merges {short_repr(model['ignore_merges'])}, neither true nor "
-            "false"
-        )
     for key, why in reasons.items():
         value = model.get(key)
         if value is not None and value not in (False, "", 0):
@@ -376,49 +389,23 @@ def _may_overlap(a: str, b: str) -> bool:
     )
 
 
-def _vocab(strings: dict[str, Any], special_tokens: dict[str, int]) -> dict[int, bytes]:
-    vocab: dict[int, bytes] = {}
-    for string, token_id in {**strings, **special_tokens}.items():
-        if type(token_id) is not int:
-            raise ValueError(
-                f"the id of token {short_repr(string)} is {short_repr(token_id)}, not an integer"
-            )
-        if not 0 <= token_id <= MAX_ID:
-            raise ValueError(explain_bad_id(token_id, string))
-        if strings.get(string, token_id) != token_id:
-            raise ValueError(
-                f"{short_repr(string)} has the id {short_repr(strings[string])} in the vocabulary "
-                f"and {token_id} as an added token"
-            )
-        token = string.encode() if string in special_tokens else _token(string, "token")
-        if token_id in vocab:
-            raise ValueError(
-                f"{short_repr(vocab[token_id])} and {short_repr(token)} have the same id {token_id}"
-            )
-        vocab[token_id] = token
-    return vocab
+def _merges(model: dict[str, Any]) -> list[Pair]:
+    merges = list_in(model, "merges")
+    if (found := merges_of_strings(merges)) is not None:
+        return found
+    for rank, merge in enumerate(merges):
+        try:
+            merge_of_strings(merge)
+        except ValueError as error:
+            raise ValueError(f"merge {rank}: {error}") from None
+    raise AssertionError("one of the merges is wrong")
 
 
-def _merge(rank: int, merge: Any) -> Pair:
-    strings = merge.split(" ") if isinstance(merge, str) else merge
-    if (
-        not isinstance(strings, list)
-        or len(strings) != 2
-        or not all(isinstance(string, str) for string in strings)
-    ):
-        raise ValueError(f"merge {rank} is {short_repr(merge)}, not a pair of tokens")
-    left, right = strings
-    return _token(left, f"merge {rank}:"), _token(right, f"merge {rank}:")
-
-
-def _token(string: str, what: str) -> bytes:
-    try:
-        return string_to_token(string)
-    except KeyError as error:
-        raise ValueError(
-            f"{what} {short_repr(string)} has the character {error.args[0]!r}, which is not in "
-            "GPT-2's byte alphabet"
-        ) from None
+def _ignore_merges(model: dict[str, Any]) -> bool:
+    value = model.get("ignore_merges") or False
+    if value not in (False, True):
+        raise ValueError(f"its model has ignore_merges {short_repr(value)}, neither true nor false")
+    return bool(value)
 
 
 def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
@@ -426,3 +413,24 @@ def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"its {key!r} is {short_repr(value)}, not an object")
     return value
+
+
+def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
+    """Load the files with transformers, or tokenizers alone; return its name and what encodes.
+
+    Raises:
+        ImportError: neither is installed.
+    """
+    try:
+        import transformers
+    except ImportError:
+        import tokenizers
+
+        theirs = tokenizers.Tokenizer.from_file(str(directory / TOKENIZER_FILE))
+        return f"tokenizers {tokenizers.__version__}", lambda text: theirs.encode(text).ids
+    auto = transformers.AutoTokenizer.from_pretrained(str(directory), local_files_only=True)
+    # A text that is longer than the context is not an error here: verbose=False.
+    return (
+        f"transformers {transformers.__version__}",
+        lambda text: auto(text, verbose=False)["input_ids"],
+    )

@@ -33,8 +33,8 @@ import cs336_basics
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement
-from cs336_basics.formats.huggingface import huggingface_tokenizers
-from cs336_basics.formats.huggingface.huggingface_tokenizers import tokenizer_contents
+from cs336_basics.formats.exports import check_tokenizer
+from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.formats.logit_agreement import compare_logits
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.formats.outputs import write_directory
@@ -139,13 +139,13 @@ def write(
             f"the weights take {size / 2**30:.1f} GiB in float32: one ONNX file holds less than 2"
         )
     contents: dict[str, str | bytes] = {
-        **tokenizer_contents(tokenizer, model.config.context_length)
+        **tokenizer_json.contents(tokenizer.parts(), model.config.context_length)
     }
     proto = _graph(model, without_cache)
     proto.producer_name, proto.producer_version = "cs336-basics", cs336_basics.__version__
     onnx.helper.set_model_props(proto, _properties(model, tokenizer, card))
     contents[MODEL_FILE] = proto.SerializeToString()
-    write_directory(output, contents, huggingface_tokenizers.STALE)
+    write_directory(output, contents)
 
 
 def _properties(model: TransformerLM, tokenizer: Tokenizer, card: ModelCard) -> dict[str, str]:
@@ -289,6 +289,6 @@ def check(
     lines = [f"{'without' if without_cache else 'with'} the cache: {line}"]
     runtime = f"onnxruntime {session.version}"
     with contextlib.suppress(ImportError):  # neither transformers nor tokenizers is installed
-        found = huggingface_tokenizers.check(tokenizer, output)
+        found = check_tokenizer(tokenizer, "huggingface", output)
         runtime, lines = f"{runtime}, {found.runtime}", [*found.lines, *lines]
     return Agreement(runtime, tuple(lines))

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from cs336_basics.formats import ModelCard, check_model, export_model
+from cs336_basics.formats.byte_strings import string_to_token
 from cs336_basics.formats.exports import WEIGHT_TYPES
-from cs336_basics.formats.gpt2.byte_strings import string_to_token
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 from tests.formats.exported import byte_tokenizer, trained

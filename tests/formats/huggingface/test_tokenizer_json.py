@@ -1,34 +1,386 @@
-"""Hugging Face's tokenizer.json, read: what passes gives the same ids, and the rest is refused."""
+"""tokenizer.json: what is written and read gives equal ids in tokenizers; the rest is refused."""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import json
+import os
 import random
 import re
+import sys
 import time
 import unicodedata
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json, tokenizer_json
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import PATTERNS, byte_tokenizer, chosen_texts, random_texts, trained
-from tests.tokenizer.examples import END, TRAINING_TEXT, edited_merges
+from tests.faults import killed_at, run_alone
+from tests.formats.exported import (
+    PATTERNS,
+    SPECIAL,
+    byte_tokenizer,
+    chosen_texts,
+    random_texts,
+    trained,
+)
+from tests.tokenizer.examples import (
+    BYTES,
+    CORPORA,
+    COURSE_MERGES,
+    COURSE_VOCAB,
+    END,
+    TRAINING_TEXT,
+    data_file,
+    edited_merges,
+    small_tokenizer,
+)
+from tests.tokenizer.test_peer_agreement import (
+    characters_without_differences,
+    without_differences,
+)
 
 tokenizers = pytest.importorskip("tokenizers")
 
+EVERY_PATTERN = pytest.mark.parametrize("pattern", PATTERNS)
+
+# ------------------------------------------------------------------ saved
+
+# Tokenizers that other libraries can read, and such that they would read with other ids or text.
+PORTABLE = {
+    **{pattern: lambda pattern=pattern: trained(pattern) for pattern in PATTERNS},
+    "no special tokens": lambda: byte_tokenizer(merges=[(b"a", b"b")]),
+    "special tokens in any order": lambda: byte_tokenizer("b", "a", "<c>", "<b>"),
+    "gaps": lambda: Tokenizer(
+        {**{byte + (byte >= 100) * 7: bytes([byte]) for byte in range(256)},
+         300: b"th", 500: END.encode(), 1000: b"the", (1 << 32) - 1: b"an"},
+        [(b"t", b"h"), (b"th", b"e"), (b"a", b"n")], [END],
+    ),
+    "ignore_merges": lambda: Tokenizer({**BYTES, 256: b"ab"}, [], [END], ignore_merges=True),
+    "merges in any order": lambda: Tokenizer(
+        {**{i + 1000: token for i, token in BYTES.items()}, 0: b"ab", 1: b"bc", 2: b"abc"},
+        [(b"ab", b"c"), (b"b", b"c"), (b"a", b"bc"), (b"a", b"b")],
+    ),
+}  # fmt: skip
+OWN = {
+    "the example of the course": lambda: Tokenizer(COURSE_VOCAB, COURSE_MERGES, [END]),
+    "no tokens": lambda: Tokenizer({}, []),
+    "a pattern of Python's regex": lambda: byte_tokenizer(pattern=r"\w+|\W"),
+    "a slow pattern": lambda: byte_tokenizer(pattern=r"(?:a+)+b|\s"),
+    "another spelling of GPT-2's pattern": lambda: byte_tokenizer(
+        pattern=r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+    ),
+    "a special token that looks like bytes": lambda: byte_tokenizer("<é>"),
+    "a special token that looks like a token": lambda: byte_tokenizer("Ġt", merges=[(b" ", b"t")]),
+    "a special token that a merge makes": lambda: byte_tokenizer(" t", merges=[(b" ", b"t")]),
+    "a special token that is a byte": lambda: byte_tokenizer(" ", "\n"),
+}
+
+
+def assert_comes_back(tokenizer, directory):
+    tokenizer.save(directory)
+    again = Tokenizer.from_directory(directory)
+    assert again.parts() == tokenizer.parts()
+    assert again.hash() == tokenizer.hash()
+    return json.loads((Path(directory) / "tokenizer.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", PORTABLE)
+def test_what_is_saved_is_what_tokenizers_and_we_read(tmp_path, name):
+    ours = PORTABLE[name]()
+    assert_comes_back(ours, tmp_path)
+    assert Tokenizer.from_huggingface(tmp_path).hash() == ours.hash()
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in [*chosen_texts(), f"then the{END} ab bc abc<c><b>"]:
+        assert_equal(ours, theirs, text)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_other_libraries_would_read_otherwise_they_refuse(tmp_path, name):
+    ours = OWN[name]()
+    assert_comes_back(ours, tmp_path)
+    with pytest.raises(Exception, match="version"):
+        tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ValueError, match="from_directory"):
+        Tokenizer.from_huggingface(tmp_path)
+
+
+@given(
+    tokens=st.lists(st.binary(min_size=1, max_size=3), unique=True, max_size=9),
+    special=st.lists(st.sampled_from([*"aéĠ \n", "ab", "Ġt", "Ã©", "<|x|>"]), unique=True),
+    all_bytes=st.booleans(),
+    data=st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_tokenizer_comes_back(tmp_path_factory, tokens, special, all_bytes, data):
+    tokens = list(dict.fromkeys([*(BYTES.values() if all_bytes else ()), *tokens]))
+    pairs = [
+        (token[:cut], token[cut:])
+        for token in tokens for cut in range(1, len(token))
+        if token[:cut] in tokens and token[cut:] in tokens
+    ]  # fmt: skip
+    merges = data.draw(st.permutations(pairs))
+    vocab = {3 * index + 1: token for index, token in enumerate(tokens)}
+    tokenizer = Tokenizer(vocab, merges, special, ignore_merges=data.draw(st.booleans()))
+    assert_comes_back(tokenizer, tmp_path_factory.mktemp("saved"))
+
+
+def test_training_json_tells_where_a_tokenizer_comes_from_and_nothing_reads_it(tmp_path):
+    tokenizer = small_tokenizer()
+    tokenizer.save(tmp_path / "new" / "folder", {"corpus": "stories"})
+    path = tmp_path / "new" / "folder" / "training.json"
+    training = json.loads(path.read_text("utf-8"))
+    assert training["corpus"] == "stories"
+    assert training["tokenizer_hash"] == tokenizer.hash()
+    assert sorted(os.listdir(path.parent)) == ["tokenizer.json", "training.json"]
+    path.write_text("{")
+    assert Tokenizer.from_directory(path.parent).hash() == tokenizer.hash()
+    path.unlink()
+    file = path.with_name("tokenizer.json")
+    assert Tokenizer.from_directory(file).hash() == tokenizer.hash()
+
+
+def test_a_directory_without_a_tokenizer_is_refused_with_what_to_do(tmp_path):
+    small_tokenizer().save(tmp_path / "run" / "tokenizer")
+    with pytest.raises(FileNotFoundError, match=r"name .*run/tokenizer"):
+        Tokenizer.from_directory(tmp_path / "run")
+    for load in (Tokenizer.from_directory, Tokenizer.from_huggingface):
+        with pytest.raises(FileNotFoundError, match=r"train-bpe .*--output"):
+            load(tmp_path)
+    (tmp_path / "merges.txt").write_text("")
+    with pytest.raises(FileNotFoundError, match="from_gpt2"):
+        Tokenizer.from_directory(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs are those of POSIX")
+def test_a_fifo_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "tokenizer.json")  # opening it would wait for a writer
+    for use in (Tokenizer.from_directory, small_tokenizer().save):
+        with pytest.raises(ValueError, match=r"tokenizer\.json is a FIFO"):
+            use(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_kill_while_saving_leaves_the_old_tokenizer_or_the_new_one(tmp_path):
+    run_alone(kill_while_saving, tmp_path)
+
+
+def kill_while_saving(folder):
+    os.fsync = lambda handle: None  # takes most of the time
+    old, new = small_tokenizer(()), small_tokenizer((END, "x"))
+    seen = []
+    for step in itertools.count(1):
+        directory = Path(folder) / str(step)
+        old.save(directory)
+        if not killed_at(step, lambda directory=directory: new.save(directory)):
+            break
+        seen.append([old.hash(), new.hash()].index(Tokenizer.from_directory(directory).hash()))
+    assert [which for which, _ in itertools.groupby(seen)] == [0, 1]
+
+
+BAD_OWN = [
+    ("pattern", None),
+    ("pattern", "("),
+    ("special_tokens", END),
+    ("special_tokens", [1]),
+    ("special_tokens", [""]),
+    ("model", None),
+    ("model.vocab.a", -1),
+    ("model.merges", [["a", "zz"]]),
+    ("model.ignore_merges", "no"),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), BAD_OWN)
+def test_a_damaged_file_of_our_own_is_refused(tmp_path, path, value):
+    Tokenizer({0: b"a", 1: b"b", 2: b"ab"}, [(b"a", b"b")], [END]).save(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps(edited(json.loads(file.read_text("utf-8")), path, value)), "utf-8")
+    with pytest.raises(ValueError, match=r"tokenizer\.json|: ") as raised:
+        Tokenizer.from_directory(tmp_path)
+    assert str(tmp_path) in str(raised.value)
+
+
+# ------------------------------------------------------------------ exported
+
 
 def content_of(tokenizer):
-    return tokenizer_json(
-        tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern
-    )
+    return tokenizer_json(tokenizer.parts())
+
+
+def loaded(tokenizer, directory):
+    export_tokenizer(tokenizer, "huggingface", directory)
+    return tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Name of a pattern -> our tokenizer, and the exported one as tokenizers loads it."""
+    return {
+        name: (trained(name), loaded(trained(name), tmp_path_factory.mktemp("export") / name))
+        for name in PATTERNS
+    }
+
+
+def assert_equal(ours, theirs, text):
+    ids, offsets = ours.encode_with_offsets(text)
+    found = theirs.encode(text)
+    assert found.ids == ids, text
+    assert found.offsets == offsets, text
+    assert theirs.decode(ids, skip_special_tokens=False) == ours.decode(ids), text
+
+
+@EVERY_PATTERN
+def test_chosen_texts_get_equal_ids_text_and_offsets(exported, pattern):
+    for text in chosen_texts():
+        assert_equal(*exported[pattern], text)
+
+
+@EVERY_PATTERN
+def test_random_texts_get_equal_ids_text_and_offsets(exported, pattern):
+    for text in random_texts(0, 200):
+        assert_equal(*exported[pattern], text)
+
+
+@EVERY_PATTERN
+def test_every_character_gets_the_same_ids_in_every_context(exported, pattern):
+    ours, theirs = exported[pattern]
+    # Before and after an apostrophe, a letter, a number, white space and punctuation.
+    characters = characters_without_differences()
+    text = "".join(f"'{c}s 's{c}1{c}\n{c}." for c in characters[:: 29 if pattern == "gpt2" else 97])
+    assert theirs.encode(text).ids == ours.encode(text)
+
+
+@pytest.mark.slow
+@EVERY_PATTERN
+@pytest.mark.parametrize("seed", range(5))
+def test_50_000_random_texts_get_equal_ids_text_and_offsets(exported, pattern, seed):
+    number = 50_000 if pattern == "gpt2" else 5_000
+    for text in random_texts(seed + 1, number // 5):
+        assert_equal(*exported[pattern], text)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+@EVERY_PATTERN
+def test_slices_of_real_text_get_equal_ids_text_and_offsets(exported, pattern, name):
+    for text in slices(name, 2, 30_000):
+        assert_equal(*exported[pattern], text)
+
+
+def slices(name, number, size):
+    chooser = random.Random(name)
+    path = data_file(f"{name}.txt")
+    with open(path, "rb") as file:
+        for _ in range(number):
+            file.seek(chooser.randrange(path.stat().st_size))
+            yield without_differences(file.read(size).decode("utf-8", errors="replace"))
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    ours = Tokenizer.from_gpt2(data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt"))
+    return ours, loaded(ours, tmp_path_factory.mktemp("gpt2"))
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_real_text_gets_equal_ids_text_and_offsets_with_the_vocabulary_of_gpt2(gpt2, name):
+    for text in slices(name, 2, 30_000):
+        assert_equal(*gpt2, text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORPORA)
+def test_whole_corpora_get_equal_ids(exported, gpt2, name):
+    with open(data_file(f"{name}.txt"), "rb") as file:
+        text = without_differences(file.read(20_000_000).decode("utf-8", errors="replace"))
+    for ours, theirs in [*exported.values(), gpt2]:
+        for start in range(0, len(text), 500_000):
+            part = text[start : start + 500_000]
+            same = theirs.encode(part).ids == ours.encode(part)  # too long for pytest to explain
+            assert same, (name, start)
+
+
+@EVERY_PATTERN
+def test_autotokenizer_gives_equal_ids_and_names_the_special_tokens(tmp_path, pattern):
+    transformers = pytest.importorskip("transformers")
+    ours = trained(pattern)
+    export_tokenizer(ours, "huggingface", tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    assert theirs.is_fast
+    assert (theirs.eos_token, theirs.pad_token, theirs.bos_token) == (END, END, None)
+    assert theirs.eos_token_id == ours.special_token_id(END)
+    assert set(theirs.all_special_tokens) >= {END}
+    assert len(theirs) == ours.vocab_size
+    for text in chosen_texts():
+        ids = ours.encode(text)
+        assert theirs(text)["input_ids"] == ids
+        assert theirs.decode(ids) == ours.decode(ids)
+
+
+def test_a_tokenizer_without_special_tokens_is_exported(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    ours = byte_tokenizer()
+    assert_equal(ours, loaded(ours, tmp_path), f"é {END}")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    assert (theirs.eos_token, theirs.pad_token) == (None, None)
+    assert theirs(f"é {END}")["input_ids"] == ours.encode(f"é {END}")
+
+
+NOT_EXPORTED = [
+    (lambda: byte_tokenizer("<é>"), r"special token '<é>' cannot be exported: its character 'é'"),
+    (lambda: byte_tokenizer("Ġthe", merges=[(b" ", b"t")]), "its character 'Ġ' would be decoded"),
+    (lambda: byte_tokenizer(" t", merges=[(b" ", b"t")]), "' t' cannot be exported: it is also"),
+    (lambda: byte_tokenizer(" "), "' ' cannot be exported: it is also a token of ordinary text"),
+    (lambda: Tokenizer({0: b"a", 1: b"b"}, []), "has no token for byte 0x00"),
+    (lambda: byte_tokenizer(pattern=r"\w+|\W"), "uses syntax that may mean something else in Hug"),
+    (lambda: byte_tokenizer(pattern=r"[^ ]+|\s+$"), "uses syntax that may mean something else"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), NOT_EXPORTED)
+def test_what_the_format_cannot_represent_is_refused_before_anything_is_written(
+    tmp_path, make, message
+):
+    with pytest.raises(ValueError, match=message):
+        export_tokenizer(make(), "huggingface", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_check_finds_another_tokenizer(tmp_path):
+    export_tokenizer(trained("gpt2"), "huggingface", tmp_path)
+    with pytest.raises(RuntimeError, match="gives different ids for the text"):
+        check_tokenizer(trained("cl100k"), "huggingface", tmp_path)
+
+
+def test_the_check_uses_tokenizers_where_transformers_is_not_installed(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    export_tokenizer(trained("gpt2"), "huggingface", tmp_path)
+    agreement = check_tokenizer(trained("gpt2"), "huggingface", tmp_path)
+    assert agreement.runtime == f"tokenizers {tokenizers.__version__}"
+    assert agreement.lines[0].startswith("ids equal on 25 texts, ")
+
+
+def test_special_tokens_are_found_by_their_names(exported):
+    ours, theirs = exported["gpt2"]
+    assert {token: theirs.token_to_id(token) for token in SPECIAL} == {
+        token: ours.special_token_id(token) for token in SPECIAL
+    }
+
+
+# ------------------------------------------------------------------ read
 
 
 def changed(path, value, pattern="gpt2"):
     """The content of an exported tokenizer, with a value at a path such as model.dropout."""
-    content = copy.deepcopy(content_of(trained(pattern)))
+    return edited(copy.deepcopy(content_of(trained(pattern))), path, value)
+
+
+def edited(content, path, value):
     *parents, key = path.split(".")
     part = content
     for parent in parents:
@@ -356,17 +708,17 @@ REFUSED = [
     ("added_tokens.1.content", END, "added token '<|endoftext|>' occurs twice"),
     ("model", [], "its 'model' is [], not an object"),
     ("model.vocab", [], "its 'vocab' is [], not an object"),
-    ("model.vocab.a", "x", "the id of token 'a' is 'x', not an integer"),
-    ("model.vocab.a", 98.0, "the id of token 'a' is 98.0, not an integer"),
-    ("model.vocab.a", -1, "id -1 of 'a' is negative"),
+    ("model.vocab.a", "x", "b'a' is 'x'"),
+    ("model.vocab.a", 98.0, "b'a' is 98.0"),
+    ("model.vocab.a", -1, "id -1 of b'a'"),
     ("model.vocab.a", 10**30, "is above 4294967295"),
     ("model.vocab.a", 98, "have the same id 98"),
     ("model.vocab.猫", 9999, "token '猫' has the character '猫', which is not in GPT-2's"),
     ("model.merges", None, "its 'merges' is None, not a list"),
-    ("model.merges.3", "a", "merge 3 is 'a', not a pair of tokens"),
-    ("model.merges.3", ["a", 5], "merge 3 is ['a', 5], not a pair"),
-    ("model.merges.3", ["a", "b c"], "merge 3: 'b c' has the character ' '"),
-    ("model.merges.3", ["a", "\x00"], "merge 3: '\\x00' has the character"),
+    ("model.merges.3", "a", "merge 3: 'a'"),
+    ("model.merges.3", ["a", 5], "merge 3: ['a', 5]"),
+    ("model.merges.3", ["a", "b c"], "merge 3: 'ab c' has the character ' '"),
+    ("model.merges.3", ["a", "\x00"], "merge 3: 'a\\x00' has the character"),
 ]
 
 
@@ -452,8 +804,3 @@ def test_hostile_files_take_time_in_proportion(tmp_path):
     with pytest.raises(ValueError, match=r"50,000 added tokens are not 'normalized'"):
         parse_tokenizer_json(content)
     assert time.perf_counter() - start < 10
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json does not exist: .* by from_gpt2"):
-        Tokenizer.from_huggingface(tmp_path)

@@ -13,45 +13,103 @@ import base64
 import binascii
 import heapq
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import runpy
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.journal import opened, opened_together
+from cs336_basics._support.files import json_text
+from cs336_basics._support.journal import open_regular
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import parse_json, unique_keys
-from cs336_basics.formats.foreign_patterns import from_fancy_regex, from_given_fancy_regex
-from cs336_basics.formats.gpt2.vocab_files import Pair
-from cs336_basics.formats.huggingface.tokenizer_json import check_has_all_bytes
+from cs336_basics.formats.byte_strings import add_token, check_has_all_bytes
+from cs336_basics.formats.foreign_patterns import (
+    from_fancy_regex,
+    from_given_fancy_regex,
+    to_fancy_regex,
+)
 from cs336_basics.pretokenization.patterns.named_patterns import resolve_pattern
-from cs336_basics.tokenizer.vocabulary import MAX_ID, TokenizerParts, explain_bad_id
+from cs336_basics.tokenizer.vocabulary import MAX_ID, Pair, TokenizerParts
 
 RANKS_FILE = "ranks.tiktoken"
 ENCODING_FILE = "encoding.json"
+SNIPPET_FILE = "encoding.py"
 
 
 # --------------------------------------------------------------------- out
 
 
-def tiktoken_ranks(
-    vocab: Mapping[int, bytes],
-    merges: Sequence[Pair],
-    special_tokens: Iterable[str],
-    ignore_merges: bool = False,
-) -> dict[bytes, int]:
-    """Return the mergeable ranks with which tiktoken gives the same ids.
+SNIPPET = '''\
+"""Loads the tokenizer of this directory with tiktoken: `encoding = load()`."""
 
-    Args:
-        vocab: id -> token, special tokens included.
-        merges: in the order of their ranks.
-        special_tokens: which of the tokens are special.
-        ignore_merges: see `Tokenizer`. tiktoken always does so.
+import base64
+import json
+from pathlib import Path
+
+import tiktoken
+
+
+def load(directory=Path(__file__).parent):
+    # (tiktoken's own load_tiktoken_bpe caches files by their path, even if they change.)
+    lines = Path(directory, "ranks.tiktoken").read_bytes().splitlines()
+    ranks = {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
+    settings = json.loads(Path(directory, "encoding.json").read_text(encoding="utf-8"))
+    return tiktoken.Encoding(mergeable_ranks=ranks, **settings)
+
+
+if __name__ == "__main__":
+    encoding = load()
+    ids = encoding.encode("Once upon a time", allowed_special="all")
+    print(ids, encoding.decode(ids))
+'''
+
+
+def contents(parts: TokenizerParts) -> dict[str, str | bytes]:
+    """Return name -> content of ranks.tiktoken, encoding.json and encoding.py.
+
+    Raises:
+        ValueError: tiktoken would give other ids; see `tiktoken_ranks` and `to_fancy_regex`.
+    """
+    ranks = tiktoken_ranks(parts)
+    ids = {token: token_id for token_id, token in parts.vocab.items()}
+    settings = {
+        "name": "cs336_basics",
+        "pat_str": to_fancy_regex(parts.pattern),
+        "special_tokens": {token: ids[token.encode()] for token in parts.special_tokens},
+    }
+    return {
+        SNIPPET_FILE: SNIPPET,
+        ENCODING_FILE: json_text(settings),
+        RANKS_FILE: ranks_as_bytes(ranks),
+    }
+
+
+def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[str], list[int]]]:
+    """Run the Python that was written; return the name of tiktoken and what encodes."""
+    import tiktoken
+
+    encoding = runpy.run_path(str(directory / SNIPPET_FILE))["load"](directory)
+    return (
+        f"tiktoken {tiktoken.__version__}",
+        lambda text: encoding.encode(text, allowed_special="all"),
+    )
+
+
+def ranks_as_bytes(ranks: Mapping[bytes, int]) -> bytes:
+    """Return the content of a file of ranks."""
+    lines = (b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
+    return b"".join(lines)
+
+
+def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
+    """Return the mergeable ranks, in ascending order, with which tiktoken gives the same ids.
 
     Raises:
         ValueError: ranks cannot represent the vocabulary; names the byte, token or merge. tiktoken
             would give different ids, without an error.
     """
+    vocab, merges, special_tokens, _, ignore_merges = parts
     special = {token.encode() for token in special_tokens}
     _check_prefixes(special)
     check_has_all_bytes(vocab)
@@ -145,12 +203,6 @@ def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
     return [token[start:end] for start, end in enumerate(ends) if end]
 
 
-def ranks_as_bytes(ranks: Mapping[bytes, int]) -> bytes:
-    """Return the content of a file of ranks, in their order."""
-    items = sorted(ranks.items(), key=lambda item: item[1])
-    return b"".join(b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in items)
-
-
 # --------------------------------------------------------------------- in
 
 
@@ -207,7 +259,9 @@ def load_tiktoken(
     try:
         pattern = pattern or from_fancy_regex(found["pat_str"])
         merges = merges_of_ranks(ranks)
-        vocab = _joined(ranks, special)
+        vocab = {rank: token for token, rank in ranks.items()}
+        for token, token_id in special.items():
+            add_token(vocab, token_id, token.encode())
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from None
     ignore_merges = len(merges) < sum(len(token) > 1 for token in ranks)
@@ -216,20 +270,18 @@ def load_tiktoken(
 
 def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
     """Return the ranks and the description in a directory of our export."""
-    with opened_together(directory, (RANKS_FILE, ENCODING_FILE)) as files:
-        for name in (RANKS_FILE, ENCODING_FILE):
-            if name not in files:
-                raise FileNotFoundError(
-                    f"{directory / name} does not exist: name the file of ranks itself, or a "
-                    "directory that `export --to tiktoken` wrote"
-                )
-        ranks = _parse_ranks(files[RANKS_FILE].read(), directory / RANKS_FILE)
-        path = directory / ENCODING_FILE
-        found = parse_json(files[ENCODING_FILE].read(), path, unique_keys)
+    path = directory / ENCODING_FILE
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} does not exist: name the file of ranks itself, or a directory that "
+            "`export --to tiktoken` wrote"
+        )
+    with open_regular(path) as file:
+        found = parse_json(file.read(), path, unique_keys)
     special = found.get("special_tokens") if isinstance(found, dict) else None
     if not isinstance(special, dict) or not isinstance(found.get("pat_str"), str):
         raise ValueError(f"{path} lacks 'pat_str', a string, or 'special_tokens', an object")
-    return ranks, found
+    return load_ranks(directory / RANKS_FILE), found
 
 
 def _registered(name: str) -> tuple[dict[bytes, int], dict[str, Any]]:
@@ -280,12 +332,8 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
         FileNotFoundError: there is no such file.
         ValueError: a line is not `base64 rank`, or repeats a token or a rank; names it.
     """
-    path = Path(path)
-    with opened(path) as file:
-        return _parse_ranks(file.read(), path)
-
-
-def _parse_ranks(content: bytes, path: Path) -> dict[bytes, int]:
+    with open_regular(path) as file:
+        content = file.read()
     ranks: dict[bytes, int] = {}
     seen: set[int] = set()
     for number, line in enumerate(content.split(b"\n"), start=1):
@@ -329,23 +377,3 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
         if len(parts) == 2:
             merges.append((parts[0], parts[1]))
     return merges
-
-
-def _joined(ranks: Mapping[bytes, int], special_tokens: Mapping[str, int]) -> dict[int, bytes]:
-    """Return the vocabulary: id -> token, ordinary and special."""
-    vocab = {rank: token for token, rank in ranks.items()}
-    for special, token_id in special_tokens.items():
-        if type(token_id) is not int:
-            raise ValueError(
-                f"the id of special token {short_repr(special)} is {short_repr(token_id)}, not an "
-                "integer"
-            )
-        if not 0 <= token_id <= MAX_ID:
-            raise ValueError(explain_bad_id(token_id, special))
-        if token_id in vocab:
-            raise ValueError(
-                f"special token {short_repr(special)} and {short_repr(vocab[token_id])} have the "
-                f"same id {token_id}"
-            )
-        vocab[token_id] = special.encode()
-    return vocab

@@ -1,0 +1,233 @@
+"""GPT-2's pair of files: what is written and read, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import pytest
+
+from cs336_basics.formats import check_tokenizer, export_tokenizer
+from cs336_basics.formats.gpt2.pair import contents, load_gpt2, load_merges, load_vocab
+from cs336_basics.tokenizer import Tokenizer
+from tests.formats.exported import SPECIAL, byte_tokenizer, chosen_texts, random_texts, trained
+from tests.tokenizer.examples import BYTES, END, data_file, small_tokenizer
+
+# ------------------------------------------------------------------ out
+
+
+def test_texts_get_equal_ids_in_tokenizers(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    ours = trained("gpt2")
+    export_tokenizer(ours, "gpt2", tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["merges.txt", "vocab.json"]
+    theirs = tokenizers.ByteLevelBPETokenizer(
+        str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt")
+    )
+    theirs.add_special_tokens([tokenizers.AddedToken(token, normalized=False) for token in SPECIAL])
+    for text in [*chosen_texts(), *random_texts(3, 1000)]:
+        assert theirs.encode(text).ids == ours.encode(text), text
+    agreement = check_tokenizer(ours, "gpt2", tmp_path)
+    assert agreement.runtime == f"tokenizers {tokenizers.__version__}"
+
+
+def test_the_files_have_the_form_of_gpt2():
+    tokenizer = byte_tokenizer("<|end of text|>", "猫", merges=[(b" ", b"t"), (b"\r", b"\n")])
+    written = contents(tokenizer.parts())
+    assert written["merges.txt"] == "#version: 0.2\nĠ t\nč Ċ\n"
+    strings = json.loads(written["vocab.json"])
+    assert [strings[key] for key in ("Ġ", "Ġt", "čĊ")] == [32, 256, 257]
+    assert [strings[key] for key in ("<|end of text|>", "猫")] == [258, 259]  # plain text
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "message"),
+    [
+        (byte_tokenizer(pattern="cl100k"), "pattern is 'cl100k'"),
+        (byte_tokenizer("<é>"), "'é'"),
+        (Tokenizer({0: b"a"}, []), "byte 0x00"),
+        (Tokenizer({**BYTES, 256: b"ab"}, [], ignore_merges=True), "b'ab'"),
+    ],
+)
+def test_what_the_pair_cannot_hold_is_refused(tmp_path, tokenizer, message):
+    with pytest.raises(ValueError, match=message):
+        export_tokenizer(tokenizer, "gpt2", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# ------------------------------------------------------------------ in
+
+
+def write_pair(directory, special=END, names=("vocab.json", "merges.txt")):
+    """A pair as GPT-2's own: the special token last, in plain text."""
+    tokenizer = small_tokenizer((special,))
+    written = contents(tokenizer.parts())
+    (directory / names[0]).write_text(written["vocab.json"], "utf-8")
+    (directory / names[1]).write_text(written["merges.txt"], "utf-8")
+    return tokenizer
+
+
+@pytest.mark.parametrize("special", [END, "<|end of text|>", "<終>"])
+def test_the_special_tokens_are_those_that_no_merge_makes(tmp_path, special):
+    tokenizer = write_pair(tmp_path, special)
+    found = Tokenizer.from_gpt2(tmp_path)
+    assert found.special_tokens == [special]
+    assert found.hash() == tokenizer.hash()
+    text = f"It's the cat{special}that ate"
+    assert found.encode(text) == tokenizer.encode(text)
+    files = tmp_path / "vocab.json", tmp_path / "merges.txt"
+    assert Tokenizer.from_files(*files, [special]).hash() == tokenizer.hash()
+    assert Tokenizer.from_files(*map(str, files)).special_tokens == []
+
+
+def test_special_tokens_can_be_given(tmp_path):
+    write_pair(tmp_path)
+    found = Tokenizer.from_gpt2(tmp_path, special_tokens=[END, "<|new|>"])
+    assert found.special_tokens == [END, "<|new|>"]
+    assert found.special_token_id("<|new|>") == found.special_token_id(END) + 1
+
+
+def test_the_names_of_the_first_publication_are_read(tmp_path):
+    tokenizer = write_pair(tmp_path, names=("encoder.json", "vocab.bpe"))
+    assert Tokenizer.from_gpt2(tmp_path).hash() == tokenizer.hash()
+
+
+def test_the_files_can_be_named(tmp_path):
+    tokenizer = write_pair(tmp_path, names=("v.json", "m.txt"))
+    found = Tokenizer.from_gpt2(tmp_path / "v.json", tmp_path / "m.txt", backend="python")
+    assert found.hash() == tokenizer.hash()
+    assert found.backend == "python"
+
+
+def test_the_vocabulary_of_gpt2_is_read_and_written_unchanged(tmp_path):
+    files = data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt")
+    found = Tokenizer.from_gpt2(*files)
+    assert (found.vocab_size, len(found.merges), found.special_tokens) == (50_257, 50_000, [END])
+    assert (found.vocab[0], found.vocab[220], found.merges[0]) == (b"!", b" ", (b" ", b"t"))
+    assert found.encode(f"Hello world{END}") == [15496, 995, 50256]
+    written = contents(found.parts())
+    assert json.loads(written["vocab.json"]) == json.loads(files[0].read_text("utf-8"))
+    assert written["merges.txt"].split("\n")[1:] == files[1].read_text("utf-8").split("\n")[1:]
+
+
+def test_what_is_missing_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="absent"):
+        load_gpt2(tmp_path / "absent")
+    with pytest.raises(FileNotFoundError, match=r"vocab\.json"):
+        load_gpt2(tmp_path)
+    write_pair(tmp_path)
+    with pytest.raises(ValueError, match=r"vocab\.json is a file"):
+        load_gpt2(tmp_path / "vocab.json")
+
+
+def test_a_token_that_can_be_neither_ordinary_nor_special_is_refused(tmp_path):
+    write_pair(tmp_path)
+    strings = json.loads((tmp_path / "vocab.json").read_text("utf-8"))
+    (tmp_path / "vocab.json").write_text(json.dumps({**strings, "ÃÃ": 9999}), "utf-8")
+    with pytest.raises(ValueError, match=r"b'\\xc3\\xc3'"):
+        load_gpt2(tmp_path)
+    assert 9999 in Tokenizer.from_gpt2(tmp_path, special_tokens=[END]).vocab
+
+
+@pytest.mark.parametrize(
+    ("content", "merges"),
+    [
+        (b"", []),
+        (b"#version: 0.2\n", []),
+        ("Ġ t\nh e\n".encode(), [(b" ", b"t"), (b"h", b"e")]),
+        ("#version: 0.2\nĠ t\nh e".encode(), [(b" ", b"t"), (b"h", b"e")]),
+        ("#version: 0.2\r\nĠ t\r\nh e\r\n\r\n".encode(), [(b" ", b"t"), (b"h", b"e")]),
+        ("\ufeff#version: 0.2\nĠ t\n".encode(), [(b" ", b"t")]),
+        # Merges that look like a version line: only the very first line is one.
+        (b"# version\n#version :\n", [(b"#", b"version"), (b"#version", b":")]),
+        (
+            b"#version: 0.2\n#version :\n#version: 0.2\n",
+            [(b"#version", b":"), (b"#version:", b"0.2")],
+        ),
+    ],
+)
+def test_merges_are_read_with_and_without_a_version_line(tmp_path, content, merges):
+    path = tmp_path / "merges.txt"
+    path.write_bytes(content)
+    assert load_merges(path) == merges
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a b\nc\n", r"merges.txt, line 2: 'c'"),
+        (b"#version: 0.2\na b c\n", r"line 2: 'a b c'"),
+        (b"a  b\n", r"line 1: 'a  b'"),
+        (b" a b\n", r"line 1"),
+        (b"a b \n", r"line 1"),
+        (b"a b\n\nc d\n", r"line 2: ''"),
+        (b"a\tb\n", r"line 1"),
+        ("a b\nc \u3042\n".encode(), r"line 2.*'あ'"),
+        (b"a \xff\n", r"merges.txt is not UTF-8 at byte 2"),
+    ],
+)
+def test_a_malformed_merges_file_is_refused_with_the_line(tmp_path, content, message):
+    path = tmp_path / "merges.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_merges(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "line 1, column 1"),
+        (b'{"a": 0,\n "b" 1}', "vocab.json, line 2, column 6"),
+        (b"[]", "of type list"),
+        (b'{"a": "0"}', "b'a' is '0'"),
+        (b'{"a": 0.0}', "b'a' is 0.0"),
+        (b'{"a": true}', "b'a' is True"),
+        (b'{"a": {"b": 0}}', "b'a' is "),
+        (b'{"a": 0, "b": 0}', "b'a' and b'b' have the same id 0"),
+        (b'{"a": 0, "b": 1, "a": 2}', "'a' occurs twice"),
+        (b'{"a\\ud800": 0}', "not valid Unicode"),
+        (b'{"\xff": 0}', "not UTF-8 at byte 2"),
+        (b"[" * 100_000, "vocab.json"),
+        (b'{"a": ' + b"9" * 10_000 + b"}", "vocab.json"),
+    ],
+)
+def test_a_malformed_vocabulary_is_refused_with_the_line_or_item(tmp_path, content, message):
+    path = tmp_path / "vocab.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_vocab(path)
+
+
+@pytest.mark.parametrize("load", [load_vocab, load_merges])
+def test_a_pickle_is_refused(tmp_path, load):
+    with pytest.raises(ValueError, match=r"vocab\.pkl is a pickle"):
+        load(tmp_path / "vocab.pkl")
+
+
+def test_ids_that_collide_are_refused_before_they_are_keys(tmp_path):
+    # They have the same hash in every process: a dict of them takes quadratic time.
+    colliding = [1 + k * sys.hash_info.modulus for k in range(40_000)]
+    path = tmp_path / "vocab.json"
+    path.write_text(json.dumps({f"t{i}": token_id for i, token_id in enumerate(colliding)}))
+    start = time.process_time()
+    with pytest.raises(ValueError, match=r"vocab\.json: id \d+ of b't1'"):
+        load_vocab(path)
+    assert time.process_time() - start < 3  # of the dict: 12
+
+
+def test_values_in_messages_are_cut(tmp_path):
+    long = "x" * 100_000
+    for name, content in {
+        "a.json": json.dumps({long: "0"}),
+        "b.json": json.dumps({long: 0, "y" * 100_000: 0}),
+        "c.json": f'{{"{long}": 0, "{long}": 1}}',
+        "d.txt": f"a b\n{long}\n",
+        "e.txt": f"a b\n{long} \u3042\n",
+    }.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        load = load_merges if name.endswith("txt") else load_vocab
+        with pytest.raises(ValueError, match=name) as caught:
+            load(tmp_path / name)
+        assert len(str(caught.value)) < 500 + len(str(tmp_path))

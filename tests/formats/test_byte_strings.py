@@ -1,0 +1,105 @@
+"""Bytes as printable text: compiled as in Python, all at once as one by one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics.formats.byte_strings import (
+    byte_of_code,
+    byte_to_character,
+    character_to_byte,
+    merge_of_strings,
+    merges_of_strings,
+    merges_of_strings_in_python,
+    string_to_token,
+    strings_to_tokens,
+    strings_to_tokens_in_python,
+    token_to_string,
+    vocab_of_strings,
+)
+from cs336_basics.tokenizer.vocabulary import MAX_ID
+
+# Those that represent bytes, and others that are next to them.
+CHARACTERS = st.sampled_from([*character_to_byte(), *" \r\n\x7f\xa0\xad\u0144\u0145\u4e00😀\ud800"])
+STRINGS = st.text(CHARACTERS, max_size=6)
+
+
+def test_the_byte_map_is_the_one_of_gpt2():
+    characters = byte_to_character()
+    assert sorted(characters) == list(range(256))
+    assert len(set(characters.values())) == 256
+    assert all(character.isprintable() and character != " " for character in characters.values())
+    known = {0x20: "Ġ", 0x0A: "Ċ", 0x09: "ĉ", 0x0D: "č", 0x00: "Ā", 0x7F: "ġ", 0xAD: "Ń", 0xA0: "ł"}
+    assert {byte: characters[byte] for byte in known} == known
+    assert [characters[byte] for byte in b"!~\xa1\xac\xae\xff"] == list("!~¡¬®ÿ")
+    others = [byte for byte in range(256) if characters[byte] != chr(byte)]
+    assert [characters[byte] for byte in others] == [chr(0x100 + n) for n in range(68)]
+
+
+def test_the_byte_map_is_the_one_of_tokenizers():
+    pre_tokenizers = pytest.importorskip("tokenizers.pre_tokenizers")
+    assert set(byte_to_character().values()) == set(pre_tokenizers.ByteLevel.alphabet())
+
+
+@given(st.lists(st.binary(max_size=8)))
+def test_every_token_has_a_string(tokens):
+    strings = [token_to_string(token) for token in tokens]
+    assert strings_to_tokens(strings) == tokens
+    assert list(map(string_to_token, strings)) == tokens
+
+
+def one_by_one(string):
+    try:
+        return string_to_token(string)
+    except KeyError:
+        return None
+
+
+@given(st.lists(STRINGS, max_size=8))
+def test_all_at_once_gives_what_one_by_one_gives(strings):
+    expected = [one_by_one(string) for string in strings]
+    assert strings_to_tokens(strings) == expected
+    assert strings_to_tokens_in_python(strings, byte_of_code()) == expected
+
+
+ITEMS = (
+    STRINGS
+    | st.tuples(STRINGS, STRINGS).map(" ".join)
+    | st.lists(STRINGS | st.integers(), max_size=3)
+    | st.none()
+)
+
+
+@given(st.lists(ITEMS, max_size=5) | st.lists(st.tuples(STRINGS, STRINGS).map(list)))
+def test_merges_are_those_of_python_and_one_by_one(items):
+    found = merges_of_strings(items)
+    assert found == merges_of_strings_in_python(items, byte_of_code())
+    try:
+        assert found == [merge_of_strings(item) for item in items]
+    except ValueError:
+        assert found is None
+
+
+@given(
+    st.dictionaries(
+        STRINGS.filter(lambda string: "\ud800" not in string),
+        st.integers(-1, 5) | st.sampled_from([MAX_ID, MAX_ID + 1, -(2**70), True, 1.0, "1", None]),
+        max_size=6,
+    ),
+    st.booleans(),
+)
+def test_a_vocabulary_is_read_whole_or_refused(strings, plain_text):
+    tokens = {string: one_by_one(string) for string in strings}
+    ids = list(strings.values())
+    good = all(type(i) is int and 0 <= i <= MAX_ID for i in ids) and len(set(ids)) == len(ids)
+    if good and (plain_text or None not in tokens.values()):
+        expected = {
+            i: string.encode() if tokens[string] is None else tokens[string]
+            for string, i in strings.items()
+        }
+        assert vocab_of_strings(strings, plain_text=plain_text) == expected
+    else:
+        with pytest.raises(ValueError, match=r"id|alphabet"):
+            vocab_of_strings(strings, plain_text=plain_text)

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import traceback
 from pathlib import Path
 
 import pytest
 
-from cs336_basics._support import temporary_files as _temporary_files
+from cs336_basics._support import files
 
-CALLS = ("open", "fsync", "replace", "unlink", "chmod", "close", "dup", "mkdir", "listdir")
-
-
-class _WatchedFile:
-    """A file object that reports its writes."""
-
-    def __init__(self, file, count):
-        self._file, self._count = file, count
-
-    def write(self, data):
-        self._count("write")
-        return self._file.write(data)
-
-    def flush(self):
-        self._count("flush")
-        self._file.flush()
-
-    def __getattr__(self, name):
-        return getattr(self._file, name)
+CALLS = ("open", "fsync", "replace", "unlink", "chmod", "close", "mkdir", "rmdir", "listdir")
 
 
 class FaultyCalls:
@@ -51,12 +33,26 @@ class FaultyCalls:
         self.names = []
         for name in CALLS:
             patch.setattr(os, name, self._watched(name, getattr(os, name)))
-        fdopen = os.fdopen
-        patch.setattr(
-            os, "fdopen", lambda *args, **options: _WatchedFile(fdopen(*args, **options), self._try)
-        )
-        mkstemp = tempfile.mkstemp
-        patch.setattr(_temporary_files.tempfile, "mkstemp", self._watched("mkstemp", mkstemp))
+        patch.setattr(files, "open", self._open, raising=False)
+
+    def _open(self, *arguments, **options):
+        file = open(*arguments, **options)  # noqa: SIM115 -- the caller closes it
+        faulty, write = self, file.write
+
+        class WatchedFile:
+            def write(self, data):
+                return faulty._watched("write", write)(data)
+
+            def __getattr__(self, name):
+                return getattr(file, name)
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *error):
+                return file.__exit__(*error)
+
+        return WatchedFile()
 
     def _try(self, name):
         self.names.append(name)
@@ -97,6 +93,26 @@ def killed_at(step, work, *, after=False):
     status = os.waitpid(child, 0)[1]
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
     return os.WIFSIGNALED(status)
+
+
+def kill_at_every_call(work, *, after=False):
+    """Run `work` in children, killed at their first call, the second, ...; yield after each."""
+    return itertools.takewhile(lambda step: killed_at(step, work, after=after), itertools.count(1))
+
+
+def fail_at_every_call(work):
+    """Run `work` with a disk that is full at the first call, the second, ...; yield after each."""
+    for step in itertools.count(1):
+        with pytest.MonkeyPatch.context() as patch:
+            calls = FaultyCalls(patch, step, disk_is_full)
+            try:
+                work()
+            except (OSError, RuntimeError):  # torch makes the second of a full disk
+                assert len(calls.names) >= step
+
+        if len(calls.names) < step:
+            return
+        yield step
 
 
 def run_alone(function, *arguments):

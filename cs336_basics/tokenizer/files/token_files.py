@@ -26,9 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.journal import open_regular
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.reading import parse_json, read_array_header
+from cs336_basics._support.reading import open_regular, parse_json, read_array_header
 from cs336_basics.tokenizer.ids import TokenArray
 
 FOOTER = struct.Struct("<QQ16s")

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 import cs336_basics
-from cs336_basics._support.disk import naming
 from cs336_basics._support.files import atomic_writer
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer.files.token_files import FOOTER, MAGIC, STARTS_DTYPE, starts_offset
@@ -72,11 +71,10 @@ def open_token_writer(
         file = stack.enter_context(atomic_writer(destination, "w+b"))
         starts = None
         if document_starts:
-            with naming(destination):
-                starts = stack.enter_context(
-                    tempfile.SpooledTemporaryFile(_STARTS_IN_MEMORY, dir=str(destination.parent))
-                )
-        yield TokenWriter(file, starts, destination, tokenizer, end_id)
+            starts = stack.enter_context(
+                tempfile.SpooledTemporaryFile(_STARTS_IN_MEMORY, dir=str(destination.parent))
+            )
+        yield TokenWriter(file, starts, tokenizer, end_id)
 
 
 class TokenWriter:
@@ -85,7 +83,6 @@ class TokenWriter:
     Args:
         file: the token file.
         starts: keeps the document starts, which follow the ids; None: they are not written.
-        path: the name of the file, for errors.
         tokenizer, end_id: see `open_token_writer`.
 
     Attributes:
@@ -96,13 +93,11 @@ class TokenWriter:
         self,
         file: IO[bytes],
         starts: IO[bytes] | None,
-        path: Path,
         tokenizer: Tokenizer,
         end_id: int | None,
     ) -> None:
         self._file = file
         self._starts = starts
-        self._path = path
         self._tokenizer = tokenizer
         self._dtype = token_dtype(tokenizer.vocab_size)
         self._end_id = end_id
@@ -110,8 +105,7 @@ class TokenWriter:
         self._ended = True  # the next id begins a document
         self._unsent = 0  # bytes that the system has not been asked to write to the disk
         self.num_tokens = 0
-        with naming(path):
-            self._write_header()
+        self._write_header()
 
     def write(self, block: EncodedBlock) -> None:
         """Append a block."""
@@ -140,30 +134,28 @@ class TokenWriter:
             "bytes_per_token": metadata["num_bytes"] / max(self.num_tokens, 1),
             "library_version": cs336_basics.__version__,
         }
-        with naming(self._path):
-            array_end = self._file.tell()
-            self._file.write(bytes(starts_offset(array_end) - array_end))
-            if self._starts is not None:
-                metadata["num_documents"] = self._starts.tell() // STARTS_DTYPE.itemsize
-                self._starts.seek(0)
-                shutil.copyfileobj(self._starts, self._file)
-            content = json.dumps(metadata, ensure_ascii=False).encode()
-            self._file.write(content + FOOTER.pack(array_end, len(content), MAGIC))
-            self._file.seek(0)
-            self._write_header()
+        array_end = self._file.tell()
+        self._file.write(bytes(starts_offset(array_end) - array_end))
+        if self._starts is not None:
+            metadata["num_documents"] = self._starts.tell() // STARTS_DTYPE.itemsize
+            self._starts.seek(0)
+            shutil.copyfileobj(self._starts, self._file)
+        content = json.dumps(metadata, ensure_ascii=False).encode()
+        self._file.write(content + FOOTER.pack(array_end, len(content), MAGIC))
+        self._file.seek(0)
+        self._write_header()
         return metadata
 
     def _write_ids(self, ids: TokenArray, document_ends: Positions) -> None:
         if not len(ids):
             return
-        with naming(self._path):
-            if self._starts is not None:
-                first = [0] if self._ended else []
-                inside = document_ends[document_ends < len(ids)]
-                starts = self.num_tokens + np.concatenate([first, inside]).astype(STARTS_DTYPE)
-                self._starts.write(starts.tobytes())
-                self._ended = len(inside) < len(document_ends)
-            self._file.write(ids.data)
+        if self._starts is not None:
+            first = [0] if self._ended else []
+            inside = document_ends[document_ends < len(ids)]
+            starts = self.num_tokens + np.concatenate([first, inside]).astype(STARTS_DTYPE)
+            self._starts.write(starts.tobytes())
+            self._ended = len(inside) < len(document_ends)
+        self._file.write(ids.data)
         self.num_tokens += len(ids)
         self._last = int(ids[-1])
         self._start_write_back(ids.nbytes)

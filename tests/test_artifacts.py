@@ -1,0 +1,187 @@
+"""Whatever is written is old or new when its writer is killed, or the disk is full, at any call."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.faults import fail_at_every_call, kill_at_every_call, run_alone
+
+
+class Json:
+    """A file of JSON, as those of a run are written."""
+
+    def write(self, path, version):
+        from cs336_basics._support.files import write_json
+
+        write_json(path, ["x" * 100] * version)
+
+    def read(self, path):
+        import json
+
+        return len(json.loads(path.read_text()))
+
+
+class Directory:
+    """A new directory; there is no older one."""
+
+    def write(self, path, version):
+        from cs336_basics._support.files import new_directory
+
+        if version == 2:
+            with new_directory(path) as directory:
+                (directory / "a").write_text("a")
+                (directory / "folder").mkdir()
+                (directory / "folder" / "b").write_text("b")
+
+    def read(self, path):
+        return 2 if sorted(file.name for file in path.rglob("*")) == ["a", "b", "folder"] else 1
+
+
+class SavedTokenizer:
+    """A saved tokenizer."""
+
+    def write(self, path, version):
+        from cs336_basics.tokenizer import Tokenizer
+
+        vocab = {byte: bytes([byte]) for byte in range(256)}
+        merges = [(b"t", b"h"), (b"th", b"e")][:version]
+        vocab.update({256 + i: b"".join(pair) for i, pair in enumerate(merges)})
+        Tokenizer(vocab, merges).save(path)
+
+    def read(self, path):
+        from cs336_basics.tokenizer import Tokenizer
+
+        return Tokenizer.from_directory(path).vocab_size - 256
+
+
+class TokenFile:
+    """A token file with document starts."""
+
+    def write(self, path, version):
+        from cs336_basics.tokenizer import Tokenizer, encode_rows
+
+        tokenizer = Tokenizer({byte: bytes([byte]) for byte in range(256)}, [])
+        rows = ["abc"] * version
+        encode_rows(tokenizer, rows, path.with_suffix(".npy"), document_starts=True, overwrite=True)
+
+    def read(self, path):
+        from cs336_basics.tokenizer import load_document_starts
+
+        return len(load_document_starts(path.with_suffix(".npy")))
+
+
+class Counts:
+    """A file of word counts."""
+
+    def write(self, path, version):
+        from cs336_basics.pretokenization import WordCounts
+
+        WordCounts.from_mapping({b"a": version}, "gpt2", []).save(path.with_suffix(".npz"))
+
+    def read(self, path):
+        from cs336_basics.pretokenization import WordCounts
+
+        return WordCounts.load(path.with_suffix(".npz"))[b"a"]
+
+
+class RunFiles:
+    """The best checkpoint and the metrics of a run."""
+
+    def write(self, path, version):
+        from cs336_basics.checkpoints.run_dir import RunDirectory
+
+        run = RunDirectory(path)
+        run.mark_best(version, 1.5)
+        if version == 1:
+            run.append_metrics({"step": 1}, {"seconds": 1.0})
+        run.truncate_metrics(5)
+
+    def read(self, path):
+        from cs336_basics.checkpoints.run_dir import RunDirectory
+
+        run = RunDirectory(path)
+        assert run.read_metrics() == [{"step": 1, "seconds": 1.0}]
+        return run.best_step()
+
+
+class Checkpoint:
+    """A checkpoint of a run."""
+
+    def run(self):
+        import torch
+
+        torch.set_num_threads(1)  # the children have no other
+        model = torch.nn.Linear(2, 2)
+        return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def write(self, path, version):
+        from cs336_basics.checkpoints.checkpoint import write_checkpoint
+
+        write_checkpoint(path, *self.run(), version)
+
+    def read(self, path):
+        from cs336_basics.checkpoints.checkpoint import read_checkpoint
+
+        return read_checkpoint(path, *self.run())
+
+
+class TorchFile(Checkpoint):
+    """A checkpoint as the course defines it."""
+
+    def write(self, path, version):
+        from cs336_basics.checkpoints.torch_file import save_checkpoint
+
+        save_checkpoint(*self.run(), version, path)
+
+    def read(self, path):
+        from cs336_basics.checkpoints.torch_file import load_checkpoint
+
+        return load_checkpoint(path, *self.run())
+
+
+KINDS = {
+    kind.__name__: kind
+    for kind in (Json, Directory, SavedTokenizer, TokenFile, Counts, RunFiles, Checkpoint,
+                 TorchFile)
+}  # fmt: skip
+
+
+def check_every_call(name, folder):
+    """Write version 2 of an artifact over version 1, with a fault at each of its calls."""
+    os.fsync = lambda handle: None  # takes most of the time
+    artifact = KINDS[name]()
+    paths = (Path(folder, str(number), "artifact") for number in itertools.count())
+    for faults in (
+        fail_at_every_call,
+        kill_at_every_call,
+        functools.partial(kill_at_every_call, after=True),
+    ):
+        path, seen = prepared(artifact, paths), []
+        for _ in faults(lambda: artifact.write(path, 2)):  # noqa: B023 -- the latest is meant
+            seen.append(artifact.read(path))
+            if seen[-1] == 1:  # the next writer removes what is left
+                artifact.write(path, 2)
+                assert artifact.read(path) == 2
+                assert not list(path.parent.rglob(".*")), list(path.parent.rglob("*"))
+            path = prepared(artifact, paths)
+        assert artifact.read(path) == 2
+        assert set(seen) == {1, 2}
+
+
+def prepared(artifact, paths):
+    path = next(paths)
+    path.parent.mkdir()
+    artifact.write(path, 1)
+    artifact.read(path)  # imports what is needed before a child does
+    return path
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("name", KINDS)
+def test_a_fault_at_any_call_leaves_the_old_artifact_or_the_new_one(tmp_path, name):
+    run_alone(check_every_call, name, tmp_path)

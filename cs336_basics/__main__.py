@@ -7,32 +7,40 @@ import sys
 from collections.abc import Sequence
 
 from cs336_basics import __version__
-from cs336_basics.commands import COMMANDS
-from cs336_basics.commands._cli import complain, guarded, say
-from cs336_basics.commands._parser import INVOCATION, PROGRAM, suggest
+from cs336_basics.commands import COMMANDS, INVOCATION, PROGRAM
+from cs336_basics.commands._cli import guarded, say
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the first argument names and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    return guarded(PROGRAM, lambda: _dispatch(words))
+    command = words[0].replace("_", "-") if words else "--help"
+    if command in COMMANDS:
+        return guarded(f"{PROGRAM} {command}", lambda: _run(command, words[1:]))
+    return guarded(PROGRAM, lambda: _answer(command))
 
 
-def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
-        say(list_of_commands())
-        return 0
-    if words[0] == "--version":
-        say(f"{PROGRAM} {__version__} ({_build()})")
-        return 0
-    name = words[0].replace("_", "-")
-    if name not in COMMANDS:
-        kind = "option" if name.startswith("-") else "command"
-        hint = suggest(name, COMMANDS) or f" (see '{INVOCATION} --help')"
-        complain(f"{PROGRAM}: error: unrecognized {kind} {words[0]!r}{hint}")
-        return 2
+def _run(name: str, words: list[str]) -> int:
+    """Run a command: a module of `commands` with its name."""
     module = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}")
-    return int(module.main(words[1:]))
+    return int(module.COMMAND.run(words))
+
+
+def _answer(word: str) -> int:
+    """Answer a command line without a command.
+
+    Raises:
+        ValueError: the word is neither a command nor an option.
+    """
+    if word in ("-h", "--help"):
+        say(list_of_commands())
+    elif word == "--version":
+        say(f"{PROGRAM} {__version__} ({_build()})")
+    else:
+        from cs336_basics._support.messages import nearest
+
+        raise ValueError(f"{word} is not a command{nearest(word, COMMANDS)}")
+    return 0
 
 
 def _build() -> str:

@@ -317,8 +317,8 @@ def test_the_command_without_extensions_is_one_sentence(tmp_path):
     arguments = ["--input", str(tmp_path / "text.txt"), "--output", str(tmp_path / "out"),
                  "--vocab-size", "260", "--trainer", "memoryview"]  # fmt: skip
     run = unbuilt(f"""
-from cs336_basics.commands.train_bpe import main
-sys.exit(main({arguments!r}))
+from cs336_basics.__main__ import main
+sys.exit(main(["train-bpe", *{arguments!r}]))
 """)
     assert run.returncode == 2
     assert len(run.stderr.strip().splitlines()) == 1
@@ -333,8 +333,8 @@ def test_the_main_job_works_without_extensions(tmp_path):
                  "--model.d-ff", "32", "--model.context-length", "16"]  # fmt: skip
     run = unbuilt(f"""
 import warnings; warnings.simplefilter("ignore")
-from cs336_basics.commands.train import main
-sys.exit(main({arguments!r}))
+from cs336_basics.__main__ import main
+sys.exit(main(["train", *{arguments!r}]))
 """)
     assert run.returncode == 0, run.stderr
     assert (tmp_path / "run" / "checkpoints" / "step_00000002.safetensors").is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterable
 
 _LONGEST_VALUE = 100
 _LONGEST_REASON = 300
@@ -31,3 +32,18 @@ def short_reason(error: BaseException) -> str:
     """Return the message of an error as one line of limited length, or its type if it has none."""
     text = " ".join(str(error)[: 10 * _LONGEST_REASON].split()) or type(error).__name__
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `: did you mean NAME?` with the known names that are nearest, or nothing."""
+    import difflib  # only errors need it
+
+    known = list(known)
+    # A name is often given without its section (d_model), or in short (learning_rate).
+    last = name.lstrip("-").split(".")[-1]
+    near = [other for other in known if other.lstrip("-").split(".")[-1] == last]
+    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    if not near and len(last) > 3:
+        near = [other for other in known if last in other.split(".")[-1]][:3]
+    near = near or difflib.get_close_matches(name, known, n=1)
+    return f": did you mean {' or '.join(near)}?" if near else ""

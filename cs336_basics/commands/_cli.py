@@ -23,19 +23,16 @@ Only text whose place is standard output (`generate`) is not continued when it c
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import errno
 import io
 import os
+import re
 import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
-
-from cs336_basics.commands._parser import Parser
 
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (FileNotFoundError, 2),
@@ -68,66 +65,38 @@ class OutputEnded(Exception):  # noqa: N818 -- not always an error: `... | head`
 _output_errors: list[OSError] = []
 """The error of writing standard output, other than that its reader left, until it is reported."""
 
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
-
-def run_command(
-    parser: Parser,
-    work: Callable[[argparse.Namespace], int | None],
-    arguments: Sequence[str] | None = None,
-) -> int:
-    """Parse a command line, do the work, and return the exit status.
-
-    Args:
-        parser: the options of the command.
-        work: what the command does with its options; returns an exit status, or None for success.
-        arguments: the words after the name of the command; None: those of this process.
-    """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-
-    def parse_and_work() -> int:
-        text = parser.requested_help(words)
-        if text is not None:
-            say(text)
-            return 0
-        return work(parser.parse(words)) or 0
-
-    return guarded(parser.name, parse_and_work, parser)
-
-
-def guarded(name: str, work: Callable[[], int], parser: Parser | None = None) -> int:
+def guarded(name: str, work: Callable[[], int]) -> int:
     """Call `work` and return its exit status, or that of the error it raised, which is printed.
 
     Args:
         name: what the messages begin with, such as "cs336 train-bpe".
         work: returns an exit status.
-        parser: the options of the command, in whose terms errors are explained.
     """
     open_closed_streams()
     replace_unencodable_output()
     _output_errors.clear()
     with _warnings_as_lines(name):
-        status = _status_of_work(name, work, parser)
+        status = _status_of_work(name, work)
     if _output_errors:
         complain(f"{name}: error: cannot write standard output: {_output_errors.pop().strerror}")
         return status or 1
     return status
 
 
-def _status_of_work(name: str, work: Callable[[], int], parser: Parser | None) -> int:
+def _status_of_work(name: str, work: Callable[[], int]) -> int:
     """Call `work` and return its exit status, or that of the error it raised, which is printed."""
     try:
         return work()
     except KeyboardInterrupt:
-        note = f": {parser.interrupted}" if parser is not None and parser.interrupted else ""
-        complain(f"{name}: interrupted{note}")
+        complain(f"{name}: interrupted")
         return 128 + signal.SIGINT
     except OutputEnded:
         return 0
     except tuple(kind for kind, _ in STATUSES) as error:
         if os.environ.get("CS336_TRACEBACK"):
             raise
-        complain(f"{name}: error: {describe_error(error, parser)}")
+        complain(f"{name}: error: {describe_error(error)}")
         return status_of(error)
 
 
@@ -136,33 +105,36 @@ def status_of(error: Exception) -> int:
     return next(status for kind, status in STATUSES if isinstance(error, kind))
 
 
-def describe_error(error: Exception, parser: Parser | None = None) -> str:
-    """Return an error as one line, in terms of the options of the command.
+def describe_error(error: Exception) -> str:
+    """Return an error as one line.
 
-    An error of the operating system names its file: `cannot read FILE: No such file or directory`.
+    An error of the operating system names its file: `text.txt: No such file or directory`.
     """
     if isinstance(error, OSError) and error.strerror:
-        if not isinstance(error.filename, (str, bytes)):
-            return error.strerror
-        file = os.fsdecode(error.filename)
-        output = None if parser is None else parser.output_at(file)
-        if output is None and error.errno not in _FULL_DISK:
-            return f"cannot read {file}: {error.strerror}"
-        # Creating a directory where a file is says "File exists".
-        in_file = error.errno == errno.EEXIST and os.path.isfile(file)
-        reason = os.strerror(errno.ENOTDIR) if in_file else error.strerror
-        return f"cannot write {output or file}: {reason}"
+        name = error.filename
+        is_path = isinstance(name, (str, bytes))
+        return f"{os.fsdecode(name)}: {error.strerror}" if is_path else error.strerror
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return _missing_package(error, parser)
-    from cs336_basics.pretokenization.reading.corpus import MissingFieldError  # only errors need it
+        module = error.name.partition(".")[0]
+        package = {"yaml": "pyyaml"}.get(module, module)
+        return f"this needs {module}, which is not installed: pip install {package}"
+    # Only errors need these modules.
+    from pydantic import ValidationError
 
-    if isinstance(error, MissingFieldError) and parser is not None:
+    from cs336_basics._support.validation import explain
+    from cs336_basics.pretokenization.reading.corpus import MissingFieldError
+
+    if isinstance(error, ValidationError):
+        return explain(error)
+    if isinstance(error, MissingFieldError):
         example = error.columns[0] if error.columns else "text"
         return f"{error.problem}: give --{error.option} {shlex.quote(example)}"
-    message = _one_line(str(error))
+    # The library advises in keyword arguments.
+    message = re.sub(r"\b([a-z]+)=True(?: \(--\1\))?", r"--\1", _one_line(str(error)))
+    message = re.sub(r"""\b([a-z]+)=["']([a-z]+)["']""", r"--\1 \2", message)
     if not message:  # as of a MemoryError
         return "out of memory" if isinstance(error, MemoryError) else type(error).__name__
-    return message if parser is None else parser.in_own_terms(message)
+    return message
 
 
 def _one_line(message: str) -> str:
@@ -173,16 +145,6 @@ def _one_line(message: str) -> str:
         return line
     half = LONGEST_MESSAGE // 2
     return f"{line[:half]} [... {left_out:,} characters left out ...] {line[-half:]}"
-
-
-def _missing_package(error: ModuleNotFoundError, parser: Parser | None) -> str:
-    """Return the error about a module of another library that is not installed."""
-    module = str(error.name).partition(".")[0]
-    if module == __name__.partition(".")[0]:
-        return str(error)
-    package = {"yaml": "pyyaml"}.get(module, module)
-    who = "this" if parser is None else parser.command
-    return f"{who} needs {module}, which is not installed: pip install {package}"
 
 
 @contextlib.contextmanager

@@ -1,268 +1,248 @@
-"""The options of `train` and `estimate`: dataclass defaults < YAML file < command line.
+"""A command: a dataclass with its options, and the function that does its work.
 
-Every value of a TrainConfig is an option of its dotted name: `--max-steps`, `--model.d-model`.
+argparse divides the words of a command line among the options; their values stay text, which
+pydantic converts and checks when the dataclass is made. Names may be written with - or _. A field
+`from_` is the option `--from`.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
-from cs336_basics._support.option import takes_several
-from cs336_basics.commands._parser import Option, Parser, asks_for_help
-from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import (
-    NAMED_CONFIGS,
-    ConfigError,
-    ConfigKey,
-    config_keys,
-    find_config,
-    load_config,
-    parse_value,
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+from cs336_basics._support.arguments import MOST_THREADS
+from cs336_basics._support.messages import nearest
+from cs336_basics._support.validation import build, fields_of, kinds_of, option
+from cs336_basics.commands import INVOCATION, PROGRAM
+from cs336_basics.commands._cli import say
+
+if TYPE_CHECKING:
+    from cs336_basics.pretokenization import Corpus
+
+_HELP = {"-h", "--help", "--help-all"}
+
+
+class UsageError(ValueError):
+    """A command line that cannot be used."""
+
+
+# Options that several commands share.
+
+Several = Annotated[tuple[str, ...], Field(min_length=1)]
+Errors = Literal["replace", "strict"]
+ErrorsOfTokens = Literal["replace", "strict", "bytes"]
+
+TOKENIZER = option("directory that train-bpe wrote", metavar="DIR")
+INPUT_HELP = (
+    "text or JSON lines (.jsonl), also .gz and .zst, or .parquet, .arrow; a glob such as "
+    "'data/*.txt' names several"
 )
-
-COMMON = (
-    "data.train_path",
-    "data.valid_path",
-    "data.field",
-    "data.column",
-    "data.tokenizer",
-    "name",
-    "max_steps",
-    "batch_size",
-    "fast",
-    "device",
+FIELD = option("field of JSON lines that holds the text", None, metavar="NAME")
+COLUMN = option("column of Parquet and Arrow files that holds the text", None, metavar="NAME")
+ERRORS = option(
+    "what to do with bytes that are not UTF-8: replace them with U+FFFD, refuse them, or keep "
+    "them as the tokens of these bytes (bytes)",
+    "replace",
+    rare=True,
 )
-"""The values that `--help` shows, besides the options of the run directory."""
-
-DEFAULT_CONFIG = "sample"
-"""The configuration of a command line without --config; the help pages show its values."""
-
-MODEL_HELP = {
-    "vocab_size": "tokens of a new tokenizer and its model; a finished tokenizer has its own size",
-    "context_length": "longest sequence that the model sees, in tokens",
-    "d_model": "width of the residual stream",
-    "num_layers": "Transformer blocks",
-    "num_heads": "attention heads; must divide d_model",
-    "d_ff": "width inside the feed-forward network, about 8/3 d_model",
-    "rope_theta": "base of the rotary position embedding's wavelengths",
-    "norm": "RMSNorm before each sub-layer, after it, or nowhere",
-    "position": "rotary position embedding, or none at all",
-    "ffn": "feed-forward network: gated SwiGLU, or SiLU without a gate",
-    "attention": "PyTorch's fused kernel, products over two blocks of queries, or readable code",
-    "norm_eps": "epsilon inside RMSNorm's square root",
-    "qk_norm": "RMSNorm on the queries and keys of each head",
-    "tied_embeddings": "one table for the token embedding and the output head",
-    "zero_init": "start the last matrix of each sub-layer at zero",
-    "logit_soft_cap": "logits become cap * tanh(logits / cap); unset: as they are",
-}
-"""The help lines of ModelConfig, which belongs to the model and knows nothing of command lines."""
-
-RESUME_OPTIONS = (
-    "max_steps",
-    "accumulation",
-    "parallel",
-    "device",
-    "num_workers",
-    "log_to",
-    "eval_every",
-    "checkpoint_every",
-    "keep_checkpoints",
-    "log_every",
-    "data.train_path",
-    "data.valid_path",
-    "data.data_dir",
-    "data.tokenizer",
+NUM_WORKERS = option(
+    "number of threads or processes (default: all cores)", None, rare=True, ge=1, le=MOST_THREADS
 )
-"""What may differ when a run is continued. Another max_steps bends the rest of the learning rate's
-curve, unless schedule.cycle_steps is set; the steps that were taken stay what they were. Files may
-have moved: the hashes that the run has recorded refuse others."""
+OVERWRITE = option("replace outputs that exist", False)
+DEVICE = option("cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=True)
 
 
-@dataclass
-class CommandLine:
-    """What a command line of training asks for: the configuration, and where the run is stored."""
+def corpus_of(options: Any) -> Corpus:
+    """Return the corpus that --input, --field, --column and --errors name."""
+    from cs336_basics.pretokenization import Corpus  # help pages do not need it
 
-    config: TrainConfig
-    run_dir: Path | None
-    resume: Path | None
-    resume_from: Path | None
-    skip_damaged: bool = False
-    given: Sequence[str] = ()
-    """The keys that the line names: precision, model.d_model, ..."""
-
-
-class TrainParser(Parser):
-    """The options of a training run; its help pages show the values of the configuration file.
-
-    The values of the configuration stay strings, and those that are not given are omitted;
-    `read_command_line` makes a configuration of them.
-    """
-
-    def __init__(
-        self, command: str, description: str, examples: Sequence[str], interrupted: str = ""
-    ) -> None:
-        super().__init__(command, description, examples, interrupted)
-        self._shown_config = TrainConfig()
-        self.add(
-            "--config",
-            f"{', '.join(NAMED_CONFIGS)}, or a YAML file (default: sample); its values "
-            "are the defaults on this page",
-            metavar="NAME",
-        )
-        keys = config_keys()
-        # The common options come first on the page, in an order that tells a story.
-        for name in dict.fromkeys([*COMMON, *keys]):
-            self._add_key(keys[name])
-        self.add("--run-dir", "a new directory (default: runs/NAME-DATE)", type=Path, metavar="DIR",
-                 output=True)  # fmt: skip
-        self.add("--resume", "continue the run in this directory", type=Path, metavar="RUN_DIR")
-        self.add(
-            "--resume-from",
-            "with --resume: the checkpoint to continue from (default: the newest)",
-            type=Path,
-            metavar="CHECKPOINT",
-            common=False,
-        )
-        self.add(
-            "--skip-damaged",
-            "with --resume: skip damaged checkpoints, back to the newest that is whole",
-            action="store_true",
-            common=False,
-        )
-
-    def _add_key(self, key: ConfigKey) -> None:
-        is_switch = key.kind is bool
-        common = key.name in COMMON
-        several: dict[str, Any] = {}
-        if takes_several(key.kind):
-            several = {"nargs": "+", "action": "extend"}
-        self.add(
-            f"--{key.name.replace('_', '-')}",
-            key.help or MODEL_HELP[key.name.removeprefix("model.")],
-            group="options" if common else key.section or "run",
-            common=common,
-            dest=key.name,
-            default=argparse.SUPPRESS,
-            metavar=_metavar(key.kind),
-            **({"nargs": "?", "const": "true"} if is_switch else several),
-        )
-
-    def requested_help(self, words: Sequence[str]) -> str | None:
-        """Return the help page that a command line asks for, with the values of its file."""
-        if not asks_for_help(words):
-            return None
-        # `--config=NAME` is `--config NAME`.
-        parts = itertools.chain.from_iterable(
-            word.split("=", 1) if word.startswith(("--config=", "--resume=")) else [word]
-            for word in words
-        )
-        self._shown_config = load_config(find_config(DEFAULT_CONFIG))
-        for before, word in itertools.pairwise(parts):
-            if before == "--config":
-                self._shown_config = load_config(find_config(word))
-            elif before == "--resume":
-                self._shown_config = load_config(_config_of_run(Path(word)))
-        return super().requested_help(words)
-
-    def help_of(self, option: Option) -> str:
-        """Return the line of an option, with the value that it has if it is not given."""
-        key = config_keys(self._shown_config).get(option.action.dest)
-        if key is None:
-            return super().help_of(option)
-        if key.default in (None, ""):
-            return option.action.help or ""
-        shown = key.default
-        if isinstance(shown, bool):
-            shown = str(shown).lower()
-        elif takes_several(key.kind) and isinstance(shown, tuple):
-            shown = " ".join(shown)
-        return f"{option.action.help} (default: {shown})"
-
-
-def read_command_line(found: argparse.Namespace) -> CommandLine:
-    """Return what the options of a TrainParser ask for.
-
-    With `--resume RUN_DIR` the configuration is the one saved there, and only the options of
-    RESUME_OPTIONS may be given with it.
-
-    Raises:
-        ConfigError: a wrong type, an impossible value, or options that exclude each other.
-    """
-    keys = config_keys()
-    given = [name for name in keys if hasattr(found, name)]
-    if found.resume is not None:
-        source = _resumed_config(found, given)
-    elif found.resume_from is not None:
-        raise ConfigError("--resume-from needs --resume RUN_DIR as well")
-    elif found.skip_damaged:
-        raise ConfigError("--skip-damaged needs --resume RUN_DIR as well")
-    else:
-        source = find_config(DEFAULT_CONFIG if found.config is None else found.config)
-    changes = {name: parse_value(keys[name], getattr(found, name)) for name in given}
-    return CommandLine(
-        load_config(source, changes),
-        found.run_dir,
-        found.resume,
-        found.resume_from,
-        found.skip_damaged,
-        given,
+    return Corpus(
+        list(options.input), field=options.field, column=options.column, errors=options.errors
     )
 
 
-def parse_command_line(words: Sequence[str]) -> CommandLine:
-    """Return what the options of `train` ask for.
+class Command:
+    """A command of the package.
 
-    Raises:
-        UsageError, ConfigError: the command line or the configuration cannot be used.
+    Args:
+        name: such as "train-bpe".
+        options: the dataclass with its options; the docstring says what the command does.
+        work: what it does with them; returns an exit status, or None for success.
+        examples: command lines, without `python -m cs336_basics`.
     """
-    return read_command_line(TrainParser("train", "", []).parse(words))
 
+    switch: Mapping[str, Any] = {"action": "store_const", "const": "true"}
+    """How argparse takes an option that is true or false."""
 
-def _metavar(kind: Any) -> str:
-    names = {int: "N", float: "X", bool: "BOOL", str: "TEXT"}
-    if takes_several(kind):
-        return "FILE"
-    if get_origin(kind) is Literal:
-        return "|".join(get_args(kind))
-    if get_origin(kind) is tuple:
-        return "[X, X]"
-    return names.get(kind) or _metavar(get_args(kind)[0])  # of an `int | None`: int
+    def __init__(
+        self, name: str, options: type[Any], work: Callable[[Any], int | None], *examples: str
+    ) -> None:
+        self.name = name
+        self.options = options
+        self._work = work
+        self._examples = examples
 
+    def run(self, words: Sequence[str]) -> int:
+        """Do the work that a command line asks for, or print its help; return the exit status.
 
-def _config_of_run(run_dir: Path) -> Path:
-    """Return the configuration file of a run.
+        Raises:
+            UsageError: the command line cannot be used.
+        """
+        if not _HELP.isdisjoint(words):
+            say(self.help_page(words))
+            return 0
+        return self._work(self.read(words)) or 0
 
-    Raises:
-        ConfigError: it is not a run directory.
-    """
-    file = run_dir / "config.yaml"
-    if not file.is_file():
-        raise ConfigError(f"--resume: {run_dir} is not a run directory (no {file.name})")
-    return file
+    def read(self, words: Sequence[str]) -> Any:
+        """Return the options on a command line.
 
+        Raises:
+            UsageError: it cannot be used; the message is one line.
+        """
+        given = self.given(words)
+        try:
+            return build(self.options, given, self.shown)
+        except ValueError as error:
+            raise self.usage_error(str(error)) from None
 
-def _resumed_config(found: argparse.Namespace, given: Sequence[str]) -> Path:
-    """Return the configuration file of the run to resume.
+    def given(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the text of each value that a command line gives, by dotted name.
 
-    Raises:
-        ConfigError: it is not a run, or there are options that a resumed run cannot change.
-    """
-    if found.config or found.run_dir:
-        raise ConfigError(
-            "--resume continues a run with the configuration in its directory: "
-            "omit --config and --run-dir"
-        )
-    source = _config_of_run(found.resume)
-    for name in given:
-        if name not in RESUME_OPTIONS:
-            can_change = ", ".join(f"--{name}" for name in RESUME_OPTIONS).replace("_", "-")
-            raise ConfigError(
-                f"--{name.replace('_', '-')} cannot change when a run is resumed: start a new run, "
-                f"or omit it (these can change: {can_change})"
+        Raises:
+            UsageError: an unknown option, or one without its value.
+        """
+        try:
+            found, rest = self.parser().parse_known_args(list(map(_with_dashes, words)))
+        except argparse.ArgumentError as error:
+            raise self.usage_error(f"{error.argument_name} {error.message}") from None
+        if rest:
+            word = next((word for word in rest if word.startswith("-")), rest[0])
+            name = word.partition("=")[0]
+            raise self.usage_error(
+                f"{name} is not an option{nearest(name, map(self.shown, self.fields()))}"
             )
-    return source
+        return {name: value for name, value in vars(found).items() if value not in (None, [])}
+
+    def usage_error(self, message: str) -> UsageError:
+        """Return an error about the command line, which also says where help is."""
+        return UsageError(f"{message} (see '{INVOCATION} {self.name} --help')")
+
+    def fields(self) -> dict[str, FieldInfo]:
+        """Return what the command line can set, by dotted name."""
+        return dict(fields_of(self.options))
+
+    def shown(self, name: str) -> str:
+        """Return how messages call a value: `--vocab-size`, or DATASET."""
+        field = self.fields().get(name)
+        is_positional = field is not None and _extra(field, "positional")
+        return (
+            _extra(field, "metavar") if is_positional else f"--{name.rstrip('_').replace('_', '-')}"
+        )
+
+    def is_common(self, name: str) -> bool:
+        """Return whether `--help` shows an option."""
+        return not _extra(self.fields()[name], "rare")
+
+    def help_page(self, words: Sequence[str]) -> str:
+        """Return the help page that a command line asks for."""
+        return self.parser("--help-all" in words).format_help().rstrip()
+
+    def parser(
+        self, all_options: bool = True, values: Mapping[str, Any] | None = None
+    ) -> argparse.ArgumentParser:
+        """Return argparse's parser, which leaves all values text.
+
+        Args:
+            all_options: whether its help page shows the rare options and further examples.
+            values: shown on the help page as defaults, by dotted name.
+        """
+        fields = self.fields()
+        parser = argparse.ArgumentParser(
+            prog=f"{PROGRAM} {self.name}",
+            formatter_class=_Formatter,
+            add_help=False,
+            allow_abbrev=False,
+            exit_on_error=False,
+            argument_default=argparse.SUPPRESS,
+        )
+        groups: dict[str, Any] = {}
+        num_hidden = 0
+        for name, field in fields.items():
+            title = name.rpartition(".")[0] or "options"
+            if title not in groups:
+                groups[title] = parser.add_argument_group(title)
+            is_shown = all_options or self.is_common(name)
+            num_hidden += not is_shown
+            default = (values or {}).get(name, field.default)
+            groups[title].add_argument(
+                *([] if _extra(field, "positional") else [self.shown(name)]),
+                dest=name,
+                help=_help(field, default) if is_shown else argparse.SUPPRESS,
+                **self._settings(field),
+            )
+        required = [
+            " ".join([self.shown(name), self._settings(field)["metavar"]])
+            for name, field in fields.items()
+            if field.is_required() and not _extra(field, "positional")
+        ]
+        required += [self.shown(n) for n, field in fields.items() if _extra(field, "positional")]
+        parser.usage = " ".join([INVOCATION, self.name, *required, "[options]"])
+        examples = self._examples if all_options else self._examples[:1]
+        parser.description = "\n".join(
+            [
+                textwrap.fill(" ".join(str(self.options.__doc__).split()), 80),
+                "",
+                *(f"  {INVOCATION} {example}" for example in examples),
+            ]
+        )
+        if num_hidden:
+            parser.epilog = f"{num_hidden} more options: {INVOCATION} {self.name} --help-all"
+        return parser
+
+    def _settings(self, field: FieldInfo) -> dict[str, Any]:
+        """Return how argparse takes the words of an option."""
+        kind = [kind for kind in kinds_of(field.annotation) if kind is not type(None)][-1]
+        metavar = _extra(field, "metavar")
+        if _extra(field, "positional"):  # that it is missing, pydantic says
+            return {"nargs": "*" if get_origin(kind) is tuple else "?", "metavar": metavar}
+        if kind is bool:
+            return dict(self.switch)
+        if get_origin(kind) is Literal:
+            return {"metavar": metavar or "|".join(get_args(kind))}
+        if get_origin(kind) is tuple and get_args(kind)[-1] is ...:
+            return {"nargs": "+", "action": "extend", "metavar": metavar or "FILE"}
+        if get_origin(kind) is tuple:
+            return {"nargs": len(get_args(kind)), "metavar": "X"}
+        return {"metavar": metavar or {int: "N", float: "X"}.get(kind, "TEXT")}
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=80)
+
+
+def _with_dashes(word: str) -> str:
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value if word.startswith("--") else word
+
+
+def _extra(field: FieldInfo | None, key: str) -> Any:
+    """Return what `option` was given for a field."""
+    extra = field.json_schema_extra if field is not None else None
+    return extra.get(key) if isinstance(extra, dict) else None
+
+
+def _help(field: FieldInfo, default: Any) -> str:
+    """Return the line of an option, with its default."""
+    text = str(field.description).replace("%", "%%")
+    if field.is_required():
+        return f"{text} (required)"
+    if default is None or default is False or default in ("", ()):
+        return text
+    shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+    return f"{text} (default: {'true' if default is True else shown})"

@@ -1,4 +1,4 @@
-"""What a command writes must be different files."""
+"""The files that a command writes are neither its inputs nor in the directory that it replaces."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from cs336_basics._support.files import check_is_no_input
 from cs336_basics._support.messages import short_repr
-from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
+from cs336_basics.formats.outputs import check_is_free
 
 
-def check_beside_tokenizer(
-    option: str, file: str, directory: str, others: Iterable[str] = ()
+def check_output(
+    option: str, file: str | None, overwrite: bool, inputs: Iterable[str], directory: str = ""
 ) -> None:
-    """Refuse a file to write where another file of the command, or the tokenizer's directory, is.
+    """Refuse a file to write that must not be replaced.
 
     Args:
         option: that names the file, for the message.
-        file: to write.
+        file: to write; None: there is none.
+        overwrite: whether a file that exists may be replaced.
+        inputs: other files that the command reads or writes.
         directory: where the command writes a tokenizer.
-        others: other files that the command reads or writes.
 
     Raises:
-        ValueError: `file` is one of these, or the directory, or a parent of it.
+        FileExistsError, ValueError: it exists, is an input, or is in the directory.
     """
-    real = Path(os.path.realpath(file))
-    if Path(os.path.realpath(directory)).is_relative_to(real):
+    if file is None:
+        return
+    real, other = Path(os.path.realpath(file)), Path(os.path.realpath(directory))
+    if directory and (real.is_relative_to(other) or other.is_relative_to(real)):
         raise ValueError(
             f"{option} is {short_repr(file)}: the tokenizer's directory is there; name another file"
         )
-    if real in (
-        Path(os.path.realpath(other)) for other in (*files_of_tokenizer(directory), *others)
-    ):
-        raise ValueError(
-            f"{option} is {short_repr(file)}: the command reads or writes this file already; name "
-            "another file"
-        )
+    inputs = list(inputs)
+    if real in (Path(os.path.realpath(path)) for path in inputs):
+        raise ValueError(f"{option} is {short_repr(file)}, which the command also uses otherwise")
+    check_is_free(file, overwrite)
+    check_is_no_input(file, inputs)

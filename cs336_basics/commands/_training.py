@@ -9,9 +9,9 @@ import sys
 import torch
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.commands import INVOCATION
 from cs336_basics.commands._cli import complain, say
-from cs336_basics.commands._options import CommandLine
-from cs336_basics.commands._parser import INVOCATION
+from cs336_basics.commands._training_options import CommandLine
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.devices import choose_device
 from cs336_basics.training.distributed import World, join_world, leave_world
@@ -43,9 +43,9 @@ def _run(command: CommandLine, world: World) -> int:
             check_start(command.config, world)
             _choose_fast_path(command, world)
             run = (
-                create_run(command.config, command.run_dir)
-                if command.resume is None
-                else RunDirectory(command.resume)
+                create_run(command.config, command.options.run_dir)
+                if command.options.resume is None
+                else RunDirectory(command.options.resume)
             )
             run.lock()
         except (ValueError, OSError) as problem:
@@ -84,8 +84,8 @@ def train_in(command: CommandLine, run: RunDirectory, world: World) -> int:
     if world.size > 1:
         again = again.replace("python", f"torchrun --nproc-per-node {world.size}", 1)
     resume = None
-    if command.resume is not None:
-        resume = Resumption(command.resume_from, command.skip_damaged)
+    if command.options.resume is not None:
+        resume = Resumption(command.options.resume_from, command.options.skip_damaged)
     trainer: Trainer | None = None
     try:
         with open_trainer(

@@ -2,91 +2,56 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
-import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic.dataclasses import dataclass
 
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import Parser, add_format, add_text_options, integer, positive
-from cs336_basics.formats.compared_tokenizers import ComparedTokenizer, open_tokenizer
-from cs336_basics.formats.comparison import (
-    NUM_LONGEST,
-    PILE_GIGABYTES,
-    Result,
-    compare,
-    longest_tokens,
-)
-from cs336_basics.pretokenization.reading.corpus import Corpus, check_options_are_used
+from cs336_basics._support.validation import CHECKED, Count, option
+from cs336_basics.commands import _options as shared
+from cs336_basics.commands._cli import say
+from cs336_basics.commands._options import Command
+
+if TYPE_CHECKING:
+    from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
+    from cs336_basics.formats.comparison import Result
+    from cs336_basics.pretokenization import Corpus
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    return run_command(build_parser(), _compare, arguments)
+@dataclass(config=CHECKED, kw_only=True)
+class Options:
+    """Compare tokenizers: bytes per token, speed in one thread, and the longest tokens.
 
+    Every document must be decoded to itself; where one is not, the table says so.
+    """
 
-def build_parser() -> Parser:
-    """Return the options of the command."""
-    parser = Parser(
-        "compare",
-        "Compare tokenizers on the same documents: bytes per token, speed in one thread, and the "
-        "longest tokens. Every document must be decoded to itself; where one is not, the table "
-        "says so.",
-        examples=[
-            "compare --tokenizer tokenizers/a tokenizers/b --input a.txt b.txt",
-            "compare --tokenizer tokenizers/a gpt2 llama/tokenizer.json --input 'web/*.jsonl.gz' "
-            "--field text --documents 1000 --format json",
-        ],
-    )
-    parser.add(
-        "--tokenizer",
+    tokenizer: shared.Several = option(
         "a directory that train-bpe wrote, the name of a tiktoken encoding, or a tokenizer.json "
         "or directory of Hugging Face",
-        nargs="+",
-        action="extend",
-        required=True,
         metavar="NAME",
     )
-    parser.add(
-        "--input",
-        "corpora, each a file or a glob: text or JSON lines (.jsonl), also .gz and .zst, or "
-        ".parquet, .arrow",
-        nargs="+",
-        action="extend",
-        required=True,
-        metavar="FILE",
+    input: shared.Several = option(shared.INPUT_HELP + "; each is a corpus")
+    documents: Count = option("documents to take from each corpus, at equal distances", 10)
+    gigabytes: float = option(
+        "size of the text for which hours are computed; that of the Pile", 825.0, rare=True, gt=0
     )
-    parser.add(
-        "--documents",
-        "documents to take from each corpus, at equal distances",
-        type=integer(at_least=1),
-        default=10,
-        metavar="N",
-    )
-    parser.add(
-        "--gigabytes",
-        "size of the text for which hours are computed; that of the Pile",
-        type=positive,
-        default=PILE_GIGABYTES,
-        metavar="X",
-    )
-    parser.add(
-        "--separator",
-        "what separates documents in plain text",
-        default=END_OF_TEXT,
-        metavar="TEXT",
-    )
-    add_format(parser)
-    add_text_options(parser)
-    return parser
+    separator: str = option("what separates documents in plain text", END_OF_TEXT, rare=True)
+    format: Literal["table", "json"] = option("of what is printed", "table")
+    field: str | None = shared.FIELD
+    column: str | None = shared.COLUMN
+    errors: shared.Errors = shared.ERRORS
 
 
-def _compare(options: argparse.Namespace) -> None:
+def compare(options: Options) -> None:
     """Compare, and print a table or JSON."""
+    from cs336_basics.formats import comparison
+    from cs336_basics.formats.compared_tokenizers import open_tokenizer
+
     tokenizers = [open_tokenizer(name) for name in options.tokenizer]
-    results = compare(
+    results = comparison.compare(
         tokenizers,
         _open_corpora(options),
         documents=options.documents,
@@ -99,15 +64,17 @@ def _compare(options: argparse.Namespace) -> None:
     for line in _table(results, options.gigabytes):
         say(line)
     say("")
-    say(f"the {NUM_LONGEST} longest tokens, without special tokens:")
+    say(f"the {comparison.NUM_LONGEST} longest tokens, without special tokens:")
     for tokenizer in tokenizers:
-        shown = " ".join(map(_quoted, longest_tokens(tokenizer)))
+        shown = " ".join(map(_quoted, comparison.longest_tokens(tokenizer)))
         say(f"{tokenizer.name} ({tokenizer.library}, {tokenizer.num_tokens:,} tokens): {shown}")
 
 
-def _open_corpora(options: argparse.Namespace) -> list[tuple[str, Corpus]]:
+def _open_corpora(options: Options) -> list[tuple[str, Corpus]]:
     """Return the corpora by name."""
-    given = {"field": options.field, "column": options.column}
+    from cs336_basics.pretokenization.reading.corpus import Corpus, check_options_are_used
+
+    given: dict[str, Any] = {"field": options.field, "column": options.column}
     corpora = [Corpus.fitting(name, errors=options.errors, **given) for name in options.input]
     check_options_are_used(corpora, **given)
     return list(zip(options.input, corpora, strict=True))
@@ -154,6 +121,8 @@ def _table(results: Sequence[Result], gigabytes: float) -> list[str]:
 def _as_json(
     tokenizers: Sequence[ComparedTokenizer], results: Sequence[Result], gigabytes: float
 ) -> dict[str, object]:
+    from cs336_basics.formats.comparison import longest_tokens
+
     return {
         "gigabytes": gigabytes,
         "tokenizers": [
@@ -179,5 +148,11 @@ def _quoted(token: bytes) -> str:
         return repr(token)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    "compare",
+    Options,
+    compare,
+    "compare --tokenizer tokenizers/a tokenizers/b --input a.txt b.txt",
+    "compare --tokenizer tokenizers/a gpt2 llama/tokenizer.json --input 'web/*.jsonl.gz' \\\n"
+    "      --field text --documents 1000 --format json",
+)

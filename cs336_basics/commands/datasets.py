@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
-from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import Parser, add_format, choice
+from pydantic.dataclasses import dataclass
+
+from cs336_basics._support.validation import CHECKED, option
+from cs336_basics.commands._cli import say
+from cs336_basics.commands._options import Command
 from cs336_basics.data.datasets.listing import FileStatus, list_files
 from cs336_basics.data.datasets.registry import DATASETS, data_directory
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    return run_command(build_parser(), _list, arguments)
+@dataclass(config=CHECKED, kw_only=True)
+class Options:
+    """List the datasets that download knows: licences, sizes, and what is in the data directory."""
 
-
-def build_parser() -> Parser:
-    """Return the options of the command."""
-    parser = Parser(
-        "datasets",
-        "List the datasets that download knows: licences, sizes, and what is in the data "
-        "directory.",
-        examples=[
-            "datasets list",
-            "datasets list --verify --data-dir /data",
-            "datasets list --format json",
-        ],
+    action: Literal["list"] = option("list", "list", metavar="list", positional=True)
+    data_dir: Path | None = option(
+        "directory of the files (default: $CS336_DATA, or data)", None, metavar="DIR"
     )
-    parser.add("action", "list", type=choice(["list"]), default="list", metavar="list")
-    parser.add(
-        "--data-dir",
-        "directory of the files (default: $CS336_DATA, or data)",
-        type=Path,
-        metavar="DIR",
-    )
-    parser.add("--verify", "compare the SHA-256 of the files that are there", action="store_true")
-    add_format(parser)
-    return parser
+    verify: bool = option("compare the SHA-256 of the files that are there", False)
+    format: Literal["table", "json"] = option("of what is printed", "table")
 
 
-def _list(options: argparse.Namespace) -> None:
+def list_datasets(options: Options) -> None:
     """Print the datasets."""
     files = list_files(options.data_dir, verify=options.verify)
     if options.format == "json":
@@ -64,5 +48,11 @@ def _line(file: FileStatus) -> str:
     return f"{file.split:<6} {name:<29}{f'{file.num_bytes:,} bytes':>24}  {file.note}"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    "datasets",
+    Options,
+    list_datasets,
+    "datasets list",
+    "datasets list --verify --data-dir /data",
+    "datasets list --format json",
+)

@@ -2,64 +2,49 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
-from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import Parser, choice
+from pydantic.dataclasses import dataclass
+
+from cs336_basics._support.validation import CHECKED, one_of, option
+from cs336_basics.commands._cli import say
+from cs336_basics.commands._options import Command
 from cs336_basics.data.datasets.fetch import fetch_split
 from cs336_basics.data.datasets.registry import DATASETS, SPLITS
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    return run_command(build_parser(), _download, arguments)
+def _size(name: str) -> str:
+    num_bytes = sum(file.num_bytes for file in DATASETS[name].files.values())
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
 
 
-def build_parser() -> Parser:
-    """Return the options of the command."""
-    parser = Parser(
-        "download",
-        "Fetch a dataset into the data directory, as plain text files. An interrupted download is "
-        "continued, and the text is checked by its SHA-256.",
-        examples=[
-            "download tinystories",
-            "download owt --split valid --data-dir /data",
-            "download tinystories --from /mnt/usb",
-            "download sample",
-        ],
-        interrupted="run the same command again; a download continues where it stopped",
+@dataclass(config=CHECKED, kw_only=True)
+class Options:
+    """Fetch a dataset into the data directory, as plain text files.
+
+    An interrupted download is continued, and the text is checked by its SHA-256.
+    """
+
+    dataset: Annotated[str, one_of(DATASETS)] = option(
+        "; ".join(f"{name} ({_size(name)})" for name in DATASETS),
+        metavar="DATASET",
+        positional=True,
     )
-    sizes = "; ".join(f"{name} ({_size(name)})" for name in DATASETS)
-    parser.add("dataset", sizes, required=True, type=choice(DATASETS), metavar="DATASET")
-    parser.add(
-        "--split",
-        f"{', '.join(SPLITS)} or all",
-        choices=[*SPLITS, "all"],
-        default="all",
-        metavar="NAME",
+    split: Literal["train", "valid", "all"] = option("part of the dataset", "all")
+    data_dir: Path | None = option(
+        "directory of the files (default: $CS336_DATA, or data)", None, metavar="DIR"
     )
-    parser.add(
-        "--data-dir",
-        "directory of the files (default: $CS336_DATA, or data)",
-        type=Path,
-        metavar="DIR",
-        output=True,
-    )
-    parser.add(
-        "--from",
+    from_: str | None = option(
         "directory that has the files, or the URL of one (default: the Hugging Face hub, or "
         "$HF_ENDPOINT)",
-        dest="source",
+        None,
         metavar="DIR|URL",
     )
-    parser.add("--force", "fetch files that exist", action="store_true")
-    return parser
+    force: bool = option("fetch files that exist", False)
 
 
-def _download(options: argparse.Namespace) -> None:
+def download(options: Options) -> None:
     """Fetch the files and print where they are."""
     dataset = DATASETS[options.dataset]
     say(f"{dataset.name}: {dataset.description}; licence: {dataset.licence}")
@@ -68,7 +53,7 @@ def _download(options: argparse.Namespace) -> None:
             dataset.name,
             split,
             options.data_dir,
-            source=options.source,
+            source=options.from_,
             force=options.force,
             progress=True,
         )
@@ -76,10 +61,12 @@ def _download(options: argparse.Namespace) -> None:
         say(f"{path}  {path.stat().st_size:,} bytes{note}")
 
 
-def _size(name: str) -> str:
-    num_bytes = sum(file.num_bytes for file in DATASETS[name].files.values())
-    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    "download",
+    Options,
+    download,
+    "download tinystories",
+    "download owt --split valid --data-dir /data",
+    "download tinystories --from /mnt/usb",
+    "download sample",
+)

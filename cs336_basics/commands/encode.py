@@ -2,66 +2,47 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from collections.abc import Sequence
 
-from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import (
-    Parser,
-    add_input,
-    add_num_workers,
-    add_overwrite,
-    add_text_options,
-    add_tokenizer,
-    corpus_of,
-)
-from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS
-from cs336_basics.tokenizer import Tokenizer, encode_file
+from pydantic.dataclasses import dataclass
+
+from cs336_basics._support.validation import CHECKED, option
+from cs336_basics.commands import _options as shared
+from cs336_basics.commands._cli import say
+from cs336_basics.commands._options import Command
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    return run_command(build_parser(), _encode, arguments)
+@dataclass(config=CHECKED, kw_only=True)
+class Options:
+    """Encode text files into a token file.
 
+    It is an array of token ids that numpy.load opens, with what they were made from.
+    """
 
-def build_parser() -> Parser:
-    """Return the options of the command."""
-    parser = Parser(
-        "encode",
-        "Encode text files into a token file: FILE.npy, an array of token ids that numpy.load "
-        "opens, with what they were made from.",
-        examples=[
-            "encode --tokenizer tokenizers/my --input my.txt --output data/my.npy",
-            "encode --tokenizer tokenizers/my --input 'web/*.jsonl.gz' --field text "
-            "--end-of-document '<|endoftext|>' --output data/web.npy",
-        ],
-        interrupted="nothing was written",
-    )
-    add_tokenizer(parser)
-    add_input(parser, required=True)
-    parser.add("--output", "file to write", required=True, output=True, metavar="FILE.npy")
-    parser.add(
-        "--end-of-document",
+    tokenizer: str = shared.TOKENIZER
+    input: shared.Several = option(shared.INPUT_HELP)
+    output: str = option("file to write", metavar="FILE.npy")
+    end_of_document: str | None = option(
         "special token to append to each text file and row that does not end with it",
+        None,
         metavar="TOKEN",
     )
-    parser.add(
-        "--document-starts",
-        "also write the index of each document's first token",
-        action="store_true",
+    document_starts: bool = option(
+        "also write the index of each document's first token", False, rare=True
     )
-    add_text_options(parser, errors=ENCODING_ERRORS)
-    add_num_workers(parser)
-    add_overwrite(parser, "an output that exists")
-    return parser
+    field: str | None = shared.FIELD
+    column: str | None = shared.COLUMN
+    errors: shared.ErrorsOfTokens = shared.ERRORS
+    num_workers: int | None = shared.NUM_WORKERS
+    overwrite: bool = shared.OVERWRITE
 
 
-def _encode(options: argparse.Namespace) -> None:
+def encode(options: Options) -> None:
     """Encode the files and print what was written."""
+    from cs336_basics.tokenizer import Tokenizer, encode_file
+
     tokenizer = Tokenizer.from_directory(options.tokenizer)
-    corpus = corpus_of(options)
+    corpus = shared.corpus_of(options)
     start = time.perf_counter()
     metadata = encode_file(
         tokenizer,
@@ -82,5 +63,11 @@ def _encode(options: argparse.Namespace) -> None:
     say(f"written to       {options.output}")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    "encode",
+    Options,
+    encode,
+    "encode --tokenizer tokenizers/my --input my.txt --output data/my.npy",
+    "encode --tokenizer tokenizers/my --input 'web/*.jsonl.gz' --field text \\\n"
+    "      --end-of-document '<|endoftext|>' --output data/web.npy",
+)

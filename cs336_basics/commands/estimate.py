@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._options import TrainParser, read_command_line
+from pydantic.dataclasses import dataclass
+
+from cs336_basics._support.validation import CHECKED, option
+from cs336_basics.commands._cli import say
+from cs336_basics.commands._training_options import CommandLine, RunOptions, TrainingCommand
 from cs336_basics.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -18,31 +18,18 @@ if TYPE_CHECKING:
 # Functions import what needs torch: help pages do without.
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    return run_command(build_parser(), _estimate, arguments)
+@dataclass(config=CHECKED, kw_only=True)
+class Options(RunOptions):
+    """Estimate the memory and time of a training run, with the options of train.
+
+    Memory and FLOPs are computed; then four steps are measured in another process.
+    """
+
+    no_measure: bool = option("only compute; take no steps", False)
 
 
-def build_parser() -> TrainParser:
-    """Return the options of the command: those of `train`, and its own."""
-    parser = TrainParser(
-        "estimate",
-        "Estimate the memory and time of a training run, with the options of train. Memory and "
-        "FLOPs are computed; then four steps are measured in another process.",
-        examples=[
-            "estimate --config tinystories --fast auto",
-            "estimate --config my.yaml --batch-size 128 --device cuda",
-            "estimate --config huge.yaml --no-measure",
-        ],
-        interrupted="the steps were not measured",
-    )
-    parser.add("--no-measure", "only compute; take no steps", action="store_true")
-    return parser
-
-
-def _estimate(options: argparse.Namespace) -> None:
+def estimate(command: CommandLine) -> None:
     """Print what is computed, and then what is measured."""
-    command = read_command_line(options)
     import torch
 
     from cs336_basics.training.devices import choose_device
@@ -61,7 +48,7 @@ def _estimate(options: argparse.Namespace) -> None:
         say("")
     for name, value in computed(config):
         say(f"{name:<24}{value}")
-    if not options.no_measure:
+    if not command.options.no_measure:
         try:
             rows = measured(config, device)
         except RuntimeError as error:
@@ -146,5 +133,11 @@ def _duration(seconds: float) -> str:
     return f"{minutes:,.1f} minutes" if minutes >= 2 else f"{seconds:,.0f} seconds"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = TrainingCommand(
+    "estimate",
+    Options,
+    estimate,
+    "estimate --config tinystories --fast auto",
+    "estimate --config my.yaml --batch-size 128 --device cuda",
+    "estimate --config huge.yaml --no-measure",
+)

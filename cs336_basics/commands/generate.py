@@ -2,96 +2,67 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated
 
-from cs336_basics.commands._cli import complain, describe_error, run_command, say, show
-from cs336_basics.commands._parser import Parser, add_device, add_num_workers, integer
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
+from cs336_basics._support.validation import CHECKED, Amount, Count, option
+from cs336_basics.commands import _options as shared
+from cs336_basics.commands._cli import complain, describe_error, say, show
+from cs336_basics.commands._options import Command, UsageError
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    parser = build_parser()
-
-    def work(options: argparse.Namespace) -> None:
-        if options.interactive and options.prompt:
-            raise parser.usage_error("--interactive reads its prompts: leave --prompt out")
-        continuation = _load(options)
-        if options.interactive:
-            _converse(parser, continuation)
-        else:
-            _print_text(options.prompt, continuation(options.prompt))
-
-    return run_command(parser, work, arguments)
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**64)]
 
 
-def build_parser() -> Parser:
-    """Return the options of the command."""
-    parser = Parser(
-        "generate",
-        "Generate text with a trained model, printed as it is generated.",
-        examples=[
-            "generate --run runs/my --prompt 'Once upon a time'",
-            "generate --run runs/my --temperature 0 --max-new-tokens 100",
-            "generate --run runs/my --interactive",
-        ],
+@dataclass(config=CHECKED, kw_only=True)
+class Options:
+    """Generate text with a trained model, printed as it is generated."""
+
+    run: Path = option("run directory of the training", metavar="DIR")
+    prompt: str = option("how the text begins; empty: a new document", "")
+    max_new_tokens: Amount = option("limit of the length", 256)
+    temperature: float = option("0 is greedy", 0.8)
+    top_k: Count | None = option("sample from the K most likely tokens", None)
+    top_p: float = option("nucleus sampling; 1 is off", 0.95)
+    min_p: float = option(
+        "omit tokens below P times the highest probability; 0 is off", 0.0, rare=True
     )
-    add = parser.add
-    add("--run", "run directory of the training", type=Path, required=True, metavar="DIR")
-    add("--prompt", "how the text begins; empty: a new document", default="", metavar="TEXT")
-    add("--max-new-tokens", "limit of the length", type=integer(at_least=0), default=256,
-        metavar="N")  # fmt: skip
-    add("--temperature", "0 is greedy", type=float, default=0.8, metavar="T")
-    add("--top-k", "sample from the K most likely tokens", type=int, metavar="K")
-    add("--top-p", "nucleus sampling; 1 is off", type=float, default=0.95, metavar="P")
-    add(
-        "--min-p",
-        "omit tokens below P times the highest probability; 0 is off",
-        type=float,
-        default=0.0,
-        metavar="P",
-        common=False,
+    repetition_penalty: float = option(
+        "above 1, tokens of the text become less likely; 1 is off", 1.0, rare=True
     )
-    add(
-        "--repetition-penalty",
-        "above 1, tokens of the text become less likely; 1 is off",
-        type=float,
-        default=1.0,
-        metavar="R",
-        common=False,
+    stop: tuple[str, ...] = option("end before this text; repeatable", (), metavar="TEXT")
+    seed: Seed = option("the same seed gives the same text", 0)
+    interactive: bool = option(
+        "read prompts from standard input, one per line, until Ctrl-D", False
     )
-    add(
-        "--stop",
-        "end before this text; repeatable",
-        action="append",
-        default=[],
-        metavar="TEXT",
+    checkpoint: Path | None = option(
+        "checkpoint to load (default: the newest of the run)", None, metavar="PATH", rare=True
     )
-    add("--seed", "the same seed gives the same text", type=integer(-(2**63), 2**64 - 1),
-        default=0, metavar="S")  # fmt: skip
-    add(
-        "--interactive",
-        "read prompts from standard input, one per line, until Ctrl-D",
-        action="store_true",
+    no_cache: bool = option(
+        "compute without the key-value cache: the same text, slower", False, rare=True
     )
-    add("--checkpoint", "checkpoint to load (default: the newest of the run)", type=Path,
-        metavar="DIR", common=False)  # fmt: skip
-    add(
-        "--no-cache",
-        "compute without the key-value cache: the same text, slower",
-        action="store_true",
-        common=False,
-    )
-    add_device(parser, common=False)
-    add_num_workers(parser, "threads", common=False)
-    return parser
+    device: str = shared.DEVICE
+    num_workers: int | None = shared.NUM_WORKERS
 
 
-def _load(options: argparse.Namespace) -> Callable[[str], Iterator[str]]:
+def generate(options: Options) -> None:
+    """Print the text that a model generates."""
+    if options.interactive and options.prompt:
+        raise UsageError("--interactive reads its prompts: leave --prompt out")
+    continuation = _load(options)
+    if options.interactive:
+        _converse(continuation)
+    else:
+        _print_text(options.prompt, continuation(options.prompt))
+
+
+def _load(options: Options) -> Callable[[str], Iterator[str]]:
     """Load the model of a run; return the function from a prompt to the text that continues it.
 
     Raises:
@@ -104,8 +75,6 @@ def _load(options: argparse.Namespace) -> Callable[[str], Iterator[str]]:
     from cs336_basics.training.load_run import load_run
 
     # Checked before the model is loaded, and once for all prompts.
-    if options.top_k is not None and options.top_k < 1:
-        raise ValueError(f"--top-k is {options.top_k}: it must be at least 1")
     sampling = Sampling(
         temperature=options.temperature,
         top_k=options.top_k,
@@ -143,7 +112,7 @@ def _print_text(prompt: str, continuation: Iterator[str]) -> None:
     show("\n")
 
 
-def _converse(parser: Parser, continuation: Callable[[str], Iterator[str]]) -> None:
+def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
     """Read prompts and continue each, until the end of the input.
 
     Ctrl-C ends a text that is being generated, and the program between texts.
@@ -165,8 +134,14 @@ def _converse(parser: Parser, continuation: Callable[[str], Iterator[str]]) -> N
         except KeyboardInterrupt:
             show("\n")
         except ValueError as error:  # the tokenizer cannot take this prompt, but perhaps the next
-            complain(f"{parser.name}: error: {describe_error(error, parser)}")
+            complain(f"cs336 generate: error: {describe_error(error)}")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    "generate",
+    Options,
+    generate,
+    "generate --run runs/my --prompt 'Once upon a time'",
+    "generate --run runs/my --temperature 0 --max-new-tokens 100",
+    "generate --run runs/my --interactive",
+)

@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
+
+from pydantic.dataclasses import dataclass
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import Parser, positive
-from cs336_basics.training.learning_curves import AXES, name_runs, plot_runs, read_curves
+from cs336_basics._support.validation import CHECKED, option
+from cs336_basics.commands._cli import say
+from cs336_basics.commands._options import Command
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    return run_command(build_parser(), _plot, arguments)
+@dataclass(config=CHECKED, kw_only=True)
+class Options:
+    """Plot the training and validation losses of runs in one picture."""
 
-
-def build_parser() -> Parser:
-    """Return the options of the command."""
-    parser = Parser(
-        "plot",
-        "Plot the training and validation losses of runs in one picture.",
-        examples=[
-            "plot runs/a",
-            "plot runs/a runs/b --x tokens --ymax 4 --output both.svg",
-        ],
-        interrupted="no picture was written",
+    runs: tuple[Path, ...] = option("run directories", metavar="RUN ...", positional=True)
+    x: Literal["step", "tokens", "seconds", "all"] = option(
+        "horizontal axis, or a panel for each", "all"
     )
-    parser.add("runs", "run directories", required=True, nargs="*", type=Path, metavar="RUN")
-    parser.add(
-        "--x",
-        f"horizontal axis: {', '.join(AXES)}, or all, a panel for each",
-        choices=[*AXES, "all"],
-        default="all",
-        metavar="AXIS",
-    )
-    parser.add("--ymax", "upper limit of the loss", type=positive, metavar="LOSS")
-    parser.add(
-        "--output",
-        "picture to write: .png, .svg or .pdf",
-        type=Path,
-        default=Path("runs.png"),
-        metavar="FILE",
-        output=True,
-    )
-    return parser
+    ymax: float | None = option("upper limit of the loss", None, gt=0)
+    output: Path = option("picture to write: .png, .svg or .pdf", Path("runs.png"), metavar="FILE")
 
 
-def _plot(options: argparse.Namespace) -> None:
+def plot(options: Options) -> None:
     """Draw the runs, and print a line for each of them."""
+    from cs336_basics.training.learning_curves import AXES, name_runs, plot_runs, read_curves
+
     _check_format(options.output)
     curves = {run: read_curves(run) for run in options.runs}
     axes = list(AXES) if options.x == "all" else [options.x]
@@ -77,5 +55,10 @@ def _check_format(output: Path) -> None:
         )
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    "plot",
+    Options,
+    plot,
+    "plot runs/a",
+    "plot runs/a runs/b --x tokens --ymax 4 --output both.svg",
+)

@@ -2,69 +2,49 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from collections.abc import Sequence
 
-import numpy as np
+from pydantic.dataclasses import dataclass
 
-from cs336_basics._support.files import atomic_writer, check_is_no_input
-from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._parser import (
-    Parser,
-    add_input,
-    add_num_workers,
-    add_overwrite,
-    add_text_options,
-    add_tokenizer,
-    corpus_of,
-    integer,
-)
-from cs336_basics.formats.outputs import check_is_free
-from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS
-from cs336_basics.tokenizer import Tokenizer, count_tokens, never_used
-from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
+from cs336_basics._support.files import atomic_writer
+from cs336_basics._support.validation import CHECKED, Amount, option
+from cs336_basics.commands import _options as shared
+from cs336_basics.commands._cli import say
+from cs336_basics.commands._options import Command
+from cs336_basics.commands._outputs import check_output
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    return run_command(build_parser(), _count, arguments)
+@dataclass(config=CHECKED, kw_only=True)
+class Options:
+    """Count how often each token of a tokenizer occurs in a text.
 
+    It prints the most frequent ones, and those that never occur, which a model would never learn.
+    """
 
-def build_parser() -> Parser:
-    """Return the options of the command."""
-    parser = Parser(
-        "tokens",
-        "Count how often each token of a tokenizer occurs in a text: the most frequent ones, and "
-        "those that never occur, which a model would never learn.",
-        examples=[
-            "tokens --tokenizer tokenizers/my --input my.txt",
-            "tokens --tokenizer tokenizers/my --input 'web/*.jsonl.gz' --field text "
-            "--output counts.npy",
-        ],
-        interrupted="nothing was written",
+    tokenizer: str = shared.TOKENIZER
+    input: shared.Several = option(shared.INPUT_HELP)
+    output: str | None = option(
+        "also write the counts, an int64 array with one for each id", None, metavar="FILE.npy"
     )
-    add_tokenizer(parser)
-    add_input(parser, required=True)
-    parser.add("--output", "also write the counts, an int64 array with one for each id",
-               output=True, metavar="FILE.npy")  # fmt: skip
-    parser.add("--show", "tokens to list of each kind", type=integer(at_least=0), default=20,
-               metavar="N")  # fmt: skip
-    add_text_options(parser, errors=ENCODING_ERRORS)
-    add_num_workers(parser)
-    add_overwrite(parser, "an output that exists")
-    return parser
+    show: Amount = option("tokens to list of each kind", 20)
+    field: str | None = shared.FIELD
+    column: str | None = shared.COLUMN
+    errors: shared.ErrorsOfTokens = shared.ERRORS
+    num_workers: int | None = shared.NUM_WORKERS
+    overwrite: bool = shared.OVERWRITE
 
 
-def _count(options: argparse.Namespace) -> None:
+def count(options: Options) -> None:
     """Count the tokens, and print what was found."""
-    if options.output is not None:
-        check_is_free(options.output, options.overwrite)
+    import numpy as np
+
+    from cs336_basics.tokenizer import Tokenizer, count_tokens, never_used
+    from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
+
+    corpus = shared.corpus_of(options)
+    inputs = [*corpus.files, *files_of_tokenizer(options.tokenizer)]
+    check_output("--output", options.output, options.overwrite, inputs)
     tokenizer = Tokenizer.from_directory(options.tokenizer)
-    corpus = corpus_of(options)
-    if options.output is not None:
-        check_is_no_input(options.output, [*corpus.files, *files_of_tokenizer(options.tokenizer)])
     start = time.perf_counter()
     counts = count_tokens(tokenizer, corpus, num_workers=options.num_workers, progress=True)
     seconds = time.perf_counter() - start
@@ -92,5 +72,10 @@ def _count(options: argparse.Namespace) -> None:
         say(f"written to {options.output}")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    "tokens",
+    Options,
+    count,
+    "tokens --tokenizer tokenizers/my --input my.txt",
+    "tokens --tokenizer tokenizers/my --input 'web/*.jsonl.gz' --field text --output counts.npy",
+)

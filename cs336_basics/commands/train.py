@@ -6,44 +6,33 @@ itself and can be resumed.
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
+from pydantic.dataclasses import dataclass
 
-from cs336_basics.commands._cli import run_command
-from cs336_basics.commands._options import TrainParser, read_command_line
+from cs336_basics._support.validation import CHECKED
+from cs336_basics.commands._training_options import CommandLine, RunOptions, TrainingCommand
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    parser = build_parser()
+@dataclass(config=CHECKED, kw_only=True)
+class Options(RunOptions):
+    """Train a Transformer language model: text to tokenizer to token files to weights.
 
-    def work(options: argparse.Namespace) -> int:
-        command = read_command_line(options)
-        # Imported here: it imports torch, and help pages do without.
-        from cs336_basics.commands._training import train
-
-        return train(command)
-
-    return run_command(parser, work, arguments)
+    Without options it trains a small model on a corpus that it generates itself. Options override
+    the configuration file.
+    """
 
 
-def build_parser() -> TrainParser:
-    """Return the options of the command."""
-    return TrainParser(
-        "train",
-        "Train a Transformer language model: text to tokenizer to token files to weights. Without "
-        "options it trains a small model on a corpus that it generates itself. Options override "
-        "the configuration file.",
-        examples=[
-            "train",
-            "train --config tinystories --fast auto",
-            "train --data.train-path my.txt --name my",
-            "train --resume runs/my-20260101-120000",
-        ],
-        interrupted="the run had not begun",
-    )
+def work(command: CommandLine) -> int:
+    """Train; return the exit status."""
+    from cs336_basics.commands._training import train  # it imports torch: help pages do without
+
+    return train(command)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = TrainingCommand(
+    "train",
+    Options,
+    work,
+    "train --data.train-path my.txt --name my",
+    "train --config tinystories --fast auto",
+    "train --resume runs/my-20260101-120000",
+)

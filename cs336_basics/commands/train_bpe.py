@@ -1,130 +1,92 @@
-"""`python -m cs336_basics train-bpe`: train a BPE tokenizer.
-
-It writes a directory with tokenizer.json (Hugging Face's format), which the other commands and
-`Tokenizer.from_directory` read, and training.json, which tells where it comes from.
-"""
+"""`python -m cs336_basics train-bpe`: train a BPE tokenizer, and write its directory."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import sys
 from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic.dataclasses import dataclass
 
 from cs336_basics._support.text import END_OF_TEXT
+from cs336_basics._support.validation import CHECKED, one_of, option
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.options import TIE_BREAKS
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.bpe.trace import trace_file
-from cs336_basics.commands._cli import run_command, say
-from cs336_basics.commands._outputs import check_beside_tokenizer
-from cs336_basics.commands._parser import (
-    Parser,
-    add_input,
-    add_num_workers,
-    add_overwrite,
-    add_text_options,
-    corpus_of,
-)
+from cs336_basics.commands import _options as shared
+from cs336_basics.commands._cli import say
+from cs336_basics.commands._options import Command, UsageError
+from cs336_basics.commands._outputs import check_output
 from cs336_basics.data.train_tokenizer import train_tokenizer
 from cs336_basics.pretokenization import PATTERNS
 from cs336_basics.tokenizer.vocabulary import longest_tokens
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    parser = build_parser()
+@dataclass(config=CHECKED, kw_only=True)
+class Options:
+    """Train a byte-level BPE tokenizer on text."""
 
-    def work(options: argparse.Namespace) -> None:
-        if not options.input and not options.counts:
-            raise parser.usage_error("nothing to train on: give --input, --counts, or both")
-        _train(options)
-
-    return run_command(parser, work, arguments)
-
-
-def build_parser() -> Parser:
-    """Return the options of the command."""
-    parser = Parser(
-        "train-bpe",
-        "Train a byte-level BPE tokenizer on text.",
-        examples=[
-            "train-bpe --input my.txt --vocab-size 10000 --output tokenizers/my",
-            "train-bpe --input 'web/*.jsonl.gz' --field text --vocab-size 32000 "
-            "--special-token '<|endoftext|>' --output tokenizers/web",
-        ],
-        interrupted="no tokenizer was written",
+    output: str = option("directory to write", metavar="DIR")
+    vocab_size: int = option("256 bytes + special tokens + merges")
+    input: tuple[str, ...] = option(shared.INPUT_HELP, ())
+    special_token: tuple[str, ...] = option(
+        "text that becomes one token, such as '<|endoftext|>'; repeatable", (), metavar="TEXT"
     )
-    add = parser.add
-    add("--output", "directory to write", required=True, metavar="DIR", output=True)
-    add("--vocab-size", "256 bytes + special tokens + merges", required=True, type=int, metavar="N")
-    add_input(parser, default=[])
-    add(
-        "--special-token",
-        "text that becomes one token, such as '<|endoftext|>'; repeatable",
-        action="append",
-        default=[],
-        dest="special_tokens",
-        metavar="TEXT",
+    pattern: str | None = option(
+        f"split pattern: {', '.join(PATTERNS)}, or a regular expression (default: gpt2, or that "
+        "of --continue)",
+        None,
+        metavar="NAME",
     )
-    patterns = ", ".join(PATTERNS)
-    add("--pattern", f"split pattern: {patterns}, or a regular expression (default: gpt2, or that "
-        "of --continue)", metavar="NAME")  # fmt: skip
-    add_text_options(parser)
-    add_num_workers(parser)
-    add_overwrite(parser, "outputs that exist")
-
-    merges = "merges"
-    add(
-        "--continue",
+    field: str | None = shared.FIELD
+    column: str | None = shared.COLUMN
+    errors: shared.Errors = shared.ERRORS
+    num_workers: int | None = shared.NUM_WORKERS
+    overwrite: bool = shared.OVERWRITE
+    continue_: str | None = option(
         "tokenizer to continue: its vocabulary, merges and special tokens are kept; --vocab-size "
         "is the size of the result",
+        None,
         metavar="DIR",
-        dest="continued",
-        group=merges,
-        common=False,
+        rare=True,
     )
-    add(
-        "--trainer",
+    trainer: Annotated[str, one_of(TRAINERS)] = option(
         f"version of the algorithm, all with the same result: {', '.join(TRAINERS)}",
-        choices=list(TRAINERS),
-        default=DEFAULT_TRAINER,
+        DEFAULT_TRAINER,
         metavar="NAME",
-        group=merges,
-        common=False,
+        rare=True,
     )
-    add("--min-frequency", "do not merge pairs with a smaller count", type=int, default=1,
-        metavar="N", group=merges, common=False)  # fmt: skip
-    add("--max-token-length", "limit of a token's length, in bytes", type=int, metavar="N",
-        group=merges, common=False)  # fmt: skip
-    add(
-        "--tie-break",
+    min_frequency: int = option("do not merge pairs with a smaller count", 1, rare=True)
+    max_token_length: int | None = option("limit of a token's length, in bytes", None, rare=True)
+    tie_break: Annotated[str, one_of(TIE_BREAKS)] = option(
         f"which of equally frequent pairs is merged first: {', '.join(TIE_BREAKS)}",
-        choices=TIE_BREAKS,
-        default=TIE_BREAKS[0],
+        TIE_BREAKS[0],
         metavar="RULE",
-        group=merges,
-        common=False,
+        rare=True,
     )
-    add("--trace", "write a row for each merge to this CSV file: count, time, what it touched",
-        metavar="FILE", output=True, group=merges, common=False)  # fmt: skip
-    counting = "word counts"
-    add("--counts", "word counts that --save-counts wrote, added to those of --input", nargs="+",
-        action="extend", default=[], metavar="FILE", group=counting, common=False)  # fmt: skip
-    add("--save-counts", "write the word counts to this file", metavar="FILE", output=True,
-        group=counting, common=False)  # fmt: skip
-    add(
-        "--ray",
+    trace: str | None = option(
+        "write a row for each merge to this CSV file: count, time, what it touched",
+        None,
+        metavar="FILE",
+        rare=True,
+    )
+    counts: tuple[str, ...] = option(
+        "word counts that --save-counts wrote, added to those of --input", (), rare=True
+    )
+    save_counts: str | None = option(
+        "write the word counts to this file", None, metavar="FILE", rare=True
+    )
+    ray: str | None = option(
         "count over Ray: auto joins the running cluster, local starts one on this machine",
+        None,
         metavar="ADDRESS",
-        group=counting,
-        common=False,
+        rare=True,
     )
-    return parser
 
 
-def _check_has_no_text_options(options: argparse.Namespace) -> None:
+def _check_has_no_text_options(options: Options) -> None:
     """Refuse options that say how --input is read, where there is none."""
     for name in ("field", "column", "errors", "ray"):
         value = getattr(options, name)
@@ -132,26 +94,27 @@ def _check_has_no_text_options(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name} {value} is for the text of --input, which is not given")
 
 
-def _train(options: argparse.Namespace) -> None:
+def train_bpe(options: Options) -> None:
     """Train, write the tokenizer, and print what it took."""
+    if not options.input and not options.counts:
+        raise UsageError("nothing to train on: give --input, --counts, or both")
     corpus = None
     if options.input:
-        corpus = corpus_of(options)
+        corpus = shared.corpus_of(options)
     else:
         _check_has_no_text_options(options)
-    if options.save_counts:
-        check_beside_tokenizer("--save-counts", options.save_counts, options.output)
+    inputs = [*options.counts, *(corpus.files if corpus is not None else ())]
+    if options.continue_:
+        from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
+
+        inputs += files_of_tokenizer(options.continue_)
+    check_output("--save-counts", options.save_counts, options.overwrite, inputs, options.output)
+    inputs += filter(None, [options.save_counts])
+    check_output("--trace", options.trace, options.overwrite, inputs, options.output)
     pattern, special_tokens, continue_from = _start(options)
     with contextlib.ExitStack() as files:
         trace = None
         if options.trace:
-            files_of_words = [*options.counts, *filter(None, [options.save_counts])]
-            others = [*files_of_words, *(corpus.files if corpus is not None else ())]
-            if options.continued:
-                from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
-
-                others += files_of_tokenizer(options.continued)
-            check_beside_tokenizer("--trace", options.trace, options.output, others)
             trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
         trainer = TRAINERS[options.trainer](
             pattern=pattern,
@@ -181,7 +144,7 @@ def _train(options: argparse.Namespace) -> None:
     _warn_of_end_of_text(vocab, special_tokens)
     longest = longest_tokens(vocab, special_tokens)[0]
     if continue_from:
-        say(f"continued {options.continued}: {len(continue_from[0]):,} tokens")
+        say(f"continued {options.continue_}: {len(continue_from[0]):,} tokens")
     say(f"{len(vocab):,} tokens, {len(merges):,} merges; longest token: {longest!r}")
     say(f"written to {options.output}: tokenizer.json, training.json")
     if options.trace:
@@ -203,26 +166,32 @@ def _warn_of_end_of_text(vocab: dict[int, bytes], special_tokens: Sequence[str])
 
 
 def _start(
-    options: argparse.Namespace,
+    options: Options,
 ) -> tuple[str, list[str], tuple[dict[int, bytes], list[Pair]] | None]:
     """Return the pattern, all special tokens, and the vocabulary and merges that are continued."""
-    if options.continued is None:
-        return options.pattern or "gpt2", options.special_tokens, None
+    if options.continue_ is None:
+        return options.pattern or "gpt2", list(options.special_token), None
     # Imported here: the command otherwise starts without what encodes.
     from cs336_basics.tokenizer.tokenizer import Tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
-    tokenizer = Tokenizer.from_directory(options.continued)
+    tokenizer = Tokenizer.from_directory(options.continue_)
     check_merges_suffice(tokenizer, "training that continues")
     vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
     if options.pattern not in (None, pattern):
         raise ValueError(
-            f"--pattern is {options.pattern!r}, but {options.continued} has the pattern "
+            f"--pattern is {options.pattern!r}, but {options.continue_} has the pattern "
             f"{pattern!r}: leave --pattern out, since merges belong to a pattern"
         )
-    added = [token for token in options.special_tokens if token not in special_tokens]
+    added = [token for token in list(options.special_token) if token not in special_tokens]
     return pattern, [*special_tokens, *added], (vocab, merges)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(
+    "train-bpe",
+    Options,
+    train_bpe,
+    "train-bpe --input my.txt --vocab-size 10000 --output tokenizers/my",
+    "train-bpe --input 'web/*.jsonl.gz' --field text --vocab-size 32000 \\\n"
+    "      --special-token '<|endoftext|>' --output tokenizers/web",
+)

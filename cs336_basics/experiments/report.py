@@ -22,8 +22,8 @@ def as_options(values: Mapping[str, Any]) -> list[str]:
     """Return the values of a configuration as options of `python -m cs336_basics.train`."""
     words = []
     for key, value in values.items():
-        several = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-        words += [f"--{key.replace('_', '-')}", *(value if several else [str(value)])]
+        several = value if isinstance(value, tuple) else [value]
+        words += [f"--{key.replace('_', '-')}", *map(str, several)]
     return words
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Literal
 
-from cs336_basics._support.messages import short_repr
+from pydantic import AfterValidator
+from pydantic.dataclasses import dataclass
+
+from cs336_basics._support.validation import CHECKED, Count, option
+
+
+def _fits_float32(value: float) -> float:
+    if not 2.0**-126 <= value < 2.0**128:
+        raise ValueError("it should be positive and finite in float32")
+    return value
+
+
+Positive = Annotated[float, AfterValidator(_fits_float32)]
 
 Attention = Literal["sdpa", "blocked", "reference"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=CHECKED)
 class ModelConfig:
     """The shape of a TransformerLM and the variant of it to build.
 
@@ -18,61 +29,53 @@ class ModelConfig:
     `dataclasses.replace(config, num_layers=6)` returns a new one, which is checked as well.
 
     Raises:
-        TypeError: a value has the wrong type.
-        ValueError: a value is out of range, or two values contradict each other.
+        pydantic.ValidationError: a ValueError: a value has the wrong type or is out of range, or
+            two values contradict each other.
     """
 
-    vocab_size: int = 10_000
-    """Number of token ids."""
-    context_length: int = 256
-    """Longest sequence the model takes, in tokens."""
-    d_model: int = 512
-    """Features of each token between the layers."""
-    num_layers: int = 4
-    """Number of Transformer blocks."""
-    num_heads: int = 16
-    """Attention heads of each block. Must divide d_model."""
-    d_ff: int = 1344
-    """Inner features of the feed-forward network. Usual values are 8/3 d_model, rounded to a
-    multiple of 64, for ffn="swiglu" and 4 d_model for ffn="silu": as many weights."""
-    rope_theta: float = 10_000.0
-    """Base of the rotary angles."""
-    norm: Literal["pre", "post", "none"] = "pre"
-    """Where RMSNorm is applied. "pre": before each sublayer and before the head; "post": after each
-    residual sum, which needs no final norm; "none": nowhere."""
-    position: Literal["rope", "none"] = "rope"
-    """Position information: rotary embeddings, or only what the causal mask reveals."""
-    ffn: Literal["swiglu", "silu"] = "swiglu"
-    """Feed-forward network: W2 (SiLU(W1 x) * W3 x), or W2 SiLU(W1 x)."""
-    attention: Attention = "sdpa"
-    """Implementation of attention: PyTorch's fused kernel ("sdpa"), products over two blocks of
-    queries ("blocked"), or the readable one ("reference"). The weights are the same, and so are the
-    results, up to rounding."""
-    norm_eps: float = 1e-5
-    """Added to the mean square in RMSNorm."""
-    qk_norm: bool = False
-    """RMSNorm on the queries and keys of each head, before RoPE. It bounds the attention scores, so
-    larger learning rates stay stable (Henry et al. 2020; Dehghani et al. 2023, section 2)."""
-    tied_embeddings: bool = False
-    """The head shares the embedding's table, whose rows are scaled by sqrt(d_model) when they are
-    looked up (Press & Wolf 2017; Vaswani et al. 2017, section 3.4)."""
-    zero_init: bool = False
-    """The last matrix of each sublayer starts at zero, so each block starts as the identity and the
-    signal keeps its size with depth (Zhang et al. 2019, "Fixup"; Bachlechner et al. 2020,
-    "ReZero")."""
-    logit_soft_cap: float | None = None
-    """Logits become cap * tanh(logits / cap), which bounds them (Gemma Team 2024, "Gemma 2",
-    section 2). None: unchanged."""
+    vocab_size: Count = option("number of token ids, of a new tokenizer too", 10_000)
+    context_length: Count = option("longest sequence, in tokens", 256)
+    d_model: Count = option("features of each token between the layers", 512)
+    num_layers: Count = option("Transformer blocks", 4)
+    num_heads: Count = option("attention heads of each block; must divide d_model", 16)
+    d_ff: Count = option(
+        "inner features of the feed-forward network; usual values are 8/3 d_model, "
+        "rounded to a multiple of 64, for swiglu and 4 d_model for silu: as many weights",
+        1344,
+    )
+    rope_theta: Positive = option("base of the rotary angles", 10_000.0)
+    norm: Literal["pre", "post", "none"] = option(
+        "RMSNorm before each sublayer and before the head, after each residual sum, or nowhere",
+        "pre",
+    )
+    position: Literal["rope", "none"] = option(
+        "rotary embeddings, or only what the causal mask reveals", "rope"
+    )
+    ffn: Literal["swiglu", "silu"] = option(
+        "feed-forward network: W2 (SiLU(W1 x) * W3 x), or W2 SiLU(W1 x)", "swiglu"
+    )
+    attention: Attention = option(
+        "PyTorch's fused kernel, products over two blocks of queries, or readable code: "
+        "the same weights and results, up to rounding",
+        "sdpa",
+    )
+    norm_eps: Positive = option("added to the mean square in RMSNorm", 1e-5)
+    # It bounds the attention scores, so larger learning rates stay stable (Henry et al. 2020;
+    # Dehghani et al. 2023, section 2).
+    qk_norm: bool = option("RMSNorm on queries and keys of each head, then RoPE", False)
+    # The rows are scaled by sqrt(d_model) when they are looked up (Press & Wolf 2017; Vaswani et
+    # al. 2017, section 3.4).
+    tied_embeddings: bool = option("the head shares the embedding's table", False)
+    # Each block starts as the identity, and the signal keeps its size with depth (Zhang et al.
+    # 2019, "Fixup"; Bachlechner et al. 2020, "ReZero").
+    zero_init: bool = option("the last matrix of each sublayer starts at zero", False)
+    # Gemma Team 2024, "Gemma 2", section 2.
+    logit_soft_cap: Positive | None = option(
+        "logits become cap * tanh(logits / cap), which bounds them; unset: as is", None
+    )
 
     def __post_init__(self) -> None:
         """Refuse values from which no model can be built."""
-        kinds = get_type_hints(type(self))
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if hasattr(value, "item"):  # of NumPy: configurations are written as YAML and JSON
-                value = value.item()
-                object.__setattr__(self, field.name, value)
-            _check_value(field.name, value, kinds[field.name])
         if self.d_model % self.num_heads != 0:
             raise ValueError(
                 f"num_heads must divide d_model: {self.num_heads} does not divide {self.d_model}"
@@ -110,32 +113,3 @@ class ModelConfig:
             "norms": self.num_layers * gains + final_gain,
             "head": 0 if self.tied_embeddings else table,
         }
-
-
-_SMALLEST, _LARGEST = 2.0**-126, 2.0**128
-"""The normal numbers of float32 are from the first to below the second."""
-
-
-def _check_value(name: str, value: Any, kind: Any) -> None:
-    """Check one value against the type of its field; see ModelConfig for the errors."""
-    if kind is bool:
-        if not isinstance(value, bool):
-            raise TypeError(f"{name} must be true or false, not {short_repr(value)}")
-    elif kind is int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} must be an integer, not {short_repr(value)}")
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, not {value}")
-    elif kind is float or kind == float | None:
-        if value is None and kind is not float:
-            return
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"{name} must be a number, not {short_repr(value)}")
-        if not _SMALLEST <= value < _LARGEST:
-            raise ValueError(
-                f"{name} must be positive and finite in float32, not {short_repr(value)}"
-            )
-    elif value not in get_args(kind):
-        raise ValueError(
-            f"{name} must be one of {', '.join(get_args(kind))}; not {short_repr(value)}"
-        )

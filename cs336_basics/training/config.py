@@ -1,133 +1,168 @@
-"""The configuration of a training run, as dataclasses that check their values.
+"""The configuration of a training run, as dataclasses that pydantic checks when they are made.
 
-`config_files.py` reads and writes them as YAML; `commands/_options.py` takes options from a command
-line.
+`config_files.py` reads and writes them as YAML; every value is an option of the command `train`.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from cs336_basics._support.arguments import MOST_THREADS
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.option import check_types, option
+from cs336_basics._support.validation import CHECKED, MAX_INT64, Amount, Count, option
 from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.loggers import LOGGERS
 
+DecayRate = Annotated[float, Field(ge=0, lt=1)]
 
-@dataclass
+
+@dataclass(frozen=True, config=CHECKED)
 class OptimizerConfig:
     """The optimizer, see training/optimizers.py, and gradient clipping."""
 
     kind: Literal["adamw", "muon", "sgd"] = option(
-        "adamw", "AdamW or SGD for all weights; or Muon for the matrices and AdamW for the rest"
+        "AdamW or SGD for all weights; or Muon for the matrices and AdamW for the rest", "adamw"
     )
-    betas: tuple[float, float] = option(
-        (0.9, 0.95), "decay rates of AdamW's two moment estimates, as [beta1, beta2]"
+    betas: tuple[DecayRate, DecayRate] = option(
+        "decay rates of AdamW's two moment estimates, as [beta1, beta2]", (0.9, 0.95)
     )
-    eps: float = option(1e-8, "added to the denominator of AdamW's update")
-    weight_decay: float = option(0.1, "decoupled weight decay; with sgd: added to the gradient")
-    momentum: float = option(
-        0.95, "decay rate of Muon's averaged gradient; with sgd: of the summed one, 0: none"
+    eps: float = option("added to the denominator of AdamW's update", 1e-8, gt=0)
+    weight_decay: float = option(
+        "decoupled weight decay; with sgd: added to the gradient", 0.1, ge=0
     )
-    nesterov: bool = option(False, "with sgd: Nesterov momentum")
+    momentum: DecayRate = option(
+        "decay rate of Muon's averaged gradient; with sgd: of the summed one, 0: none", 0.95
+    )
+    nesterov: bool = option("with sgd: Nesterov momentum", False)
     embedding_lr_scale: float = option(
-        1.0, "with muon: learning rate of the embedding, relative to that of the matrices"
+        "with muon: learning rate of the embedding, relative to that of the matrices", 1.0, ge=0
     )
     head_lr_scale: float = option(
-        1.0, "with muon: learning rate of the output head, relative to that of the matrices"
+        "with muon: learning rate of the output head, relative to that of the matrices", 1.0, ge=0
     )
-    max_grad_norm: float = option(1.0, "gradients are scaled down to this L2 norm")
+    max_grad_norm: float = option("gradients are scaled down to this L2 norm", 1.0, gt=0)
 
     def __post_init__(self) -> None:
-        check_types(self, "optimizer.")
+        """Check values that depend on each other."""
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("optimizer.nesterov is True: it needs an optimizer.momentum above 0")
 
 
-@dataclass
+@dataclass(frozen=True, config=CHECKED)
 class ScheduleConfig:
     """Linear warm-up, then a cosine down to the minimum, or a plateau and a straight line."""
 
     shape: Literal["cosine", "linear"] = option(
-        "cosine", "decay from the maximum: half a cosine, or a plateau and a straight line"
+        "decay from the maximum: half a cosine, or a plateau and a straight line", "cosine"
     )
-    max_learning_rate: float = option(1e-3, "learning rate at the end of the warm-up")
-    min_learning_rate: float = option(1e-4, "learning rate at the end of the schedule")
-    warmup_fraction: float = option(0.05, "share of the schedule that is linear warm-up")
+    max_learning_rate: float = option("learning rate at the end of the warm-up", 1e-3, gt=0)
+    min_learning_rate: float = option("learning rate at the end of the schedule", 1e-4, ge=0)
+    warmup_fraction: float = option(
+        "share of the schedule that is linear warm-up", 0.05, ge=0, lt=1
+    )
     decay_fraction: float = option(
-        1.0, "share of a linear schedule that is decay; 1: all but the warm-up, no plateau"
+        "share of a linear schedule that is decay; 1: all but the warm-up, no plateau",
+        1.0,
+        ge=0,
+        le=1,
     )
-    cycle_steps: int | None = option(None, "step at which the schedule ends; unset: max_steps")
+    cycle_steps: Count | None = option("step at which the schedule ends; unset: max_steps", None)
 
     def __post_init__(self) -> None:
-        check_types(self, "schedule.")
+        """Check values that depend on each other."""
+        if self.min_learning_rate > self.max_learning_rate:
+            raise ValueError(
+                f"schedule.min_learning_rate is {self.min_learning_rate}: it should be at most "
+                f"schedule.max_learning_rate, {self.max_learning_rate}"
+            )
 
 
-@dataclass
+@dataclass(frozen=True, config=CHECKED)
 class TrainConfig:
     """Everything that determines a run. The run directory stores it as `config.yaml`.
 
     Raises:
-        TypeError: a value has another type than its annotation says.
-        ValueError: a value is out of bounds; both name the key and the value.
+        pydantic.ValidationError: a ValueError: a value has another type, or is out of bounds.
     """
 
-    name: str = option("sample", "name of the run; begins the name of its directory")
-    seed: int = option(0, "seed of the weights, the data order, the sample corpus and the samples")
-    max_steps: int = option(1000, "optimizer steps in the whole run")
-    batch_size: int = option(32, "sequences per optimizer step")
-    accumulation: int = option(
-        1, "micro-batches in which a batch is computed: less memory, the same result"
+    name: str = option(
+        "name of the run; begins the name of its directory", "sample", pattern=r"^[\w.-]+$"
+    )
+    # One word of the data order's Philox key; the sample corpus takes the next one.
+    seed: int = option(
+        "seed of the weights, the data order, the sample corpus and the samples",
+        0,
+        ge=0,
+        le=MAX_INT64 - 1,
+    )
+    max_steps: Count = option("optimizer steps in the whole run", 1000)
+    batch_size: Count = option("sequences per optimizer step", 32)
+    accumulation: Count = option(
+        "micro-batches in which a batch is computed: less memory, the same result", 1
     )
     precision: Literal["float32", "bfloat16"] = option(
-        "float32", "type of the matrix products; weights and optimizer stay in float32"
+        "type of the matrix products; weights and optimizer stay in float32", "float32"
     )
-    compile: bool = option(False, "compile the model with torch.compile")
-    loss_chunks: int = option(
-        1, "chunks in which the logits are computed: less memory, the same loss; 1: all at once"
+    compile: bool = option("compile the model with torch.compile", False)
+    loss_chunks: Count = option(
+        "chunks in which the logits are computed: less memory, the same loss; 1: all at once", 1
     )
-    fused_optimizer: bool = option(False, "use torch's fused AdamW instead of the readable one")
+    fused_optimizer: bool = option("use torch's fused AdamW instead of the readable one", False)
     checkpoint_activations: bool = option(
-        False, "compute each block again in the backward pass: less memory, more time"
+        "compute each block again in the backward pass: less memory, more time", False
     )
     fast: Literal["off", "auto"] = option(
+        "auto: choose precision, compile, loss_chunks, fused_optimizer and "
+        "model.attention for this machine, except options given",
         "off",
-        "auto: choose precision, compile, loss_chunks, fused_optimizer and model.attention for "
-        "this machine, except options given",
     )
     parallel: Literal["ddp", "fsdp"] = option(
-        "ddp", "under torchrun: replicate the weights in each process, or shard them"
+        "under torchrun: replicate the weights in each process, or shard them", "ddp"
     )
     deterministic: bool = option(
-        False, "on a GPU: exact resumption, by algorithms that are slower (a CPU is always exact)"
+        "on a GPU: exact resumption, by algorithms that are slower (a CPU is always exact)", False
     )
-    device: str = option("auto", "cpu, cuda, cuda:N, mps; auto: a GPU if there is one")
-    num_workers: int | None = option(None, "processes and threads to use; unset: all cores")
-    log_every: int = option(10, "steps between rows in metrics.jsonl")
-    eval_every: int = option(200, "steps between evaluations, each with a checkpoint before it")
-    eval_batches: int = option(
-        20, "fixed validation batches, spread over the file; 0: all of the validation data"
+    device: str = option("cpu, cuda, cuda:N, mps; auto: a GPU if there is one", "auto")
+    num_workers: int | None = option(
+        "processes and threads to use; unset: all cores", None, ge=1, le=MOST_THREADS
     )
-    checkpoint_every: int = option(200, "steps between checkpoints")
-    keep_checkpoints: int = option(2, "number of newest checkpoints to keep, besides the best")
+    log_every: Count = option("steps between rows in metrics.jsonl", 10)
+    eval_every: Count = option("steps between evaluations, each with a checkpoint before it", 200)
+    eval_batches: Amount = option(
+        "fixed validation batches, spread over the file; 0: all of the validation data", 20
+    )
+    checkpoint_every: Count = option("steps between checkpoints", 200)
+    keep_checkpoints: Count = option("number of newest checkpoints to keep, besides the best", 2)
     log_to: str = option(
-        "", "also log to these, separated by commas: tensorboard, wandb (offline), trackio"
+        "also log to these, separated by commas: tensorboard, wandb (offline), trackio", ""
     )
-    sample_tokens: int = option(200, "length of the text sampled at each evaluation; 0: none")
-    sample_prompt: str = option("", "how sampled texts begin; empty: at the start of a document")
-    sample_temperature: float = option(0.8, "temperature of the sampled texts; 0: greedy")
-    sample_top_p: float = option(0.95, "nucleus of the sampled texts; 1: the whole distribution")
-    data: DataConfig = field(default_factory=DataConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    sample_tokens: Amount = option("length of the text sampled at each evaluation; 0: none", 200)
+    sample_prompt: str = option("how sampled texts begin; empty: at the start of a document", "")
+    sample_temperature: float = option("temperature of the sampled texts; 0: greedy", 0.8, ge=0)
+    sample_top_p: float = option(
+        "nucleus of the sampled texts; 1: the whole distribution", 0.95, gt=0, le=1
+    )
+    data: DataConfig = Field(default_factory=DataConfig)
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
+    schedule: ScheduleConfig = Field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
-        check_types(self)
-        _check_values(self)
+        """Check values that depend on each other."""
+        if self.batch_size % self.accumulation:
+            raise ValueError(
+                f"accumulation is {self.accumulation}: it should be a divisor of batch_size, "
+                f"{self.batch_size}"
+            )
+        if not set(self.loggers) <= set(LOGGERS) or len(set(self.loggers)) < len(self.loggers):
+            raise ValueError(
+                f"log_to is {short_repr(self.log_to)}: it should be a list of "
+                f"{', '.join(LOGGERS)}, each at most once"
+            )
 
     @property
     def preparation(self) -> Preparation:
@@ -151,72 +186,3 @@ def check_fast_is_chosen(config: TrainConfig) -> None:
             f"fast is {config.fast!r}: train with the configuration that "
             "cs336_basics.training.fast_path.choose_fast_path returns for this one"
         )
-
-
-def _check_values(config: TrainConfig) -> None:
-    """Check the bounds of the values.
-
-    Raises:
-        ValueError: naming the key and its value.
-    """
-
-    def require(key: str, holds: bool, rule: str) -> None:
-        if not holds:
-            value: Any = config
-            for part in key.split("."):
-                value = getattr(value, part)
-            raise ValueError(f"{key} is {short_repr(value)}: it must be {rule}")
-
-    positive, not_negative = "a finite number above 0", "a finite number, 0 or more"
-    for key in ("batch_size", "max_steps", "accumulation", "log_every", "eval_every"):
-        require(key, getattr(config, key) >= 1, "at least 1")
-    for key in ("checkpoint_every", "keep_checkpoints", "loss_chunks"):
-        require(key, getattr(config, key) >= 1, "at least 1")
-    workers = config.num_workers
-    require(
-        "num_workers",
-        workers is None or 1 <= workers <= MOST_THREADS,
-        f"between 1 and {MOST_THREADS}",
-    )
-    for key in ("eval_batches", "sample_tokens", "sample_temperature"):
-        require(key, 0 <= getattr(config, key) < math.inf, not_negative)
-    require("sample_top_p", 0 < config.sample_top_p <= 1, "above 0 and at most 1")
-    # Seeds are one word of the data order's Philox key, and the sample corpus takes the next one.
-    require("seed", 0 <= config.seed < 2**63 - 1, "between 0 and 2^63 - 2")
-    require("name", re.fullmatch(r"[\w.-]+", config.name) is not None, "letters, digits, . _ or -")
-    require(
-        "accumulation",
-        config.batch_size % config.accumulation == 0,
-        f"a divisor of batch_size, {config.batch_size}",
-    )
-    known = set(config.loggers) <= set(LOGGERS)
-    require(
-        "log_to",
-        known and len(set(config.loggers)) == len(config.loggers),
-        f"a list of {', '.join(LOGGERS)}, each at most once",
-    )
-    rates = config.schedule
-    require("schedule.max_learning_rate", 0 < rates.max_learning_rate < math.inf, positive)
-    require(
-        "schedule.min_learning_rate",
-        0 <= rates.min_learning_rate <= rates.max_learning_rate,
-        "between 0 and schedule.max_learning_rate",
-    )
-    cycle = rates.cycle_steps
-    require("schedule.cycle_steps", cycle is None or cycle >= 1, "at least 1")
-    require("schedule.warmup_fraction", 0 <= rates.warmup_fraction < 1, "at least 0 and below 1")
-    require("schedule.decay_fraction", 0 <= rates.decay_fraction <= 1, "between 0 and 1")
-    betas = config.optimizer.betas
-    require("optimizer.betas", all(0 <= beta < 1 for beta in betas), "two numbers in [0, 1)")
-    require("optimizer.eps", 0 < config.optimizer.eps < math.inf, positive)
-    require("optimizer.weight_decay", 0 <= config.optimizer.weight_decay < math.inf, not_negative)
-    require("optimizer.momentum", 0 <= config.optimizer.momentum < 1, "at least 0 and below 1")
-    require(
-        "optimizer.nesterov",
-        not (config.optimizer.nesterov and config.optimizer.momentum == 0),
-        "false where optimizer.momentum is 0",
-    )
-    for key in ("optimizer.embedding_lr_scale", "optimizer.head_lr_scale"):
-        scale = getattr(config.optimizer, key.partition(".")[2])
-        require(key, 0 <= scale < math.inf, not_negative)
-    require("optimizer.max_grad_norm", 0 < config.optimizer.max_grad_norm < math.inf, positive)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cs336_basics.__main__ import main
+
 TINY = """
 name: tiny
 max_steps: 12
@@ -25,6 +27,11 @@ model: {vocab_size: 300, context_length: 16, d_model: 16, num_layers: 1, num_hea
 """
 COMMAND = [sys.executable, "-m", "cs336_basics.train"]
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def command(name):
+    """The function from the words after a command to its exit status."""
+    return lambda words: main([name, *words])
 
 
 def environment():

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from cs336_basics.commands import compare
+from tests.commands.small_run import command
 from tests.pretokenization.reading.test_documents import TEXTS, plain, rows, table
 from tests.tokenizer.examples import END, small_tokenizer
+
+compare = command("compare")
 
 
 @pytest.fixture
@@ -21,7 +23,7 @@ def work(tmp_path, monkeypatch):
 def test_a_table_of_all_tokenizers_on_all_corpora(work, capsys):
     plain(work, TEXTS[:3], "few.txt.gz")
     words = ["--tokenizer", "a", "b", "--input", "text.txt", "few.txt.gz", "--gigabytes", "2.5"]
-    assert compare.main(words) == 0
+    assert compare(words) == 0
     lines = capsys.readouterr().out.splitlines()
     header = "corpus tokenizer documents bytes tokens bytes/token MB/s hours for 2.5 GB"
     assert lines[0].split() == header.split()
@@ -46,7 +48,7 @@ def test_a_table_of_all_tokenizers_on_all_corpora(work, capsys):
 
 def test_the_same_as_json(work, capsys):
     words = ["--tokenizer", "a", "--input", "text.txt", "--documents", "25", "--format", "json"]
-    assert compare.main(words) == 0
+    assert compare(words) == 0
     found = json.loads(capsys.readouterr().out)
     (result,) = found["results"]
     assert result["num_bytes"] == sum(len(text.encode()) for text in TEXTS)
@@ -62,23 +64,23 @@ def test_every_kind_of_input_has_its_option(work, capsys):
     rows(work, TEXTS)
     table(work, TEXTS)
     words = ["--tokenizer", "a", "--input", "text.txt", "text.jsonl", "text.parquet"]
-    assert compare.main([*words, "--field", "text", "--column", "text", "--format", "json"]) == 0
+    assert compare([*words, "--field", "text", "--column", "text", "--format", "json"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert [result["corpus"] for result in results] == ["text.txt", "text.jsonl", "text.parquet"]
     assert len({result["num_tokens"] for result in results}) == 1
-    assert compare.main([*words, "--field", "text"]) == 2
+    assert compare([*words, "--field", "text"]) == 2
     assert "give --column text" in capsys.readouterr().err
-    assert compare.main(["--tokenizer", "a", "--input", "text.txt", "--field", "text"]) == 2
-    message = "--field is 'text', but no file is JSON lines (.jsonl, .ndjson): omit it"
+    assert compare(["--tokenizer", "a", "--input", "text.txt", "--field", "text"]) == 2
+    message = "field is 'text', but no file is JSON lines (.jsonl, .ndjson): omit it"
     assert message in capsys.readouterr().err
-    assert compare.main(["--tokenizer", "a", "--input", "text.txt", "--column", "text"]) == 2
-    message = "--column is 'text', but no file is Parquet or Arrow (.parquet, .arrow, .feather)"
+    assert compare(["--tokenizer", "a", "--input", "text.txt", "--column", "text"]) == 2
+    message = "column is 'text', but no file is Parquet or Arrow (.parquet, .arrow, .feather)"
     assert message in capsys.readouterr().err
 
 
 def test_a_tokenizer_that_drops_text_is_named(work, capsys):
     small_tokenizer(pattern=r"\w+").save("words")
-    assert compare.main(["--tokenizer", "words", "--input", "text.txt"]) == 0
+    assert compare(["--tokenizer", "words", "--input", "text.txt"]) == 0
     printed = capsys.readouterr()
     assert "words does not give back 10 of the 10 documents of text.txt\n" in printed.out
 
@@ -87,13 +89,13 @@ def test_a_tokenizer_that_drops_text_is_named(work, capsys):
     ("words", "message"),
     [
         (["--input", "no.txt"], "'no.txt' does not exist"),
-        (["--input", "text.txt", "--gigabytes", "0"], "--gigabytes is 0.0: it must be a finite n"),
-        (["--input", "text.txt", "--gigabytes", "inf"], "--gigabytes is inf: it must be a finite"),
-        (["--input", "text.txt", "--documents", "0"], "--documents is 0: it must be at least 1"),
+        (["--input", "text.txt", "--gigabytes", "0"], "--gigabytes is '0'"),
+        (["--input", "text.txt", "--gigabytes", "inf"], "--gigabytes is 'inf'"),
+        (["--input", "text.txt", "--documents", "0"], "--documents is '0'"),
     ],
 )
 def test_mistakes_are_one_line(work, capsys, words, message):
-    assert compare.main(["--tokenizer", "a", *words]) == 2
+    assert compare(["--tokenizer", "a", *words]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error

@@ -6,9 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cs336_basics.commands import download
+from tests.commands.small_run import command
 from tests.data.datasets.web_server import PACKED, TEXT, names_in
 
+download = command("download")
 ROOT = Path(__file__).parents[2]
 
 
@@ -16,11 +17,11 @@ def test_the_command_fetches_both_splits(server, tmp_path, capsys):
     server.offer("owt_train.txt.gz", PACKED)
     server.offer("owt_valid.txt.gz", PACKED)
     arguments = ["owt", "--data-dir", str(tmp_path), "--from", server.url]
-    assert download.main(arguments) == 0
+    assert download(arguments) == 0
     output = capsys.readouterr().out
     assert f"{tmp_path / 'owt_train.txt'}  {len(TEXT):,} bytes\n" in output
     assert f"{tmp_path / 'owt_valid.txt'}  {len(TEXT):,} bytes\n" in output
-    assert download.main(arguments) == 0
+    assert download(arguments) == 0
     assert capsys.readouterr().out.count("exists; --force fetches it again") == 2
     assert len(server.requests) == 2
 
@@ -28,20 +29,8 @@ def test_the_command_fetches_both_splits(server, tmp_path, capsys):
 def test_the_command_fetches_one_split(server, tmp_path):
     server.offer("owt_valid.txt.gz", PACKED)
     arguments = ["owt", "--split", "valid", "--data-dir", str(tmp_path), "--from", server.url]
-    assert download.main(arguments) == 0
+    assert download(arguments) == 0
     assert names_in(tmp_path) == ["owt_valid.txt"]
-
-
-def test_ctrl_c_promises_only_what_holds_for_every_dataset(tmp_path, capsys, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(download, "fetch_split", interrupted)
-    assert download.main(["sample", "--data-dir", str(tmp_path)]) == 130  # nothing is downloaded
-    assert capsys.readouterr().err == (
-        "cs336 download: interrupted: run the same command again; a download continues where it "
-        "stopped\n"
-    )
 
 
 def test_without_a_network_it_ends_with_1_and_one_line(tmp_path):

@@ -8,9 +8,11 @@ import sys
 
 import pytest
 
-from cs336_basics.commands.encode import main
 from cs336_basics.tokenizer import load_document_starts, load_token_file
+from tests.commands.small_run import command
 from tests.tokenizer.examples import END, TRAINING_TEXT, small_tokenizer
+
+main = command("encode")
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def test_an_existing_output_is_kept_without_overwrite(files, capsys):
         ({"tokenizer": "nowhere"}, "nowhere does not exist"),
         ({"input": "nowhere.txt"}, "'nowhere.txt' does not exist"),
         ({"output": "a.bin"}, "a.bin does not end in .npy"),
-        ({"num-workers": 0}, "--num-workers is 0"),
+        ({"num-workers": 0}, "--num-workers is '0'"),
         ({"input": "no*.txt"}, "no file matches the glob 'no*.txt'"),
         ({"end-of-document": "<s>"}, "'<s>' is not a special token"),
     ],

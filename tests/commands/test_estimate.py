@@ -7,10 +7,12 @@ import dataclasses
 import pytest
 
 import cs336_basics.training.fast_path as fast_path
-from cs336_basics.commands import estimate
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import measure
 from cs336_basics.training.config_files import find_config, load_config
+from tests.commands.small_run import command
+
+estimate = command("estimate")
 
 
 def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
@@ -26,7 +28,7 @@ def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
         "--model.context-length",
         "32",
     ]
-    assert estimate.main(words) == 0
+    assert estimate(words) == 0
     out = capsys.readouterr().out
     rows = dict(line.split(None, 1) for line in out.splitlines() if line.split(None, 1)[1:])
     config = {"vocab": 2000, "d": 128, "ff": 384}
@@ -45,9 +47,7 @@ def test_estimate_of_the_fast_path_says_what_it_chose(capsys, monkeypatch):
     monkeypatch.setattr(fast_path, "can_compile", lambda device: True)
     monkeypatch.setattr(fast_path, "time_blocks", lambda config, device: {"sdpa": 1, "blocked": 2})
     assert (
-        estimate.main(
-            ["--config", "tinystories", "--device", "cpu", "--fast", "auto", "--no-measure"]
-        )
+        estimate(["--config", "tinystories", "--device", "cpu", "--fast", "auto", "--no-measure"])
         == 0
     )
     out = capsys.readouterr().out
@@ -58,7 +58,7 @@ def test_estimate_of_the_fast_path_says_what_it_chose(capsys, monkeypatch):
 
 @pytest.mark.parametrize("words", [["--max-stpes", "3"], ["--device", "cuda:77"]])
 def test_estimate_names_what_cannot_be_used(capsys, words):
-    assert estimate.main(words) == 2
+    assert estimate(words) == 2
     assert capsys.readouterr().err.startswith("cs336 estimate: error: ")
 
 
@@ -66,7 +66,7 @@ def test_estimate_takes_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
     vocab = {**{byte: bytes([byte]) for byte in range(256)}, 256: b"<|endoftext|>", 257: b"th"}
     Tokenizer(vocab, [(b"t", b"h")], ["<|endoftext|>"]).save(tmp_path / "tok")
     words = ["--device", "cpu", "--no-measure", "--data.tokenizer", str(tmp_path / "tok")]
-    assert estimate.main(words) == 0
+    assert estimate(words) == 0
     (row,) = (line for line in capsys.readouterr().out.splitlines() if "parameters " in line)
     model = dataclasses.replace(load_config(find_config("sample")).model, vocab_size=258)
     assert row.split() == ["parameters", f"{model.num_parameters():,}"]
@@ -76,11 +76,11 @@ def test_estimate_takes_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
     ("words", "message"),
     [
         (["--data.tokenizer", "nosuch"], "nosuch does not exist"),
-        (["--data.train-path", "nosuch.txt"], "train-path is 'nosuch.txt': there is no such file"),
+        (["--data.train-path", "nosuch.txt"], "train_path is 'nosuch.txt': there is no such file"),
     ],
 )
 def test_estimate_refuses_what_train_refuses(capsys, words, message):
-    assert estimate.main(["--device", "cpu", "--no-measure", *words]) == 2
+    assert estimate(["--device", "cpu", "--no-measure", *words]) == 2
     out, error = capsys.readouterr()
     assert out == ""
     assert error.count("\n") == 1
@@ -95,7 +95,7 @@ def test_estimate_takes_the_options_of_data_and_sgd(capsys, tmp_path, monkeypatc
     optimizers = {}
     for kind in ("adamw", "sgd"):
         more = ["--optimizer.kind", kind, "--device", "cpu", "--no-measure"]
-        assert estimate.main([*words, *more]) == 0
+        assert estimate([*words, *more]) == 0
         (row,) = (line for line in capsys.readouterr().out.splitlines() if "optimizer " in line)
         optimizers[kind] = int(row.split()[1])
     # One tensor beside each weight instead of two.
@@ -107,7 +107,7 @@ def test_estimate_ends_at_ctrl_c(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(measure, "measure_steps", interrupted)
-    assert estimate.main(["--device", "cpu"]) == 130
+    assert estimate(["--device", "cpu"]) == 130
     out, error = capsys.readouterr()
     assert "FLOPs of the run" in out
-    assert error == "cs336 estimate: interrupted: the steps were not measured\n"
+    assert error == "cs336 estimate: interrupted\n"

@@ -12,12 +12,14 @@ import torch
 import cs336_basics.generation.streaming as streaming
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.commands.generate import main
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training import AdamW
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
+from tests.commands.small_run import command
+
+main = command("generate")
 
 MODEL = ModelConfig(
     vocab_size=257, context_length=16, d_model=16, num_layers=1, num_heads=2, d_ff=32
@@ -91,17 +93,17 @@ def test_a_text_that_ends_inside_a_character_shows_it(run, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--temperature", "-1"], "--temperature is -1"),
-        (["--top-p", "0"], "--top-p is 0"),
-        (["--max-new-tokens", "-5"], "--max-new-tokens is -5"),
-        (["--num-workers", "0"], "--num-workers is 0"),
-        (["--num-workers", "99999"], "--num-workers is 99999: it must be at most 4096"),
+        (["--temperature", "-1"], "temperature is -1"),
+        (["--top-p", "0"], "top_p is 0"),
+        (["--max-new-tokens", "-5"], "--max-new-tokens is '-5'"),
+        (["--num-workers", "0"], "--num-workers is '0'"),
+        (["--num-workers", "99999"], "--num-workers is '99999'"),
         (["--seed", str(2**70)], "--seed is"),
         (["--device", "abacus"], "abacus"),
         (["--checkpoint", "nothing.pt"], "nothing.pt"),
-        (["--top-k", "0"], "--top-k is 0"),
-        (["--min-p", "2"], "--min-p is 2"),
-        (["--repetition-penalty", "0"], "--repetition-penalty is 0"),
+        (["--top-k", "0"], "--top-k is '0'"),
+        (["--min-p", "2"], "min_p is 2"),
+        (["--repetition-penalty", "0"], "repetition_penalty is 0"),
         (["--stop", ""], "stop string is empty"),
         (["--prompt", "a\ud800"], "surrogate"),
     ],
@@ -151,9 +153,9 @@ def test_interactive_continues_each_line(run, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--temperature", "-1"], "--temperature is -1"),
-        (["--top-k", "0"], "--top-k is 0"),
-        (["--max-new-tokens", "-1"], "--max-new-tokens is -1"),
+        (["--temperature", "-1"], "temperature is -1"),
+        (["--top-k", "0"], "--top-k is '0'"),
+        (["--max-new-tokens", "-1"], "--max-new-tokens is '-1'"),
         (["--stop", ""], "stop string is empty"),
     ],
 )
@@ -250,4 +252,4 @@ def test_options_that_contradict_each_other_are_refused(run, capsys):
     assert main(["--run", str(run.path), "--interactive", "--prompt", "a"]) == 2
     assert "--interactive reads its prompts: leave --prompt out" in capsys.readouterr().err
     assert main(["--run", str(run.path), "--top-k", "0"]) == 2
-    assert "--top-k is 0: it must be at least 1\n" in capsys.readouterr().err
+    assert "--top-k is '0'" in capsys.readouterr().err

@@ -15,14 +15,15 @@ import yaml
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import _training
-from cs336_basics.commands._options import CommandLine
-from cs336_basics.commands.train import main
+from cs336_basics.commands._training_options import CommandLine, RunOptions
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.trainer import Trainer
-from tests.commands.small_run import COMMAND, assert_equal_runs, environment
+from tests.commands.small_run import COMMAND, assert_equal_runs, command, environment
+
+main = command("train")
 
 
 def test_a_run_without_data_makes_all_files_and_prints_their_paths(tiny, capsys, monkeypatch):
@@ -113,7 +114,7 @@ def test_the_error_for_a_missing_corpus_names_the_command_that_fetches_it(tiny, 
         (["--model.context-length", "1000000"], "1,000,000"),
         (["--device", "cuda:77"], "cuda:77"),
         (["--data.train-path", "."], "that is a directory"),
-        (["--data.train-path", "empty.txt"], "--data.train-path is 'empty.txt': the file is empty"),
+        (["--data.train-path", "empty.txt"], "data.train_path is 'empty.txt': the file is empty"),
         (["--run-dir", "empty.txt"], "empty.txt is a file"),
     ],
 )
@@ -185,7 +186,7 @@ def test_out_of_memory_in_one_of_several_processes_names_its_share_of_the_batch(
             raise MemoryError
 
     monkeypatch.setattr(_training, "open_trainer", lambda *_, **__: nullcontext(Full()))
-    command = CommandLine(Full.config, run_dir=None, resume=None, resume_from=None)
+    command = CommandLine(Full.config, RunOptions())
     world = World(rank=1, size=3)
     with pytest.raises(MemoryError) as caught:
         _training.train_in(command, RunDirectory(tmp_path), world)
@@ -221,7 +222,7 @@ def test_ctrl_c_before_the_run_begins_ends_with_130(tiny, monkeypatch, capsys):
 
     monkeypatch.setattr(_training, "check_start", interrupted)
     assert main(["--config", tiny, "--run-dir", "run"]) == 130
-    assert capsys.readouterr().err == "cs336 train: interrupted: the run had not begun\n"
+    assert capsys.readouterr().err == "cs336 train: interrupted\n"
 
 
 def test_a_closed_pipe_ends_no_run(tiny, monkeypatch):

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
-from cs336_basics.commands.train_bpe import main
 from cs336_basics.data.train_tokenizer import MOST_HASHED, describe_files
 from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.pretokenization import PATTERNS
+from tests.commands.small_run import command
+
+main = command("train-bpe")
 
 ROOT = Path(__file__).parents[2]
 EOT = "<|endoftext|>"
@@ -76,13 +78,13 @@ def test_an_existing_vocabulary_is_kept_without_overwrite(text_file, tmp_path, c
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--vocab-size", "100"], "--vocab-size is 100"),
+        (["--vocab-size", "100"], "vocab_size is 100"),
         (["--input", "missing.txt"], "missing.txt"),
         (["--special-token", EOT], "given twice"),
         (["--pattern", "("], "pattern '('"),
-        (["--num-workers", "0"], "--num-workers is 0"),
-        (["--min-frequency", "-1"], "--min-frequency is -1"),
-        (["--max-token-length", "0"], "--max-token-length is 0"),
+        (["--num-workers", "0"], "--num-workers is '0'"),
+        (["--min-frequency", "-1"], "min_frequency is -1"),
+        (["--max-token-length", "0"], "max_token_length is 0"),
     ],
 )
 def test_errors_are_one_line_and_leave_no_directory(text_file, tmp_path, capsys, more, message):
@@ -197,7 +199,7 @@ def test_saved_counts_never_replace_the_text(text_file, tmp_path, capsys):
     for name in (text_file, tmp_path / "link.txt"):
         more = ["--save-counts", str(name), "--overwrite"]
         assert main([*arguments(text_file, tmp_path / "out"), *more]) == 2
-        assert "would replace a file that is read" in capsys.readouterr().err
+        assert str(name) in capsys.readouterr().err
         assert text_file.read_bytes() == text
 
 
@@ -209,7 +211,7 @@ def test_saved_counts_never_replace_counts_that_are_added(text_file, tmp_path, c
     for name in (counts, tmp_path / "link.npz"):
         more = ["--counts", str(counts), "--save-counts", str(name), "--overwrite"]
         assert main([*arguments(text_file, tmp_path / "two"), *more]) == 2
-        assert "would replace a file that is read" in capsys.readouterr().err
+        assert str(name) in capsys.readouterr().err
         assert counts.read_bytes() == before
 
 
@@ -308,7 +310,7 @@ def test_a_vocabulary_whose_saving_failed_does_not_block_the_next_run(
     with monkeypatch.context() as full:
         full.setattr(tokenizer_json, "save_tokenizer_json", disk_is_full)
         assert main(arguments(text_file, output)) == 1
-    assert f"cannot write {output}: No space left on device" in capsys.readouterr().err
+    assert "No space left on device" in capsys.readouterr().err
     assert not output.exists()
     assert main(arguments(text_file, output)) == 0
 
@@ -318,11 +320,11 @@ def test_counts_survive_an_error_after_them(text_file, tmp_path, monkeypatch):
         raise MemoryError
 
     output = tmp_path / "tokenizer"
-    counts = output / "counts.npz"
+    counts = tmp_path / "counts.npz"
     with monkeypatch.context() as broken:
         broken.setattr("cs336_basics.bpe.base.BPE_Trainer.train_from_counts", fail)
         assert main([*arguments(text_file, output), "--save-counts", str(counts)]) == 1
-    assert [file.name for file in output.iterdir()] == ["counts.npz"]
+    assert not output.exists()
     assert main([*arguments(text_file, output), "--counts", str(counts)]) == 0
 
 
@@ -345,8 +347,7 @@ def test_an_existing_trace_is_kept_without_overwrite(text_file, tmp_path, capsys
     trace.write_text("kept")
     output = tmp_path / "tokenizer"
     assert main(arguments(text_file, output, "--trace", str(trace))) == 2
-    error = capsys.readouterr().err
-    assert f"{trace} exists: name another file for the trace, or pass --overwrite" in error
+    assert f"{trace} exists" in capsys.readouterr().err
     assert trace.read_text() == "kept"
     assert not output.exists()
     assert main(arguments(text_file, output, "--trace", str(trace), "--overwrite")) == 0
@@ -366,8 +367,7 @@ def test_a_trace_does_not_replace_another_file_of_the_command(name, text_file, t
     before = text_file.read_bytes()
     more = ["--trace", str(tmp_path / name), "--save-counts", str(tmp_path / "counts.npz")]
     assert main(arguments(text_file, tmp_path / "tokenizer", *more, "--overwrite")) == 2
-    error = capsys.readouterr().err
-    assert f"--trace is {str(tmp_path / name)!r}: the command reads or writes this file" in error
+    assert f"--trace is {str(tmp_path / name)!r}" in capsys.readouterr().err
     assert text_file.read_bytes() == before
     assert not (tmp_path / "tokenizer").exists()
 
@@ -377,8 +377,7 @@ def test_a_trace_does_not_replace_another_file_of_the_command(name, text_file, t
 def test_no_file_is_in_the_place_of_the_tokenizer(option, name, text_file, tmp_path, capsys):
     more = [option, str(tmp_path / "new")]
     assert main(arguments(text_file, tmp_path / name, *more)) == 2
-    error = capsys.readouterr().err
-    assert f"{option} is {str(tmp_path / 'new')!r}: the tokenizer's directory is there" in error
+    assert f"{option} is {str(tmp_path / 'new')!r}" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 

@@ -18,8 +18,9 @@ import pytest
 import torch
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.commands.train import main
-from tests.commands.small_run import COMMAND, TINY, assert_equal_runs, environment
+from tests.commands.small_run import COMMAND, TINY, assert_equal_runs, command, environment
+
+main = command("train")
 
 
 def start(run, *words):

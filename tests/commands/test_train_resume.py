@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.commands.train import main
-from tests.commands.small_run import TINY, assert_equal_runs
+from tests.commands.small_run import TINY, assert_equal_runs, command
+
+main = command("train")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ class TestResume:
         assert main([*words, "--max-steps", "2"]) == 0
         moved = text.rename(tmp_path / "moved.txt")
         assert main(["--resume", "run", "--max-steps", "3"]) == 2
-        assert "--data.train-path is " in capsys.readouterr().err
+        assert "data.train_path is " in capsys.readouterr().err
         words = ["--resume", "run", "--max-steps", "3", "--data.train-path", str(moved)]
         assert main(words) == 0
         assert yaml.safe_load(Path("run/config.yaml").read_text())["data"]["train_path"] == str(

@@ -11,12 +11,13 @@ import pytest
 import yaml
 
 from cs336_basics._support.files import sha256_file
-from cs336_basics.commands.train import main
 from cs336_basics.data.datasets import write_sample
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
-from tests.commands.small_run import assert_equal_runs
+from tests.commands.small_run import assert_equal_runs, command
 from tests.data.test_hold_out import write_rows
+
+main = command("train")
 
 END = "<|endoftext|>"
 FAST = ["--max-steps", "2", "--eval-every", "2", "--eval-batches", "1", "--sample-tokens", "0"]
@@ -173,14 +174,14 @@ def test_a_run_interrupted_while_it_encodes_goes_on(tiny, rows, monkeypatch, cap
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["no/*.gz"], "--data.train-path is 'no/*.gz': no file matches this glob"),
-        (["text.txt", "gone"], "--data.train-path is 'gone': there is no such file"),
+        (["no/*.gz"], "data.train_path is 'no/*.gz': no file matches this glob"),
+        (["text.txt", "gone"], "data.train_path is 'gone': there is no such file"),
         (["a.jsonl"], "nothing says which field has the text: set data.field"),
         (["a.jsonl", "--data.field", "txt"], "no field 'txt'; there are ['id', 'text']"),
         (["a.parquet", "--data.column", "txt"], "columns id, text, but not 'txt': set data.column"),
         (["a.parquet", "--data.column", "id"], "the column 'id' holds int64, not strings"),
-        (["text.txt", "--data.field", "text"], "--data.field is 'text', but no file is JSON lines"),
-        (["text.txt", "--data.column", "c"], "--data.column is 'c', but no file is Parquet"),
+        (["text.txt", "--data.field", "text"], "data.field is 'text', but no file is JSON lines"),
+        (["text.txt", "--data.column", "c"], "data.column is 'c', but no file is Parquet"),
         (["text.txt", "tokens.npy"], "names the token file tokens.npy and the text text.txt"),
         (["bad.jsonl", "--data.field", "text"], "bad.jsonl, the line at byte 0: not JSON"),
         (["text.txt", "--data.errors", "ignore"], "data.errors is 'ignore'"),

@@ -9,10 +9,12 @@ import pytest
 import yaml
 
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.commands.train import main
 from cs336_basics.data.datasets import write_sample
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
+from tests.commands.small_run import command
+
+main = command("train")
 
 
 class TestOwnText:

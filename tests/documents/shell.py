@@ -6,6 +6,7 @@ the last value of an option counts. Everything else is a line for a real shell.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import re
@@ -172,14 +173,14 @@ def check_own(words, complete):
         if name.isupper():  # python -m cs336_basics COMMAND
             return
         raise ValueError(f"there is no command {words[0]!r}")
-    module = __import__(f"cs336_basics.commands.{name.replace('-', '_')}", fromlist=["main"])
-    parser = module.build_parser()
+    command = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}").COMMAND
     if complete and not {"--help", "--help-all"} & set(words):
-        parser.parse(words[1:])
+        command.given(words[1:])
         return
+    options = {command.shown(field) for field in command.fields()}
     for word in words[1:]:
         option = word.partition("=")[0].replace("_", "-")
-        if word.startswith("--") and option not in {*parser.options, "--help", "--help-all"}:
+        if word.startswith("--") and option not in {*options, "--help", "--help-all"}:
             raise ValueError(f"{name} has no option {option}")
 
 

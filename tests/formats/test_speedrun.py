@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from cs336_basics.commands.export import main as export
-from cs336_basics.commands.train import main as train
+from cs336_basics.__main__ import main
 from cs336_basics.training.load_run import load_run
 
 SMALL = [
@@ -22,14 +21,14 @@ SMALL = [
 def test_speedrun_exportable_learns_and_is_exported_with_equal_logits(tmp_path, capsys):
     transformers = pytest.importorskip("transformers")
     run, out = tmp_path / "run", tmp_path / "out"
-    assert train(["--config", "speedrun-exportable", "--run-dir", str(run), *SMALL]) == 0
+    assert main(["train", "--config", "speedrun-exportable", "--run-dir", str(run), *SMALL]) == 0
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     losses = [row["val_loss"] for row in rows if "val_loss" in row]
     assert losses[-1] < losses[0]
     config = load_run(run).model.config
     assert (config.qk_norm, config.tied_embeddings, config.zero_init) == (True, True, True)
     capsys.readouterr()
-    assert export(["--run", str(run), "--to", "huggingface", "--output", str(out)]) == 0
+    assert main(["export", "--run", str(run), "--to", "huggingface", "--output", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "Qwen3ForCausalLM: logits within " in printed
     assert "64 greedy tokens equal" in printed
@@ -43,9 +42,9 @@ def test_speedrun_exportable_learns_and_is_exported_with_equal_logits(tmp_path, 
 def test_speedrun_is_refused_by_the_name_of_its_switch(tmp_path, capsys):
     run, out = tmp_path / "run", tmp_path / "out"
     words = ["--config", "speedrun", "--run-dir", str(run), *SMALL, "--max-steps", "1"]
-    assert train(words) == 0
+    assert main(["train", *words]) == 0
     capsys.readouterr()
-    assert export(["--run", str(run), "--to", "huggingface", "--output", str(out)]) == 2
+    assert main(["export", "--run", str(run), "--to", "huggingface", "--output", str(out)]) == 2
     message = capsys.readouterr().err
     assert message.startswith("cs336 export: error: the model has logit_soft_cap 30.0, which neith")
     assert not out.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -20,63 +21,42 @@ def test_the_defaults_are_the_tinystories_model():
     assert config.num_parameters() == 22_696_448
 
 
-WHOLE = ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff")
+REFUSED = {
+    **dict.fromkeys(
+        ("vocab_size", "context_length", "d_model", "num_layers", "num_heads", "d_ff"),
+        (0, -3, 2.5, "x", True, None, 2**63),
+    ),
+    **dict.fromkeys(
+        ("rope_theta", "norm_eps", "logit_soft_cap"),
+        (0, -1.0, math.nan, math.inf, 10**400, 1e60, 1e-300, "x"),
+    ),
+    **dict.fromkeys(("qk_norm", "tied_embeddings", "zero_init"), (2, "maybe", None)),
+    **dict.fromkeys(("norm", "position", "ffn", "attention"), ("", "PRE", "relu", None, ["pre"])),
+}
 
 
-@pytest.mark.parametrize("name", WHOLE)
-@pytest.mark.parametrize("value", [0, -3])
-def test_config_refuses_sizes_below_one(name, value):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, not {value}"):
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values]
+)
+def test_a_value_that_no_model_can_have_is_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=name):
         ModelConfig(**{name: value})
 
 
-@pytest.mark.parametrize("name", WHOLE)
-@pytest.mark.parametrize("value", [2.0, "8", True, None])
-def test_config_refuses_sizes_of_another_type(name, value):
-    with pytest.raises(TypeError, match=f"{name} must be an integer, not {value!r}"):
-        ModelConfig(**{name: value})
-
-
-@pytest.mark.parametrize("name", ["rope_theta", "norm_eps"])
-def test_config_refuses_bad_numbers(name):
-    for value in (0, -1.0, math.nan, math.inf, 10**400, 1e60, 1e-300):
-        with pytest.raises(ValueError, match=f"{name} must be positive and finite"):
-            ModelConfig(**{name: value})
-    with pytest.raises(TypeError, match=f"{name} must be a number, not '1e4'"):
-        ModelConfig(**{name: "1e4"})
-
-
-def test_config_refuses_a_bad_soft_cap():
-    for value in (0, -1.0, math.nan, math.inf, 10**400, 1e60, 1e-300):
-        with pytest.raises(ValueError, match="logit_soft_cap must be positive and finite"):
-            ModelConfig(logit_soft_cap=value)
-    with pytest.raises(TypeError, match="logit_soft_cap must be a number, not True"):
-        ModelConfig(logit_soft_cap=True)
-
-
-@pytest.mark.parametrize("name", ["qk_norm", "tied_embeddings", "zero_init"])
-@pytest.mark.parametrize("value", [0, 1, "yes", None])
-def test_config_refuses_switches_of_another_type(name, value):
-    with pytest.raises(TypeError, match=f"{name} must be true or false, not {value!r}"):
-        ModelConfig(**{name: value})
-
-
-@pytest.mark.parametrize("name", ["norm", "position", "ffn", "attention"])
-@pytest.mark.parametrize("value", ["", "PRE", "relu", None, ["pre"]])
-def test_config_refuses_unknown_names(name, value):
-    with pytest.raises(ValueError, match=f"{name} must be one of"):
-        ModelConfig(**{name: value})
-
-
-def test_config_refuses_numbers_of_heads_that_do_not_fit():
+def test_numbers_of_heads_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="7 does not divide 512"):
         ModelConfig(num_heads=7)
-    with pytest.raises(ValueError, match="d_model / num_heads must be even, not 6 / 2 = 3"):
+    with pytest.raises(ValueError, match="6 / 2 = 3"):
         ModelConfig(d_model=6, num_heads=2)
     assert ModelConfig(d_model=6, num_heads=2, position="none").d_head == 3
 
 
-def test_config_checks_replaced_values():
+def test_a_misspelt_name_is_refused():
+    with pytest.raises(ValueError, match="d_modle"):
+        ModelConfig(d_modle=8)
+
+
+def test_values_do_not_change_and_replaced_ones_are_checked():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ModelConfig().num_heads = 7
     with pytest.raises(ValueError, match="num_heads"):
@@ -87,3 +67,4 @@ def test_numpy_numbers_become_plain_ones():
     config = ModelConfig(vocab_size=np.int64(300), norm_eps=np.float32(0.5))
     assert (type(config.vocab_size), type(config.norm_eps)) == (int, float)
     assert config == ModelConfig(vocab_size=300, norm_eps=0.5)
+    assert pickle.loads(pickle.dumps(config)) == config

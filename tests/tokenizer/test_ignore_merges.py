@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.commands import train_bpe
+from cs336_basics.__main__ import main
 from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.foreign_patterns import to_fancy_regex
 from cs336_basics.formats.tiktoken.ranks import (
@@ -373,7 +373,7 @@ def test_training_does_not_continue_words_that_the_merges_do_not_make(tmp_path, 
     arguments = ["--input", str(tmp_path / "text.txt"), "--vocab-size", "1505"]
     for name, status in (("whole", 2), ("merged", 0)):
         output = ["--continue", str(tmp_path / name), "--output", str(tmp_path / f"{name}-new")]
-        assert train_bpe.main([*arguments, *output]) == status
+        assert main(["train-bpe", *arguments, *output]) == status
     assert "training that continues would encode these words" in capsys.readouterr().err
     assert not (tmp_path / "whole-new").exists()
     assert len(Tokenizer.from_directory(tmp_path / "merged-new")) == 1505

@@ -1,0 +1,39 @@
+"""`python -m cs336_basics completion`: the completion script of a shell, by shtab."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Literal
+
+from pydantic.dataclasses import dataclass
+
+from cs336_basics._support.validation import CHECKED, option
+from cs336_basics.commands import COMMANDS, PROGRAM
+from cs336_basics.commands._cli import show
+from cs336_basics.commands._options import Command
+
+
+@dataclass(config=CHECKED, kw_only=True)
+class Options:
+    """Print the script that completes commands and options of cs336 in a shell."""
+
+    shell: Literal["bash", "zsh", "tcsh"] = option(
+        "bash, zsh or tcsh", metavar="SHELL", positional=True
+    )
+
+
+def complete(options: Options) -> None:
+    """Print the script."""
+    import shtab
+
+    whole = argparse.ArgumentParser(prog=PROGRAM, add_help=False)
+    commands = whole.add_subparsers()
+    for name, summary in COMMANDS.items():
+        module = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}")
+        parser = module.COMMAND.parser()
+        commands.add_parser(name, help=summary, add_help=False, parents=[parser])
+    show(shtab.complete(whole, options.shell))
+
+
+COMMAND = Command("completion", Options, complete, "completion bash > ~/.cs336-completion")

@@ -1,0 +1,264 @@
+"""How commands run and end: exit statuses, the form of errors, Ctrl-C, pipes, closed streams."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import pytest
+
+from cs336_basics.__main__ import main
+from cs336_basics.commands import COMMANDS
+from cs336_basics.commands._cli import guarded
+from cs336_basics.model import ModelConfig
+from cs336_basics.pretokenization import MissingFieldError
+from tests.commands.small_run import TINY, environment
+
+
+def raising(error):
+    def work():
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (ValueError("a is 3:\n it must be 4"), 2, "a is 3: it must be 4"),
+        (ValueError("a exists: pass overwrite=True"), 2, "a exists: pass --overwrite"),
+        (ValueError('bad; pass errors="replace" to go on'), 2, "--errors replace"),
+        (MissingFieldError("a.jsonl", "field"), 2, "give --field text"),
+        (MissingFieldError("a.parquet", "column", None, ["b c"]), 2, "give --column 'b c'"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "a.txt"), 2, "a.txt: No such file"),
+        (OSError(errno.ENOSPC, "No space left on device", b"a.txt"), 1, "a.txt: No space left"),
+        (OSError(errno.EIO, "I/O error"), 1, "I/O error"),
+        (ModuleNotFoundError("no", name="torch.nn"), 2, "pip install torch"),
+        (ModuleNotFoundError("no", name="yaml"), 2, "pip install pyyaml"),
+        (ImportError("needs a compiler"), 2, "needs a compiler"),
+        (MemoryError(), 1, "out of memory"),
+        (RuntimeError("diverged"), 1, "diverged"),
+        (OverflowError(), 2, "OverflowError"),
+    ],
+)
+def test_an_expected_error_is_one_line_with_a_status(error, status, message, capsys):
+    assert guarded("cs336 x", raising(error)) == status
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("cs336 x: error: ")
+    assert printed.err.count("\n") == 1
+    assert message in printed.err
+
+
+def test_an_error_of_a_dataclass_is_one_line(capsys):
+    assert guarded("cs336 x", lambda: ModelConfig(d_model=0)) == 2
+    assert capsys.readouterr().err == (
+        "cs336 x: error: d_model is 0: it should be greater than or equal to 1\n"
+    )
+
+
+def test_a_bug_keeps_its_traceback_and_an_error_on_request(monkeypatch):
+    with pytest.raises(KeyError):
+        guarded("cs336 x", raising(KeyError("a bug")))
+    monkeypatch.setenv("CS336_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="wrong"):
+        guarded("cs336 x", raising(ValueError("wrong")))
+
+
+def test_ctrl_c_is_130(capsys):
+    assert guarded("cs336 x", raising(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err == "cs336 x: interrupted\n"
+
+
+def test_a_warning_is_one_line(capsys):
+    assert guarded("cs336 x", lambda: warnings.warn("odd\ntext", stacklevel=1) or 0) == 0
+    assert capsys.readouterr().err == "cs336 x: warning: odd text\n"
+
+
+def test_a_very_long_error_has_its_beginning_and_its_end(capsys):
+    text = "first\n" + "warning: unused variable\n" * 4000 + "last"
+    assert guarded("cs336 train", raising(RuntimeError(text))) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("cs336 train: error: first warning: ")
+    assert error.endswith("unused variable last\n")
+    assert (error.count("\n"), len(error) < 2100) == (1, True)
+
+
+def start(*words, **settings):
+    return subprocess.Popen(
+        [sys.executable, "-m", "cs336_basics", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        # The test runner may ignore SIGINT, as a shell does for background processes.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        **settings,
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
+@pytest.mark.parametrize("command", ["train-bpe", "train", "experiments"])
+def test_ctrl_c_ends_with_130_and_one_line(tmp_path, command):
+    words = {
+        # A regular expression that is slow on this text.
+        "train-bpe": ["--input", "long.txt", "--vocab-size", "300", "--output", "out",
+                      "--pattern", r"\p{L}+?(?=\s|$)|\s", "--num-workers", "1"],
+        "train": ["--run-dir", "run", "--max-steps", "100000", "--num-workers", "1"],
+        "experiments": ["--scale", "cpu", "--out", "out", "--num-workers", "1"],
+    }[command]  # fmt: skip
+    with open(tmp_path / "long.txt", "w") as file:
+        file.writelines(f"{'word' * 8}{number} " * 50 for number in range(40_000))
+    process = start(command, *words, cwd=tmp_path, start_new_session=True)
+    begun = {"train-bpe": "out", "train": "run/data", "experiments": "out/data"}[command]
+    deadline = time.monotonic() + 120
+    while not (tmp_path / begun).exists() and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130, error
+    lines = [line for line in error.splitlines() if line.strip()]
+    assert lines[-1].startswith(f"cs336 {command}: interrupted")
+    assert "Traceback" not in error
+    assert (tmp_path / "out").exists() == (command == "experiments")
+
+
+def test_a_closed_pipe_is_not_an_error_of_any_command():
+    """All in one process; each gets a new pipe."""
+    code = f"""
+import os
+from cs336_basics.__main__ import main
+for command in {list(COMMANDS)}:
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.dup2(writer, 1)
+    os.close(writer)
+    assert main([command, "--help"]) == 0, command
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# Standard streams that are closed or full. The work is done all the same.
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Files to work on, and for every command a line that writes a file (or only prints)."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "text.txt").write_text("the cat sat on the mat " * 50)
+    (folder / "tiny.yaml").write_text(TINY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        words = ["--input", "text.txt", "--vocab-size", "260", "--output", "tok"]
+        assert main(["train-bpe", *words]) == 0
+        assert main(["train", "--config", "tiny.yaml", "--run-dir", "run"]) == 0
+    return folder
+
+
+WORK = {
+    "datasets": (["list", "--data-dir", "{new}"], None),
+    "download": (["sample", "--split", "valid", "--data-dir", "{new}"], "{new}"),
+    "train-bpe": (["--input", "text.txt", "--vocab-size", "260", "--output", "{new}"], "{new}"),
+    "encode": (
+        ["--tokenizer", "tok", "--input", "text.txt", "--output", "{new}.npy"],
+        "{new}.npy",
+    ),
+    "train": (
+        ["--config", "tiny.yaml", "--max-steps", "2", "--run-dir", "{new}"],
+        "{new}/metrics.jsonl",
+    ),
+    "estimate": (["--config", "tiny.yaml", "--no-measure"], None),
+    "plot": (["run", "--output", "{new}.png"], "{new}.png"),
+    "generate": (["--run", "run", "--max-new-tokens", "3"], None),
+    "compare": (["--tokenizer", "tok", "--input", "text.txt"], None),
+    "tokens": (
+        ["--tokenizer", "tok", "--input", "text.txt", "--output", "{new}.npy"],
+        "{new}.npy",
+    ),
+    "prune": (
+        ["--tokenizer", "tok", "--input", "text.txt", "--vocab-size", "258", "--output", "{new}"],
+        "{new}",
+    ),
+    "export": (["--tokenizer", "tok", "--to", "gpt2", "--output", "{new}"], "{new}"),
+    "experiments": (["--scale", "test", "--out", "{new}"], "{new}"),
+    "completion": (["bash"], None),
+}
+STREAMS = {
+    # shell redirection: exit status, what standard error holds
+    ">&-": (0, ""),
+    "2>&-": (0, ""),
+    "<&- >&- 2>&-": (0, ""),
+    "2>/dev/full": (0, ""),
+    ">/dev/full": (1, "cs336 {command}: error: cannot write standard output: No space left on "),
+}
+# All commands print with the same functions. Importing torch takes seconds, and the experiments are
+# many runs: other combinations are slow tests.
+QUICK_STREAMS = {
+    **dict.fromkeys(STREAMS, ("train-bpe",)),
+    "<&- >&- 2>&-": ("train-bpe", "generate"),
+    ">/dev/full": ("train-bpe", "encode", "train", "export"),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the redirections are those of a POSIX shell")
+@pytest.mark.parametrize(
+    ("command", "redirection"),
+    [
+        pytest.param(
+            command,
+            redirection,
+            marks=[] if command in QUICK_STREAMS[redirection] else [pytest.mark.slow],
+        )
+        for command in COMMANDS
+        for redirection in STREAMS
+        if command in ("download", "train-bpe", "encode")
+        or redirection == ">/dev/full"
+        or (redirection == "<&- >&- 2>&-" and command == "generate")
+    ],
+)
+def test_closed_and_full_streams_do_not_end_the_work(work, command, redirection, request):
+    if "/dev/full" in redirection and not os.path.exists("/dev/full"):
+        pytest.skip("only Linux has /dev/full")
+    new = re.sub(r"\W", "_", request.node.name)
+    words, product = WORK[command]
+    line = shlex.join([sys.executable, "-m", "cs336_basics", command, *words]).format(new=new)
+    done = subprocess.run(
+        ["sh", "-c", f"{line} {redirection}"],
+        cwd=work, capture_output=True, text=True, env=environment(), check=False,
+    )  # fmt: skip
+    status, error = STREAMS[redirection]
+    lines = [line for line in done.stderr.splitlines() if line.startswith("cs336")]
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(lines) == bool(error)
+    assert "".join(lines).startswith(error.format(command=command))
+    assert product is None or (work / product.format(new=new)).exists()
+
+
+def test_a_file_does_not_take_the_number_of_a_closed_stream(work):
+    """Else what a library prints would be written into it."""
+    code = (
+        "import os\n"
+        "from cs336_basics.commands._cli import guarded\n"
+        "def work():\n"
+        "    with open('product', 'wb') as file:\n"
+        "        os.system('echo noise')\n"
+        "        return file.fileno()\n"
+        "raise SystemExit(guarded('cs336', work))\n"
+    )
+    line = shlex.join([sys.executable, "-c", code])
+    done = subprocess.run(["sh", "-c", f"{line} <&- >&-"], cwd=work, env=environment(), check=False)
+    assert done.returncode > 2
+    assert (work / "product").read_bytes() == b""

@@ -1,0 +1,246 @@
+"""What holds for every command: help, unknown options, missing packages, missing files."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.__main__ import main
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.commands import COMMANDS
+from tests.commands.small_run import environment
+from tests.tokenizer.examples import small_tokenizer
+
+ALL = {
+    name: importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}").COMMAND
+    for name in COMMANDS
+}
+
+
+def complaint(capsys, command):
+    """The one line that a command printed on standard error, without its beginning."""
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1, printed.err
+    assert printed.err.startswith(f"cs336 {command}: error: ")
+    return printed.err.removeprefix(f"cs336 {command}: error: ").rstrip("\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_a_short_page_and_help_all_shows_every_option(command, capsys):
+    assert main([command, "--help"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith(f"usage: python -m cs336_basics {command}")
+    assert len(page.splitlines()) <= 40
+    assert main([command, "--help-all"]) == 0
+    rows = re.findall(r"^  (\S+)", capsys.readouterr().out, re.MULTILINE)
+    for name, field in ALL[command].fields().items():
+        assert rows.count(ALL[command].shown(name).split()[0]) == 1
+        assert field.description
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_can_be_parsed(command):
+    page = ALL[command].help_page(["--help-all"])
+    examples = page.partition("\n\n  ")[2].partition("\n\n")[0].replace("\\\n", " ").splitlines()
+    assert examples
+    for example in examples:
+        words = shlex.split(example.partition(" > ")[0])
+        assert words[:4] == ["python", "-m", "cs336_basics", command]
+        if "--resume" not in words:
+            ALL[command].given(words[4:])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_misspelt_option_suggests_the_nearest(command, capsys):
+    options = [name for name in map(ALL[command].shown, ALL[command].fields()) if name[0] == "-"]
+    if not options:
+        options = ["--none"]
+    longest = max(options, key=len)
+    misspelt = longest[:-2] + longest[-1]
+    assert main([command, misspelt, "3"]) == 2
+    message = complaint(capsys, command)
+    assert message.startswith(f"{misspelt} is not an option")
+    assert longest == "--none" or f"did you mean {longest}?" in message
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_required_is_named(command, capsys):
+    fields = ALL[command].fields()
+    required = [ALL[command].shown(name) for name, field in fields.items() if field.is_required()]
+    if required:
+        assert main([command]) == 2
+        message = complaint(capsys, command)
+        assert all(f"{name} is required" in message for name in required[:3])
+
+
+# Without torch, matplotlib and safetensors: help pages, work that needs none, advice.
+
+PROGRAM = """
+import contextlib, io, json, sys
+missing = {missing!r}
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+from cs336_basics.__main__ import main
+outcomes = []
+for words in {lines!r}:
+    out, error = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+        status = main(words)
+    outcomes.append([status, out.getvalue(), error.getvalue()])
+print(json.dumps(outcomes))
+"""
+
+
+def run_all(lines, missing=("torch", "matplotlib", "safetensors"), directory=None):
+    """Run commands in one new process, in which some packages are missing."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(missing=missing, lines=lines)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=directory,
+        env=environment(),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("work")
+    small_tokenizer().save(directory / "tokenizer")
+    (directory / "text.txt").write_text("the cat sat on the mat. " * 200, encoding="utf-8")
+    (directory / "run").mkdir()
+    rows = [{"step": step, "tokens": step, "val_loss": 1.0} for step in (1, 2)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (directory / "run" / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    return directory
+
+
+def test_help_pages_need_neither_torch_nor_numpy():
+    lines = [[command, "--help"] for command in COMMANDS]
+    missing = ("torch", "matplotlib", "safetensors", "shtab")
+    for (command, _), (status, out, error) in zip(lines, run_all(lines, missing), strict=True):
+        assert (status, error) == (0, ""), command
+        assert out.startswith(f"usage: python -m cs336_basics {command}")
+
+
+def test_the_list_of_commands_imports_little():
+    code = """
+import sys
+from cs336_basics.__main__ import main
+main([])
+heavy = ("pydantic", "numpy", "torch", "regex", "yaml")
+print([name for name in heavy if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+NEEDS = [
+    (["train", "--data.train-path", "text.txt"], "torch"),
+    (["estimate", "--no-measure"], "torch"),
+    (["generate", "--run", "run"], "torch"),
+    (["experiments", "--scale", "test", "--out", "new"], "torch"),
+    (["export", "--run", "run", "--to", "huggingface", "--output", "new"], "torch"),
+    (["plot", "run"], "matplotlib"),
+]
+
+
+def test_a_command_names_the_missing_package_in_one_line(work):
+    outcomes = run_all([words for words, _ in NEEDS], directory=work)
+    for ((command, *_), package), (status, out, error) in zip(NEEDS, outcomes, strict=True):
+        assert (status, out) == (2, "")
+        assert error.startswith(f"cs336 {command}: error: ")
+        assert error.endswith(f"pip install {package}\n")
+    assert not (work / "new").exists()
+
+
+def test_text_and_tokenizers_need_none_of_them(work):
+    text = ["--tokenizer", "tokenizer", "--input", "text.txt"]
+    lines = [
+        ["datasets", "list"],
+        ["download", "sample", "--split", "valid"],
+        ["train-bpe", "--input", "text.txt", "--vocab-size", "260", "--output", "trained"],
+        ["encode", *text, "--output", "out.npy"],
+        ["compare", *text],
+        ["tokens", *text],
+        ["prune", *text, "--vocab-size", "258", "--output", "pruned"],
+        ["export", "--tokenizer", "tokenizer", "--to", "gpt2", "--output", "gpt2"],
+    ]
+    for words, (status, _, error) in zip(lines, run_all(lines, directory=work), strict=True):
+        assert status == 0, (words[0], error)
+
+
+# Files that are missing, or that cannot be written.
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A text, a tokenizer, a run with metrics, and a file that no directory can be made in."""
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("the cat sat on the mat " * 50)
+    Path("file").write_text("")
+    small_tokenizer().save("tok")
+    run = RunDirectory("run")
+    run.create()
+    run.append_metrics({"step": 1, "tokens": 1, "train_loss": 1.0}, {"seconds": 1.0})
+    run.unlock()
+    return tmp_path
+
+
+TRAIN_BPE = ["train-bpe", "--vocab-size", "260", "--num-workers", "1"]
+ENCODE = ["encode", "--tokenizer", "tok", "--num-workers", "1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ([*TRAIN_BPE, "--output", "new", "--input", "none.txt"], "none.txt"),
+        ([*TRAIN_BPE, "--output", "new", "--counts", "none.npz"], "none.npz"),
+        ([*TRAIN_BPE, "--output", "new", "--input", "tok"], "tok"),
+        ([*TRAIN_BPE, "--output", "new", "--counts", "tok"], "tok"),
+        ([*TRAIN_BPE, "--input", "text.txt", "--output", "file/new"], "file/new"),
+        ([*ENCODE, "--output", "new.npy", "--input", "none.txt"], "none.txt"),
+        ([*ENCODE, "--output", "new.npy", "--input", "tok"], "tok"),
+        ([*ENCODE, "--output", "file/new.npy", "--input", "text.txt"], "file/new.npy"),
+        (["encode", "--tokenizer", "none", "--output", "new.npy", "--input", "text.txt"], "none"),
+        (["train", "--run-dir", "new", "--data.train-path", "none.txt"], "none.txt"),
+        (["train", "--run-dir", "new", "--data.train-path", "tok"], "tok"),
+        (["train", "--run-dir", "new", "--data.tokenizer", "none"], "none"),
+        (["train", "--config", "none.yaml"], "none.yaml"),
+        (["train", "--config", "tok"], "tok"),
+        (["train", "--resume", "none"], "none"),
+        (["train", "--run-dir", "file/new"], "file/new"),
+        (["estimate", "--config", "none.yaml"], "none.yaml"),
+        (["plot", "none"], "none"),
+        (["plot", "run", "--output", "file/new.png"], "file"),
+        (["generate", "--run", "none"], "none"),
+        (["experiments", "--scale", "test", "--out", "new", "--train-path", "no.txt"], "no.txt"),
+        (["experiments", "--scale", "test", "--out", "file/new"], "file/new"),
+        (["download", "sample", "--data-dir", "file/new"], "file/new"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_and_nothing_is_left_behind(files, words, name, capsys):
+    before = sorted(path.name for path in files.iterdir())
+    capsys.readouterr()
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith(f"cs336 {words[0]}: error: ")
+    assert name in error
+    assert "Errno" not in error
+    assert sorted(path.name for path in files.iterdir()) == before

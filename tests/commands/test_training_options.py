@@ -1,0 +1,134 @@
+"""The options of `train`: dataclass defaults < YAML file < command line."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from cs336_basics.commands.train import COMMAND
+from cs336_basics.model import ModelConfig
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml, find_config, load_config
+
+
+def config_of(*words):
+    return COMMAND.read(words).config
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path):
+    file = write(tmp_path / "a.yaml", "batch_size: 7\nmax_steps: 11\nmodel:\n  d_model: 64\n")
+    config = config_of("--max-steps", "13", "--config", file)
+    assert (config.batch_size, config.max_steps, config.model.d_model) == (7, 13, 64)
+    assert config.eval_every == TrainConfig().eval_every
+    assert config.model.d_ff == ModelConfig().d_ff
+
+
+def test_no_argument_means_the_sample_configuration():
+    assert config_of() == load_config(find_config("sample"))
+
+
+def test_names_may_have_dashes_or_underscores_and_values_keep_theirs():
+    words = ["--model.d_model=64", "--max_steps", "3", "--model.num-heads", "4"]
+    config = config_of(*words, "--data.train_path=my_file-a.txt", "--name", "my_run-a")
+    assert (config.model.d_model, config.max_steps, config.model.num_heads) == (64, 3, 4)
+    assert (config.data.train_path, config.name) == ("my_file-a.txt", "my_run-a")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--compile"], True),
+        (["--compile", "--max-steps", "5"], True),
+        (["--compile", "false"], False),
+        (["--compile=true"], True),
+        ([], False),
+    ],
+)
+def test_a_switch_may_have_a_value(words, expected):
+    assert config_of(*words).compile is expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--data.train-path", "a"], "a"),
+        (["--data.train-path", "a", "b*", "--max-steps", "3"], ("a", "b*")),
+        (["--data.train-path", "a", "b", "--data.train_path=c"], ("a", "b", "c")),
+        (["--data.train-path", "[a]", "{b}"], ("[a]", "{b}")),
+    ],
+)
+def test_several_paths_may_be_given_together_or_one_by_one(tmp_path, words, expected):
+    config = config_of(*words)
+    assert config.data.train_path == expected
+    saved = write(tmp_path / "config.yaml", config_to_yaml(config))
+    assert config_of("--config", saved) == config
+
+
+def test_null_undoes_a_value_of_the_file(tmp_path):
+    file = write(tmp_path / "a.yaml", "num_workers: 3\ndata: {tokenizer: x}\n")
+    config = config_of("--config", file, "--num-workers", "null", "--data.tokenizer", "null")
+    assert (config.num_workers, config.data.tokenizer) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--max-stpes", "3"], "--max-stpes is not an option: did you mean --max-steps?"),
+        (["--max", "3"], "--max is not an option"),  # abbreviations are not guessed
+        (["--d-model", "3"], "did you mean --model.d-model?"),
+        (["--learning-rate", "3"], "--schedule.max-learning-rate"),
+        (["--max-steps", "x"], "max_steps is 'x'"),
+        (["--model.num-heads", "7"], "num_heads must divide"),
+        (["--optimizer.betas", "0.9", "1.0"], "optimizer.betas.1 is '1.0'"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml"),
+        (["stray"], "stray"),
+        (["--resume-from", "x.pt"], "--resume"),
+        (["--skip-damaged"], "--resume"),
+    ],
+)
+def test_an_error_on_the_command_line_is_named_on_one_line(words, named):
+    with pytest.raises(ValueError, match=r"\S") as error:
+        config_of(*words)
+    assert named in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    write(tmp_path / "config.yaml", config_to_yaml(TrainConfig(seed=9)))
+    return str(tmp_path)
+
+
+def test_resume_uses_the_configuration_of_the_run(run_dir):
+    command = COMMAND.read(["--resume", run_dir, "--max-steps", "2000"])
+    assert str(command.options.resume) == run_dir
+    assert command.given == ["max_steps"]
+    assert command.config == dataclasses.replace(TrainConfig(), seed=9, max_steps=2000)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--seed", "1"], ["--model.d_model=64"], ["--batch_size", "1"], ["--config", "owt"],
+     ["--run-dir", "x"]],
+)  # fmt: skip
+def test_resume_refuses_options_that_would_change_the_run(run_dir, words):
+    with pytest.raises(ValueError, match=words[0].partition("=")[0].replace("_", "-")):
+        COMMAND.read(["--resume", run_dir, *words])
+
+
+@pytest.mark.parametrize("words", [["--config=owt"], ["--config", "owt"], ["--resume", "RUN"]])
+def test_help_shows_the_values_of_the_file_as_defaults(tmp_path, words):
+    owt = load_config(find_config("owt"))
+    write(tmp_path / "config.yaml", config_to_yaml(owt))
+    words = [word.replace("RUN", str(tmp_path)) for word in words]
+    page = " ".join(COMMAND.help_page([*words, "--help-all"]).split())
+    assert f"optimizer steps in the whole run (default: {owt.max_steps})" in page
+    assert f"(default: {owt.model.vocab_size})" in page
+    sample = load_config(find_config("sample"))
+    assert f"(default: {sample.max_steps})" in COMMAND.help_page(["--help"])

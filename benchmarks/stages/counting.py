@@ -8,36 +8,32 @@ from collections import Counter
 from functools import partial
 
 from benchmarks.corpora import EOT
-from cs336_basics.pretokenization import Splitter, count_words
+from cs336_basics.pretokenization import Corpus, Splitter, count_words
 from cs336_basics.pretokenization._scanner import simd_levels
 from cs336_basics.pretokenization.counting._counting import count_files
-from cs336_basics.pretokenization.counting.count_words import DEFAULT_BLOCK_SIZE
+from cs336_basics.pretokenization.counting.count_words import DEFAULT_BLOCK_SIZE, PLAIN_CHUNK_SIZE
 from cs336_basics.pretokenization.counting.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
-from cs336_basics.pretokenization.reading.chunking import (
-    DEFAULT_CHUNK_SIZE,
-    chunk_bounds,
-    read_text,
-)
+from cs336_basics.pretokenization.reading.readers import texts_of_chunk
 from cs336_basics.pretokenization.reference import pretokenize
 
 SPLITTER = Splitter(special_tokens=[EOT])
 CORES = resolve_num_workers(None)
 
 
-def count_chunk_by_regex(path, start, end):
+def count_chunk_by_regex(chunk):
     counts = Counter()
-    for document in read_text(path, start, end).split(EOT):
-        counts.update(pretokenize(document))
+    for _, text, _ in texts_of_chunk(chunk, SPLITTER.safe_cuts):
+        for document in text.decode().split(EOT):
+            counts.update(pretokenize(document))
     return Counter({word.encode(): count for word, count in counts.items()})
 
 
 def by_regex(path, num_workers=1):
     """Count with the `regex` module, chunk by chunk; in worker processes if there are several."""
-    chunks = chunk_bounds(path, chunk_size_for(path, num_workers), SPLITTER)
-    arguments = ((str(path), start, end) for start, end in chunks)
+    chunks = Corpus(path).chunks(chunk_size_for(path, num_workers))
     total = Counter()
-    for counts in map_ordered(count_chunk_by_regex, arguments, num_workers):
+    for counts in map_ordered(count_chunk_by_regex, zip(chunks), num_workers):
         total.update(counts)
     return total
 
@@ -58,7 +54,7 @@ def at_simd_level(level, path):
 
 def chunk_size_for(path, num_workers):
     """Return a chunk size that gives every process work, even of a small text."""
-    return min(DEFAULT_CHUNK_SIZE, max(1 << 16, path.stat().st_size // (4 * num_workers)))
+    return min(PLAIN_CHUNK_SIZE, max(1 << 16, path.stat().st_size // (4 * num_workers)))
 
 
 STAGES = {

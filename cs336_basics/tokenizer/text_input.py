@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.pretokenization.reading.corpus import check_errors
-from cs336_basics.pretokenization.reading.encodings import check_beginning
 from cs336_basics.pretokenization.reading.text_changes import TextChanges, replaced_in
-from cs336_basics.pretokenization.reading.utf8 import count_invalid, is_valid_utf8, replace_invalid
-from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
+from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 
 
@@ -19,29 +16,6 @@ def check_is_iterable(name: str, value: object, of: str) -> None:
         raise TypeError(f"{name} is the single text {short_repr(value)}: pass a list of {of}")
     if not isinstance(value, Iterable):
         raise TypeError(f"{name} is {short_repr(value)}: pass a list of {of}")
-
-
-def checked_utf8(data: bytes, errors: str, *, where: str | None = None, start: int = 0) -> bytes:
-    """Return bytes that are valid UTF-8.
-
-    Args:
-        data: any bytes.
-        errors: `"replace"` reads bytes that are not UTF-8 as U+FFFD, `"strict"` refuses them.
-        where: the name of the text, for the message.
-        start: offset of `data` in that text.
-
-    Raises:
-        ValueError: (`"strict"`) a byte that is not UTF-8, with its offset; `errors` is unknown.
-    """
-    check_errors(errors)
-    if is_valid_utf8(data):
-        return data
-    if start == 0:
-        check_beginning(data, where or "the text")
-    if errors == "strict":
-        _, _, offset = count_invalid(data)
-        raise invalid_utf8_error(where, data[offset], start + offset)
-    return replace_invalid(data)
 
 
 def replaced_utf8(data: bytes, errors: str) -> bytes:

@@ -18,7 +18,6 @@ from cs336_basics.pretokenization import (
     pretokenize,
     split_special_tokens,
 )
-from cs336_basics.pretokenization.counting.count_words import count_words_native
 from cs336_basics.tokenizer import encode_file
 
 HUGE = 10**5000  # Python refuses to print it
@@ -55,7 +54,6 @@ def test_an_integer_out_of_its_limits_is_refused_in_one_short_line(value):
 
 INTEGERS = {
     "num_workers of count_words": lambda path, n: count_words(path, num_workers=n),
-    "num_workers of count_words_native": lambda path, n: count_words_native(path, num_workers=n),
     "num_workers of train_bpe": lambda path, n: train_bpe(path, 257, [], num_workers=n),
     "num_workers of encode_array": lambda path, n: TOKENIZER.encode_array("a", num_workers=n),
     "num_workers of encode_batch": lambda path, n: TOKENIZER.encode_batch(["a"], num_workers=n),
@@ -67,7 +65,6 @@ INTEGERS = {
     "chunk_size of encode_file": lambda path, n: encode_file(
         TOKENIZER, path, path.with_suffix(".npy"), chunk_size=n
     ),
-    "block_size of count_words_native": lambda path, n: count_words_native(path, block_size=n),
     "cache_size of Tokenizer": lambda path, n: Tokenizer(BYTES, [], cache_size=n),
     "vocab_size of train_bpe": lambda path, n: train_bpe(path, n, []),
     "min_frequency of train_bpe": lambda path, n: train_bpe(path, 257, [], min_frequency=n),

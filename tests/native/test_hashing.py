@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.pretokenization.counting.count_words import count_words_native
+from cs336_basics.pretokenization import count_words
 from cs336_basics.tokenizer import Tokenizer
 from tests.native.colliding_words import colliding_words, hash_without_seed
 from tests.texts import long_text
@@ -63,7 +63,9 @@ def test_colliding_words_cost_no_more_than_random_ones(tmp_path, call):
         path = tmp_path / name
         path.write_text(text)
         if call == "count":
-            spent[name] = seconds(lambda path=path: count_words_native(path, num_workers=1))
+            spent[name] = seconds(
+                lambda path=path: count_words(path, backend="native", num_workers=1)
+            )
         else:
             spent[name] = seconds(lambda text=text: Tokenizer(BYTES, []).encode_array(text))
     # (Without a seed 200 times as much.)
@@ -74,11 +76,11 @@ RESULTS = """
 import hashlib, pathlib, sys, warnings
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.pretokenization import WordCounts, count_texts
-from cs336_basics.pretokenization.counting.count_words import count_words_native
+from cs336_basics.pretokenization import count_words
 from cs336_basics.tokenizer import Tokenizer
 warnings.simplefilter("ignore")
 text, folder = sys.argv[1:]
-counts = count_words_native(text, num_workers=2, block_size=1 << 14)
+counts = count_words(text, backend="native", num_workers=2, chunk_size=1 << 14)
 total = WordCounts.combined([counts, count_texts([pathlib.Path(text).read_text()])])
 for index, saved in enumerate((counts, total)):
     saved.save(f"{folder}/{index}.npz")
@@ -133,7 +135,7 @@ def test_a_bad_seed_is_refused(seed):
 def test_order_of_words_is_part_of_the_format(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("to be or not to be, that is the question " + "incomprehensibilities " * 2)
-    assert count_words_native(path).words() == [
+    assert count_words(path, backend="native").words() == [
         b" question",
         b" the",
         b" be",

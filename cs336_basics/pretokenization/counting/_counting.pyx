@@ -93,7 +93,7 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
                 progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS,
                 replaced=None):
-    """Count the pre-tokens of files with threads; see `counting.count_words_native`.
+    """Count the pre-tokens of files with threads; see `count_words`.
 
     Args:
         paths: the files.

@@ -8,13 +8,12 @@ from typing import Any, Protocol
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
-from cs336_basics.pretokenization.reading.chunking import read_bytes, read_text
 from cs336_basics.pretokenization.reading.corpus import Chunk, check_errors
 from cs336_basics.pretokenization.reading.encodings import check_beginning
 from cs336_basics.pretokenization.reading.readers import texts_of_chunk
 from cs336_basics.pretokenization.reading.rows import texts_of_rows
 from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges, replaced_in
-from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
+from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8, invalid_utf8_error
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
@@ -71,15 +70,22 @@ def count_texts(
     return counts
 
 
-def count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[Mapping[bytes, int], int, TextChanges]:
+def count_chunk(
+    chunk: Chunk, splitter: Splitter, compiled: bool = True
+) -> tuple[Mapping[bytes, int], int, TextChanges]:
     """Return the counts of a chunk, its `num_bytes`, and what reading and splitting changed.
+
+    Args:
+        chunk: of a corpus.
+        splitter: how it is split.
+        compiled: count with compiled code where it is built and knows the pattern.
 
     Raises:
         ValueError: a truncated or damaged file, a line that is not JSON, a row without the field,
             (`"strict"`) text that is not UTF-8; the message names the file and where in it.
         FileNotFoundError, OSError: the file vanished or cannot be read.
     """
-    counter = text_counter(splitter, chunk.errors)
+    counter = (text_counter if compiled else _PythonCounter)(splitter, chunk.errors)
     changes = TextChanges()
     for location, text, _ in texts_of_chunk(chunk, splitter.safe_cuts):
         start, row = (location, None) if isinstance(location, int) else (0, location)
@@ -88,27 +94,14 @@ def count_chunk(chunk: Chunk, splitter: Splitter) -> tuple[Mapping[bytes, int], 
             changes.num_bytes += len(data)
             _record(changes, text, data, counter.count(data), chunk.path, start, row)
         except ValueError as error:
+            if isinstance(text, bytes) and chunk.errors == "strict":
+                where = chunk.path if row is None else f"{chunk.path}, {row}"
+                checked_utf8(text, "strict", where=where, start=start)
             if isinstance(location, int):
                 location = f"the text from byte {location:,} on"
             raise ValueError(f"{chunk.path}, {location}: {error}") from None
     changes.num_dropped = counter.num_dropped()
     return counter.counts(), chunk.num_bytes, changes
-
-
-def count_plain_chunk(
-    path: str, start: int, end: int, splitter: Splitter, errors: str
-) -> tuple[Counter[bytes], int, TextChanges]:
-    """Return what `count_chunk` does, of the bytes [start, end) of a file of text, in Python."""
-    counter = _PythonCounter(splitter, errors)
-    changes = TextChanges(end - start)
-    data = read_bytes(path, start, end)
-    try:
-        _record(changes, data, data, counter.count(data), path, start, None)
-    except ValueError:
-        read_text(path, start, end, errors)  # raises, with the offset in the file
-        raise
-    changes.num_dropped = counter.num_dropped()
-    return counter.counts(), end - start, changes
 
 
 def _record(

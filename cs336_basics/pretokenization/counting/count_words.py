@@ -9,25 +9,18 @@ chooses between them. All give the same counts, for every number of workers and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import HiddenBar, byte_bar
 from cs336_basics._support.warnings import warn
-from cs336_basics.pretokenization.counting.count_texts import (
-    count_chunk,
-    count_plain_chunk,
-)
+from cs336_basics.pretokenization.counting.count_texts import count_chunk
 from cs336_basics.pretokenization.counting.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
-from cs336_basics.pretokenization.reading.chunking import (
-    DEFAULT_CHUNK_SIZE,
-    check_chunk_size,
-    chunk_bounds,
-)
+from cs336_basics.pretokenization.reading.chunking import check_chunk_size
 from cs336_basics.pretokenization.reading.corpus import (
-    DEFAULT_CHUNK_SIZE as DEFAULT_CORPUS_CHUNK_SIZE,
+    DEFAULT_CHUNK_SIZE as CHUNK_SIZE,
 )
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike, check_errors
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
@@ -41,6 +34,9 @@ BACKENDS = ("serial", "processes", "native", "ray")
 
 DEFAULT_BLOCK_SIZE = 1 << 20
 """Bytes that a thread of the native backend reads at a time: they fit the L2 cache of most CPUs."""
+
+PLAIN_CHUNK_SIZE = 4 << 20
+"""Bytes of plain text that Python counts at a time: an even load, and little memory."""
 
 _MOST_ADDENDS = 16
 
@@ -106,107 +102,27 @@ def count_words(
     if backend == "serial":
         workers = 1
     plain, others = corpus.by_plainness()
-    chunks = others.chunks(chunk_size or DEFAULT_CORPUS_CHUNK_SIZE)
+    chunks = [(chunk, splitter, True) for chunk in others.chunks(chunk_size or CHUNK_SIZE)]
+    if backend != "native":
+        size = chunk_size or PLAIN_CHUNK_SIZE
+        chunks += [(chunk, splitter, False) for chunk in plain.chunks(size)]
     total = _Sum()
     changes = TextChanges()
-    num_bytes = plain.num_bytes + sum(chunk.num_bytes for chunk in chunks)
-    with byte_bar(progress, num_bytes, "counting words") as bar:
+    with byte_bar(progress, corpus.num_bytes, "counting words") as bar:
         if plain.files and backend == "native":
-            total.add(_count_native(plain, splitter, workers, chunk_size, bar, changes))
-        elif plain.files:
-            for plain_counts, size, found in _count_plain_text(
-                plain, splitter, workers, chunk_size
-            ):
-                total.add(plain_counts)
-                changes.add(found)
-                bar.update(size)
-        for counts, size, found in map_ordered(
-            count_chunk,
-            ((chunk, splitter) for chunk in chunks),
-            max(1, min(workers, len(chunks))),
+            total.add(
+                _count_native(
+                    plain, splitter, workers, chunk_size or DEFAULT_BLOCK_SIZE, bar, changes
+                )
+            )
+        for counts, num_bytes, found in map_ordered(
+            count_chunk, chunks, max(1, min(workers, len(chunks)))
         ):
             total.add(counts)
             changes.add(found)
-            bar.update(size)
+            bar.update(num_bytes)
     changes.warn(splitter.pattern, "counted")
     return total.result()
-
-
-def count_words_native(
-    corpus: Corpus | PathsLike,
-    splitter: Splitter | None = None,
-    *,
-    num_workers: int | None = None,
-    block_size: int = DEFAULT_BLOCK_SIZE,
-    progress_callback: Callable[[int], object] | None = None,
-) -> WordCounts:
-    """Count the pre-tokens of files of plain text in threads of compiled code.
-
-    Peak memory grows with the number of distinct words and of threads, not the size of the files.
-    Only text without any safe cut (see `SafeCuts`) is held in memory as a whole. Ctrl-C ends it
-    within a fraction of a second.
-
-    Args:
-        corpus, splitter, num_workers: as for `count_words`.
-        block_size: bytes that a thread reads at a time.
-        progress_callback: called about 20 times a second with the number of bytes counted so far.
-
-    Returns:
-        The counts. Their order depends on the words alone, not on the number of threads.
-
-    Raises:
-        ImportError: the extension is not built.
-        FileNotFoundError: there is no such file, or it vanished; OSError: it cannot be read.
-        ValueError: a file is not plain text; it became shorter while it was read; (`"strict"`) a
-            byte is not UTF-8, named with its file and offset; the pattern has no scanner.
-    """
-    corpus = Corpus.of(corpus)
-    splitter = Splitter.of(splitter)
-    others = corpus.by_plainness()[1].files
-    if others:
-        raise ValueError(f"{others[0]} is not plain text: count it with count_words")
-    check_chunk_size(block_size, "block_size")
-    changes = TextChanges()
-    counts = _count_files(
-        corpus, splitter, resolve_num_workers(num_workers), block_size, progress_callback, changes
-    )
-    changes.warn(splitter.pattern, "counted")
-    return counts
-
-
-def _count_files(
-    corpus: Corpus,
-    splitter: Splitter,
-    num_workers: int,
-    block_size: int,
-    progress_callback: Callable[[int], object] | None,
-    changes: TextChanges,
-) -> WordCounts:
-    """Count files of plain text natively; see `count_words_native`. `changes` grows."""
-    try:
-        from cs336_basics.pretokenization.counting._counting import count_files
-    except ImportError as error:
-        raise ImportError(
-            "counting natively needs compiled code that is not built: with a C++ compiler, run "
-            "`python setup.py build_ext --inplace` in the checkout or install the package again; "
-            "or choose backend='processes'"
-        ) from error
-    replaced: list[tuple[int, int, int, int]] = []
-    sizes = corpus.sizes
-    buffers = count_files(
-        corpus.files,
-        sizes,
-        splitter.special_tokens,
-        splitter.pattern,
-        num_workers,
-        corpus.errors,
-        block_size,
-        progress_callback,
-        replaced=replaced,
-    )
-    changes.num_bytes += sum(sizes)
-    changes.add_files((corpus.files[file], found) for file, *found in replaced)
-    return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens)
 
 
 def add_counts(addends: list[Mapping[bytes, int]]) -> Mapping[bytes, int]:
@@ -262,35 +178,38 @@ def _count_native(
     corpus: Corpus,
     splitter: Splitter,
     num_workers: int,
-    block_size: int | None,
+    block_size: int,
     bar: tqdm[Any] | HiddenBar,
     changes: TextChanges,
 ) -> WordCounts:
-    """Count files of plain text natively, with a progress bar. `changes` grows."""
-    counts = _count_files(
-        corpus,
-        splitter,
-        num_workers,
-        block_size or DEFAULT_BLOCK_SIZE,
-        None if bar.disable else lambda done: bar.update(done - bar.n),
-        changes,
-    )
-    bar.update(corpus.num_bytes - bar.n)
-    return counts
+    """Count files of plain text in threads of compiled code. `changes` grows.
 
-
-def _count_plain_text(
-    corpus: Corpus, splitter: Splitter, num_workers: int, chunk_size: int | None
-) -> Iterator[tuple[Counter[bytes], int, TextChanges]]:
-    """Yield the counts, the number of bytes and the changes of each chunk of files of plain text.
-
-    Worker processes receive byte offsets, not text.
+    Peak memory grows with the number of distinct words and of threads, not the size of the files.
+    Only text without any safe cut (see `SafeCuts`) is held in memory as a whole. Ctrl-C ends it
+    within a fraction of a second. The order of the words does not depend on the threads.
     """
-    size = chunk_size or DEFAULT_CHUNK_SIZE
-    num_chunks = sum(-(-num_bytes // size) for num_bytes in corpus.sizes)
-    arguments = (
-        (file, start, end, splitter, corpus.errors)
-        for file in corpus.files
-        for start, end in chunk_bounds(file, size, splitter)
+    try:
+        from cs336_basics.pretokenization.counting._counting import count_files
+    except ImportError as error:
+        raise ImportError(
+            "counting natively needs compiled code that is not built: with a C++ compiler, run "
+            "`python setup.py build_ext --inplace` in the checkout or install the package again; "
+            "or choose backend='processes'"
+        ) from error
+    replaced: list[tuple[int, int, int, int]] = []
+    sizes = corpus.sizes
+    buffers = count_files(
+        corpus.files,
+        sizes,
+        splitter.special_tokens,
+        splitter.pattern,
+        num_workers,
+        corpus.errors,
+        block_size,
+        None if bar.disable else lambda done: bar.update(done - bar.n),
+        replaced=replaced,
     )
-    yield from map_ordered(count_plain_chunk, arguments, max(1, min(num_workers, num_chunks)))
+    bar.update(sum(sizes) - bar.n)
+    changes.num_bytes += sum(sizes)
+    changes.add_files((corpus.files[file], found) for file, *found in replaced)
+    return WordCounts.of_buffers(buffers, splitter.pattern, splitter.special_tokens)

@@ -27,12 +27,12 @@ from cs336_basics.pretokenization.reading.corpus import Corpus, is_plain_text
 from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
+from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8
 from cs336_basics.pretokenization.splitter import Splitter
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder, FileEncoder
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.files.token_writer import EncodedBlock
 from cs336_basics.tokenizer.ids import TokenArray
-from cs336_basics.tokenizer.text_input import checked_utf8
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 
 DEFAULT_CHUNK_SIZE = 1 << 19

@@ -7,12 +7,12 @@ from collections.abc import Collection
 
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.reading.text_changes import TextChanges, replaced_in
-from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
+from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8, invalid_utf8_error
 from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.special_tokens import SpecialChoice
-from cs336_basics.tokenizer.text_input import checked_utf8, explained
+from cs336_basics.tokenizer.text_input import explained
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization import WordCounts, splitter
-from cs336_basics.pretokenization.counting.count_words import count_words_native
+from cs336_basics.pretokenization import WordCounts, count_words, splitter
 
 SOME = {b"the": 3, b" cat": 2, b"x" * 40: 1, b"\xe5\xad\x97": 2**40}
 
@@ -50,7 +49,7 @@ def test_word_counts_are_added_without_the_extension(monkeypatch):
     some = WordCounts.from_mapping(SOME)
     assert some + some == {word: 2 * count for word, count in SOME.items()}
     with pytest.raises(ImportError, match="build_ext --inplace"):
-        count_words_native(__file__)
+        count_words(__file__, backend="native")
 
 
 def test_adding_other_types_or_too_large_counts_is_refused():

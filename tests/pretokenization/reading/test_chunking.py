@@ -1,17 +1,13 @@
 """Chunks of a file: wherever they are cut, splitting them one by one equals splitting the whole."""
 
+import io
 import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs336_basics.pretokenization.reading.chunking import (
-    _first_cut,
-    chunk_bounds,
-    read_bytes,
-    read_text,
-)
+from cs336_basics.pretokenization.reading.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.splitter import Splitter
 
 EOT = "<|endoftext|>"
@@ -40,22 +36,36 @@ def split(data, splitter):
     return found
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory):
-    return tmp_path_factory.mktemp("chunking") / "text.txt"
+def cuts_of(data, chunk_size, splitter, reach=1 << 22):
+    """Where a file with these bytes is cut, for chunks of this size."""
+    file = io.BytesIO(data)
+    targets = range(chunk_size, len(data) + chunk_size, chunk_size)
+    return [next_cut(file, target, splitter.safe_cuts, reach) for target in targets]
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W+"])
+@pytest.mark.parametrize("reach", [1, 16, 1 << 22])
 @given(data=data_strategy, special_tokens=special_strategy, chunk_size=st.integers(1, 30))
-def test_chunks_split_like_the_whole(scratch, pattern, data, special_tokens, chunk_size):
-    scratch.write_bytes(data)
+def test_chunks_split_like_the_whole(pattern, reach, data, special_tokens, chunk_size):
     splitter = Splitter(pattern, special_tokens)
-    bounds = list(chunk_bounds(scratch, chunk_size, splitter))
-    assert [start for start, _ in bounds] == [0, *(end for _, end in bounds)][: len(bounds)]
-    assert sum(end - start for start, end in bounds) == len(data)
-    assert all(end - start >= chunk_size for start, end in bounds[:-1])
-    chunks = [split(read_bytes(scratch, start, end), splitter) for start, end in bounds]
+    ends = cuts_of(data, chunk_size, splitter, reach)
+    assert ends == sorted(ends)
+    assert ends[-1:] in ([], [len(data)])
+    assert all(end >= chunk_size * number for number, end in enumerate(ends[:-1], 1))
+    chunks = [split(data[start:end], splitter) for start, end in itertools.pairwise([0, *ends])]
     assert list(itertools.chain(*chunks)) == split(data, splitter)
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W+"])
+@given(data=data_strategy, special_tokens=special_strategy, block_size=st.integers(1, 30))
+def test_blocks_split_like_the_whole(pattern, data, special_tokens, block_size):
+    splitter = Splitter(pattern, special_tokens)
+    blocks = [data[start : start + block_size] for start in range(0, len(data), block_size)]
+    found = list(safe_blocks(blocks, splitter.safe_cuts))
+    assert b"".join(found) == data
+    assert list(itertools.chain(*(split(block, splitter) for block in found))) == split(
+        data, splitter
+    )
 
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
@@ -70,81 +80,48 @@ def test_the_last_cut_of_a_stream_is_safe_for_any_continuation(pattern, data, sp
     assert both == split(data + more, splitter)
 
 
-def test_chunks_end_at_special_tokens_if_there_are_any(tmp_path):
-    path = tmp_path / "text.txt"
+def test_chunks_end_at_special_tokens_if_there_are_any():
     document = b"one two three four\n" + EOT.encode()
-    path.write_bytes(document * 10)
-    ends = [end for _, end in chunk_bounds(path, 40, SPLITTER)]
-    assert ends == [2 * len(document) * i for i in range(1, 6)]
+    ends = cuts_of(document * 10, 40, SPLITTER)
+    assert len(set(ends)) > 5
+    assert not any(end % len(document) for end in ends)
 
 
-def test_text_without_special_tokens_is_cut_too(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"word " * 1000)
-    assert len(list(chunk_bounds(path, 100, SPLITTER))) > 40
+def test_text_without_special_tokens_is_cut_too():
+    data = b"word " * 1000
+    assert len(set(cuts_of(data, 100, SPLITTER, 10))) > 40
     # Safe cuts are known for patterns that can be compiled.
-    assert len(list(chunk_bounds(path, 100, Splitter("cl100k", [EOT])))) > 40
-    assert len(list(chunk_bounds(path, 100, Splitter(r"\b\S+|\s+", [EOT])))) == 1
+    assert len(set(cuts_of(data, 100, Splitter("cl100k", [EOT]), 10))) > 40
+    assert len(set(cuts_of(data, 100, Splitter(r"\b\S+|\s+", [EOT]), 10))) == 1
 
 
-def test_text_without_a_safe_cut_is_one_chunk(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"x" * 300_000)
-    assert list(chunk_bounds(path, 10, SPLITTER)) == [(0, 300_000)]
+def test_cuts_are_found_far_beyond_the_first_window():
+    data = b"x" * 300_000 + b" y" + EOT.encode() + b"z"
+    assert next_cut(io.BytesIO(data), 10, SPLITTER.safe_cuts, 10) == 300_015
+    assert next_cut(io.BytesIO(data), 10, SPLITTER.safe_cuts) == 300_015
+    assert next_cut(io.BytesIO(data), 300_001, SPLITTER.safe_cuts, 10) == 300_015
+    assert next_cut(io.BytesIO(b"x" * 300_000), 10, SPLITTER.safe_cuts) == 300_000
 
 
-def test_cuts_are_found_far_beyond_the_first_window(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"x" * 300_000 + b" y" + EOT.encode() + b"z")
-    assert list(chunk_bounds(path, 10, SPLITTER)) == [(0, 300_015), (300_015, 300_016)]
-    assert list(chunk_bounds(path, 1 << 20, SPLITTER)) == [(0, 300_016)]
+class Shrinking(io.BytesIO):
+    """A file that has lost its end when it is read."""
+
+    def __init__(self, size, left):
+        super().__init__(b"x" * size)
+        self.left = left
+
+    def read(self, size=-1):
+        self.truncate(self.left)
+        return super().read(size)
 
 
-def test_an_empty_file_has_no_chunk(tmp_path):
-    path = tmp_path / "text.txt"
-    path.touch()
-    assert list(chunk_bounds(path, 10, SPLITTER)) == []
+@pytest.mark.parametrize("left", [0, 150_000, 250_000])
+def test_a_file_that_becomes_shorter_while_it_is_divided_is_noticed(left):
+    with pytest.raises(ValueError, match=f"{left:,}"):
+        next_cut(Shrinking(300_000, left), 100_000, SPLITTER.safe_cuts)
 
 
-def test_a_chunk_size_of_zero_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="chunk_size is 0"):
-        list(chunk_bounds(tmp_path, 0))
-
-
-def test_a_file_that_became_shorter_is_noticed(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"abc")
-    with pytest.raises(ValueError, match="ended at byte 3"):
-        read_bytes(path, 1, 10)
-
-
-def test_a_file_that_becomes_shorter_while_it_is_divided_is_noticed(tmp_path):
-    path = tmp_path / "text.txt"
-    for left in (0, 150_000, 250_000):
-        path.write_bytes(b"x" * 300_000)
-        with open(path, "rb") as file:
-            path.write_bytes(b"x" * left)
-            with pytest.raises(ValueError, match=f"text.txt ended at byte {left:,} where bytes"):
-                _first_cut(file, 100_000, 300_000, SPLITTER.safe_cuts, 10)
-
-
-def test_where_no_cut_can_exist_none_is_searched(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"a b " * 10)
+def test_where_no_cut_can_exist_none_is_searched():
     cuts = Splitter(r"\b\S+|\s+").safe_cuts  # cannot be compiled
     assert not cuts.may_exist
-    with open(path, "rb") as file:
-        assert _first_cut(file, 4, 40, cuts, 10) == 40
-        assert file.tell() == 0
-
-
-def test_read_text_replaces_or_refuses_invalid_bytes(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes("\ufeffa\r\n".encode() + b"b\xe9c")
-    assert read_text(path, 0, 6) == "\ufeffa\r\n"
-    assert read_text(path, 3, 9) == "a\r\nb\ufffdc"
-    assert read_text(path, 3, 7, "strict") == "a\r\nb"
-    with pytest.raises(ValueError, match=r"text\.txt: byte 0xe9 at offset 7 is not valid UTF-8"):
-        read_text(path, 3, 9, "strict")
-    with pytest.raises(ValueError, match="ended at byte 9"):
-        read_text(path, 3, 10)
+    assert next_cut(Shrinking(40, 0), 4, cuts) == 40

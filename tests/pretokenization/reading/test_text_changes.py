@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
 from cs336_basics.pretokenization import Corpus, Splitter, count_texts, count_words
-from cs336_basics.pretokenization.counting.count_words import count_words_native
 from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.tokenizer import encode_file
 
@@ -225,9 +224,3 @@ def test_the_advised_end_of_a_pattern_drops_nothing(tmp_path):
     assert messages_of(count_words, path, Splitter(pattern), backend="serial") == []
     tokenizer = byte_tokenizer(pattern=pattern)
     assert messages_of(tokenizer.encode, path.read_text(encoding="utf-8")) == []
-
-
-def test_the_native_function_warns_too(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"a\xff")
-    (message,) = messages_of(count_words_native, tmp_path / "a.txt")
-    assert "1 sequence of bytes, 50.00 %" in message

@@ -108,13 +108,12 @@ def count_words(
         chunks += [(chunk, splitter, False) for chunk in plain.chunks(size)]
     total = _Sum()
     changes = TextChanges()
-    with byte_bar(progress, corpus.num_bytes, "counting words") as bar:
+    num_bytes = sum(chunk.num_bytes for chunk, *_ in chunks)
+    num_bytes += plain.num_bytes if backend == "native" else 0
+    with byte_bar(progress, num_bytes, "counting words") as bar:
         if plain.files and backend == "native":
-            total.add(
-                _count_native(
-                    plain, splitter, workers, chunk_size or DEFAULT_BLOCK_SIZE, bar, changes
-                )
-            )
+            size = chunk_size or DEFAULT_BLOCK_SIZE
+            total.add(_count_native(plain, splitter, workers, size, bar, changes))
         for counts, num_bytes, found in map_ordered(
             count_chunk, chunks, max(1, min(workers, len(chunks)))
         ):

@@ -281,12 +281,12 @@ def test_exception_of_a_signal_handler_ends_the_threads(long_task):
 
 
 def test_progress_is_reported_and_its_errors_end_the_threads(hostile_file, long_task):
-    def count_with(callback, path):
-        size = path.stat().st_size
-        _counting.count_files([path], [size], [], "gpt2", 2, "replace", 1 << 20, callback)
+    def count_with(callback, paths):
+        sizes = [path.stat().st_size for path in paths]
+        _counting.count_files(paths, sizes, [], "gpt2", 2, "replace", 1 << 20, callback)
 
     done = []
-    count_with(done.append, hostile_file)
+    count_with(done.append, [hostile_file])
     assert done[-1] == len(HOSTILE)
     assert done == sorted(done)
 

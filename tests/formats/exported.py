@@ -13,7 +13,7 @@ from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS as NAM
 from cs336_basics.tokenizer import Tokenizer
 from tests.texts import TEXTS, long_text
 from tests.tokenizer.examples import END, FRAGMENTS
-from tests.tokenizer.test_peer_agreement import (
+from tests.tokenizer.test_reference import (
     characters_without_differences,
     without_differences,
 )

@@ -18,7 +18,7 @@ from cs336_basics.formats.foreign_patterns import (
 )
 from cs336_basics.pretokenization.patterns.named_patterns import GPT2, PATTERNS, compile_pattern
 from tests.tokenizer.examples import FRAGMENTS
-from tests.tokenizer.test_peer_agreement import without_differences
+from tests.tokenizer.test_reference import without_differences
 
 tiktoken = pytest.importorskip("tiktoken")
 tokenizers = pytest.importorskip("tokenizers")

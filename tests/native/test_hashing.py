@@ -63,9 +63,7 @@ def test_colliding_words_cost_no_more_than_random_ones(tmp_path, call):
         path = tmp_path / name
         path.write_text(text)
         if call == "count":
-            spent[name] = seconds(
-                lambda path=path: count_words(path, num_workers=1)
-            )
+            spent[name] = seconds(lambda path=path: count_words(path, num_workers=1))
         else:
             spent[name] = seconds(lambda text=text: Tokenizer(BYTES, []).encode_array(text))
     # (Without a seed 200 times as much.)

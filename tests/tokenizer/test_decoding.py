@@ -9,11 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
-from tests.tokenizer.examples import BYTES, END, small_tokenizer
+from tests.tokenizer.examples import (
+    BYTES,
+    END,
+    small_tokenizer,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,24 +27,6 @@ def test_malformed_bytes_become_replacement_characters(data):
     tokenizer = Tokenizer(BYTES, [])
     assert tokenizer.decode(list(data)) == data.decode("utf-8", errors="replace")
     assert tokenizer.decode_bytes(list(data)) == data
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        list,
-        tuple,
-        iter,
-        lambda ids: np.array(ids, dtype=np.uint16),
-        lambda ids: np.array(ids, dtype=np.int64),
-        lambda ids: list(np.array(ids, dtype=np.uint32)),
-        lambda ids: (i for i in ids),
-    ],
-)
-def test_any_iterable_of_ints_is_decoded(make):
-    tokenizer = small_tokenizer()
-    assert tokenizer.decode(make(tokenizer.encode(f"the cat{END}🎉"))) == f"the cat{END}🎉"
-    assert tokenizer.decode(make([])) == ""
 
 
 def test_a_torch_tensor_is_decoded():
@@ -53,7 +39,7 @@ def test_an_empty_array_of_any_dtype_is_an_empty_text():
     assert small_tokenizer().decode(np.array([])) == ""
 
 
-@pytest.mark.parametrize("unknown", [-1, 5000, 10**30, np.int32(-7)])
+@pytest.mark.parametrize("unknown", [-1, 5000, 2**31, 2**32, 2**32 + 5, 10**30, np.int32(-7)])
 def test_an_unknown_id_is_named(unknown):
     tokenizer = small_tokenizer()
     last = tokenizer.vocab_size - 1
@@ -110,35 +96,6 @@ def test_a_tensor_of_two_dimensions_is_refused(shape):
     assert tokenizer.decode(ids.reshape(-1)) == "a" * ids.numel()
     with pytest.raises(ValueError, match=rf"shape \({shape[0]}, {shape[1]}\): pass one"):
         tokenizer.decode(ids)
-
-
-@given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode))
-def test_streaming_gives_the_same_text_in_whole_characters(data):
-    decoder = StreamingDecoder(Tokenizer(BYTES, []))
-    parts = [decoder.push(byte) for byte in data]
-    text = data.decode("utf-8", errors="replace")
-    assert "".join(parts) + decoder.finish() == text
-    # The decoder can be used again.
-    assert decoder.push(97) == "a"
-    assert decoder.finish() == ""
-
-
-def test_streaming_holds_back_only_an_incomplete_character():
-    decoder = StreamingDecoder(
-        Tokenizer({0: b"a", 1: b"\xf0\x9f", 2: b"\x8e\x89!", 3: b"\xc3"}, [])
-    )
-    assert [decoder.push(i) for i in (0, 1, 2, 3)] == ["a", "", "🎉!", ""]
-    assert decoder.finish() == "\ufffd"
-
-
-def test_streaming_continues_after_a_bad_id():
-    decoder = StreamingDecoder(Tokenizer(BYTES, []))
-    assert decoder.push(0xC3) == ""
-    with pytest.raises(ValueError, match="id 256 "):
-        decoder.push(256)
-    with pytest.raises(TypeError, match="float"):
-        decoder.push(1.5)
-    assert decoder.push(0xA9) == "é"
 
 
 CHANGING = """
@@ -237,43 +194,20 @@ def test_another_name_of_errors_is_refused():
         StreamingDecoder(tokenizer, errors="backslash")
 
 
-@given(st.binary(max_size=20))
-def test_a_strict_stream_names_the_offset_in_the_whole(data):
-    decoder = StreamingDecoder(Tokenizer(BYTES, []), errors="strict")
-
-    def decode(data):
-        for byte in data:
-            decoder.push(byte)
-        decoder.finish()
-
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        with pytest.raises(ValueError, match=f"{data[error.start]:#04x} at offset {error.start} "):
-            decode(data)
-    decoder = StreamingDecoder(Tokenizer(BYTES, []), errors="strict")
-    decode("é".encode())
-    with pytest.raises(ValueError, match="0xe4 at offset 3 "):
-        decode("aé".encode() + b"\xe4\xb8")
-    with pytest.raises(ValueError, match="0xff at offset 1 "):
-        decode(b"a\xff")
+# ------------------------------------------------------------------ decoding
 
 
-@given(
-    st.lists(st.integers(-2, 300), max_size=12), st.sampled_from(["replace", "ignore", "strict"])
-)
-def test_the_streaming_decoder_treats_errors_as_decode_does(ids, errors):
-    tokenizer = Tokenizer(BYTES, [])
-    decoder = StreamingDecoder(tokenizer, errors=errors)
-
-    def stream():
-        return "".join(map(decoder.push, ids)) + decoder.finish()
-
-    try:
-        expected = tokenizer.decode(ids, errors=errors)
-    except ValueError:
-        with pytest.raises(ValueError, match=r"not in the vocabulary|not UTF-8"):
-            stream()
-    else:
-        assert stream() == expected
-        assert stream() == expected  # it can be used again
+@given(ids=st.lists(st.integers(0, 300), max_size=50))
+@settings(max_examples=100, deadline=None)
+def test_every_kind_of_sequence_is_decoded(ids):
+    tokenizer = small_tokenizer()
+    ids = [i % tokenizer.vocab_size for i in ids]
+    data = b"".join(tokenizer.vocab[i] for i in ids)
+    kinds = [ids, tuple(ids), iter(ids), np.array(ids, np.uint16), np.array(ids, np.int64)]
+    kinds += [np.array(ids, np.uint32), np.array(ids, ">u2"), np.repeat(np.array(ids, int), 2)[::2]]
+    for kind in kinds:
+        assert tokenizer.decode_bytes(kind) == data
+    assert tokenizer.decode(ids) == data.decode("utf-8", errors="replace")
+    decoder = StreamingDecoder(tokenizer)
+    streamed = "".join(map(decoder.push, ids)) + decoder.finish()
+    assert streamed == tokenizer.decode(ids)

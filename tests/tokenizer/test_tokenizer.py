@@ -8,6 +8,7 @@ import functools
 import pickle
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -30,8 +31,6 @@ from cs336_basics.tokenizer import (
     translate_token_file,
 )
 from cs336_basics.tokenizer.encoders.backends import BACKENDS
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
-from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from tests.tokenizer.examples import (
     BYTES,
     COURSE_MERGES,
@@ -276,148 +275,10 @@ def test_an_absent_second_byte_of_a_character_is_named_with_the_character(make):
         tokenizer.encode("aé")
 
 
-# ------------------------------------------------------------------ hostile texts
-
-
-def test_bytes_are_refused_with_a_hint(make_small):
-    with pytest.raises(TypeError, match="decode"):
-        make_small().encode(b"the")
-    with pytest.raises(TypeError, match="decode"):
-        list(make_small().encode_iterable([b"the"]))
-    with pytest.raises(TypeError, match="int"):
-        make_small().encode(5)
-
-
-@pytest.mark.parametrize("surrogate", [chr(0xD800), chr(0xDFFF), chr(0xDC80)])
-@pytest.mark.parametrize("before", ["", "the 猫 ", "x" * 20_000])
-def test_a_lone_surrogate_is_named_with_its_position(make_small, surrogate, before):
-    text = before + surrogate + " and on"
-    message = rf"U\+{ord(surrogate):04X} at character {len(before):,}"
-    tokenizer = make_small()
-    with pytest.raises(ValueError, match=message):
-        tokenizer.encode(text)
-    for chunks in ([text], [before, surrogate, " and on"]):
-        with pytest.raises(ValueError, match=message):
-            list(tokenizer.encode_iterable(chunks))
-
-
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|[^\w ]"])
-@given(text=tricky_texts)
-@settings(max_examples=60, deadline=None)
-def test_offsets_span_the_characters_of_each_token(make_small, pattern, text):
-    tokenizer = make_small(tuple(SPECIALS), pattern)
-    ids, offsets = tokenizer.encode_with_offsets(text)
-    assert ids == tokenizer.encode(text)
-    assert len(offsets) == len(ids)
-    for token_id, (start, end) in zip(ids, offsets, strict=True):
-        span = text[start:end].encode()
-        token = tokenizer.vocab[token_id]
-        assert token in span
-        # Whole characters are the token itself; an incomplete one has up to three bytes more.
-        assert len(span) - len(token) <= 6
-    assert [start for start, _ in offsets] == sorted(start for start, _ in offsets)
-    if pattern in ("gpt2", "cl100k") and text:
-        assert offsets[0][0] == 0
-        assert offsets[-1][1] == len(text)
-
-
-@given(text=tricky_texts, texts=st.lists(tricky_texts, max_size=4))
-@settings(max_examples=60, deadline=None)
-@pytest.mark.parametrize("pattern", ["gpt2", r"\w+|[^\w ]"])
-def test_arrays_batches_and_documents_hold_the_ids_of_encode(make_small, pattern, text, texts):
-    tokenizer = make_small(tuple(SPECIALS), pattern)
-    for given_text in (text, text.encode()):
-        array = tokenizer.encode_array(given_text)
-        assert (array.tolist(), array.dtype, array.ndim) == (tokenizer.encode(text), np.uint16, 1)
-    batch = tokenizer.encode_batch(texts)
-    assert batch == [tokenizer.encode(text) for text in texts]
-    encoder, data = tokenizer.encoder, [text.encode() for text in texts]
-    for special in (encoder.all_special, frozenset(SPECIALS[:1]), frozenset()):
-        ids, lengths = encoder.encode_documents(data, special)
-        expected = [encoder.encode(text, special) for text in texts]
-        assert ids.tolist() == [token_id for ids_of_text in expected for token_id in ids_of_text]
-        assert lengths.tolist() == [len(ids_of_text) for ids_of_text in expected]
-    ids, lengths = encoder.encode_documents(data, encoder.all_special)
-    assert (ids.dtype, lengths.tolist()) == (np.uint16, [len(of_text) for of_text in batch])
-    ids, offsets = tokenizer.encode_batch_array(texts)
-    assert (ids.dtype, offsets.dtype, len(offsets)) == (np.uint16, np.int64, len(texts) + 1)
-    assert [ids[offsets[i] : offsets[i + 1]].tolist() for i in range(len(texts))] == batch
-
-
-def test_every_call_names_the_position_of_an_absent_byte(make):
-    tokenizer = make({0: b"a", 1: b" "}, [], ["<|>"])
-    for call in (tokenizer.encode, tokenizer.encode_array, tokenizer.encode_with_offsets):
-        with pytest.raises(ValueError, match=r"0xc3 of 'é' at character 5 of the text"):
-            call("a<|>aé b")
-    with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
-        tokenizer.encode_batch(["a", "a<|> b", "c"])
-    with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
-        tokenizer.encode_batch_array(["a", "a<|> b", "c"])
-    with pytest.raises(AbsentByteError) as caught:
-        tokenizer.encoder.encode_documents([b"a", b"a <|> b"], tokenizer.encoder.all_special)
-    assert (caught.value.item, caught.value.offset, caught.value.byte) == (1, 6, 0x62)
-
-
-@pytest.mark.parametrize("pattern", ["gpt2", r"\p{L}+|\s"])
-def test_every_call_gives_the_same_offset_of_an_absent_byte(make, pattern):
-    encoder = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern).encoder
-    special = encoder.all_special
-    text = "a a<|>aé b"  # the second word after the special token has the byte
-    calls = {
-        "encode": lambda: encoder.encode(text, special),
-        "encode_array": lambda: encoder.encode_array(text, special, 1),
-        "encode_array of bytes": lambda: encoder.encode_array(text.encode(), special, 2),
-    }
-    for name, call in calls.items():
-        with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 0") as caught:
-            call()
-        found = caught.value
-        assert (type(found), found.item, found.offset) == (AbsentByteError, 0, 7), name
-    with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 1"):
-        encoder.encode_batch(["a", text, "b"], special, 1)
-    tokenizer = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern)
-    for call in (tokenizer.encode, tokenizer.encode_with_offsets):
-        with pytest.raises(ValueError, match="of 'é' at character 7 of the text") as caught:
-            call(text)
-        assert (caught.value.__context__.item, caught.value.__context__.offset) == (0, 7)
-
-
-# ------------------------------------------------------------------ backends
-
-
-@pytest.mark.parametrize(
-    ("pattern", "name"),
-    [("gpt2", "NativeEncoder"), (r"\w+|\W", "NativeEncoder"), (r"\w+\b|\W", "NativeWordEncoder")],
-)
-def test_the_native_backend_is_the_default_where_it_is_available(pattern, name):
-    skip_unless_available("native")
-    assert type(Tokenizer(BYTES, [], pattern=pattern).encoder).__name__ == name
-
-
-def test_ids_beyond_32_bits_need_the_python_backend():
-    vocab = {**BYTES, 2**32 - 1: b"ab"}
-    assert isinstance(Tokenizer(vocab, []).encoder, PythonEncoder)
-    skip_unless_available("native")
-    with pytest.raises(ValueError, match=r"backend is 'native', but the greatest id is 4294967295"):
-        Tokenizer(vocab, [], backend="native")
-
-
 @pytest.mark.parametrize("vocab", [{**BYTES, 2**32: b"ab"}, {**BYTES, 2**32 - 1: b"ab"}])
 def test_ids_of_more_than_32_bits_are_refused(vocab):
     with pytest.raises(ValueError, match=r"id 4294967296 of b'.+' is above 4294967295"):
         Tokenizer(vocab, [], ["<|endoftext|>"])
-
-
-def test_an_unknown_backend_is_refused():
-    with pytest.raises(ValueError, match=r"'cython'.* reference, python, native"):
-        Tokenizer(BYTES, [], backend="cython")
-
-
-def test_an_unavailable_native_backend_is_refused(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cs336_basics.tokenizer.encoders.native_encoder", None)
-    assert isinstance(Tokenizer(BYTES, []).encoder, PythonEncoder)
-    with pytest.raises(ValueError, match="backend is 'native', but the extensions are not built"):
-        Tokenizer(BYTES, [], backend="native")
 
 
 # ------------------------------------------------------------------ cache, copies, threads
@@ -526,3 +387,195 @@ def test_the_tokenizer_does_not_import_torch():
 def test_what_is_not_a_tokenizer_is_refused_with_the_name_of_the_argument(call, name):
     with pytest.raises(TypeError, match=f"^{name} is None: pass a Tokenizer$"):
         call(None)
+
+
+CHAT = ["<|user|>", "<|assistant|>"]
+
+
+# ------------------------------------------------------------------ tokens and their ids
+
+
+def test_len_counts_tokens_and_vocab_size_counts_rows():
+    tokenizer = Tokenizer({0: b"a", 7: b"b"}, [], [END])
+    assert len(tokenizer) == 3
+    assert tokenizer.vocab_size == 9
+
+
+def test_every_id_is_found_by_its_token_and_back():
+    tokenizer = small_tokenizer()
+    for token_id, token in tokenizer.vocab.items():
+        assert tokenizer.token_to_id(token) == token_id
+        assert tokenizer.id_to_token(token_id) == token
+        assert tokenizer.id_to_token(np.uint16(token_id)) == token
+
+
+def test_a_str_is_the_token_of_its_utf8():
+    tokenizer = Tokenizer({**BYTES, 256: "é".encode()}, [], [END])
+    assert tokenizer.token_to_id("é") == tokenizer.token_to_id(b"\xc3\xa9") == 256
+    assert tokenizer.token_to_id(END) == tokenizer.special_token_id(END) == 257
+    assert tokenizer.id_to_token(0xC3) == b"\xc3"
+
+
+@pytest.mark.parametrize("token", ["Ġthe", b"no such token", "", b""])
+def test_an_unknown_token_has_no_id(token):
+    assert small_tokenizer().token_to_id(token) is None
+
+
+@pytest.mark.parametrize("token_id", [-1, 5000, 10**30])
+def test_an_unknown_id_has_no_token(token_id):
+    assert small_tokenizer().id_to_token(token_id) is None
+
+
+@pytest.mark.parametrize("token", [3, None, bytearray(b"a"), [b"a"]])
+def test_a_token_is_bytes_or_str(token):
+    with pytest.raises(TypeError, match=r"token is .*: it must be bytes or a str"):
+        small_tokenizer().token_to_id(token)
+
+
+def test_a_token_with_a_lone_surrogate_is_refused():
+    with pytest.raises(ValueError, match="it has no UTF-8"):
+        small_tokenizer().token_to_id("\ud800")
+
+
+@pytest.mark.parametrize("token_id", [True, np.True_, 1.0, "1", None])
+def test_an_id_is_an_integer(token_id):
+    with pytest.raises(TypeError, match=r"token_id is .*not an integer"):
+        small_tokenizer().id_to_token(token_id)
+
+
+def test_looking_up_tokens_does_not_make_pickles_larger():
+    tokenizer = small_tokenizer()
+    before = len(pickle.dumps(tokenizer))
+    assert tokenizer.token_to_id(b"a") == 97
+    assert len(pickle.dumps(tokenizer)) == before
+    assert pickle.loads(pickle.dumps(tokenizer)).token_to_id(b"a") == 97
+
+
+def test_repr_is_one_short_line():
+    tokenizer = Tokenizer(BYTES, [], [END])
+    assert repr(tokenizer) == (
+        f"<Tokenizer: 257 tokens, 0 merges, special tokens ['{END}'], pattern 'gpt2'>"
+    )
+    many = Tokenizer(BYTES, [], [f"<|{n}|>" for n in range(1000)], pattern=r"\w+|\W+" + "|x" * 999)
+    assert len(repr(many)) < 300
+
+
+# ------------------------------------------------------------------ special tokens, added later
+
+
+@pytest.fixture(params=BACKENDS)
+def tokenizer(request):
+    return small_tokenizer(backend=skip_unless_available(request.param))
+
+
+def test_added_special_tokens_get_the_next_ids_and_old_ids_stay(tokenizer):
+    before = dict(tokenizer.vocab)
+    size = tokenizer.vocab_size
+    text = f"the cat{END} sat"
+    ids = tokenizer.encode(text)
+    as_text = tokenizer.encode("<|user|>")
+    assert len(as_text) > 1
+
+    assert tokenizer.add_special_tokens(CHAT) == [size, size + 1]
+    assert tokenizer.vocab_size == size + 2
+    assert {token_id: tokenizer.vocab[token_id] for token_id in before} == before
+    assert tokenizer.special_tokens[-2:] == CHAT
+    assert tokenizer.encode(text) == ids
+    assert tokenizer.encode("<|user|>the cat<|assistant|>") == [
+        size,
+        *tokenizer.encode("the cat"),
+        size + 1,
+    ]
+    assert tokenizer.encode("<|user|>", allowed_special=()) == as_text
+    assert tokenizer.decode([size, size + 1]) == "".join(CHAT)
+    assert list(tokenizer.encode_iterable(["<|us", "er|>"])) == [size]
+
+
+def test_a_token_that_is_special_already_keeps_its_id(tokenizer):
+    end = tokenizer.special_token_id(END)
+    size = tokenizer.vocab_size
+    assert tokenizer.add_special_tokens([END, "<|user|>", END.upper()]) == [end, size, size + 1]
+    assert tokenizer.add_special_tokens([END]) == [end]
+    assert tokenizer.add_special_tokens([]) == []
+    assert tokenizer.vocab_size == size + 2
+    assert tokenizer.special_tokens.count(END) == 1
+
+
+def test_a_token_of_the_vocabulary_becomes_special_with_its_id():
+    tokenizer = Tokenizer({**BYTES, 256: b"th"}, [(b"t", b"h")])
+    assert tokenizer.add_special_tokens(["th"]) == [256]
+    assert len(tokenizer) == 257
+    assert tokenizer.special_token_id("th") == 256
+
+
+def test_added_tokens_are_saved_pickled_and_copied(tmp_path):
+    tokenizer = small_tokenizer()
+    old_hash = tokenizer.hash()
+    earlier = copy.copy(tokenizer)
+    tokenizer.add_special_tokens(CHAT)
+    assert tokenizer.hash() != old_hash
+    assert earlier.hash() == old_hash
+    assert earlier.special_tokens == [t for t in tokenizer.special_tokens if t not in CHAT]
+    tokenizer.save(tmp_path)
+    text = f"<|user|>the cat{END}<|assistant|>"
+    others = [
+        Tokenizer.from_directory(tmp_path),
+        pickle.loads(pickle.dumps(tokenizer)),
+        copy.deepcopy(tokenizer),
+    ]
+    for other in others:
+        assert other.encode(text) == tokenizer.encode(text)
+        assert other.vocab == tokenizer.vocab
+        assert other.hash() == tokenizer.hash()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "error", "message"),
+    [
+        ("<|user|>", TypeError, "pass a list"),
+        ({"<|a|>", "<|b|>"}, TypeError, "is a set"),
+        ({"pad_token": "<|pad|>"}, TypeError, "pass a list of str"),
+        ([b"<|user|>"], TypeError, "is of type bytes, not a str"),
+        ([""], ValueError, "is empty"),
+        (["<|a|>", "<|a|>"], ValueError, "given twice"),
+        (["\ud800"], ValueError, "not valid Unicode"),
+    ],
+)
+def test_refused_tokens_change_nothing(tokens, error, message):
+    tokenizer = small_tokenizer()
+    before = dict(vars(tokenizer))
+    with pytest.raises(error, match=message):
+        tokenizer.add_special_tokens(tokens)
+    assert vars(tokenizer) == before
+
+
+def test_the_id_after_the_greatest_one_is_refused():
+    tokenizer = Tokenizer({0: b"a", (1 << 32) - 1: b"b"}, [], backend="python")
+    with pytest.raises(ValueError, match="above 4294967295"):
+        tokenizer.add_special_tokens(["<|user|>"])
+
+
+def test_threads_that_encode_see_the_old_tokens_or_the_new_ones():
+    tokenizer = small_tokenizer()
+    text = "<|user|>the cat"
+    old = tokenizer.encode(text)
+    new = [tokenizer.vocab_size, *tokenizer.encode("the cat")]
+    found = []
+    ready, stop = threading.Event(), threading.Event()
+
+    def encode():
+        while not stop.is_set():
+            found.append(tokenizer.encode(text))
+            ready.set()
+
+    threads = [threading.Thread(target=encode) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    ready.wait(60)
+    tokenizer.add_special_tokens(CHAT)
+    assert tokenizer.encode(text) == new
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert all(ids in (old, new) for ids in found)
+    assert old in found

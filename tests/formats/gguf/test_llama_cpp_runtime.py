@@ -32,7 +32,7 @@ from tests.formats.exported import (
 )
 from tests.formats.models import CONFIGURATIONS, random_model
 from tests.tokenizer.examples import CORPORA, END, data_file
-from tests.tokenizer.test_peer_agreement import ALL_CHARACTERS
+from tests.tokenizer.test_reference import ALL_CHARACTERS
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("llama_cpp", reason="make llama-cpp installs llama-cpp-python")

@@ -40,7 +40,7 @@ from tests.tokenizer.examples import (
     edited_merges,
     small_tokenizer,
 )
-from tests.tokenizer.test_peer_agreement import (
+from tests.tokenizer.test_reference import (
     characters_without_differences,
     without_differences,
 )

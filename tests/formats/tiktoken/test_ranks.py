@@ -21,7 +21,7 @@ from cs336_basics.formats.tiktoken.ranks import (
 from cs336_basics.tokenizer import Tokenizer
 from tests.formats.exported import PATTERNS, byte_tokenizer, chosen_texts, random_texts, trained
 from tests.tokenizer.examples import CORPORA, END, data_file
-from tests.tokenizer.test_peer_agreement import without_differences
+from tests.tokenizer.test_reference import without_differences
 
 tiktoken = pytest.importorskip("tiktoken")
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import multiprocessing
+import os
 import random
 import signal
+import subprocess
+import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -15,8 +20,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cs336_basics import TRAINERS
 from cs336_basics.bpe import train_bpe
-from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
+from cs336_basics.pretokenization._scanner import simd_levels
+from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
 from cs336_basics.tokenizer.reference import (
     encode_text,
@@ -32,15 +39,12 @@ from tests.tokenizer.examples import (
     SPECIALS,
     TRAINING_TEXT,
     data_file,
-    edited_merges,
     small_tokenizer,
-    tricky_texts,
 )
 
 _encoder = pytest.importorskip(
     "cs336_basics.tokenizer.encoders._encoder", reason="the compiled encoder is not built"
 )
-from cs336_basics.pretokenization._scanner import simd_levels  # noqa: E402
 
 
 def reference(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -105,15 +109,6 @@ def test_a_word_with_more_than_a_million_pairs():
     assert tokenizer.encode(word) == [ids[token] for token in tokens]
 
 
-@given(seed=st.integers(0, 10**6), text=st.text("abc ", max_size=200))
-@settings(max_examples=150, deadline=None)
-def test_merges_in_any_order_give_the_ids_of_the_reference(seed, text):
-    vocab, merges = edited_merges(seed)
-    vocab = {**vocab, max(vocab) + 1: b" "}
-    tokenizer = Tokenizer(vocab, merges)
-    assert tokenizer.encode(text) == reference(tokenizer, text)
-
-
 @pytest.mark.parametrize("offset", [0, 65_000, 70_000, 2**31, 2**32 - 400])
 def test_ids_of_any_size_fit_their_arrays(offset):
     vocab = {offset + i: bytes([i]) for i in range(256)} | {
@@ -137,21 +132,6 @@ def test_the_greatest_id_of_16_bits():
         array = tokenizer.encode_array("ab cab")
         assert array.tolist() == [greatest, 32, 99, greatest]
         assert array.dtype == (np.uint16 if greatest < 2**16 else np.uint32)
-
-
-# ------------------------------------------------------------------ arrays
-
-
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|\W"])
-@given(text=tricky_texts)
-@settings(max_examples=60, deadline=None)
-def test_arrays_hold_the_ids(pattern, text):
-    tokenizer = small_tokenizer(tuple(SPECIALS), pattern)
-    for given_text in (text, text.encode()):
-        array = tokenizer.encode_array(given_text)
-        assert array.tolist() == tokenizer.encode(text)
-        assert array.dtype == np.uint16
-        assert array.ndim == 1
 
 
 @pytest.mark.parametrize("special_tokens", [(), (END,), (END, " the", "\ufffd")])
@@ -184,58 +164,6 @@ def test_a_text_without_any_cut_is_one_block():
     tokenizer = small_tokenizer()
     array = tokenizer.encode_array(text, num_workers=2)
     assert tokenizer.decode(array) == text
-
-
-@given(data=st.binary(max_size=40) | st.lists(st.sampled_from(
-    [b"the", b" cat", b"\xff", b"\xe2\x82", b"\xf0\x9f", b"\xc3(", "猫".encode(), END.encode()]
-)).map(b"".join))  # fmt: skip
-@settings(max_examples=150, deadline=None)
-def test_bytes_that_are_not_utf8_are_decoded_with_replacement(data):
-    tokenizer = small_tokenizer()
-    expected = tokenizer.encode(data.decode("utf-8", errors="replace"))
-    assert tokenizer.encode_array(data).tolist() == expected
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        with pytest.raises(ValueError, match=f"offset {error.start} is not valid UTF-8"):
-            tokenizer.encode_array(data, errors="strict")
-    else:
-        assert tokenizer.encode_array(data, errors="strict").tolist() == expected
-
-
-def test_arguments_of_encode_array_are_checked():
-    tokenizer = small_tokenizer()
-    with pytest.raises(TypeError, match="int"):
-        tokenizer.encode_array(5)
-    with pytest.raises(ValueError, match="ignore"):
-        tokenizer.encode_array(b"a", errors="ignore")
-    with pytest.raises(ValueError, match="num_workers"):
-        tokenizer.encode_array("a", num_workers=0)
-    with pytest.raises(ValueError, match=r"U\+D800 at character 2"):
-        tokenizer.encode_array("ab\ud800")
-
-
-# ------------------------------------------------------------------ batches, offsets
-
-
-@given(texts=st.lists(tricky_texts, max_size=6))
-@settings(max_examples=60, deadline=None)
-def test_a_batch_is_the_texts_one_by_one(texts):
-    tokenizer = small_tokenizer(tuple(SPECIALS))
-    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
-    assert tokenizer.decode_batch(tokenizer.encode_batch(texts)) == texts
-
-
-def test_a_large_batch_is_encoded_by_several_threads():
-    tokenizer = small_tokenizer()
-    texts = [TRAINING_TEXT[i % 100 :] * (i % 7) for i in range(2000)]
-    assert sum(map(len, texts)) > 1 << 20
-    expected = [tokenizer.encode(text) for text in texts]
-    assert tokenizer.encode_batch(texts, num_workers=3) == expected
-    assert tokenizer.encode_batch(iter(texts), num_workers=1) == expected
-    for num_workers in (1, 3):
-        ids, offsets = tokenizer.encode_batch_array(texts, num_workers=num_workers)
-        assert [part.tolist() for part in np.split(ids, offsets[1:-1])] == expected
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -283,167 +211,6 @@ def test_no_signal_handler_finds_a_list_that_is_not_complete(offset):
         signal.signal(signal.SIGALRM, before)
     assert len(calls) > 100
     assert set(num_items) <= {length}
-
-
-@pytest.mark.parametrize("num_workers", [1, 2, 5])
-@pytest.mark.parametrize("where", [0, 700, 1999])
-def test_the_first_text_with_an_error_is_named_by_any_number_of_threads(num_workers, where):
-    tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
-    texts = ["a " * 500] * 2000
-    texts[where] = "a b"
-    texts[-1] = "a b"
-    for encode in (tokenizer.encode_batch, tokenizer.encode_batch_array):
-        with pytest.raises(ValueError, match=rf"text {where:,}: .*0x62 of 'b' at character 2"):
-            encode(texts, num_workers=num_workers)
-    ids, offsets = tokenizer.encode_batch_array([], num_workers=num_workers)
-    assert (len(ids), offsets.tolist()) == (0, [0])
-    assert tokenizer.encode_batch(["", "", "a"], num_workers=num_workers) == [[], [], [0]]
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
-@pytest.mark.parametrize("offset", [0, 1 << 21])
-def test_signals_are_seen_between_the_texts_of_a_batch(offset):
-    vocab = {offset + i: bytes([i]) for i in range(256)}
-    seen = []
-    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
-    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
-    try:
-        Tokenizer(vocab, []).encode_batch([TRAINING_TEXT * 100] * 200, num_workers=1)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    # (Signals that arrive between two checks become one.)
-    assert len(seen) > 5
-
-
-def test_the_text_that_cannot_be_encoded_is_named():
-    tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
-    with pytest.raises(ValueError, match=r"text 1: .*0x62 .*character 2"):
-        tokenizer.encode_batch(["a a", "a b", "c"])
-    with pytest.raises(ValueError, match=r"text 2: .*U\+DFFF"):
-        tokenizer.encode_batch(["a a", "a", "a\udfff"])
-    with pytest.raises(TypeError, match=r"text 1: .*bytes"):
-        tokenizer.encode_batch(["a", b"a"])
-    with pytest.raises(ValueError, match="sequence 1: id 7"):
-        tokenizer.decode_batch([[0], [7]])
-
-
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|[^\w ]"])
-@given(text=tricky_texts)
-@settings(max_examples=80, deadline=None)
-def test_offsets_span_the_text_of_each_token(pattern, text):
-    tokenizer = small_tokenizer(tuple(SPECIALS), pattern)
-    ids, offsets = tokenizer.encode_with_offsets(text)
-    assert ids == tokenizer.encode(text)
-    assert len(offsets) == len(ids)
-    for token_id, (start, end) in zip(ids, offsets, strict=True):
-        part = text[start:end].encode()
-        token = tokenizer.vocab[token_id]
-        assert token in part
-        # Whole characters equal the token; an incomplete one adds at most three bytes on each side.
-        assert len(part) - len(token) <= 6
-    assert [start for start, _ in offsets] == sorted(start for start, _ in offsets)
-    if pattern in ("gpt2", "cl100k") and text:
-        assert offsets[0][0] == 0
-        assert offsets[-1][1] == len(text)
-
-
-# ------------------------------------------------------------------ special tokens by call
-
-
-def test_special_tokens_can_be_allowed_and_refused():
-    tokenizer = small_tokenizer((END, "<|pad|>"))
-    text = f"the {END} cat<|pad|>"
-    end, pad = tokenizer.special_token_id(END), tokenizer.special_token_id("<|pad|>")
-    assert {end, pad} <= set(tokenizer.encode(text))
-    plain = tokenizer.encode(text, allowed_special=())
-    assert not {end, pad} & set(plain)
-    assert tokenizer.decode(plain) == text
-    some = tokenizer.encode(text, allowed_special=[END])
-    assert end in some
-    assert pad not in some
-    assert tokenizer.decode(some) == text
-    with pytest.raises(ValueError, match=r"'<\|pad\|>' at character 21"):
-        tokenizer.encode(text, allowed_special=[END], disallowed_special="all")
-    with pytest.raises(ValueError, match=r"<\|endoftext\|>' at character 4"):
-        tokenizer.encode_array(text, allowed_special=(), disallowed_special=[END])
-    with pytest.raises(ValueError, match=r"text 1: .*character 0"):
-        tokenizer.encode_batch(["a", END], allowed_special=(), disallowed_special="all")
-    with pytest.raises(ValueError, match="'<x>' is not a special token"):
-        tokenizer.encode(text, allowed_special=["<x>"])
-    with pytest.raises(ValueError, match="both"):
-        tokenizer.encode(text, allowed_special=[END], disallowed_special=[END])
-    with pytest.raises(ValueError, match="'all'"):
-        tokenizer.encode(text, allowed_special="none")
-    with pytest.raises(TypeError, match="allowed_special is b'all': it must be 'all' or a list"):
-        tokenizer.encode(text, allowed_special=b"all")
-    for allowed in (None, [END]):
-        for disallowed in (None, 0, False):
-            with pytest.raises(TypeError, match=f"disallowed_special is {disallowed}: it must be"):
-                tokenizer.encode(text, allowed_special=allowed, disallowed_special=disallowed)
-    assert tokenizer.encode_with_offsets(text, allowed_special=[END])[0] == some
-
-
-ENCODE = {
-    "encode": lambda tokenizer, text, **choice: tokenizer.encode(text, **choice),
-    "encode_array": lambda tokenizer, text, **choice: list(tokenizer.encode_array(text, **choice)),
-    "encode_batch": lambda tokenizer, text, **choice: tokenizer.encode_batch([text], **choice)[0],
-    "encode_batch_array": lambda tokenizer, text, **choice: list(
-        tokenizer.encode_batch_array([text], **choice)[0]
-    ),
-    "encode_with_offsets": lambda tokenizer, text, **choice: tokenizer.encode_with_offsets(
-        text, **choice
-    )[0],
-}
-
-
-@pytest.mark.parametrize("name", ENCODE)
-def test_special_tokens_that_are_only_disallowed_are_refused(name):
-    tokenizer, encode = small_tokenizer((END, "<|pad|>")), ENCODE[name]
-    for disallowed in ("all", [END]):
-        with pytest.raises(ValueError, match=r"<\|endoftext\|>' at character 4"):
-            encode(tokenizer, f"the {END} cat", disallowed_special=disallowed)
-        assert encode(tokenizer, "the cat", disallowed_special=disallowed) == tokenizer.encode(
-            "the cat"
-        )
-    pad = tokenizer.special_token_id("<|pad|>")  # is not disallowed, and so allowed
-    assert pad in encode(tokenizer, "the<|pad|>", disallowed_special=[END])
-
-
-@given(text=tricky_texts, allowed=st.sets(st.sampled_from(SPECIALS)))
-@settings(max_examples=100, deadline=None)
-def test_a_subset_of_special_tokens_can_be_allowed(text, allowed):
-    tokenizer = small_tokenizer(tuple(SPECIALS))
-    expected = encode_text(text, tokenizer.vocab, tokenizer.merges, sorted(allowed))
-    assert tokenizer.encode(text, allowed_special=allowed) == expected
-
-
-# ------------------------------------------------------------------ decoding
-
-
-@given(ids=st.lists(st.integers(0, 300), max_size=50))
-@settings(max_examples=100, deadline=None)
-def test_every_kind_of_sequence_is_decoded(ids):
-    tokenizer = small_tokenizer()
-    ids = [i % tokenizer.vocab_size for i in ids]
-    data = b"".join(tokenizer.vocab[i] for i in ids)
-    kinds = [ids, tuple(ids), iter(ids), np.array(ids, np.uint16), np.array(ids, np.int64)]
-    kinds += [np.array(ids, np.uint32), np.array(ids, ">u2"), np.repeat(np.array(ids, int), 2)[::2]]
-    for kind in kinds:
-        assert tokenizer.decode_bytes(kind) == data
-    assert tokenizer.decode(ids) == data.decode("utf-8", errors="replace")
-    decoder = StreamingDecoder(tokenizer)
-    streamed = "".join(map(decoder.push, ids)) + decoder.finish()
-    assert streamed == tokenizer.decode(ids)
-
-
-@pytest.mark.parametrize("bad", [-1, 10**4, 2**31, 2**32, 2**32 + 5, 2**64])
-def test_unknown_ids_of_any_size_are_named(bad):
-    tokenizer = small_tokenizer()
-    with pytest.raises(ValueError, match=f"id {bad} "):
-        tokenizer.decode([0, bad, 1])
-    with pytest.raises(ValueError, match="id 5 "):
-        Tokenizer({0: b"a", 9: b"b"}, []).decode(np.array([0, 5, 9]))
 
 
 def test_every_utf8_string_survives_encoding_and_decoding():
@@ -528,3 +295,246 @@ def test_many_random_texts_get_the_ids_of_the_reference(trained, vocab_size, pat
             code += 0x800 * (code >= 0xD800)
             text = text[:offset] + chr(code) + text[offset:]
         assert tokenizer.encode(text) == reference_encoder.encode(text)
+
+
+NO_THREADS = """
+import resource, sys
+from tests.tokenizer.examples import small_tokenizer
+from cs336_basics.tokenizer import encode_file
+tokenizer = small_tokenizer()
+# There is no room for the stack of a thread.
+resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
+calls = {
+    "array": lambda: tokenizer.encode_array("a b " * (1 << 20), num_workers=2),
+    "file": lambda: encode_file(tokenizer, sys.argv[1], sys.argv[1] + ".npy", num_workers=2),
+}
+for call in calls.values():
+    try:
+        call()
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
+def test_the_error_says_when_no_thread_can_be_started(tmp_path):
+    import resource
+
+    stack, most = 1 << 33, resource.getrlimit(resource.RLIMIT_STACK)[1]
+    if 0 <= most < stack:
+        pytest.skip("the stack of a thread cannot be made larger than the memory")
+    (tmp_path / "a.txt").write_text("some text")
+    run = subprocess.run(
+        [sys.executable, "-c", NO_THREADS, str(tmp_path / "a.txt")],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (stack, most)),
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.count("no thread could be started: ") == 2
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def encoding_of(tokenizer, path, block_size):
+    return tokenizer.encoder.encode_files(
+        [str(path)], [path.stat().st_size], block_size=block_size, num_workers=1,
+        errors="replace", separator=None,
+    )  # fmt: skip
+
+
+def test_the_ids_of_a_block_stay_valid_after_the_next_one(tmp_path):
+    tokenizer = small_tokenizer()
+    (tmp_path / "a.txt").write_text("some words " * 100)
+    encoding = encoding_of(tokenizer, tmp_path / "a.txt", 200)
+    with pytest.raises(BufferError, match="no block"):
+        memoryview(encoding)
+    for _ in range(3):
+        ids, _, _ = next(encoding)
+    expected = ids.tolist()
+    encoding.close()
+    del encoding
+    # (These would reuse freed memory.)
+    others = [np.full(ids.nbytes + extra, 255, np.uint8) for extra in range(0, 2000, 8)]
+    assert ids.tolist() == expected
+    assert not ids.flags.writeable
+    assert len(others) == 250
+
+
+def test_a_file_encoding_closed_by_another_thread_ends(tmp_path):
+    # A word that takes longer to encode than this test runs.
+    (tmp_path / "a.txt").write_bytes(bytes(random.Random(5).choices(b"!.<|>", k=1 << 20)) * 60)
+    encoding = encoding_of(small_tokenizer(), tmp_path / "a.txt", 1 << 20)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(list(encoding)), daemon=True)
+    thread.start()
+    thread.join(0.2)
+    encoding.close()
+    thread.join(30)
+    assert found == [[]]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc")
+def test_the_cache_keeps_to_its_limit():
+    program = """
+import sys
+from cs336_basics import Tokenizer
+def peak():
+    # (The ru_maxrss of a new process begins with that of the one that started it.)
+    with open("/proc/self/status") as status:
+        line = next(line for line in status if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+# All digits can be joined, so that a number is not cut into segments, which would be few.
+merges = [(b"%d" % i, b"%d" % j) for i in range(10) for j in range(10)]
+tokens = [bytes([i]) for i in range(256)] + [left + right for left, right in merges]
+tokenizer = Tokenizer(dict(enumerate(tokens)), merges, cache_size=int(sys.argv[1]))
+tokenizer.encode_array("a")
+before = peak()
+for start in range(0, 1_200_000, 20_000):
+    tokenizer.encode_array(" ".join(f"{n:020}" for n in range(start, start + 20_000)))
+print(peak() - before)
+"""
+    grown = {}
+    for limit in (1 << 20, 1 << 30):
+        run = subprocess.run(
+            [sys.executable, "-c", program, str(limit)], capture_output=True, text=True, check=True
+        )
+        grown[limit] = int(run.stdout)
+    # A million numbers of 20 digits take well above 100 MB, if all are cached.
+    assert grown[1 << 30] > 90_000_000
+    assert grown[1 << 20] < 20_000_000
+
+
+def _encode_in_child(tokenizer, text, queue):
+    queue.put(tokenizer.encode_array(text, num_workers=2).tolist())
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_tokenizer_is_sent_to_other_processes(start):
+    if start not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system has no {start}")
+    tokenizer = small_tokenizer()
+    text = TRAINING_TEXT * 1000
+    expected = tokenizer.encode_array(text, num_workers=2).tolist()
+    context = multiprocessing.get_context(start)
+    queue = context.Queue()
+    with warnings.catch_warnings():
+        # Python 3.12 warns at a fork if other tests have left threads running.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = context.Process(target=_encode_in_child, args=(tokenizer, text, queue))
+        child.start()
+    assert queue.get(timeout=60) == expected
+    child.join(60)
+    assert child.exitcode == 0
+
+
+# Syllables of which phrases are made, as in scripts that put no space between words.
+SYLLABLES = {
+    "Chinese": "的一是不了在人有我他这中大来上国個到說們",
+    "kana": "あいうえおかきくけこアイウエオカキクケコ",
+    "Thai": "กขคงจฉชซดตถทนบปผพฟมย",
+    "Latin": "abcdefghij",
+    "mixed": "的一是あいアกขéßñжabx😀🎉",
+}
+
+
+def phrases(alphabet, count, length, seed):
+    rng = random.Random(seed)
+    words = ["".join(rng.choices(alphabet, k=rng.randint(1, 4))) for _ in range(60)]
+    return ["".join(rng.choices(words, k=rng.randint(1, length))) for _ in range(count)]
+
+
+@functools.cache
+def trained(script):
+    texts = phrases(SYLLABLES[script], 400, 12, seed=1)
+    return Tokenizer(*TRAINERS["native"]().train_from_iterator(texts, 500, []))
+
+
+@pytest.mark.parametrize("cache_size", [0, 1 << 14, 1 << 27])
+@pytest.mark.parametrize("script", SYLLABLES)
+def test_phrases_get_the_ids_of_the_reference(script, cache_size):
+    made = trained(script)
+    tokenizer = Tokenizer(made.vocab, made.merges, cache_size=cache_size)
+    # The same words in other phrases, other words of the same syllables, and other scripts.
+    known = phrases(SYLLABLES[script], 100, 12, seed=1)
+    others = phrases(SYLLABLES[script], 100, 60, seed=2)
+    foreign = phrases(SYLLABLES["mixed"], 50, 30, seed=3)
+    text = " ".join(known + others + foreign)
+    expected = encode_text(text, made.vocab, made.merges)
+    for _ in range(3):  # new words, words that were seen, words in the cache
+        assert tokenizer.encode(text) == expected
+
+
+def test_a_cache_of_segments_is_shared_by_phrases_of_all_lengths():
+    made = trained("Chinese")
+    tokenizer = Tokenizer(made.vocab, made.merges)
+    long = "".join(phrases(SYLLABLES["Chinese"], 3000, 12, seed=4))  # one word
+    ids = tokenizer.encode(long)
+    assert tokenizer.decode(ids) == long
+    assert ids == Tokenizer(made.vocab, made.merges, cache_size=0).encode(long)
+    assert ids == Tokenizer(made.vocab, made.merges, backend="python").encode(long)
+
+
+# Python stores a str with one, two or four bytes a character.
+STORED = {"latin-1": "é\xa0 naïve", "two bytes": "漢字 жизнь é", "four bytes": "😀 漢 ж é"}
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("length", [1, 19, 4_097, 70_001, 700_001])
+def test_a_str_gets_the_ids_of_its_utf8_however_it_is_stored(stored, length):
+    tokenizer = small_tokenizer(SPECIALS)
+    rng = random.Random(length)
+    alphabet = [*STORED[stored], "a", " ", "the", "\n", END]
+    text = STORED[stored][:1] + "".join(rng.choices(alphabet, k=length))
+    expected = tokenizer.encode_array(text.encode())
+    assert tokenizer.encode(text) == expected.tolist()
+    for num_workers in (1, 2, 3):
+        np.testing.assert_array_equal(
+            tokenizer.encode_array(text, num_workers=num_workers), expected
+        )
+        texts = [text, "ASCII", text[:100]]
+        ids, offsets = tokenizer.encode_batch_array(texts, num_workers=num_workers)
+        np.testing.assert_array_equal(ids[: offsets[1]], expected)
+        lists = tokenizer.encode_batch(texts, num_workers=num_workers)
+        assert lists == [tokenizer.encode(text) for text in texts]
+        assert ids.tolist() == list(itertools.chain(*lists))
+
+
+@pytest.mark.parametrize("before", ["a", "é", "漢", "😀"])
+@pytest.mark.parametrize("length", [0, 30, 700_000])
+def test_a_lone_surrogate_in_a_text_of_any_length_is_named(before, length):
+    tokenizer = small_tokenizer(SPECIALS)
+    text = before * length + "\udfff" + before * 40
+    message = rf"U\+DFFF at character {length:,}:"
+    with pytest.raises(ValueError, match=message):
+        tokenizer.encode(text)
+    for num_workers in (1, 2):
+        with pytest.raises(ValueError, match=message):
+            tokenizer.encode_array(text, num_workers=num_workers)
+        for encode in (tokenizer.encode_batch, tokenizer.encode_batch_array):
+            with pytest.raises(ValueError, match="text 1: .*" + message):
+                encode(["fine", text], num_workers=num_workers)
+
+
+class Shouted(str):
+    """A str that says of itself that it has other bytes."""
+
+    def encode(self, *arguments):
+        return super().upper().encode()
+
+
+def test_a_subclass_of_str_is_encoded_by_its_characters():
+    tokenizer = small_tokenizer(SPECIALS)
+    for text in ("the cat", "thé cat", "漢 cat"):
+        expected = tokenizer.encode(text)
+        assert tokenizer.encode(Shouted(text)) == expected
+        assert tokenizer.encode_array(Shouted(text)).tolist() == expected
+        assert tokenizer.encode_batch([Shouted(text)]) == [expected]
+        for encode in (
+            tokenizer.encode,
+            tokenizer.encode_array,
+            lambda t: tokenizer.encode_batch([t]),
+        ):
+            with pytest.raises(ValueError, match=r"lone surrogate U\+D800"):
+                encode(Shouted(text + "\ud800"))

@@ -1,0 +1,47 @@
+"""The choice of a backend."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from cs336_basics.tokenizer import (
+    Tokenizer,
+)
+from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
+from tests.tokenizer.examples import (
+    BYTES,
+    skip_unless_available,
+)
+
+# ------------------------------------------------------------------ backends
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [("gpt2", "NativeEncoder"), (r"\w+|\W", "NativeEncoder"), (r"\w+\b|\W", "NativeWordEncoder")],
+)
+def test_the_native_backend_is_the_default_where_it_is_available(pattern, name):
+    skip_unless_available("native")
+    assert type(Tokenizer(BYTES, [], pattern=pattern).encoder).__name__ == name
+
+
+def test_ids_beyond_32_bits_need_the_python_backend():
+    vocab = {**BYTES, 2**32 - 1: b"ab"}
+    assert isinstance(Tokenizer(vocab, []).encoder, PythonEncoder)
+    skip_unless_available("native")
+    with pytest.raises(ValueError, match=r"backend is 'native', but the greatest id is 4294967295"):
+        Tokenizer(vocab, [], backend="native")
+
+
+def test_an_unknown_backend_is_refused():
+    with pytest.raises(ValueError, match=r"'cython'.* reference, python, native"):
+        Tokenizer(BYTES, [], backend="cython")
+
+
+def test_an_unavailable_native_backend_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cs336_basics.tokenizer.encoders.native_encoder", None)
+    assert isinstance(Tokenizer(BYTES, []).encoder, PythonEncoder)
+    with pytest.raises(ValueError, match="backend is 'native', but the extensions are not built"):
+        Tokenizer(BYTES, [], backend="native")

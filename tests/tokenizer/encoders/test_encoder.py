@@ -1,0 +1,135 @@
+"""What holds for every encoder, and what the compiled one guarantees in C++."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.tokenizer import (
+    Tokenizer,
+)
+from cs336_basics.tokenizer.encoders.backends import BACKENDS
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
+from tests.tokenizer.examples import (
+    SPECIALS,
+    skip_unless_available,
+    small_tokenizer,
+    tricky_texts,
+)
+
+
+# Everything here holds for every backend.
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request):
+    return skip_unless_available(request.param)
+
+
+@pytest.fixture(scope="module")
+def make(backend):
+    """Return the class Tokenizer with a backend."""
+    return functools.partial(Tokenizer, backend=backend)
+
+
+@pytest.fixture(scope="module")
+def make_small(backend):
+    """Return small_tokenizer with a backend."""
+    return functools.partial(small_tokenizer, backend=backend)
+
+
+@given(text=tricky_texts, texts=st.lists(tricky_texts, max_size=4))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("pattern", ["gpt2", r"\w+|[^\w ]"])
+def test_arrays_batches_and_documents_hold_the_ids_of_encode(make_small, pattern, text, texts):
+    tokenizer = make_small(tuple(SPECIALS), pattern)
+    for given_text in (text, text.encode()):
+        array = tokenizer.encode_array(given_text)
+        assert (array.tolist(), array.dtype, array.ndim) == (tokenizer.encode(text), np.uint16, 1)
+    batch = tokenizer.encode_batch(texts)
+    assert batch == [tokenizer.encode(text) for text in texts]
+    encoder, data = tokenizer.encoder, [text.encode() for text in texts]
+    for special in (encoder.all_special, frozenset(SPECIALS[:1]), frozenset()):
+        ids, lengths = encoder.encode_documents(data, special)
+        expected = [encoder.encode(text, special) for text in texts]
+        assert ids.tolist() == [token_id for ids_of_text in expected for token_id in ids_of_text]
+        assert lengths.tolist() == [len(ids_of_text) for ids_of_text in expected]
+    ids, lengths = encoder.encode_documents(data, encoder.all_special)
+    assert (ids.dtype, lengths.tolist()) == (np.uint16, [len(of_text) for of_text in batch])
+    ids, offsets = tokenizer.encode_batch_array(texts)
+    assert (ids.dtype, offsets.dtype, len(offsets)) == (np.uint16, np.int64, len(texts) + 1)
+    assert [ids[offsets[i] : offsets[i + 1]].tolist() for i in range(len(texts))] == batch
+
+
+def test_every_call_names_the_position_of_an_absent_byte(make):
+    tokenizer = make({0: b"a", 1: b" "}, [], ["<|>"])
+    for call in (tokenizer.encode, tokenizer.encode_array, tokenizer.encode_with_offsets):
+        with pytest.raises(ValueError, match=r"0xc3 of 'é' at character 5 of the text"):
+            call("a<|>aé b")
+    with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
+        tokenizer.encode_batch(["a", "a<|> b", "c"])
+    with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
+        tokenizer.encode_batch_array(["a", "a<|> b", "c"])
+    with pytest.raises(AbsentByteError) as caught:
+        tokenizer.encoder.encode_documents([b"a", b"a <|> b"], tokenizer.encoder.all_special)
+    assert (caught.value.item, caught.value.offset, caught.value.byte) == (1, 6, 0x62)
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", r"\p{L}+|\s"])
+def test_every_call_gives_the_same_offset_of_an_absent_byte(make, pattern):
+    encoder = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern).encoder
+    special = encoder.all_special
+    text = "a a<|>aé b"  # the second word after the special token has the byte
+    calls = {
+        "encode": lambda: encoder.encode(text, special),
+        "encode_array": lambda: encoder.encode_array(text, special, 1),
+        "encode_array of bytes": lambda: encoder.encode_array(text.encode(), special, 2),
+    }
+    for name, call in calls.items():
+        with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 0") as caught:
+            call()
+        found = caught.value
+        assert (type(found), found.item, found.offset) == (AbsentByteError, 0, 7), name
+    with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 1"):
+        encoder.encode_batch(["a", text, "b"], special, 1)
+    tokenizer = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern)
+    for call in (tokenizer.encode, tokenizer.encode_with_offsets):
+        with pytest.raises(ValueError, match="of 'é' at character 7 of the text") as caught:
+            call(text)
+        assert (caught.value.__context__.item, caught.value.__context__.offset) == (0, 7)
+
+
+FOLDER = Path(__file__).parent
+
+INCLUDE = FOLDER.parents[2] / "cs336_basics" / "native"
+
+OPTIONS = ["-std=c++17", "-O0", "-g", "-pthread", "-rdynamic", "-fsanitize=address"]
+
+
+@pytest.fixture(scope="module", params=["g++", pytest.param("clang++", marks=pytest.mark.slow)])
+def sanitized(request, tmp_path_factory):
+    """Return a command that compiles with the address sanitizer."""
+    if not sys.platform.startswith("linux") or shutil.which(request.param) is None:
+        pytest.skip(f"{request.param} and Linux are needed")
+    command = [request.param, *OPTIONS]
+    empty = tmp_path_factory.mktemp("sanitized") / "empty.cpp"
+    empty.write_text("int main() {}")
+    tried = subprocess.run([*command, empty, "-o", empty.with_suffix("")], capture_output=True)
+    if tried.returncode:
+        pytest.skip(f"this {request.param} has no address sanitizer")
+    return command
+
+
+@pytest.mark.parametrize("contract", ["encoder_contract", "merging_contract"])
+def test_what_the_encoder_guarantees_in_cpp(sanitized, tmp_path, contract):
+    program = tmp_path / "contract"
+    source = FOLDER / f"{contract}.cpp"
+    subprocess.run([*sanitized, f"-I{INCLUDE}", source, "-o", program, "-ldl"], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

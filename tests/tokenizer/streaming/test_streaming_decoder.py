@@ -1,0 +1,81 @@
+"""StreamingDecoder: the text of all ids, in whole characters."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics.tokenizer import StreamingDecoder, Tokenizer
+from tests.tokenizer.examples import BYTES
+
+
+@given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode))
+def test_streaming_gives_the_same_text_in_whole_characters(data):
+    decoder = StreamingDecoder(Tokenizer(BYTES, []))
+    parts = [decoder.push(byte) for byte in data]
+    text = data.decode("utf-8", errors="replace")
+    assert "".join(parts) + decoder.finish() == text
+    # The decoder can be used again.
+    assert decoder.push(97) == "a"
+    assert decoder.finish() == ""
+
+
+def test_streaming_holds_back_only_an_incomplete_character():
+    decoder = StreamingDecoder(
+        Tokenizer({0: b"a", 1: b"\xf0\x9f", 2: b"\x8e\x89!", 3: b"\xc3"}, [])
+    )
+    assert [decoder.push(i) for i in (0, 1, 2, 3)] == ["a", "", "🎉!", ""]
+    assert decoder.finish() == "\ufffd"
+
+
+def test_streaming_continues_after_a_bad_id():
+    decoder = StreamingDecoder(Tokenizer(BYTES, []))
+    assert decoder.push(0xC3) == ""
+    with pytest.raises(ValueError, match="id 256 "):
+        decoder.push(256)
+    with pytest.raises(TypeError, match="float"):
+        decoder.push(1.5)
+    assert decoder.push(0xA9) == "é"
+
+
+@given(st.binary(max_size=20))
+def test_a_strict_stream_names_the_offset_in_the_whole(data):
+    decoder = StreamingDecoder(Tokenizer(BYTES, []), errors="strict")
+
+    def decode(data):
+        for byte in data:
+            decoder.push(byte)
+        decoder.finish()
+
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        with pytest.raises(ValueError, match=f"{data[error.start]:#04x} at offset {error.start} "):
+            decode(data)
+    decoder = StreamingDecoder(Tokenizer(BYTES, []), errors="strict")
+    decode("é".encode())
+    with pytest.raises(ValueError, match="0xe4 at offset 3 "):
+        decode("aé".encode() + b"\xe4\xb8")
+    with pytest.raises(ValueError, match="0xff at offset 1 "):
+        decode(b"a\xff")
+
+
+@given(
+    st.lists(st.integers(-2, 300), max_size=12), st.sampled_from(["replace", "ignore", "strict"])
+)
+def test_the_streaming_decoder_treats_errors_as_decode_does(ids, errors):
+    tokenizer = Tokenizer(BYTES, [])
+    decoder = StreamingDecoder(tokenizer, errors=errors)
+
+    def stream():
+        return "".join(map(decoder.push, ids)) + decoder.finish()
+
+    try:
+        expected = tokenizer.decode(ids, errors=errors)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"not in the vocabulary|not UTF-8"):
+            stream()
+    else:
+        assert stream() == expected
+        assert stream() == expected  # it can be used again

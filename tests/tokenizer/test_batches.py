@@ -1,0 +1,92 @@
+"""Batches: the ids of each text, by any number of threads, and errors that name the text."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+
+from cs336_basics.tokenizer import Tokenizer
+from tests.tokenizer.examples import (
+    TRAINING_TEXT,
+    small_tokenizer,
+)
+
+# Texts of many ids for their length, and of few.
+DENSE, SPARSE = "\x01" * 5_000, "the the " * 625
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("first", "others"), [(DENSE, SPARSE), (SPARSE, DENSE), ("", DENSE), (SPARSE, "")]
+)
+def test_an_array_holds_all_ids_however_unlike_the_first_texts_are(first, others, num_workers):
+    tokenizer = small_tokenizer()
+    texts = [first] * 40 + [others] * 600
+    expected = {text: tokenizer.encode(text) for text in (first, others)}
+    ids, offsets = tokenizer.encode_batch_array(texts, num_workers=num_workers)
+    assert offsets.tolist() == np.cumsum([0, *(len(expected[text]) for text in texts)]).tolist()
+    np.testing.assert_array_equal(ids, np.concatenate([expected[text] for text in texts]))
+
+
+def test_the_memory_of_an_array_is_in_proportion_to_its_ids():
+    tokenizer = small_tokenizer()
+    for texts in ([DENSE] * 40 + [""] * 60, [DENSE] * 40 + [SPARSE] * 600, [SPARSE] * 600):
+        ids, _ = tokenizer.encode_batch_array(texts, num_workers=2)
+        assert ids.base.nbytes < 1.3 * ids.nbytes + 1000
+
+
+def test_a_large_batch_is_encoded_by_several_threads():
+    tokenizer = small_tokenizer()
+    texts = [TRAINING_TEXT[i % 100 :] * (i % 7) for i in range(2000)]
+    assert sum(map(len, texts)) > 1 << 20
+    expected = [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_batch(texts, num_workers=3) == expected
+    assert tokenizer.encode_batch(iter(texts), num_workers=1) == expected
+    for num_workers in (1, 3):
+        ids, offsets = tokenizer.encode_batch_array(texts, num_workers=num_workers)
+        assert [part.tolist() for part in np.split(ids, offsets[1:-1])] == expected
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 5])
+@pytest.mark.parametrize("where", [0, 700, 1999])
+def test_the_first_text_with_an_error_is_named_by_any_number_of_threads(num_workers, where):
+    tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
+    texts = ["a " * 500] * 2000
+    texts[where] = "a b"
+    texts[-1] = "a b"
+    for encode in (tokenizer.encode_batch, tokenizer.encode_batch_array):
+        with pytest.raises(ValueError, match=rf"text {where:,}: .*0x62 of 'b' at character 2"):
+            encode(texts, num_workers=num_workers)
+    ids, offsets = tokenizer.encode_batch_array([], num_workers=num_workers)
+    assert (len(ids), offsets.tolist()) == (0, [0])
+    assert tokenizer.encode_batch(["", "", "a"], num_workers=num_workers) == [[], [], [0]]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals are those of POSIX")
+@pytest.mark.parametrize("offset", [0, 1 << 21])
+def test_signals_are_seen_between_the_texts_of_a_batch(offset):
+    vocab = {offset + i: bytes([i]) for i in range(256)}
+    seen = []
+    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+    try:
+        Tokenizer(vocab, []).encode_batch([TRAINING_TEXT * 100] * 200, num_workers=1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    # (Signals that arrive between two checks become one.)
+    assert len(seen) > 5
+
+
+def test_the_text_that_cannot_be_encoded_is_named():
+    tokenizer = Tokenizer({0: b"a", 1: b" "}, [])
+    with pytest.raises(ValueError, match=r"text 1: .*0x62 .*character 2"):
+        tokenizer.encode_batch(["a a", "a b", "c"])
+    with pytest.raises(ValueError, match=r"text 2: .*U\+DFFF"):
+        tokenizer.encode_batch(["a a", "a", "a\udfff"])
+    with pytest.raises(TypeError, match=r"text 1: .*bytes"):
+        tokenizer.encode_batch(["a", b"a"])
+    with pytest.raises(ValueError, match="sequence 1: id 7"):
+        tokenizer.decode_batch([[0], [7]])

@@ -1,0 +1,48 @@
+"""Offsets of ids: the characters of the text that each token covers."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from hypothesis import given, settings
+
+from cs336_basics.tokenizer.encoders.backends import BACKENDS
+from tests.tokenizer.examples import (
+    SPECIALS,
+    skip_unless_available,
+    small_tokenizer,
+    tricky_texts,
+)
+
+
+# Everything here holds for every backend.
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request):
+    return skip_unless_available(request.param)
+
+
+@pytest.fixture(scope="module")
+def make_small(backend):
+    """Return small_tokenizer with a backend."""
+    return functools.partial(small_tokenizer, backend=backend)
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+|[^\w ]"])
+@given(text=tricky_texts)
+@settings(max_examples=60, deadline=None)
+def test_offsets_span_the_characters_of_each_token(make_small, pattern, text):
+    tokenizer = make_small(tuple(SPECIALS), pattern)
+    ids, offsets = tokenizer.encode_with_offsets(text)
+    assert ids == tokenizer.encode(text)
+    assert len(offsets) == len(ids)
+    for token_id, (start, end) in zip(ids, offsets, strict=True):
+        span = text[start:end].encode()
+        token = tokenizer.vocab[token_id]
+        assert token in span
+        # Whole characters are the token itself; an incomplete one has up to three bytes more.
+        assert len(span) - len(token) <= 6
+    assert [start for start, _ in offsets] == sorted(start for start, _ in offsets)
+    if pattern in ("gpt2", "cl100k") and text:
+        assert offsets[0][0] == 0
+        assert offsets[-1][1] == len(text)

@@ -1,0 +1,86 @@
+"""Special tokens that a call allows, refuses, or reads as text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs336_basics.tokenizer.reference import (
+    encode_text,
+)
+from tests.tokenizer.examples import (
+    END,
+    SPECIALS,
+    small_tokenizer,
+    tricky_texts,
+)
+
+# ------------------------------------------------------------------ special tokens by call
+
+
+def test_special_tokens_can_be_allowed_and_refused():
+    tokenizer = small_tokenizer((END, "<|pad|>"))
+    text = f"the {END} cat<|pad|>"
+    end, pad = tokenizer.special_token_id(END), tokenizer.special_token_id("<|pad|>")
+    assert {end, pad} <= set(tokenizer.encode(text))
+    plain = tokenizer.encode(text, allowed_special=())
+    assert not {end, pad} & set(plain)
+    assert tokenizer.decode(plain) == text
+    some = tokenizer.encode(text, allowed_special=[END])
+    assert end in some
+    assert pad not in some
+    assert tokenizer.decode(some) == text
+    with pytest.raises(ValueError, match=r"'<\|pad\|>' at character 21"):
+        tokenizer.encode(text, allowed_special=[END], disallowed_special="all")
+    with pytest.raises(ValueError, match=r"<\|endoftext\|>' at character 4"):
+        tokenizer.encode_array(text, allowed_special=(), disallowed_special=[END])
+    with pytest.raises(ValueError, match=r"text 1: .*character 0"):
+        tokenizer.encode_batch(["a", END], allowed_special=(), disallowed_special="all")
+    with pytest.raises(ValueError, match="'<x>' is not a special token"):
+        tokenizer.encode(text, allowed_special=["<x>"])
+    with pytest.raises(ValueError, match="both"):
+        tokenizer.encode(text, allowed_special=[END], disallowed_special=[END])
+    with pytest.raises(ValueError, match="'all'"):
+        tokenizer.encode(text, allowed_special="none")
+    with pytest.raises(TypeError, match="allowed_special is b'all': it must be 'all' or a list"):
+        tokenizer.encode(text, allowed_special=b"all")
+    for allowed in (None, [END]):
+        for disallowed in (None, 0, False):
+            with pytest.raises(TypeError, match=f"disallowed_special is {disallowed}: it must be"):
+                tokenizer.encode(text, allowed_special=allowed, disallowed_special=disallowed)
+    assert tokenizer.encode_with_offsets(text, allowed_special=[END])[0] == some
+
+
+ENCODE = {
+    "encode": lambda tokenizer, text, **choice: tokenizer.encode(text, **choice),
+    "encode_array": lambda tokenizer, text, **choice: list(tokenizer.encode_array(text, **choice)),
+    "encode_batch": lambda tokenizer, text, **choice: tokenizer.encode_batch([text], **choice)[0],
+    "encode_batch_array": lambda tokenizer, text, **choice: list(
+        tokenizer.encode_batch_array([text], **choice)[0]
+    ),
+    "encode_with_offsets": lambda tokenizer, text, **choice: tokenizer.encode_with_offsets(
+        text, **choice
+    )[0],
+}
+
+
+@pytest.mark.parametrize("name", ENCODE)
+def test_special_tokens_that_are_only_disallowed_are_refused(name):
+    tokenizer, encode = small_tokenizer((END, "<|pad|>")), ENCODE[name]
+    for disallowed in ("all", [END]):
+        with pytest.raises(ValueError, match=r"<\|endoftext\|>' at character 4"):
+            encode(tokenizer, f"the {END} cat", disallowed_special=disallowed)
+        assert encode(tokenizer, "the cat", disallowed_special=disallowed) == tokenizer.encode(
+            "the cat"
+        )
+    pad = tokenizer.special_token_id("<|pad|>")  # is not disallowed, and so allowed
+    assert pad in encode(tokenizer, "the<|pad|>", disallowed_special=[END])
+
+
+@given(text=tricky_texts, allowed=st.sets(st.sampled_from(SPECIALS)))
+@settings(max_examples=100, deadline=None)
+def test_a_subset_of_special_tokens_can_be_allowed(text, allowed):
+    tokenizer = small_tokenizer(tuple(SPECIALS))
+    expected = encode_text(text, tokenizer.vocab, tokenizer.merges, sorted(allowed))
+    assert tokenizer.encode(text, allowed_special=allowed) == expected

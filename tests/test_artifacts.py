@@ -144,10 +144,27 @@ class TorchFile(Checkpoint):
         return load_checkpoint(path, *self.run())
 
 
+class Export(Directory):
+    """An exported tokenizer; there is no older one."""
+
+    def write(self, path, version):
+        from cs336_basics.formats import export_tokenizer
+        from cs336_basics.tokenizer import Tokenizer
+
+        tokenizer = Tokenizer({byte: bytes([byte]) for byte in range(256)}, [])
+        if version == 2:
+            export_tokenizer(tokenizer, "tiktoken", path)
+
+    def read(self, path):
+        from cs336_basics.tokenizer import Tokenizer
+
+        return Tokenizer.from_tiktoken(path).vocab_size - 254 if path.exists() else 1
+
+
 KINDS = {
     kind.__name__: kind
     for kind in (Json, Directory, SavedTokenizer, TokenFile, Counts, RunFiles, Checkpoint,
-                 TorchFile)
+                 TorchFile, Export)
 }  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     For libraries that open the file themselves. They must close it before the block ends.
     """
-    target = _replaced_file(path)
+    target = replaced_file(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with _temporary_name(target) as temporary:
         mode = target.stat().st_mode & 0o777 if target.exists() else None
@@ -103,11 +103,6 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
         file.write(json_text(content))
 
 
-def dump_json(content: Any, file: IO[str]) -> None:
-    """Write `content` as indented JSON to an open file."""
-    file.write(json_text(content))
-
-
 def json_text(content: Any) -> str:
     """Return `content` as indented JSON, as `write_json` writes it."""
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
@@ -125,7 +120,7 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
         raise ValueError(f"{os.fspath(path)} is a {kind}: name a regular file")
 
 
-def _replaced_file(path: str | os.PathLike[str]) -> Path:
+def replaced_file(path: str | os.PathLike[str]) -> Path:
     """Return the file that is replaced when `path` is written: `path`, or the target of a link."""
     # Renaming a file over /dev/stdout would lose the output of the file that it stands for.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))
@@ -202,24 +197,6 @@ def sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
-
-
-@contextlib.contextmanager
-def making_directory(path: str | os.PathLike[str]) -> Iterator[bool]:
-    """Create a directory, and its parents, for the block; yield whether it is new.
-
-    After an exception the directories that were created are removed again if they are empty.
-    """
-    target = Path(path)
-    missing = [folder for folder in (target, *target.parents) if not folder.exists()]
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        yield bool(missing)
-    except BaseException:
-        with contextlib.suppress(OSError):  # not empty
-            for folder in missing:
-                folder.rmdir()
-        raise
 
 
 def check_is_no_input(output: str | os.PathLike[str], inputs: Iterable[str]) -> None:

@@ -14,7 +14,6 @@ from cs336_basics._support.messages import short_reason, short_repr
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
 else:
     np = LazyModule("numpy")
 
@@ -164,16 +163,3 @@ def _parse_array_header(file: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]
     if not all(type(length) is int for length in shape):
         raise ValueError(f"its shape is {short_repr(shape)}")
     return dtype, shape
-
-
-def map_array(
-    file: BinaryIO, path: str | os.PathLike[str], dtypes: Sequence[str]
-) -> npt.NDArray[Any]:
-    """Map an open .npy file with an array of one dimension into memory, read-only.
-
-    Raises:
-        ValueError: it is not such a file.
-    """
-    size = os.fstat(file.fileno()).st_size
-    dtype, length = read_array_header(file, path, size, dtypes)
-    return np.memmap(file, dtype, "r", file.tell(), (length,))

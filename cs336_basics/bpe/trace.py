@@ -81,15 +81,14 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     """
     # (Most trainings are not traced, and do without these imports.)
     import csv
-    from pathlib import Path
 
-    from cs336_basics._support.files import atomic_writer, making_directory
+    from cs336_basics._support.files import atomic_writer
 
-    if Path(path).exists() and not overwrite:
+    if os.path.exists(path) and not overwrite:
         raise FileExistsError(
             f"{os.fspath(path)} exists: name another file for the trace, or pass overwrite=True"
         )
-    with making_directory(Path(path).parent), atomic_writer(path, "w") as file:
+    with atomic_writer(path, "w") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(COLUMNS)
 

@@ -16,11 +16,10 @@ from typing import Any
 
 from cs336_basics._support.files import (
     check_is_no_input,
-    making_directory,
     printable_path,
+    replaced_file,
     sha256_file,
 )
-from cs336_basics._support.temporary_files import replaced_file
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.pretokenization import Corpus, Splitter, WordCounts, count_words
@@ -89,28 +88,28 @@ def train_tokenizer(
                 "overwrite=True (--overwrite)"
             )
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
-    with making_directory(output):
-        with tempfile.TemporaryFile(dir=output):  # a full or read-only disk fails here
-            pass
-        if corpus is None or counts or save_counts or ray:
-            start = time.perf_counter()
-            total = _count(trainer, corpus, special_tokens, counts, ray)
-            if save_counts:
-                total.save(save_counts)
-            counted = time.perf_counter() - start
-            vocab, merges = trainer.train_from_counts(total, vocab_size, special_tokens)
-            trainer.timings["reading and counting"] += counted
-            trainer.timings["total"] += counted
-        else:
-            vocab, merges = trainer.train(corpus, vocab_size, special_tokens)
-        training = {
-            "trainer": trainer.name,
-            "tie_break": trainer.tie_break,
-            "min_frequency": trainer.min_frequency,
-            "max_token_length": trainer.max_token_length,
-            "corpus": sources,
-        }
-        Tokenizer(vocab, merges, special_tokens, pattern=trainer.pattern).save(output, training)
+    existing = next(folder for folder in (output, *output.parents) if folder.is_dir())
+    with tempfile.TemporaryFile(dir=existing):  # a full or read-only disk fails here
+        pass
+    if corpus is None or counts or save_counts or ray:
+        start = time.perf_counter()
+        total = _count(trainer, corpus, special_tokens, counts, ray)
+        if save_counts:
+            total.save(save_counts)
+        counted = time.perf_counter() - start
+        vocab, merges = trainer.train_from_counts(total, vocab_size, special_tokens)
+        trainer.timings["reading and counting"] += counted
+        trainer.timings["total"] += counted
+    else:
+        vocab, merges = trainer.train(corpus, vocab_size, special_tokens)
+    training = {
+        "trainer": trainer.name,
+        "tie_break": trainer.tie_break,
+        "min_frequency": trainer.min_frequency,
+        "max_token_length": trainer.max_token_length,
+        "corpus": sources,
+    }
+    Tokenizer(vocab, merges, special_tokens, pattern=trainer.pattern).save(output, training)
     return vocab, merges
 
 

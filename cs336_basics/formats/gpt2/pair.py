@@ -13,8 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cs336_basics._support.journal import open_regular
-from cs336_basics._support.reading import decoded, parse_json, unique_keys
+from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
 from cs336_basics.formats.byte_strings import (
     collection_paused,
     merge_of_strings,

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.files import json_text
-from cs336_basics._support.journal import open_regular
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics._support.reading import parse_json, unique_keys
+from cs336_basics._support.reading import open_regular, parse_json, unique_keys
 from cs336_basics.formats.byte_strings import add_token, check_has_all_bytes
 from cs336_basics.formats.foreign_patterns import (
     from_fancy_regex,

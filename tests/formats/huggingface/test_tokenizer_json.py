@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from cs336_basics.formats import check_tokenizer, export_tokenizer
 from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json, tokenizer_json
 from cs336_basics.tokenizer import Tokenizer
-from tests.faults import killed_at, run_alone
 from tests.formats.exported import (
     PATTERNS,
     SPECIAL,
@@ -163,24 +162,6 @@ def test_a_fifo_is_refused(tmp_path):
     for use in (Tokenizer.from_directory, small_tokenizer().save):
         with pytest.raises(ValueError, match=r"tokenizer\.json is a FIFO"):
             use(tmp_path)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_kill_while_saving_leaves_the_old_tokenizer_or_the_new_one(tmp_path):
-    run_alone(kill_while_saving, tmp_path)
-
-
-def kill_while_saving(folder):
-    os.fsync = lambda handle: None  # takes most of the time
-    old, new = small_tokenizer(()), small_tokenizer((END, "x"))
-    seen = []
-    for step in itertools.count(1):
-        directory = Path(folder) / str(step)
-        old.save(directory)
-        if not killed_at(step, lambda directory=directory: new.save(directory)):
-            break
-        seen.append([old.hash(), new.hash()].index(Tokenizer.from_directory(directory).hash()))
-    assert [which for which, _ in itertools.groupby(seen)] == [0, 1]
 
 
 BAD_OWN = [

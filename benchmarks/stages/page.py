@@ -141,7 +141,7 @@ def table(header, rows):
 def words_of(state):
     rows = [
         (index, count, " ".join(symbol.decode() for symbol in symbols))
-        for index, (symbols, count) in enumerate(state["words"])
+        for index, (symbols, count) in enumerate(zip(state["words"], state["counts"], strict=True))
     ]
     return table(("word", "count", "symbols"), rows)
 

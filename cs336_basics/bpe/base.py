@@ -68,6 +68,9 @@ class BPE_Trainer:
     pairs: Callable[[Symbols], Iterable[Pair]] = staticmethod(pairwise)
     """Returns the adjacent pairs of a word, those that may be merged."""
 
+    counts: list[int]
+    """How often each word occurs."""
+
     def __init__(
         self,
         *,
@@ -222,10 +225,11 @@ class BPE_Trainer:
         of them, and obeys `min_frequency`, `max_token_length` and `tie_break`.
         """
         loop: Any = copy.copy(self)  # its steps are changed; what it keeps is freed with it
+        loop.counts = word_counts.counts.tolist()
         apply_options(loop)
         recorder.measure(loop)
         with recorder.clock("counting pairs"):
-            words = [(self.start.split(w), n) for w, n in word_counts.items() if len(w) > 1]
+            words = [self.start.split(word) for word in word_counts.words()]
         merges: list[Pair] = loop.learn(words, num_merges)
         return merges
 

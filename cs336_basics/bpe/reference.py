@@ -14,9 +14,6 @@ Pair = tuple[bytes, bytes]
 Symbols = tuple[bytes, ...]
 """The tokens that a word consists of."""
 
-Word = tuple[Symbols, int]
-"""A distinct word and its number of occurrences."""
-
 NUM_BYTES = 256
 
 

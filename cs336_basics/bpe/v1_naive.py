@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from cs336_basics.bpe.base import BPE_Trainer
-from cs336_basics.bpe.reference import Pair, Word, merge_pair
+from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 
 
 class NaiveTrainer(BPE_Trainer):
@@ -19,7 +19,7 @@ class NaiveTrainer(BPE_Trainer):
 
     name = "naive"
 
-    def learn(self, words: list[Word], num_merges: int) -> list[Pair]:
+    def learn(self, words: list[Symbols], num_merges: int) -> list[Pair]:
         merges: list[Pair] = []
         while len(merges) < num_merges:
             pair_counts = self.count_pairs(words)
@@ -30,15 +30,16 @@ class NaiveTrainer(BPE_Trainer):
             merges.append(best)
         return merges
 
-    def count_pairs(self, words: list[Word]) -> Counter[Pair]:
+    def count_pairs(self, words: list[Symbols]) -> Counter[Pair]:
         pair_counts: Counter[Pair] = Counter()
-        for symbols, count in words:
+        for symbols, count in zip(words, self.counts, strict=True):
             for pair in self.pairs(symbols):
                 pair_counts[pair] += count
         return pair_counts
 
     def find_best(self, pair_counts: Counter[Pair]) -> Pair | None:
-        return max(pair_counts, key=lambda pair: (pair_counts[pair], self.tie(pair)), default=None)
+        tie = self.tie
+        return max(pair_counts, key=lambda pair: (pair_counts[pair], tie(pair)), default=None)
 
-    def merge(self, words: list[Word], best: Pair) -> list[Word]:
-        return [(merge_pair(symbols, best), count) for symbols, count in words]
+    def merge(self, words: list[Symbols], best: Pair) -> list[Symbols]:
+        return [merge_pair(symbols, best) for symbols in words]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from cs336_basics.bpe.base import BPE_Trainer
-from cs336_basics.bpe.reference import Pair, Word, merge_pair
+from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 
 
 class IncrementalTrainer(BPE_Trainer):
@@ -23,7 +23,7 @@ class IncrementalTrainer(BPE_Trainer):
     pair_words: defaultdict[Pair, set[int]]
     """Pair -> the indices of the words that hold it."""
 
-    def learn(self, words: list[Word], num_merges: int) -> list[Pair]:
+    def learn(self, words: list[Symbols], num_merges: int) -> list[Pair]:
         merges: list[Pair] = []
         pair_counts = self.count_pairs(words)
         while len(merges) < num_merges:
@@ -34,34 +34,35 @@ class IncrementalTrainer(BPE_Trainer):
             merges.append(best)
         return merges
 
-    def count_pairs(self, words: list[Word]) -> dict[Pair, int]:
+    def count_pairs(self, words: list[Symbols]) -> dict[Pair, int]:
         pair_counts: defaultdict[Pair, int] = defaultdict(int)
-        self.pair_words = defaultdict(set)
-        for index, (symbols, count) in enumerate(words):
+        pair_words: defaultdict[Pair, set[int]] = defaultdict(set)
+        for index, (symbols, count) in enumerate(zip(words, self.counts, strict=True)):
             for pair in self.pairs(symbols):
                 pair_counts[pair] += count
-                self.pair_words[pair].add(index)
+                pair_words[pair].add(index)
+        self.pair_words = pair_words
         return pair_counts
 
     def find_best(self, pair_counts: dict[Pair, int]) -> Pair | None:
-        return max(pair_counts, key=lambda pair: (pair_counts[pair], self.tie(pair)), default=None)
+        tie = self.tie
+        return max(pair_counts, key=lambda pair: (pair_counts[pair], tie(pair)), default=None)
 
-    def merge(self, words: list[Word], best: Pair, pair_counts: dict[Pair, int]) -> set[Pair]:
+    def merge(self, words: list[Symbols], best: Pair, pair_counts: dict[Pair, int]) -> set[Pair]:
         """Merge a pair in the words that hold it; return the pairs that hold the new token."""
-        pairs, pair_words = self.pairs, self.pair_words
+        counts, pairs, pair_words = self.counts, self.pairs, self.pair_words
         new_token = best[0] + best[1]
         new_pairs: set[Pair] = set()
         # Remove the old pairs of a changed word and add its new pairs. Pairs that the merge did not
         # touch are removed and added again, which is simpler than telling them apart.
         for index in list(pair_words[best]):
-            symbols, count = words[index]
+            symbols, count = words[index], counts[index]
             for pair in pairs(symbols):
                 pair_counts[pair] -= count
                 pair_words[pair].discard(index)
                 if not pair_counts[pair]:
                     del pair_counts[pair], pair_words[pair]
-            symbols = merge_pair(symbols, best)
-            words[index] = symbols, count
+            words[index] = symbols = merge_pair(symbols, best)
             for pair in pairs(symbols):
                 pair_counts[pair] += count
                 pair_words[pair].add(index)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from cs336_basics.bpe.reference import Pair, Word
+from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
 
 
@@ -26,7 +26,7 @@ class HeapTrainer(IncrementalTrainer):
 
     heap: list[Entry]
 
-    def count_pairs(self, words: list[Word]) -> dict[Pair, int]:
+    def count_pairs(self, words: list[Symbols]) -> dict[Pair, int]:
         pair_counts = super().count_pairs(words)
         self.heap = [Entry(count, pair, self.tie(pair)) for pair, count in pair_counts.items()]
         heapq.heapify(self.heap)
@@ -43,10 +43,11 @@ class HeapTrainer(IncrementalTrainer):
                 heapq.heappush(heap, Entry(count, entry.pair, self.tie(entry.pair)))
         return None
 
-    def merge(self, words: list[Word], best: Pair, pair_counts: dict[Pair, int]) -> set[Pair]:
+    def merge(self, words: list[Symbols], best: Pair, pair_counts: dict[Pair, int]) -> set[Pair]:
+        heap, tie = self.heap, self.tie
         new_pairs = super().merge(words, best, pair_counts)
         for pair in new_pairs:
-            heapq.heappush(self.heap, Entry(pair_counts[pair], pair, self.tie(pair)))
+            heapq.heappush(heap, Entry(pair_counts[pair], pair, tie(pair)))
         return new_pairs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cs336_basics.bpe.reference import Pair, Word, merge_pair
+from cs336_basics.bpe.reference import Pair, Symbols, merge_pair
 from cs336_basics.bpe.trace import Work
 
 
@@ -26,18 +26,17 @@ class WorkCounter:
         self._lookups = _Lookups(pair_counts)
         return self._lookups
 
-    def of_merge(self, words: list[Word], best: Pair, pair_counts: dict[Pair, int]) -> Work:
+    def of_merge(self, words: list[Symbols], best: Pair, pair_counts: dict[Pair, int]) -> Work:
         """Return what finding this pair took, and what merging it will read and change."""
         pair_words = getattr(self._loop, "pair_words", None)
         if pair_words is not None:
             words = [words[index] for index in pair_words[best]]
-        before = [symbols for symbols, _ in words]
-        after = [merge_pair(symbols, best) for symbols in before]
-        num_positions = sum(map(len, before))
-        counted = before if pair_words is None else before + after
+        after = [merge_pair(symbols, best) for symbols in words]
+        num_positions = sum(map(len, words))
+        counted = words if pair_words is None else words + after
         work = Work(
             occurrences=num_positions - sum(map(len, after)),
-            words=len(before),
+            words=len(words),
             positions=num_positions,
             pairs_searched=len(pair_counts),
             pairs_updated=sum(1 for symbols in counted for _ in self._loop.pairs(symbols)),

@@ -51,7 +51,7 @@ class Slow(BPE_Trainer):
         return merges
 
     def count_pairs(self, words):
-        return dict(words)
+        return dict(zip(words, self.counts, strict=True))
 
     def find_best(self, pairs):
         return min(pairs, default=None)

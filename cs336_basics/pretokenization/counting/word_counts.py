@@ -271,9 +271,10 @@ class WordCounts(Mapping[bytes, int]):
     def num_bytes(self) -> int:
         """The number of bytes of all words, with repetition; it may exceed 64 bits."""
         lengths = np.diff(self.offsets)
-        estimate = float(np.dot(lengths.astype(float), self.counts))
-        if estimate < 2**62:  # the exact sum of Python's integers takes time
-            return int(np.dot(lengths, self.counts))
+        # (Not np.dot, which would start the threads of the linear algebra.)
+        if float((lengths * self.counts.astype(float)).sum()) < 2**62:
+            return int((lengths * self.counts).sum())
+        # The exact sum of Python's integers takes time.
         return sum(map(int.__mul__, lengths.tolist(), self.counts.tolist()))
 
     def words(self) -> list[bytes]:

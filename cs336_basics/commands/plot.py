@@ -31,11 +31,11 @@ def plot(options: Options) -> None:
     from cs336_basics.training.learning_curves import AXES, name_runs, plot_runs, read_curves
 
     _check_format(options.output)
-    curves = {run: read_curves(run) for run in options.runs}
+    curves = dict(zip(name_runs(options.runs), map(read_curves, options.runs), strict=True))
     axes = list(AXES) if options.x == "all" else [options.x]
-    plot_runs(curves, options.output, axes, options.ymax)
+    plot_runs(curves, options.output, axes, ymax=options.ymax)
     say(f"{'run':<40}{'steps':>9}{'tokens':>15}{'seconds':>11}{'best val. loss':>16}")
-    for name, rows in zip(name_runs(curves), curves.values(), strict=True):
+    for name, rows in curves.items():
         best = min((row["val_loss"] for row in rows if "val_loss" in row), default=math.nan)
         last = rows[-1]
         say(

@@ -41,21 +41,10 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
     norms = [torch.linalg.vector_norm(at_least_float32(g)).to(device) for g in gradients]
     # The norm of the norms is the norm of all. The host waits for a GPU once, here.
     norm = float(torch.linalg.vector_norm(torch.stack(norms)))
-    if math.isinf(norm):
-        norm = _norm_of_large(gradients)
     if math.isfinite(norm) and norm > max_l2_norm:
         for gradient in gradients:
             gradient.mul_(max_l2_norm / (norm + eps))
     return norm
-
-
-def _norm_of_large(gradients: list[Tensor]) -> float:
-    """Return the norm of gradients whose squares exceed their dtype."""
-    largest = max(float(gradient.abs().max()) for gradient in gradients if gradient.numel())
-    if not math.isfinite(largest):
-        return largest
-    norms = [float(torch.linalg.vector_norm(at_least_float32(g) / largest)) for g in gradients]
-    return largest * math.hypot(*norms)
 
 
 @torch.no_grad()

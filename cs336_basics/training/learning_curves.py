@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,63 +50,65 @@ def name_runs(runs: Iterable[Path]) -> list[str]:
 
 
 def plot_runs(
-    curves: Mapping[Path, Rows],
+    curves: Mapping[str, Rows],
     output: Path,
     axes: Sequence[str] = tuple(AXES),
+    *,
+    title: str = "",
+    ymin: float | None = None,
     ymax: float | None = None,
 ) -> None:
     """Plot the losses of runs, one panel for each of `axes`; a run has one colour in all panels.
 
     Args:
-        curves: the metrics of each run, by its directory.
+        curves: the metrics of each run, by its label.
         output: picture to write; its suffix chooses the format (none: PNG).
         axes: keys of AXES.
-        ymax: upper limit of the loss; None: all of it.
+        title: above the panels.
+        ymin, ymax: limits of the loss; None: all of it.
 
     Raises:
         ValueError: the suffix of `output` is not a format of matplotlib.
     """
-    figure, panels = _figure(7 * len(axes), len(axes))
+    # matplotlib takes half a second to import, and only drawing needs it.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7 * len(axes), 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(axes), squeeze=False)[0]
     for key, panel in zip(axes, panels, strict=True):
-        for index, (name, rows) in enumerate(zip(name_runs(curves), curves.values(), strict=True)):
-            draw_run(panel, rows, key, figure_text(name), f"C{index}")
-        if ymax is not None:
+        for index, (label, rows) in enumerate(curves.items()):
+            _draw_run(panel, rows, key, figure_text(label), f"C{index}")
+        visible = [y for line in panel.lines for y in line.get_ydata() if y < (ymax or math.inf)]
+        if ymax is not None and ymin is None and visible:
             # The lower margin is a share of the visible range, not of the losses above it.
-            visible = [loss for line in panel.lines for loss in line.get_ydata() if loss < ymax]
-            if visible:
-                panel.set_ylim(bottom=min(visible) - 0.05 * (ymax - min(visible)))
-            panel.set_ylim(top=ymax)
-        _finish(panel, key)
+            ymin = min(visible) - 0.05 * (ymax - min(visible))
+        panel.set_ylim(ymin, ymax)
+        panel.set_xlabel(AXES[key])
+        panel.set_ylabel("cross-entropy loss (nats per token)")
+        panel.grid(alpha=0.3)
+        if panel.get_legend_handles_labels()[0]:
+            panel.legend()
+    figure.suptitle(title)
     with atomic_writer(output) as file:
         figure.savefig(file, format=output.suffix.lstrip(".") or "png", dpi=120)
 
 
 def plot_run(run: RunDirectory) -> None:
     """Plot the losses of a run over its steps into its loss.png."""
-    plot_runs({run.path: run.read_metrics()}, run.loss_plot, ["step"])
+    plot_runs({run.name: run.read_metrics()}, run.loss_plot, ["step"])
 
 
 def plot_group(output: Path, title: str, curves: Mapping[str, Rows]) -> None:
-    """Plot the losses of runs over tokens into a PNG, from below the best run to 3 nats above it.
-
-    Args:
-        output: picture to write.
-        title: its title.
-        curves: the metrics of each run, by its label.
-    """
-    figure, (panel,) = _figure(8, 1)
+    """Plot the losses of runs over tokens, from below the best run to 3 nats above it."""
     final = [row["val_loss"] for rows in curves.values() for row in rows[-1:] if "val_loss" in row]
-    for index, (label, rows) in enumerate(curves.items()):
-        draw_run(panel, rows, "tokens", label, f"C{index}")
-    if final:
-        panel.set_ylim(min(final) - 0.2, min(final) + 3)
-    panel.set_title(title)
-    _finish(panel, "tokens")
-    with atomic_writer(output) as file:
-        figure.savefig(file, format="png", dpi=120)
+    lowest = min(final, default=None)
+    limits = {} if lowest is None else {"ymin": lowest - 0.2, "ymax": lowest + 3}
+    plot_runs(curves, output, ["tokens"], title=title, **limits)
 
 
-def draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
+def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
     """Draw the training loss of a run, thin, and its validation loss, with markers, over `x`.
 
     A run without evaluations has the training loss only, with the label.
@@ -120,23 +123,3 @@ def draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
             (drawn,) = panel.plot(*zip(*points, strict=True), color=color, **style)
     if drawn is not None:
         drawn.set_label(label)
-
-
-def _figure(width: float, num_panels: int) -> tuple[Any, Any]:
-    """Return a figure and its panels, side by side."""
-    # matplotlib takes half a second to import, and only drawing needs it.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, 5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(1, num_panels, squeeze=False)[0]
-
-
-def _finish(panel: Any, x: str) -> None:
-    """Add the labels, the grid and the legend of a panel."""
-    panel.set_xlabel(AXES[x])
-    panel.set_ylabel("cross-entropy loss (nats per token)")
-    panel.grid(alpha=0.3)
-    if panel.get_legend_handles_labels()[0]:
-        panel.legend()

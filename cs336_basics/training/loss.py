@@ -6,6 +6,7 @@ without ever holding the logits of a whole batch.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -192,21 +193,9 @@ def checkpoint_activations(model: TransformerLM) -> None:
     Cost"). The results are the same, bit for bit.
     """
     for layer in model.layers:
-        layer.forward = _Checkpointed(layer.forward)
-
-
-class _Checkpointed:
-    """A forward method that does not store its intermediate results for the backward pass."""
-
-    def __init__(self, forward: Any) -> None:
-        self._forward = forward
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return self._forward(*arguments, **options)
         # Nothing in a block is random, so no generator state has to be saved.
-        return checkpoint(
-            self._forward, *arguments, use_reentrant=False, preserve_rng_state=False, **options
+        layer.forward = functools.partial(
+            checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False
         )
 
 

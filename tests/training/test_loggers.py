@@ -109,14 +109,6 @@ def test_the_environment_decides_for_wandb(tmp_path, monkeypatch, mode):
     assert not (tmp_path / "wandb").exists()
 
 
-def test_an_empty_variable_of_wandb_is_none(tmp_path, monkeypatch):
-    recorder = Recorder()
-    monkeypatch.setitem(sys.modules, "wandb", recorder.module("wandb", ["init"]))
-    monkeypatch.setenv("WANDB_PROJECT", "")
-    open_loggers(["wandb"], RunDirectory(tmp_path), SETTINGS, 0)
-    assert recorder.calls[0][2]["project"] == "cs336_basics"
-
-
 @pytest.mark.parametrize(("step", "resume"), [(0, "never"), (8, "allow")])
 def test_a_new_trackio_run_does_not_continue_an_old_one(tmp_path, monkeypatch, step, resume):
     recorder = Recorder()
@@ -131,30 +123,18 @@ def log_and_close(logger, rows):
     logger.close()
 
 
-def test_a_failing_logger_warns_once_and_ends_no_run(tmp_path, monkeypatch):
-    module = types.ModuleType("trackio")
-    module.init = lambda **options: None
-
-    def log(*arguments, **options):
-        raise OSError(28, "No space left on device")
-
-    module.log = module.finish = log
-    monkeypatch.setitem(sys.modules, "trackio", module)
-    (logger,) = open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, 0)
-    with pytest.warns(UserWarning, match="no more metrics") as caught:
-        log_and_close(logger, ROWS)
-    expected = "trackio gets no more metrics: OSError: [Errno 28] No space left on device"
-    assert [str(warning.message) for warning in caught] == [expected]
-
-
-def test_rows_before_a_failure_are_written(tmp_path, monkeypatch):
+def test_a_failing_logger_warns_once_and_rows_before_are_written(tmp_path, monkeypatch):
     recorder = Recorder()
     module = recorder.module("trackio", ["init", "log", "finish"])
     monkeypatch.setitem(sys.modules, "trackio", module)
     (logger,) = open_loggers(["trackio"], RunDirectory(tmp_path), SETTINGS, 0)
     logger.log(ROWS[0])
-    monkeypatch.delattr(module, "log")
-    with pytest.warns(UserWarning, match="no more metrics") as caught:
+
+    def log(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    module.log = log
+    with pytest.warns(UserWarning, match=r"trackio .*No space left") as caught:
         log_and_close(logger, [ROWS[1], ROWS[1]])
     assert [call[0] for call in recorder.calls] == ["init", "log", "finish"]
     assert len(caught) == 1

@@ -1,4 +1,4 @@
-"""AdamW against torch's, SGD and Muon against their formulas, and the interface of an Optimizer."""
+"""Optimizers against torch's and their formulas, and the interface of an Optimizer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from cs336_basics.model import ModelConfig, TransformerLM
-from cs336_basics.training import SGD, AdamW, Muon, build_optimizer
+from cs336_basics.training import SGD, AdamW, MomentumSGD, Muon, build_optimizer
 from cs336_basics.training.config import OptimizerConfig
 from cs336_basics.training.optimizers import orthogonalize
+
+ALL = [AdamW, SGD, MomentumSGD, Muon]
 
 
 def noisy_network(seed=0):
@@ -36,24 +38,35 @@ def train(model, optimizer, steps, seed=1, schedule=None):
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
+# What torch computes
+
+
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
-    "settings",
+    ("ours", "theirs", "settings"),
     [
-        {},
-        {"lr": 1e-2, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1},
-        {"lr": 1e-3, "betas": (0.0, 0.0), "eps": 1e-3, "weight_decay": 0.0},
-        {"lr": 3e-2, "betas": (0.5, 0.999), "eps": 1e-6, "weight_decay": 0.5},
+        (AdamW, torch.optim.AdamW, {}),
+        (AdamW, torch.optim.AdamW, {"lr": 1e-2, "betas": (0.9, 0.95), "weight_decay": 0.1}),
+        (AdamW, torch.optim.AdamW, {"betas": (0.0, 0.0), "eps": 1e-3, "weight_decay": 0.0}),
+        (AdamW, torch.optim.AdamW, {"lr": 3e-2, "betas": (0.5, 0.999), "weight_decay": 0.5}),
+        (Muon, torch.optim.AdamW, {"lr": 1e-2, "betas": (0.8, 0.9), "weight_decay": 0.2}),
+        (MomentumSGD, torch.optim.SGD, {"lr": 0.05}),
+        (MomentumSGD, torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.3}),
+        (MomentumSGD, torch.optim.SGD, {"lr": 0.05, "momentum": 0.9}),
+        (MomentumSGD, torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "nesterov": True}),
+        (
+            MomentumSGD,
+            torch.optim.SGD,
+            {"lr": 0.02, "momentum": 0.95, "weight_decay": 0.1, "nesterov": True},
+        ),
     ],
 )
-@pytest.mark.parametrize("steps", [250, pytest.param(1000, marks=pytest.mark.slow)])
-def test_adamw_equals_torch_after_many_steps(settings, steps):
-    ours, theirs = noisy_network(), noisy_network()
-    result = train(ours, AdamW(ours.parameters(), **settings), steps)
-    expected = train(theirs, torch.optim.AdamW(theirs.parameters(), **settings), steps)
+def test_many_steps_are_those_of_torch(ours, theirs, settings):
+    models = noisy_network(), noisy_network()
+    result = train(models[0], ours(models[0].parameters(), **settings), 250)
+    expected = train(models[1], theirs(models[1].parameters(), **settings), 250)
     assert_close(result, expected)
-    moved = [(a - b).abs().max() for a, b in zip(result, noisy_network().parameters(), strict=True)]
-    assert max(moved) > 0.1
+    assert not torch.equal(result[0], next(noisy_network().parameters()))
 
 
 @pytest.mark.numerical(seeds=False)
@@ -70,10 +83,35 @@ def test_adamw_equals_torch_step_by_step_under_a_schedule():
         assert_close(result, expected)
 
 
+@pytest.mark.numerical(seeds=False)
+@pytest.mark.usefixtures("float64")
+def test_adamw_decay_by_group_equals_torch():
+    results = []
+    for optimizer_class in (AdamW, torch.optim.AdamW):
+        model = noisy_network()
+        groups = [
+            {
+                "params": [p for p in model.parameters() if p.ndim > 1],
+                "weight_decay": 0.5,
+                "betas": (0.8, 0.9),
+            },
+            {
+                "params": [p for p in model.parameters() if p.ndim == 1],
+                "weight_decay": 0.0,
+                "eps": 1e-4,
+            },
+        ]
+        results.append(train(model, optimizer_class(groups, lr=1e-2), 20))
+    assert_close(results[0], results[1])
+
+
 def test_adamw_defaults_are_torchs():
     ours = AdamW([torch.zeros(1, requires_grad=True)]).defaults
     theirs = torch.optim.AdamW([torch.zeros(1, requires_grad=True)]).defaults
     assert ours == {name: theirs[name] for name in ours}
+
+
+# Formulas
 
 
 def test_first_adamw_step_by_hand():
@@ -97,151 +135,6 @@ def test_decay_is_decoupled_from_the_moments():
     assert torch.equal(optimizer.state[parameter]["exp_avg"], torch.zeros(1))
 
 
-@pytest.mark.parametrize("steps_before", [0, 5])
-def test_adamw_state_dict_round_trip(steps_before):
-    model = noisy_network()
-    optimizer = AdamW(model.parameters(), lr=1e-2)
-    train(model, optimizer, steps_before)
-    buffer = io.BytesIO()
-    torch.save(optimizer.state_dict(), buffer)
-    buffer.seek(0)
-
-    twin = copy.deepcopy(model)
-    restored = AdamW(twin.parameters(), lr=0.7, betas=(0.1, 0.2), weight_decay=0.3)
-    restored.load_state_dict(torch.load(buffer, weights_only=True))
-    continued = train(model, optimizer, 5, seed=2)
-    assert_close(train(twin, restored, 5, seed=2), continued, atol=0, rtol=0)
-
-
-def test_adamw_state_has_the_documented_entries():
-    model = noisy_network().bfloat16()
-    optimizer = AdamW(model.parameters())
-    model(torch.randn(2, 6).bfloat16()).sum().backward()
-    optimizer.step()
-    for parameter in model.parameters():
-        state = optimizer.state[parameter]
-        assert set(state) == {"step", "exp_avg", "exp_avg_sq"}
-        assert state["step"] == 1
-        for name in ("exp_avg", "exp_avg_sq"):
-            assert state[name].dtype == torch.bfloat16
-            assert state[name].shape == parameter.shape
-
-
-@pytest.mark.parametrize("optimizer_class", [AdamW, SGD])
-def test_parameter_groups_have_settings_of_their_own(optimizer_class):
-    fast, slow, frozen = (torch.ones(3, requires_grad=True) for _ in range(3))
-    optimizer = optimizer_class([{"params": [fast], "lr": 0.1}, {"params": [slow]}], lr=0.01)
-    optimizer.add_param_group({"params": [frozen], "lr": 0.0})
-    for parameter in (fast, slow, frozen):
-        parameter.grad = torch.ones(3)
-    optimizer.step()
-    assert torch.equal(frozen, torch.ones(3))
-    assert 0.98 < slow[0] < 1
-    assert 0.89 < fast[0] < 0.91
-
-
-@pytest.mark.numerical(seeds=False)
-@pytest.mark.usefixtures("float64")
-def test_adamw_decay_by_group_equals_torch():
-    results = []
-    for optimizer_class in (AdamW, torch.optim.AdamW):
-        model = noisy_network()
-        matrices = [p for p in model.parameters() if p.ndim > 1]
-        vectors = [p for p in model.parameters() if p.ndim == 1]
-        groups = [
-            {"params": matrices, "weight_decay": 0.5, "betas": (0.8, 0.9)},
-            {"params": vectors, "weight_decay": 0.0, "eps": 1e-4},
-        ]
-        results.append(train(model, optimizer_class(groups, lr=1e-2), 20))
-    assert_close(results[0], results[1])
-
-
-@pytest.mark.parametrize("optimizer_class", [AdamW, SGD])
-def test_named_parameters_are_accepted(optimizer_class):
-    model = noisy_network()
-    before = copy.deepcopy(model.state_dict())
-    train(model, optimizer_class(model.named_parameters(), lr=0.1), 1)
-    assert all(not torch.equal(before[name], value) for name, value in model.state_dict().items())
-
-
-@pytest.mark.parametrize("optimizer_class", [AdamW, SGD])
-def test_parameters_without_a_gradient_are_skipped(optimizer_class):
-    used, unused = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
-    optimizer = optimizer_class([used, unused], lr=0.1)
-    used.grad = torch.ones(2)
-    optimizer.step()
-    assert not torch.equal(used, torch.ones(2))
-    assert torch.equal(unused, torch.ones(2))
-    assert unused not in optimizer.state
-
-
-@pytest.mark.parametrize("optimizer_class", [AdamW, SGD])
-def test_step_returns_the_loss_of_its_closure(optimizer_class):
-    parameter = torch.tensor([3.0], requires_grad=True)
-    optimizer = optimizer_class([parameter], lr=0.1)
-
-    def closure():
-        optimizer.zero_grad()
-        loss = parameter.square().sum()
-        loss.backward()  # fails unless gradients are on
-        return loss.item()
-
-    assert optimizer.step(closure) == 9.0
-    assert optimizer.step(closure) < 9.0
-    assert optimizer.step() is None
-
-
-def test_sparse_gradient_is_refused():
-    embedding = torch.nn.Embedding(5, 2, sparse=True)
-    optimizer = AdamW(embedding.parameters())
-    embedding(torch.tensor([1, 3])).sum().backward()
-    with pytest.raises(RuntimeError, match=r"\(5, 2\)"):
-        optimizer.step()
-
-
-def test_complex_gradient_is_refused():
-    parameter = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
-    parameter.grad = torch.ones(3, dtype=torch.complex64)
-    with pytest.raises(RuntimeError, match=r"\(3,\)"):
-        AdamW([parameter]).step()
-
-
-BAD_SETTINGS = [
-    ({"lr": -1e-3}, "lr must be finite and at least 0, not -0.001"),
-    ({"lr": math.nan}, "lr must be finite and at least 0, not nan"),
-    ({"lr": math.inf}, "lr must be finite and at least 0, not inf"),
-    ({"eps": -1e-8}, "eps must be finite and at least 0, not -1e-08"),
-    ({"weight_decay": -0.1}, "weight_decay must be finite and at least 0, not -0.1"),
-    ({"betas": (1.0, 0.9)}, r"betas must be two numbers in \[0, 1\), not \(1.0, 0.9\)"),
-    ({"betas": (0.9, -0.1)}, r"betas must be .*-0.1"),
-    ({"betas": (0.9, math.nan)}, r"betas must be .*nan"),
-    ({"betas": (0.9,)}, r"betas must be two numbers"),
-]
-
-
-@pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS)
-def test_adamw_refuses_bad_settings(settings, message):
-    parameter = torch.zeros(1, requires_grad=True)
-    with pytest.raises(ValueError, match=message):
-        AdamW([parameter], **settings)
-    with pytest.raises(ValueError, match=message):
-        AdamW([{"params": [parameter], **settings}])
-    optimizer = AdamW([parameter])
-    with pytest.raises(ValueError, match=message):
-        optimizer.add_param_group({"params": [torch.zeros(1, requires_grad=True)], **settings})
-    assert len(optimizer.param_groups) == 1
-
-
-def test_sgd_refuses_a_bad_learning_rate():
-    with pytest.raises(ValueError, match="lr must be finite and at least 0, not -1"):
-        SGD([torch.zeros(1, requires_grad=True)], lr=-1)
-
-
-def test_no_parameters_are_refused():
-    with pytest.raises(ValueError, match="empty parameter list"):
-        AdamW([])
-
-
 def test_sgd_follows_its_formula():
     parameter = torch.tensor([10.0], dtype=torch.float64, requires_grad=True)
     optimizer = SGD([parameter], lr=0.5)
@@ -252,17 +145,136 @@ def test_sgd_follows_its_formula():
         optimizer.step()
         expected -= 0.5 / math.sqrt(t + 1) * 2 * expected
         assert_close(parameter.item(), expected)
-    assert optimizer.state[parameter] == {"step": 20}
 
 
-def test_sgd_state_dict_round_trip():
+# Every optimizer
+
+
+@pytest.mark.parametrize(
+    ("optimizer_class", "settings"),
+    [
+        (AdamW, {"betas": (0.1, 0.2), "weight_decay": 0.3}),
+        (SGD, {}),
+        (MomentumSGD, {"momentum": 0.9}),
+        (MomentumSGD, {}),
+    ],
+)
+@pytest.mark.parametrize("steps_before", [0, 7])
+def test_a_state_dict_continues_exactly(optimizer_class, settings, steps_before):
     model = noisy_network()
-    optimizer = SGD(model.parameters(), lr=0.1)
-    train(model, optimizer, 7)
+    optimizer = optimizer_class(model.parameters(), lr=1e-2, **settings)
+    train(model, optimizer, steps_before)
+    buffer = io.BytesIO()
+    torch.save(optimizer.state_dict(), buffer)
+    buffer.seek(0)
     twin = copy.deepcopy(model)
-    restored = SGD(twin.parameters())
-    restored.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    assert_close(train(twin, restored, 3), train(model, optimizer, 3), atol=0, rtol=0)
+    restored = optimizer_class(twin.parameters(), lr=0.7)
+    restored.load_state_dict(torch.load(buffer, weights_only=True))
+    continued = train(model, optimizer, 5, seed=2)
+    assert_close(train(twin, restored, 5, seed=2), continued, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("optimizer_class", "settings", "tensors", "numbers"),
+    [
+        (AdamW, {}, {"exp_avg", "exp_avg_sq"}, {"step": 1}),
+        (SGD, {}, set(), {"step": 1}),
+        (MomentumSGD, {"momentum": 0.9}, {"momentum_buffer"}, {}),
+        (MomentumSGD, {}, set(), {}),
+    ],
+)
+def test_the_state_has_the_documented_entries(optimizer_class, settings, tensors, numbers):
+    model = noisy_network().bfloat16()
+    optimizer = optimizer_class(model.parameters(), **settings)
+    model(torch.randn(2, 6).bfloat16()).sum().backward()
+    optimizer.step()
+    (group,) = optimizer.param_groups
+    assert optimizer.kept_values(group) == tensors | set(numbers)
+    for parameter in model.parameters():
+        state = optimizer.state[parameter]
+        assert set(state) == tensors | set(numbers)
+        assert {name: state[name] for name in numbers} == numbers
+        for name in tensors:
+            assert (state[name].dtype, state[name].shape) == (torch.bfloat16, parameter.shape)
+
+
+@pytest.mark.parametrize("optimizer_class", ALL)
+def test_the_interface_of_an_optimizer(optimizer_class):
+    fast, slow, frozen, unused = (torch.ones(3, requires_grad=True) for _ in range(4))
+    optimizer = optimizer_class(
+        [{"params": [fast, unused], "lr": 0.1}, {"params": [slow]}], lr=0.01
+    )
+    optimizer.add_param_group({"params": [frozen], "lr": 0.0})
+    for parameter in (fast, slow, frozen):
+        parameter.grad = torch.ones(3)
+    assert optimizer.step() is None
+    # Groups have settings of their own; what has no gradient is skipped; gradients stay.
+    assert torch.equal(frozen, torch.ones(3))
+    assert 0.98 < slow[0] < 1
+    assert 0.89 < fast[0] < 0.91
+    assert torch.equal(unused, torch.ones(3))
+    assert unused not in optimizer.state
+    assert torch.equal(fast.grad, torch.ones(3))
+    # Named parameters are accepted, and the closure's loss is returned.
+    parameter = torch.tensor([3.0], requires_grad=True)
+    optimizer = optimizer_class([("weight", parameter)], lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = parameter.square().sum()
+        loss.backward()  # fails unless gradients are on
+        return loss.item()
+
+    assert optimizer.step(closure) == 9.0
+    assert optimizer.step(closure) < 9.0
+    with pytest.raises(ValueError, match="empty"):
+        optimizer_class([])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(5, 2).to_sparse(),
+        lambda: torch.ones(5, 2, dtype=torch.complex64),
+    ],
+)
+def test_gradients_that_are_not_dense_and_real_are_refused(make):
+    gradient = make()
+    parameter = torch.nn.Parameter(torch.ones(5, 2, dtype=gradient.dtype))
+    parameter.grad = gradient
+    with pytest.raises(RuntimeError, match=r"\(5, 2\)"):
+        AdamW([parameter]).step()
+
+
+@pytest.mark.parametrize(
+    ("optimizer_class", "settings", "named"),
+    [
+        *((each, {"lr": value}, f"lr .*{value}") for each in ALL for value in (-1e-3, math.nan)),
+        (AdamW, {"lr": math.inf}, "lr .*inf"),
+        (AdamW, {"eps": -1e-8}, "eps .*-1e-08"),
+        (AdamW, {"weight_decay": -0.1}, "weight_decay .*-0.1"),
+        (AdamW, {"betas": (1.0, 0.9)}, r"betas .*\(1.0, 0.9\)"),
+        (AdamW, {"betas": (0.9, -0.1)}, "betas .*-0.1"),
+        (AdamW, {"betas": (0.9, math.nan)}, "betas .*nan"),
+        (AdamW, {"betas": (0.9,)}, "betas"),
+        (MomentumSGD, {"weight_decay": math.nan}, "weight_decay .*nan"),
+        (MomentumSGD, {"momentum": 1.0}, "momentum .*1.0"),
+        (MomentumSGD, {"nesterov": True}, "nesterov"),
+        (Muon, {"momentum": math.nan}, "momentum .*nan"),
+        (Muon, {"lr_scale": -1.0}, "lr_scale .*-1.0"),
+        (Muon, {"precision": "float64"}, "precision .*'float64'"),
+    ],
+)
+def test_bad_settings_are_refused(optimizer_class, settings, named):
+    parameter = torch.zeros(2, 2, requires_grad=True)
+    with pytest.raises(ValueError, match=named):
+        optimizer_class([parameter], **settings)
+    with pytest.raises(ValueError, match=named):
+        optimizer_class([{"params": [parameter], **settings}])
+    optimizer = optimizer_class([parameter])
+    with pytest.raises(ValueError, match=named):
+        optimizer.add_param_group({"params": [torch.zeros(2, 2, requires_grad=True)], **settings})
+    assert len(optimizer.param_groups) == 1
 
 
 # Muon
@@ -359,15 +371,6 @@ def test_muon_updates_are_as_large_as_adamws():
     assert 0.15 < float(weight.detach().square().mean().sqrt()) < 0.25
 
 
-@pytest.mark.numerical(seeds=False)
-@pytest.mark.usefixtures("float64")
-def test_muons_other_groups_are_adamws():
-    ours, theirs = noisy_network(), noisy_network()
-    settings = {"lr": 1e-2, "betas": (0.8, 0.9), "weight_decay": 0.2}
-    result = train(ours, Muon(ours.parameters(), **settings), 20)
-    assert_close(result, train(theirs, AdamW(theirs.parameters(), **settings), 20))
-
-
 def tiny_model(seed=0, **options):
     torch.manual_seed(seed)
     return TransformerLM(
@@ -421,15 +424,28 @@ def test_build_optimizer_sorts_the_parameters_of_a_model(options):
             assert (group["lr_scale"], group["weight_decay"]) == (1.0, 0.0)
 
 
-def test_build_optimizer_adamw_is_one_group_with_everything():
+@pytest.mark.parametrize(
+    ("config", "kind", "expected"),
+    [
+        (
+            OptimizerConfig(betas=(0.8, 0.9), eps=1e-6, weight_decay=0.3),
+            AdamW,
+            {"betas": (0.8, 0.9), "eps": 1e-6, "weight_decay": 0.3},
+        ),
+        (
+            OptimizerConfig(kind="sgd", momentum=0.8, weight_decay=0.2, nesterov=True),
+            MomentumSGD,
+            {"momentum": 0.8, "weight_decay": 0.2, "nesterov": True},
+        ),
+    ],
+)
+def test_build_optimizer_sets_every_option_of_one_group(config, kind, expected):
     model = tiny_model()
-    config = OptimizerConfig(betas=(0.8, 0.9), eps=1e-6, weight_decay=0.3)
     optimizer = build_optimizer(model, config, lr=0.02)
-    assert type(optimizer) is AdamW
     (group,) = optimizer.param_groups
+    assert type(optimizer) is kind
     assert len(group["params"]) == len(list(model.parameters()))
-    assert (group["lr"], group["betas"], group["eps"]) == (0.02, (0.8, 0.9), 1e-6)
-    assert group["weight_decay"] == 0.3
+    assert expected | {"lr": 0.02} == {name: group[name] for name in ("lr", *expected)}
 
 
 @pytest.mark.numerical(seeds=False)
@@ -463,39 +479,11 @@ def test_optimizers_learn_and_continue_from_their_state(kind, precision):
         assert all(isinstance(value, (torch.Tensor, int)) for value in state.values())
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"momentum": 1.0}, r"momentum must lie in \[0, 1\), not 1.0"),
-        ({"momentum": math.nan}, "momentum must lie in .*nan"),
-        ({"lr_scale": -1.0}, "lr_scale must be finite and at least 0, not -1.0"),
-        ({"precision": "float64"}, "precision must be float32 or bfloat16, not 'float64'"),
-        ({"lr": -1.0}, "lr must be finite and at least 0, not -1.0"),
-    ],
-)
-def test_muon_refuses_bad_settings(settings, message):
-    matrix = torch.zeros(2, 2, requires_grad=True)
-    with pytest.raises(ValueError, match=message):
-        Muon([matrix], **settings)
-    with pytest.raises(ValueError, match=message):
-        Muon([{"params": [matrix], "muon": True, **settings}])
-
-
 def test_muon_refuses_parameters_that_are_not_matrices():
     matrix, vector = torch.zeros(2, 2, requires_grad=True), torch.zeros(3, requires_grad=True)
-    with pytest.raises(ValueError, match=r"matrices, not for a parameter of shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"shape \(3,\)"):
         Muon([{"params": [matrix, vector], "muon": True}])
     optimizer = Muon([matrix], muon=True)
     with pytest.raises(ValueError, match=r"shape \(3,\)"):
         optimizer.add_param_group({"params": [vector]})
     assert len(optimizer.param_groups) == 1
-
-
-def test_muon_skips_parameters_without_a_gradient():
-    used, unused = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2, requires_grad=True)
-    optimizer = Muon([used, unused], lr=0.1, muon=True)
-    used.grad = torch.eye(2)
-    optimizer.step()
-    assert not torch.equal(used, torch.ones(2, 2))
-    assert torch.equal(unused, torch.ones(2, 2))
-    assert unused not in optimizer.state

@@ -25,6 +25,18 @@ from tests.training.tiny_runs import (
 )
 
 
+def signal_at(trainer, step, number):
+    """Let this process receive a signal where the trainer begins a step."""
+    original = trainer._set_learning_rate
+
+    def signalled(now):
+        if now == step:
+            os.kill(os.getpid(), number)
+        return original(now)
+
+    trainer._set_learning_rate = signalled
+
+
 def test_seconds_count_all_sessions_without_the_pauses(tmp_path, monkeypatch):
     now = 1000.0
     fake = types.SimpleNamespace(perf_counter=lambda: now)
@@ -64,14 +76,7 @@ def test_seconds_count_all_sessions_without_the_pauses(tmp_path, monkeypatch):
 def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterrupted, number):
     before = signal.getsignal(number)
     trainer = make(tmp_path)
-    original = trainer._set_learning_rate
-
-    def batch(step):
-        if step == 7:
-            os.kill(os.getpid(), number)
-        return original(step)
-
-    trainer._set_learning_rate = batch
+    signal_at(trainer, 7, number)
     with pytest.raises(TrainingInterrupted) as stop:
         trainer.fit()
     assert (stop.value.signal_number, stop.value.step) == (number, 7)
@@ -100,18 +105,13 @@ def test_a_second_ctrl_c_stops_a_run_that_is_saving_and_a_second_sigterm_does_no
         raise Crash
 
     trainer = make(tmp_path)
-    original, save = trainer._set_learning_rate, trainer_module.write_checkpoint
-
-    def batch(step):
-        if step == 2:
-            os.kill(os.getpid(), first)
-        return original(step)
+    save = trainer_module.write_checkpoint
+    signal_at(trainer, 2, first)
 
     def saving(*arguments):
         os.kill(os.getpid(), second)
         save(*arguments)
 
-    trainer._set_learning_rate = batch
     monkeypatch.setattr(trainer_module, "write_checkpoint", saving)
     before = {number: signal.signal(number, as_usual) for number in (first, second)}
     try:
@@ -130,14 +130,7 @@ def test_a_checkpoint_saved_for_a_signal_replaces_no_other(tmp_path, uninterrupt
     for at, saved in ((17, [10, 15, 16, 17]), (18, [10, 15, 16, 18])):
         trainer = make(tmp_path)
         resume_run(trainer)
-        original = trainer._set_learning_rate
-
-        def batch(step, at=at, original=original):
-            if step == at:
-                os.kill(os.getpid(), signal.SIGTERM)
-            return original(step)
-
-        trainer._set_learning_rate = batch
+        signal_at(trainer, at, signal.SIGTERM)
         with pytest.raises(TrainingInterrupted):
             trainer.fit()
         assert trainer.run.steps_saved() == saved

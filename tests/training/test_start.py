@@ -1,18 +1,44 @@
-"""A start that failed can be repeated in the same directory, once its cause is removed."""
+"""How runs start, and how they are continued: one that was killed equals one that was not."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 import os
+import shutil
 import sys
 
 import pytest
+import torch
+from safetensors import safe_open
 
+import cs336_basics.training.devices as devices
+import cs336_basics.training.start as start_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.model import ModelConfig
-from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
+from cs336_basics.training.config import OptimizerConfig, TrainConfig
+from cs336_basics.training.start import (
+    Resumption,
+    check_start,
+    create_run,
+    open_trainer,
+    resume_run,
+)
+from tests.training.tiny_runs import (
+    CONFIG,
+    Crash,
+    assert_a_crashed_run_resumes_exactly,
+    assert_same,
+    changed,
+    losses_of,
+    make,
+    outcome,
+    raise_at,
+    uninterrupted_losses,
+    weights_of,
+)
 
 MODEL = ModelConfig(
     vocab_size=270, context_length=16, d_model=16, num_layers=1, num_heads=2, d_ff=32
@@ -142,3 +168,245 @@ def test_a_run_continues_after_its_text_has_moved_but_not_with_another(tmp_path,
         open_trainer(config, run, resume=Resumption(), report=lambda line: None),
     ):
         pass
+
+
+# Continuing a run
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("values", [{}, {"fused_optimizer": True, "loss_chunks": 2}])
+def test_a_deterministic_gpu_run_resumes_exactly(tmp_path, values):
+    config = changed(device="cuda", deterministic=True, **values)
+    make(tmp_path, config).fit()
+    expected = outcome(tmp_path)
+    again = make(tmp_path, config)
+    resume_run(again, RunDirectory(tmp_path).checkpoint(15))
+    for unused in (tmp_path / "checkpoints").glob("*.unused"):
+        unused.unlink()
+    again.fit()
+    assert_same(outcome(tmp_path), expected)
+
+
+@pytest.mark.parametrize("step", [1, 6, 16, 20])
+def test_a_run_that_crashed_in_a_step_resumes_exactly(tmp_path, uninterrupted, step):
+    trainer = make(tmp_path)
+    raise_at(trainer, "_set_learning_rate", lambda at: at == step)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path)
+    resume_run(again)
+    assert again.step == max([s for s in (0, 5, 8, 10, 15, 16) if s < step])
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+@pytest.mark.parametrize("step", [8, 20])
+@pytest.mark.parametrize("method", ["evaluate", "sample"])
+def test_a_run_that_crashed_in_an_evaluation_resumes_exactly(tmp_path, uninterrupted, step, method):
+    trainer = make(tmp_path)
+    raise_at(trainer, method, lambda *at: trainer.step == step)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path)
+    resume_run(again)
+    assert again.step == step  # it was saved before the evaluation
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_run_that_crashed_several_times_resumes_exactly(tmp_path, uninterrupted):
+    for step in (7, 9, 9, 18):
+        trainer = make(tmp_path)
+        resume_run(trainer)
+        raise_at(trainer, "_set_learning_rate", functools.partial(lambda at, now: now == at, step))
+        with pytest.raises(Crash):
+            trainer.fit()
+    again = make(tmp_path)
+    resume_run(again)
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_finished_run_resumes_to_its_end(tmp_path, uninterrupted):
+    first = make(tmp_path).fit()
+    again = make(tmp_path)
+    resume_run(again)
+    assert again.fit() == first
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterrupted):
+    trainer = make(tmp_path)
+    raise_at(trainer, "_set_learning_rate", lambda at: at == 12)
+    with pytest.raises(Crash):
+        trainer.fit()
+    with open(trainer.run.metrics, "a") as file:
+        file.write('{"step": 12, "tok')
+    left = trainer.run.checkpoints / ".step_00000015.safetensors.123-0123abcd.tmp"
+    left.write_bytes(b"half")
+    again = make(tmp_path)
+    resume_run(again)
+    assert not left.exists()
+    again.fit()
+    assert_same(outcome(tmp_path), uninterrupted)
+
+
+def test_a_finished_run_continues_with_more_max_steps(tmp_path):
+    make(tmp_path, changed(max_steps=4)).fit()
+    again = make(tmp_path, changed(max_steps=6))
+    resume_run(again)
+    assert again.fit().step == 6
+    rows = RunDirectory(tmp_path).read_metrics()
+    assert [row["step"] for row in rows if "val_loss" in row] == [4, 6]
+
+
+def test_max_steps_below_the_step_of_the_checkpoint_is_an_error(tmp_path):
+    make(tmp_path, changed(max_steps=4)).fit()
+    with pytest.raises(ValueError, match=r"step 4.*max_steps is 3"):
+        resume_run(make(tmp_path, changed(max_steps=3)))
+
+
+class TestDamagedCheckpoint:
+    @pytest.fixture
+    def trainer(self, tmp_path):
+        make(tmp_path).fit()
+        file = RunDirectory(tmp_path).checkpoint(20)
+        file.write_bytes(file.read_bytes()[:-4])
+        return make(tmp_path)
+
+    def test_a_damaged_checkpoint_is_an_error_by_default(self, trainer):
+        with pytest.raises(ValueError, match=r"step_00000020.*--resume-from .*step_00000016"):
+            resume_run(trainer)
+        assert trainer.run.steps_saved() == [15, 16, 20]
+
+    def test_resume_from_uses_an_earlier_checkpoint(self, trainer, uninterrupted):
+        resume_run(trainer, trainer.run.checkpoint(16))
+        self.check(trainer, uninterrupted)
+
+    def test_skip_damaged_uses_the_newest_complete_checkpoint(self, trainer, uninterrupted):
+        said = []
+        trainer.report = said.append
+        resume_run(trainer, skip_damaged=True)
+        assert "step_00000020" in said[0]
+        self.check(trainer, uninterrupted)
+
+    def check(self, trainer, uninterrupted):
+        assert trainer.step == 16
+        assert trainer.run.steps_saved() == [15, 16]
+        unused = trainer.run.checkpoints / "step_00000020.safetensors.unused"
+        assert unused.exists()
+        trainer.fit()
+        unused.unlink()
+        assert_same(outcome(trainer.run.path), uninterrupted)
+
+    def test_no_file_changes_when_all_checkpoints_are_damaged_or_missing(self, trainer):
+        for step in trainer.run.steps_saved():
+            trainer.run.checkpoint(step).write_bytes(b"")
+        before = outcome(trainer.run.path)
+        with pytest.raises(ValueError, match="checkpoints"):
+            resume_run(trainer, skip_damaged=True)
+        assert_same(outcome(trainer.run.path), before)
+        shutil.rmtree(trainer.run.checkpoints)
+        before = outcome(trainer.run.path)
+        for skip_damaged in (False, True):
+            with pytest.raises(ValueError, match="checkpoints"):
+                resume_run(trainer, skip_damaged=skip_damaged)
+        assert_same(outcome(trainer.run.path), before)
+
+
+@pytest.mark.parametrize("error", [MemoryError("full"), torch.OutOfMemoryError("full")])
+def test_out_of_memory_while_loading_is_not_damage(tmp_path, monkeypatch, error):
+    make(tmp_path, changed(max_steps=5)).fit()
+
+    def load(*arguments):
+        raise error
+
+    monkeypatch.setattr(start_module, "read_checkpoint", load)
+    with pytest.raises(type(error), match=r"^full$"):
+        resume_run(make(tmp_path))
+
+
+def test_a_damaged_best_json_is_an_error(tmp_path):
+    make(tmp_path).fit()
+    RunDirectory(tmp_path).best.write_text("{")
+    with pytest.raises(ValueError, match=r"best\.json"):
+        resume_run(make(tmp_path))
+
+
+def test_resuming_from_a_checkpoint_outside_the_run_copies_it_into_the_run(tmp_path):
+    make(tmp_path / "a").fit()
+    moved = tmp_path / "moved"
+    RunDirectory(tmp_path / "a").checkpoint(16).rename(moved)
+    again = make(tmp_path / "a")
+    resume_run(again, moved)
+    assert again.run.steps_saved() == [15, 16]
+
+
+def test_resuming_from_another_checkpoint_of_the_same_step_replaces_the_runs_own(tmp_path):
+    make(tmp_path / "a").fit()
+    make(tmp_path / "b", changed(seed=1)).fit()
+    other = RunDirectory(tmp_path / "b").checkpoint(16)
+    again = make(tmp_path / "a")
+    resume_run(again, other)
+    assert again.run.steps_saved() == [15, 16]
+    assert_same(weights_of(again.run.checkpoint(16)), weights_of(other))
+    assert (again.run.checkpoints / "step_00000016.safetensors.unused").is_file()
+    assert again.run.best_step() is None
+
+
+def test_a_checkpoint_of_another_model_is_an_error(tmp_path):
+    make(tmp_path, changed(max_steps=2)).fit()
+    wider = dataclasses.replace(CONFIG.model, d_ff=64)
+    with pytest.raises(ValueError, match="step_00000002") as error:
+        resume_run(make(tmp_path, changed(model=wider)))
+    assert "\n" not in str(error.value)
+
+
+def test_a_final_checkpoint_without_the_metrics_of_its_run_is_evaluated(tmp_path):
+    make(tmp_path / "a", changed(max_steps=3)).fit()
+    again = make(tmp_path / "b", changed(max_steps=3))
+    resume_run(again, RunDirectory(tmp_path / "a").checkpoint(3))
+    result = again.fit()
+    assert math.isfinite(result.val_loss)
+    assert math.isnan(result.train_loss)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"loss_chunks": 3, "fused_optimizer": True, "accumulation": 2},
+        {"optimizer": OptimizerConfig(kind="sgd", momentum=0.9, nesterov=True)},
+        {"optimizer": OptimizerConfig(kind="muon")},
+    ],
+)
+def test_every_implementation_resumes_exactly(tmp_path, values):
+    assert_a_crashed_run_resumes_exactly(tmp_path, changed(**values))
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
+    tmp_path, monkeypatch, uninterrupted_in_float64
+):
+    # It traces and builds the graph, without a minute of code generation.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    trainer = make(tmp_path, changed(compile=True))
+    raise_at(trainer, "_set_learning_rate", lambda at: at == 17)
+    with pytest.raises(Crash):
+        trainer.fit()
+    again = make(tmp_path)  # not compiled
+    resume_run(again)
+    again.fit()
+    names = safe_open(RunDirectory(tmp_path).checkpoint(16), "pt").keys()
+    assert {f"model.{name}" for name in again.model.state_dict()} < set(names)
+    expected = uninterrupted_losses(uninterrupted_in_float64, "val_loss")
+    assert losses_of(tmp_path, "val_loss") == pytest.approx(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_compiled_run_resumes_exactly(tmp_path, precision, monkeypatch):
+    monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
+    config = changed(
+        compile=True, loss_chunks=2, fused_optimizer=True, precision=precision, accumulation=2
+    )
+    assert_a_crashed_run_resumes_exactly(tmp_path, config)

@@ -21,7 +21,6 @@ from cs336_basics.training.trainer import NonFiniteLossError
 from tests.training.tiny_runs import (
     CONFIG,
     TRAIN,
-    VALID,
     assert_same,
     changed,
     losses_of,
@@ -192,10 +191,6 @@ def test_tokens_that_do_not_fit_are_an_error(tmp_path, split, tokens, named):
     with pytest.raises(ValueError, match=named) as error:
         make(tmp_path, **{split: tokens})
     assert name in str(error.value)
-
-
-def test_one_window_is_enough(tmp_path):
-    make(tmp_path, changed(max_steps=1), train=TRAIN[:17], valid=VALID[:17]).fit()
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta"])

@@ -77,7 +77,7 @@ def _export_tokenizer(options: Options, directory: str) -> None:
     from cs336_basics.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.from_directory(directory)
-    export_tokenizer(tokenizer, options.to, options.output, overwrite=options.overwrite)
+    export_tokenizer(tokenizer, options.to, options.output)
     _report(options.output, lambda: check_tokenizer(tokenizer, options.to, options.output))
 
 

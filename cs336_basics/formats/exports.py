@@ -22,15 +22,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.formats.agreement import Agreement, compare_ids
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.formats.outputs import check_is_free, write_directory
-from cs336_basics.tokenizer import Tokenizer
-from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
-from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the table of formats needs neither
+    from cs336_basics.formats.agreement import Agreement
     from cs336_basics.model import TransformerLM
+    from cs336_basics.tokenizer import Tokenizer
 
 WEIGHT_TYPES = ("f32", "f16", "q8_0")
 """Types of the matrices in GGUF: float32, float16, and int8 with a float16 scale for every 32
@@ -85,7 +83,9 @@ def export_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[st
             is written then.
         FileExistsError: the output exists.
     """
-    check_is_tokenizer(tokenizer)
+    from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
+
+    _check_is_tokenizer(tokenizer)
     found = _find(TOKENIZER_FORMATS, to, "tokenizer")
     if found.merges_only:
         check_merges_suffice(tokenizer, f"a program that reads {to}")
@@ -101,7 +101,9 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
         RuntimeError: the two differ.
         TypeError: `tokenizer` is not a Tokenizer.
     """
-    check_is_tokenizer(tokenizer)
+    from cs336_basics.formats.agreement import Agreement, compare_ids
+
+    _check_is_tokenizer(tokenizer)
     found = _find(TOKENIZER_FORMATS, to, "tokenizer")
     name, encode = found.load().runtime(Path(output), tokenizer.special_tokens)
     return Agreement(name, (compare_ids(tokenizer, encode),))
@@ -136,7 +138,7 @@ def export_model(
         FileExistsError: the output exists, and may not be replaced.
         ImportError: a library that writes the format is not installed.
     """
-    check_is_tokenizer(tokenizer)
+    _check_is_tokenizer(tokenizer)
     _check_is_model(model)
     found = _find(MODEL_FORMATS, to, "model")
     _check_options(to, found, options)
@@ -164,12 +166,18 @@ def check_model(
         TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
             the format does not have.
     """
-    check_is_tokenizer(tokenizer)
+    _check_is_tokenizer(tokenizer)
     _check_is_model(model)
     found = _find(MODEL_FORMATS, to, "model")
     _check_options(to, found, options)
     agreement: Agreement = found.load().check(model, tokenizer, Path(output), **options)
     return agreement
+
+
+def _check_is_tokenizer(tokenizer: object) -> None:
+    from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
+
+    check_is_tokenizer(tokenizer)
 
 
 def _check_is_model(model: object) -> None:

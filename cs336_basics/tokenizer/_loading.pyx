@@ -77,7 +77,11 @@ cdef token_of(str text, Py_ssize_t start, Py_ssize_t stop, const uint16_t[::1] b
 
 
 def index_merges(list merges, dict token_ids):
-    """Return the same as `vocabulary.index_merges`."""
+    """Return the ids of left, right and joined token of each merge, shape (num_merges, 3), uint32.
+
+    Returns:
+        None if a merge is not a tuple or list of two bytes, or a token is not in `token_ids`.
+    """
     ids = np.empty((len(merges), 3), np.uint32)
     cdef uint32_t[:, ::1] rows = ids
     cdef Py_ssize_t rank = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -220,35 +219,11 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
 
 def _index_merges(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
     """Return the ids of left, right and joined token of each merge, after checking every merge."""
-    # As in `_index_tokens`.
-    ids = _fastest_index_merges(merges, token_ids)
-    if ids is not None and not _has_repeated_pairs(ids):
-        return ids
-    return _index_merges_one_by_one(merges, token_ids)
-
-
-def index_merges(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds | None:
-    """Return the ids of left, right and joined token of each merge, shape (num_merges, 3), uint32.
-
-    Returns:
-        None if a merge is not a tuple or list of two bytes, or a token is not in `token_ids`.
-    """
-    if not set(map(type, merges)) <= {tuple, list} or not set(map(len, merges)) <= {2}:
-        return None
-    parts = list(chain.from_iterable(merges))
-    if not set(map(type, parts)) <= {bytes}:
-        return None
-    id_of = token_ids.__getitem__
-    ids = np.empty((len(merges), 3), np.uint32)
-    try:
-        ids[:, :2] = np.fromiter(map(id_of, parts), np.uint32, len(parts)).reshape(-1, 2)
-        ids[:, 2] = np.fromiter(map(id_of, map(b"".join, merges)), np.uint32, len(merges))
-    except KeyError:
-        return None
-    return ids
-
-
-_fastest_index_merges = index_merges if _loading is None else _loading.index_merges
+    if _loading is not None:
+        ids = _loading.index_merges(merges, token_ids)  # None: a merge is wrong
+        if ids is not None and not _has_repeated_pairs(ids):
+            return ids
+    return _index_merges_in_python(merges, token_ids)
 
 
 def _has_repeated_pairs(ids: MergeIds) -> bool:
@@ -256,7 +231,7 @@ def _has_repeated_pairs(ids: MergeIds) -> bool:
     return bool(np.any(pairs[1:] == pairs[:-1]))
 
 
-def _index_merges_one_by_one(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
+def _index_merges_in_python(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
     rows: list[tuple[int | None, ...]] = []
     ranks: dict[tuple[int | None, ...], int] = {}
     for rank, merge in enumerate(merges):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cs336_basics.formats.agreement import compare_ids, probe_texts
-from cs336_basics.formats.logit_agreement import compare_logits, greedy
+from cs336_basics.formats.agreement import compare_ids, compare_logits, greedy, probe_texts
 from tests.formats.exported import SPECIAL, byte_tokenizer, trained
 from tests.formats.models import random_model
 

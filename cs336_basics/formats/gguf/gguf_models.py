@@ -21,11 +21,10 @@ import cs336_basics
 from cs336_basics._support.files import atomic_path
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.formats.agreement import Agreement, compare_ids
+from cs336_basics.formats.agreement import Agreement, compare_ids, compare_logits, random_ids
 from cs336_basics.formats.exports import WEIGHT_TYPES
 from cs336_basics.formats.gguf.gguf_vocab import gguf_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
-from cs336_basics.formats.logit_agreement import LogitsOf, compare_logits, random_ids
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
@@ -33,6 +32,8 @@ from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from cs336_basics.formats.agreement import LogitsOf
 
 LOGITS_LIMIT = 1e-3
 """Largest difference of a float32 logit that counts as agreement."""

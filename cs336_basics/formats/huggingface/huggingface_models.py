@@ -25,7 +25,7 @@ from cs336_basics._support.files import json_text, printable_path
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.formats.agreement import Agreement
+from cs336_basics.formats.agreement import Agreement, compare_logits
 from cs336_basics.formats.exports import check_tokenizer
 from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.formats.huggingface.llama import (
@@ -34,7 +34,6 @@ from cs336_basics.formats.huggingface.llama import (
     llama_state,
     state_from_llama,
 )
-from cs336_basics.formats.logit_agreement import compare_logits
 from cs336_basics.formats.model_card import ModelCard, card_text
 from cs336_basics.formats.outputs import write_directory
 from cs336_basics.model import TransformerLM

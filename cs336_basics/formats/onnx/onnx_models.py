@@ -32,10 +32,9 @@ from torch.nn import Module
 import cs336_basics
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.formats.agreement import Agreement
+from cs336_basics.formats.agreement import Agreement, compare_logits
 from cs336_basics.formats.exports import check_tokenizer
 from cs336_basics.formats.huggingface import tokenizer_json
-from cs336_basics.formats.logit_agreement import compare_logits
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.formats.outputs import write_directory
 from cs336_basics.model import TransformerLM

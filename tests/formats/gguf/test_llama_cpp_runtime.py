@@ -17,11 +17,11 @@ import regex
 import torch
 
 from cs336_basics.formats import check_model, export_model
+from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.gguf import gguf_models
 from cs336_basics.formats.gguf.llama_cpp_runtime import LlamaCpp
 from cs336_basics.formats.gpt2.pair import load_merges, load_vocab
 from cs336_basics.formats.huggingface.llama import llama_state
-from cs336_basics.formats.logit_agreement import greedy
 from cs336_basics.tokenizer import Tokenizer
 from tests.formats.exported import (
     SPECIAL,

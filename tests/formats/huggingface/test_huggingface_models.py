@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import save_file
 
 from cs336_basics.formats import ModelCard, check_model, export_model
+from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
-from cs336_basics.formats.logit_agreement import greedy
 from tests.formats.exported import byte_tokenizer, chosen_texts, trained
 from tests.formats.huggingface.test_llama import SMALL
 from tests.formats.huggingface.test_llama import random_model as small_model

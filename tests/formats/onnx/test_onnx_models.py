@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cs336_basics.formats import ModelCard, check_model, export_model
-from cs336_basics.formats.logit_agreement import greedy
+from cs336_basics.formats.agreement import greedy
 from cs336_basics.model import ModelConfig
 from tests.formats.exported import byte_tokenizer
 from tests.formats.models import random_model

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from cs336_basics._support.validation import CHECKED, build, fields_of, option
 from cs336_basics.commands._options import Command
 from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import NAMED_CONFIGS, find_config, load_config
+from cs336_basics.training.config_files import NAMED_CONFIGS, find_config, load_config, read_values
 
 COMMON = (
     "name",
@@ -102,11 +102,7 @@ class TrainingCommand(Command):
     def help_page(self, words: Sequence[str]) -> str:
         """Return the help page, with the values of the configuration file."""
         given = self.given([word for word in words if word not in ("-h", "--help", "--help-all")])
-        config = load_config(self._source(given, []))
-        values = {}
-        for name in dict(fields_of(TrainConfig)):
-            section, _, key = name.rpartition(".")
-            values[name] = getattr(getattr(config, section) if section else config, key)
+        values = read_values(self._source(given, []))
         return self.parser("--help-all" in words, values).format_help().rstrip()
 
     def read(self, words: Sequence[str]) -> CommandLine:

@@ -14,14 +14,11 @@ from cs336_basics._support.warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.options import TIE_BREAKS
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.bpe.trace import trace_file
 from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command, UsageError
 from cs336_basics.commands._outputs import check_output
-from cs336_basics.data.train_tokenizer import train_tokenizer
-from cs336_basics.pretokenization import PATTERNS
-from cs336_basics.tokenizer.vocabulary import longest_tokens
+from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
 
 
 @dataclass(config=CHECKED, kw_only=True)
@@ -96,6 +93,10 @@ def _check_has_no_text_options(options: Options) -> None:
 
 def train_bpe(options: Options) -> None:
     """Train, write the tokenizer, and print what it took."""
+    from cs336_basics.bpe.trace import trace_file
+    from cs336_basics.data.train_tokenizer import train_tokenizer
+    from cs336_basics.tokenizer.vocabulary import longest_tokens
+
     if not options.input and not options.counts:
         raise UsageError("nothing to train on: give --input, --counts, or both")
     corpus = None

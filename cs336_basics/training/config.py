@@ -15,7 +15,13 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics._support.validation import CHECKED, MAX_INT64, Amount, Count, option
 from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.model import ModelConfig
-from cs336_basics.training.loggers import LOGGERS
+
+LOGGERS = {
+    "tensorboard": "torch.utils.tensorboard",
+    "wandb": "wandb",
+    "trackio": "trackio",
+}
+"""Name of a logger -> the module that it needs."""
 
 DecayRate = Annotated[float, Field(ge=0, lt=1)]
 

@@ -15,13 +15,7 @@ from typing import Any, Protocol
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.warnings import warn
 from cs336_basics.checkpoints.run_dir import RunDirectory
-
-LOGGERS = {
-    "tensorboard": "torch.utils.tensorboard",
-    "wandb": "wandb",
-    "trackio": "trackio",
-}
-"""name -> the module that it needs."""
+from cs336_basics.training.config import LOGGERS
 
 Settings = dict[str, Any]
 

@@ -83,19 +83,3 @@ def test_a_tokenizer_that_drops_text_is_named(work, capsys):
     assert compare(["--tokenizer", "words", "--input", "text.txt"]) == 0
     printed = capsys.readouterr()
     assert "words does not give back 10 of the 10 documents of text.txt\n" in printed.out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--input", "no.txt"], "'no.txt' does not exist"),
-        (["--input", "text.txt", "--gigabytes", "0"], "--gigabytes is '0'"),
-        (["--input", "text.txt", "--gigabytes", "inf"], "--gigabytes is 'inf'"),
-        (["--input", "text.txt", "--documents", "0"], "--documents is '0'"),
-    ],
-)
-def test_mistakes_are_one_line(work, capsys, words, message):
-    assert compare(["--tokenizer", "a", *words]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert message in error

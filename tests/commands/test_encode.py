@@ -71,15 +71,6 @@ def test_files_of_several_kinds_are_encoded(files, capsys):
     assert "documents        3\n" in capsys.readouterr().out
 
 
-def test_a_repeated_input_names_further_files(files):
-    (files / "more.txt").write_text("the cat ate")
-    words = [*arguments(files), "--input", str(files / "more.txt")]
-    assert main(words) == 0
-    tokenizer = small_tokenizer()
-    expected = tokenizer.encode(TRAINING_TEXT) + tokenizer.encode("the cat ate")
-    assert load_token_file(files / "text.npy").tolist() == expected
-
-
 def test_a_row_without_the_field_is_a_one_line_error(files, capsys):
     (files / "rows.jsonl").write_text('{"text": "a"}\n{}\n')
     assert main([*arguments(files, input=files / "rows.jsonl"), "--field", "text"]) == 2

@@ -56,12 +56,6 @@ def test_estimate_of_the_fast_path_says_what_it_chose(capsys, monkeypatch):
     assert "22,696,448" in out
 
 
-@pytest.mark.parametrize("words", [["--max-stpes", "3"], ["--device", "cuda:77"]])
-def test_estimate_names_what_cannot_be_used(capsys, words):
-    assert estimate(words) == 2
-    assert capsys.readouterr().err.startswith("cs336 estimate: error: ")
-
-
 def test_estimate_takes_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
     vocab = {**{byte: bytes([byte]) for byte in range(256)}, 256: b"<|endoftext|>", 257: b"th"}
     Tokenizer(vocab, [(b"t", b"h")], ["<|endoftext|>"]).save(tmp_path / "tok")

@@ -16,7 +16,6 @@ import pytest
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.experiments.plan import SCALES, plan
-from cs336_basics.experiments.report import as_options
 from cs336_basics.experiments.runner import run_experiments, run_one
 from cs336_basics.pretokenization import MissingFieldError
 from cs336_basics.training.config_files import find_config, load_config
@@ -204,13 +203,6 @@ def test_other_options_are_refused_in_the_same_directory(finished, tmp_path, cap
     assert "different options" in capsys.readouterr().err
 
 
-def test_a_missing_text_is_named(tmp_path, capsys):
-    assert again(tmp_path / "out", "--train-path", str(tmp_path / "none.txt")) == 2
-    error = capsys.readouterr().err
-    assert "none.txt" in error
-    assert error.count("\n") == 1
-
-
 def test_a_token_file_is_refused(tmp_path, capsys):
     assert again(tmp_path / "out", "--train-path", "tokens.npy") == 2
     assert "data.train_path is the token file tokens.npy" in capsys.readouterr().err
@@ -220,12 +212,6 @@ def test_one_text_is_named(tmp_path, capsys):
     assert again(tmp_path / "out", "--train-path", "a.txt", "--dataset", "owt") == 2
     assert "--dataset and --train-path both name a text: give one" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_texts_are_named_as_in_train():
-    values = {"data.train_path": ("a.txt", "b.txt"), "batch_size": 3, "betas": (0.9, 0.95)}
-    words = ["--data.train-path", "a.txt", "b.txt", "--batch-size", "3", "--betas"]
-    assert as_options(values) == [*words, "0.9", "0.95"]
 
 
 def test_a_token_file_among_several_texts_is_refused(tmp_path):

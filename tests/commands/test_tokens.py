@@ -59,37 +59,11 @@ def test_a_tokenizer_is_pruned(saved, capsys):
     assert prune(arguments(saved, *more, "--overwrite")) == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"), [("", "directory is there"), ("/tokenizer.json", "directory is there")]
-)
-def test_an_id_map_is_not_in_the_place_of_the_tokenizer(saved, name, reason, capsys):
-    small = str(saved / "small")
-    more = ["--vocab-size", "260", "--output", small, "--id-map", small + name]
-    assert prune(arguments(saved, *more)) == 2
-    error = capsys.readouterr().err
-    assert f"--id-map is {small + name!r}: " in error
-    assert reason in error
-    assert not (saved / "small").exists()
-
-
 def test_the_ids_of_a_token_file_are_not_read_as_text(saved, capsys):
     np.save(saved / "ids.npy", np.arange(300, dtype=np.uint16))
     more = ["--input", str(saved / "ids.npy")]
     assert tokens(["--tokenizer", str(saved / "tok"), *more]) == 2
     assert "ids.npy is a NumPy array, not text: name the text" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("run", [tokens, prune])
-@pytest.mark.parametrize("name", ["other.txt", "tok/tokenizer.json"])
-def test_an_array_never_replaces_the_text_or_a_file_of_the_tokenizer(saved, run, name, capsys):
-    target = saved / name
-    options = ["--output", str(target)] if run is tokens else [
-        "--vocab-size", "260", "--output", str(saved / "small"), "--id-map", str(target)
-    ]  # fmt: skip
-    before = target.read_bytes()
-    assert run(arguments(saved, *options, "--overwrite")) == 2
-    assert str(target) in capsys.readouterr().err
-    assert target.read_bytes() == before
 
 
 def test_a_size_that_is_too_small_writes_nothing(saved, capsys):
@@ -104,14 +78,6 @@ def test_nothing_is_listed_where_none_is_asked_for(saved, capsys):
     printed = capsys.readouterr().out
     assert "most frequent" not in printed
     assert not printed.endswith("\n\n")
-
-
-def test_a_repeated_input_names_further_files(saved, capsys):
-    def num_tokens(*more):
-        assert tokens(arguments(saved, *more, "--show", "0")) == 0
-        return int(capsys.readouterr().out.split()[1].replace(",", ""))
-
-    assert num_tokens("--input", str(saved / "other.txt")) == 2 * num_tokens()
 
 
 def test_a_map_is_not_replaced_where_the_tokenizer_cannot_be_saved(saved, monkeypatch, capsys):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,7 +20,7 @@ from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.distributed import World
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.trainer import Trainer
-from tests.commands.small_run import COMMAND, assert_equal_runs, command, environment
+from tests.commands.small_run import assert_equal_runs, command
 
 main = command("train")
 
@@ -135,21 +134,6 @@ def test_more_processes_than_gpus_are_refused(tiny, monkeypatch, capsys):
     assert main(["--config", tiny, "--run-dir", "run", "--device", "cuda"]) == 2
     assert "a smaller --nproc-per-node, or --device cpu" in capsys.readouterr().err
     assert not Path("run").exists()
-
-
-def test_a_wrong_option_ends_the_process_with_2_and_no_traceback(tmp_path):
-    done = subprocess.run(
-        [*COMMAND, "--learning-rat", "3"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment(),
-        timeout=120,
-    )
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "--schedule.max-learning-rate" in done.stderr
-    assert not list(tmp_path.iterdir())
 
 
 def test_out_of_memory_in_training_names_the_option_that_helps(tiny, monkeypatch, capsys):

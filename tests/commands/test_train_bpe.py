@@ -6,7 +6,6 @@ import errno
 import hashlib
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -97,16 +96,6 @@ def test_errors_are_one_line_and_leave_no_directory(text_file, tmp_path, capsys,
     assert not output.parent.exists()
 
 
-def test_the_command_runs_as_a_module(text_file, tmp_path):
-    run = subprocess.run(
-        [sys.executable, "-m", "cs336_basics", "train-bpe",
-         *arguments(text_file, tmp_path / "tokenizer")],
-        capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ},
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    assert "280 tokens" in run.stdout
-
-
 def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, capsys):
     assert main([*arguments(text_file, tmp_path / "tokenizer"), "--vocab-size", "5000"]) == 0
     error = capsys.readouterr().err.strip()
@@ -159,15 +148,6 @@ def test_several_files_and_json_lines(text_file, tmp_path):
     assert [Path(part["path"]).name for part in metadata["corpus"]] == ["text.txt", "rows.jsonl"]
 
 
-def test_a_repeated_input_names_further_files(text_file, tmp_path):
-    (tmp_path / "other.txt").write_text("lower lowest " * 90)
-    words = ["--input", str(tmp_path / "other.txt"), "--input", str(text_file)]
-    assert main([*arguments(text_file, tmp_path / "out"), *words]) == 0
-    found = Tokenizer.from_directory(tmp_path / "out")
-    files = [text_file, tmp_path / "other.txt", text_file]
-    assert (found.vocab, found.merges) == train_bpe(files, 280, [EOT])
-
-
 def test_counts_are_saved_and_added_up(text_file, tmp_path):
     counts = str(tmp_path / "counts.npz")
     assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", counts]) == 0
@@ -181,40 +161,6 @@ def test_counts_are_saved_and_added_up(text_file, tmp_path):
     assert one == two == three == train_bpe(text_file, 280, [EOT], trainer="naive")[1]
 
 
-def test_saved_counts_replace_no_file_unasked(text_file, tmp_path, capsys):
-    counts = tmp_path / "notes.txt"
-    counts.write_text("mine")
-    more = ["--save-counts", str(counts)]
-    assert main([*arguments(text_file, tmp_path / "out"), *more]) == 2
-    assert "notes.txt exists" in capsys.readouterr().err
-    assert counts.read_text() == "mine"
-    assert not (tmp_path / "out").exists()
-    assert main([*arguments(text_file, tmp_path / "out"), *more, "--overwrite"]) == 0
-    assert main([*arguments(text_file, tmp_path / "two"), "--counts", str(counts)]) == 0
-
-
-def test_saved_counts_never_replace_the_text(text_file, tmp_path, capsys):
-    text = text_file.read_bytes()
-    (tmp_path / "link.txt").hardlink_to(text_file)
-    for name in (text_file, tmp_path / "link.txt"):
-        more = ["--save-counts", str(name), "--overwrite"]
-        assert main([*arguments(text_file, tmp_path / "out"), *more]) == 2
-        assert str(name) in capsys.readouterr().err
-        assert text_file.read_bytes() == text
-
-
-def test_saved_counts_never_replace_counts_that_are_added(text_file, tmp_path, capsys):
-    counts = tmp_path / "counts.npz"
-    assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", str(counts)]) == 0
-    before = counts.read_bytes()
-    (tmp_path / "link.npz").hardlink_to(counts)
-    for name in (counts, tmp_path / "link.npz"):
-        more = ["--counts", str(counts), "--save-counts", str(name), "--overwrite"]
-        assert main([*arguments(text_file, tmp_path / "two"), *more]) == 2
-        assert str(name) in capsys.readouterr().err
-        assert counts.read_bytes() == before
-
-
 def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):
     more = ["--max-token-length", "3", "--min-frequency", "50", "--tie-break", "huggingface"]
     assert main([*arguments(text_file, tmp_path / "out"), *more]) == 0
@@ -223,11 +169,6 @@ def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):
         expected = train_bpe(text_file, 280, [EOT], trainer="naive", **options)[1]
     assert Tokenizer.from_directory(tmp_path / "out").merges == expected
     assert all(len(a + b) <= 3 for a, b in expected)
-
-
-def test_missing_input_and_counts_are_an_error(tmp_path, capsys):
-    assert main(["--output", str(tmp_path / "out"), "--vocab-size", "280"]) == 2
-    assert "give --input, --counts, or both" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -342,43 +283,11 @@ def test_a_trace_has_a_row_for_each_merge(trainer, text_file, tmp_path, capsys):
     assert counts == sorted(counts, reverse=True)
 
 
-def test_an_existing_trace_is_kept_without_overwrite(text_file, tmp_path, capsys):
-    trace = tmp_path / "trace.csv"
-    trace.write_text("kept")
-    output = tmp_path / "tokenizer"
-    assert main(arguments(text_file, output, "--trace", str(trace))) == 2
-    assert f"{trace} exists" in capsys.readouterr().err
-    assert trace.read_text() == "kept"
-    assert not output.exists()
-    assert main(arguments(text_file, output, "--trace", str(trace), "--overwrite")) == 0
-    assert trace.read_text().startswith("merge,left,right,pair_count,seconds_counting,")
-
-
 def test_an_error_leaves_no_trace(text_file, tmp_path):
     trace = tmp_path / "traces" / "trace.csv"
     more = ["--trace", str(trace), "--special-token", EOT]
     assert main(arguments(text_file, tmp_path / "tokenizer", *more)) == 2
     assert not list(trace.parent.iterdir())
-
-
-@pytest.mark.parametrize("name", ["tokenizer/tokenizer.json", "counts.npz", "text.txt", "link.txt"])
-def test_a_trace_does_not_replace_another_file_of_the_command(name, text_file, tmp_path, capsys):
-    (tmp_path / "link.txt").symlink_to(text_file)
-    before = text_file.read_bytes()
-    more = ["--trace", str(tmp_path / name), "--save-counts", str(tmp_path / "counts.npz")]
-    assert main(arguments(text_file, tmp_path / "tokenizer", *more, "--overwrite")) == 2
-    assert f"--trace is {str(tmp_path / name)!r}" in capsys.readouterr().err
-    assert text_file.read_bytes() == before
-    assert not (tmp_path / "tokenizer").exists()
-
-
-@pytest.mark.parametrize("option", ["--trace", "--save-counts"])
-@pytest.mark.parametrize("name", ["new", "new/tokenizer"])
-def test_no_file_is_in_the_place_of_the_tokenizer(option, name, text_file, tmp_path, capsys):
-    more = [option, str(tmp_path / "new")]
-    assert main(arguments(text_file, tmp_path / name, *more)) == 2
-    assert f"{option} is {str(tmp_path / 'new')!r}" in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_tokenizer_is_continued(text_file, tmp_path, capsys):

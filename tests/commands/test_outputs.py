@@ -1,0 +1,73 @@
+"""Files that a command writes replace neither its inputs nor the tokenizer that it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cs336_basics.commands._outputs import check_output
+from tests.commands.small_run import command
+from tests.tokenizer.examples import small_tokenizer
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """An input with a symbolic and a hard link to it, another file, a tokenizer."""
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("the cat sat " * 50)
+    Path("link.txt").symlink_to("text.txt")
+    Path("hard.txt").hardlink_to("text.txt")
+    Path("mine.txt").write_text("mine")
+    small_tokenizer().save("tok")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "file", ["text.txt", "link.txt", "hard.txt", "./tok/../text.txt", "new", "new/t.csv", "."]
+)
+def test_an_input_and_the_directory_are_refused(files, file):
+    with pytest.raises(ValueError, match=file.replace(".", r"\.")):
+        check_output("--trace", file, True, ["text.txt"], "new")
+
+
+def test_two_outputs_are_two_files(files):
+    with pytest.raises(ValueError, match=r"--trace is 'new\.csv'"):
+        check_output("--trace", "new.csv", True, ["./new.csv"])
+
+
+def test_a_file_that_exists_is_replaced_on_request(files):
+    with pytest.raises(FileExistsError, match=r"mine\.txt exists"):
+        check_output("--trace", "mine.txt", False, ["text.txt"], "new")
+    check_output("--trace", "mine.txt", True, ["text.txt"], "new")
+    check_output("--trace", "other.txt", False, ["text.txt"], "new")
+    check_output("--trace", None, False, ["text.txt"], "new")
+
+
+INPUT = ["--input", "text.txt", "--num-workers", "1"]
+TOKENIZER = ["--tokenizer", "tok", *INPUT]
+LINES = {
+    "--save-counts": ("train-bpe", [*INPUT, "--vocab-size", "260", "--output", "new"]),
+    "--trace": ("train-bpe", [*INPUT, "--vocab-size", "260", "--output", "new"]),
+    "--id-map": ("prune", [*TOKENIZER, "--vocab-size", "258", "--output", "new"]),
+    "--output": ("tokens", TOKENIZER),
+}
+
+
+@pytest.mark.parametrize("option", LINES)
+@pytest.mark.parametrize("file", ["text.txt", "tok/tokenizer.json", "mine.txt", "new"])
+def test_every_command_checks_its_outputs(files, option, file, capsys):
+    name, words = LINES[option]
+    main = command(name)
+    if file == "tok/tokenizer.json" and name == "train-bpe":
+        words = [*words, "--continue", "tok", "--vocab-size", str(len(small_tokenizer()) + 1)]
+    if option == "--output" and file == "new":
+        Path("new").write_text("mine")
+    overwrite = [] if file in ("mine.txt", "new") else ["--overwrite"]
+    before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
+    assert main([*words, option, file, *overwrite]) == 2
+    assert file in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
+    if file == "mine.txt":
+        assert main([*words, option, file, "--overwrite"]) == 0
+        assert Path(file).read_bytes() != b"mine"

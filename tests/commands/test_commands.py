@@ -81,6 +81,37 @@ def test_what_is_required_is_named(command, capsys):
         assert all(f"{name} is required" in message for name in required[:3])
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("datasets show", "'show'"),
+        ("download pile", "'pile'"),
+        ("download owt --split tets", "--split is 'tets'"),
+        ("train-bpe --trainer hep", "--trainer is 'hep'"),
+        ("train-bpe --tie-break random", "--tie-break is 'random'"),
+        ("train-bpe --vocab-size 300 --output new", "--input, --counts, or both"),
+        ("compare --documents 0", "--documents is '0'"),
+        ("compare --gigabytes inf", "--gigabytes is 'inf'"),
+        ("tokens --show -1", "--show is '-1'"),
+        ("encode --tokenizer a --input b --num-workers 4097", "--num-workers is '4097'"),
+        ("estimate --precision float64", "precision is 'float64'"),
+        ("plot a --x stepp", "--x is 'stepp'"),
+        ("plot a --ymax 0", "--ymax is '0'"),
+        ("plot a --ymax nan", "--ymax is 'nan'"),
+        ("generate --top-k 0 --run a", "--top-k is '0'"),
+        ("generate --seed 18446744073709551616", "--seed is '18446744073709551616'"),
+        ("export --to hugingface --output a", "--to is 'hugingface'"),
+        ("export --to gguf --output a --run b --type q8", "--type is 'q8'"),
+        ("experiments --scale cp", "--scale is 'cp'"),
+        ("completion fish", "'fish'"),
+    ],
+)
+def test_a_value_that_is_not_possible_is_named_on_one_line(line, named, capsys):
+    command = line.split()[0]
+    assert main(line.split()) == 2
+    assert named in complaint(capsys, command)
+
+
 # Without torch, matplotlib and safetensors: help pages, work that needs none, advice.
 
 PROGRAM = """

@@ -69,7 +69,7 @@ def test_estimate_takes_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--data.tokenizer", "nosuch"], "nosuch does not exist"),
+        (["--data.tokenizer", "nosuch"], "nosuch"),
         (["--data.train-path", "nosuch.txt"], "train_path is 'nosuch.txt': there is no such file"),
     ],
 )

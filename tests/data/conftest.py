@@ -1,0 +1,1 @@
+from tests.commands.conftest import no_plots, threads, tiny  # noqa: F401 -- fixtures

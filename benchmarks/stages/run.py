@@ -40,6 +40,7 @@ from benchmarks.report import measurements, pages
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import owt_sized, trainer_run, training_rows
 from benchmarks.stages.counting import CORES
+from benchmarks.stages.web_text import OWT_BYTES
 from cs336_basics import TRAINERS
 
 DEFAULT_CORPUS_BYTES = 2_300_000_000
@@ -135,7 +136,7 @@ def parse_arguments():
     parser.add_argument(
         "--web-bytes", type=int, metavar="N",
         help="bytes of the text of OpenWebText's size, 0 = none (default: "
-        f"{owt_sized.OWT_BYTES:,} where the disk has room for it)",
+        f"{OWT_BYTES:,} where the disk has room for it)",
     )  # fmt: skip
     parser.add_argument(
         "--web-directory", type=Path, default=Path(tempfile.gettempdir()),
@@ -211,13 +212,13 @@ def web_size(options, corpora):
     if not any(corpus.name == "owt" for corpus in corpora):
         return 0
     free = shutil.disk_usage(options.web_directory).free
-    if free < 2 * owt_sized.OWT_BYTES:
+    if free < 2 * OWT_BYTES:
         say(
             f"{options.web_directory} has {free / 1e9:.0f} GB free: no text of the size of "
             "OpenWebText is written (--web-directory names another disk)"
         )
         return 0
-    return owt_sized.OWT_BYTES
+    return OWT_BYTES
 
 
 def say_plan(slow, alone, finished, options, corpora, web_bytes):
@@ -390,7 +391,7 @@ def run_owt_sized(web_bytes, finished, options):
                 say("training on it ...")
                 finished[name] = owt_sized.measure(path)
         measured = finished[name]
-    return record(owt_sized.rows(measured, web_bytes or owt_sized.OWT_BYTES, measurements.read()))
+    return record(owt_sized.rows(measured, web_bytes or OWT_BYTES, measurements.read()))
 
 
 def keep_only(recorded):

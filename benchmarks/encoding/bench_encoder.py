@@ -9,7 +9,7 @@ One vocabulary for all, trained on the corpus itself; every encoder must give th
 reference before it is timed. Whole processes, threads, and files: `peers/encoding.py`.
 """
 
-import json
+import tempfile
 from functools import cache
 
 import pytest
@@ -18,7 +18,6 @@ from benchmarks.corpora import EOT
 from benchmarks.report.measurements import Measurement, attach
 from cs336_basics import Tokenizer
 from cs336_basics.bpe import TRAINERS
-from cs336_basics.formats.byte_strings import token_to_string
 from cs336_basics.pretokenization import PATTERNS, pretokenize, split_special_tokens
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
 
@@ -100,22 +99,9 @@ def tiktoken_of(learned):
 def with_tokenizers(learned):
     """Documents in threads, which is the fast way through its interface."""
     tokenizers = pytest.importorskip("tokenizers")
-    vocab, merges = learned
-    model = {
-        "version": "1.0",
-        "added_tokens": [
-            {"id": 256, "content": EOT, "single_word": False, "lstrip": False, "rstrip": False,
-             "normalized": False, "special": True}
-        ],
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
-                          "use_regex": True},
-        "model": {"type": "BPE", "dropout": None, "unk_token": None,
-                  "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                  "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
-                  "vocab": {token_to_string(token): i for i, token in vocab.items()},
-                  "merges": [[token_to_string(a), token_to_string(b)] for a, b in merges]},
-    }  # fmt: skip
-    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(model))
+    with tempfile.TemporaryDirectory() as directory:
+        Tokenizer(*learned, [EOT]).save(directory)
+        tokenizer = tokenizers.Tokenizer.from_file(f"{directory}/tokenizer.json")
 
     def encode(text):
         first, *others = text.split(EOT)

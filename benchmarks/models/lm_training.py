@@ -12,8 +12,7 @@ on the machine affects all of them. The peer is LlamaForCausalLM with scaled dot
 compiled, in the same precision (bfloat16: autocast), with torch's AdamW as it is by default, and
 again with its fused one, which the fast path has too; all clip their gradients. On the CPU all keep
 freed memory, as `python -m cs336_basics.train` does.
-The fast path is what `--fast auto` chooses for a long run; it calibrates first, unless a
-calibration is cached.
+The fast path is what `--fast auto` chooses for a long run; it times the kernels of attention first.
 """
 
 import argparse

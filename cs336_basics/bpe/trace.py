@@ -36,7 +36,7 @@ class MergeTrace(NamedTuple):
     """One merge of a training.
 
     The seconds are those of `BPE_Trainer.timings`, by phase, without what comes before the first
-    merge. Seconds of counting occur in `naive`, which counts all pairs for every merge, and in
+    search. Seconds of counting occur in `naive`, which counts all pairs for every merge, and in
     `native`, when it counts them again below a lower threshold.
     """
 

@@ -1,9 +1,8 @@
 """Version 5, native: the merge loop in C++, over flat arrays from the counter to the last merge.
 
 Unlike v4, positions are not linked, and pairs too rare to be merged are not kept; the algorithm is
-in `native/merging/merge_loop.hpp`. This file passes it the counted words as whole arrays, without an object
-for each word, and calls it for a tenth of a second at a time, so that Ctrl-C and the progress bar
-never wait long.
+in `native/merging/flat_merge_loop.hpp`. This file passes it the counted words as whole arrays and
+calls it for a tenth of a second at a time, so that Ctrl-C and the progress bar never wait long.
 
 Cost per merge: O(occurrences of the pair), most of them near each other in memory. Biggest
 downside: the code is hard to change; read v1 to v4 first.
@@ -25,7 +24,7 @@ from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 cdef extern from "base/clock.hpp" namespace "cs336" nogil:
     double seconds_now()
 
-cdef extern from "merging/merge_loop.hpp" namespace "cs336" nogil:
+cdef extern from "merging/flat_merge_loop.hpp" namespace "cs336" nogil:
     cdef struct MergeOptions:
         int64_t num_merges
         int64_t min_frequency

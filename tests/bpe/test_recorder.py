@@ -101,7 +101,7 @@ def test_all_merges_are_advanced(name, words, monkeypatch):
         return recorder.clock("total")
 
     monkeypatch.setattr(Recorder, "progress_bar", watched)
-    merges, _ = train(name, words, 300)[1], None
+    merges = train(name, words, 300)[1]
     assert sum(steps) == len(merges) == 300
 
 

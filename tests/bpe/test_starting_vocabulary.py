@@ -77,7 +77,10 @@ def test_imported_vocabularies_are_continued(name, tie_break):
     words[b"ddd"] = 500
     options = {"tie_break": tie_break, "continue_from": (vocab, merges)}
     # The new merges are (d, d) and (dd, d), whose token has the id 401.
-    with pytest.warns(UserWarning, match="make tokens that the vocabulary had already"):
+    with (
+        pytest.warns(UserWarning, match="b'ddd', and special_tokens lacks"),
+        pytest.warns(UserWarning, match="1 of the new merges .* b'ddd'"),
+    ):
         found = TRAINERS[name](**options).train_from_counts(words, 440, ["<|end|>"])
     assert found == train("naive", words, 38, ["<|end|>"], **options)
     new_vocab, new_merges = found

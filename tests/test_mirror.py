@@ -1,0 +1,88 @@
+"""`tests/` mirrors the package: a module's tests are in the file of its name, and each has one."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+
+# module -> the tests that reach it, where a file of its own would repeat them. This list may
+# shrink.
+TESTED_ELSEWHERE = {
+    "__main__.py": "commands/test_commands.py",
+    "train.py": "commands/test_train.py",
+    "_support/lazy.py": "test_package.py",
+    "_support/progress.py": "tokenizer/editing/test_token_counts.py",
+    "_support/text.py": "pretokenization/reading/test_documents.py",
+    "_support/validation.py": "commands/test_options.py",
+    "commands/prune.py": "commands/test_commands.py",
+    "data/data_config.py": "training/test_config.py",
+    "data/datasets/story_files.py": "data/datasets/test_sample.py",
+    "data/datasets/templates.py": "data/datasets/test_sample.py",
+    "data/preparation_record.py": "data/test_hold_out.py",
+    "data/train_tokenizer.py": "commands/test_train_bpe.py",
+    "experiments/report.py": "commands/test_experiments.py",
+    "experiments/runner.py": "commands/test_experiments.py",
+    "formats/compared_tokenizers.py": "formats/test_comparison.py",
+    "formats/huggingface/pretokenizers.py": "formats/huggingface/test_tokenizer_json.py",
+    "pretokenization/counting/_counting.pyx": "pretokenization/counting/test_native_counting.py",
+    "pretokenization/counting/count_texts.py": "pretokenization/reading/test_readers.py",
+    "pretokenization/counting/parallel.py": "pretokenization/counting/test_count_words.py",
+    "pretokenization/patterns/char_sets.py": "pretokenization/patterns/test_split_program.py",
+    "pretokenization/patterns/pattern_syntax.py": "pretokenization/patterns/test_split_program.py",
+    "pretokenization/reading/arrow.py": "pretokenization/reading/test_rows.py",
+    "pretokenization/reading/storage.py": "pretokenization/reading/test_corpus.py",
+    "pretokenization/reading/utf8_errors.py": "pretokenization/reading/test_readers.py",
+    "pretokenization/reference.py": "pretokenization/test_splitter.py",
+    "pretokenization/safe_cuts.py": "pretokenization/test_token_finder.py",
+    "tokenizer/encoders/_decoder.pyx": "tokenizer/test_decoding.py",
+    "tokenizer/files/encoded_blocks.py": "tokenizer/files/test_encode_files.py",
+    "tokenizer/ids.py": "tokenizer/test_padding.py",
+}
+# Test files about several modules, or about something else than a module, and what it is.
+ABOUT_MORE = {
+    "commands/test_commands.py": "what holds for every command",
+    "formats/test_round_trips.py": "from one library's format through ours to another's",
+    "formats/test_speedrun.py": "a model with every switch, in every format",
+    "model/test_adapters.py": "the course's names",
+    "native/test_contracts.py": "C++ headers",
+    "native/test_emulated_simd.py": "C++ headers at every SIMD level",
+    "native/test_hashing.py": "C++ headers",
+    "native/test_headers.py": "C++ headers",
+    "pretokenization/counting/test_native_counting.py": "one backend of several modules",
+    "test_answers.py": "docs/answers.md",
+    "test_artifacts.py": "every writer, killed and failing",
+    "test_distributions.py": "the sdist and the wheel",
+    "test_documents.py": "the pages",
+    "test_hostile_files.py": "every reader",
+    "test_mirror.py": "this",
+    "test_package.py": "the package",
+    "test_setup.py": "setup.py",
+    "test_simd_levels.py": "scanner, counter and encoder at every SIMD level",
+}
+
+
+def expected_tests():
+    """Module -> the test file of its name."""
+    package = ROOT / "cs336_basics"
+    modules = [path for end in ("*.py", "*.pyx") for path in package.rglob(end)]
+    names = [path.relative_to(package) for path in modules if path.stem != "__init__"]
+    return {m.as_posix(): m.with_name(f"test_{m.stem.lstrip('_')}.py").as_posix() for m in names}
+
+
+def test_every_module_has_its_tests():
+    tests = {path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
+    missing = {module for module, test in expected_tests().items() if test not in tests}
+    assert missing - set(TESTED_ELSEWHERE) == set(), "write the test file of the module's name"
+    assert {test for test in TESTED_ELSEWHERE.values() if test not in tests} == set()
+
+
+def test_every_test_file_has_its_module():
+    stems = {f"test_{path.stem}.py" for folder in ("benchmarks", "tools")
+             for path in (ROOT / folder).rglob("*.py")}  # fmt: skip
+    expected = set(expected_tests().values())
+    extra = {
+        test.relative_to(TESTS).as_posix()
+        for test in TESTS.rglob("test_*.py")
+        if test.parent.name not in ("benchmarks", "tools") or test.name not in stems
+    }
+    assert extra - expected - set(ABOUT_MORE) == set(), "name it after a module"

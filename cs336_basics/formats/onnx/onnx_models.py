@@ -20,7 +20,7 @@ import dataclasses
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,47 +62,30 @@ class _Past(LayerCache):
         self.values = torch.cat((self.values, values), dim=-2)
 
 
-class _WithCache(Module):
-    """Ids and the keys and values of earlier tokens -> logits, and those of all tokens."""
+class _Exported(Module):
+    """Ids, and the keys and values of earlier tokens, -> logits, and those of all tokens.
 
-    def __init__(self, model: TransformerLM) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, input_ids: Tensor, past: Cache) -> tuple[Tensor, Cache]:
-        """Compute what `TransformerLM.forward` does with a cache; for shapes see the top."""
-        start = past[0][0].shape[-2]
-        caches = [_Past(keys, values) for keys, values in past]
-        logits = _logits(self.model, input_ids, start, caches)
-        return logits, [(cache.keys, cache.values) for cache in caches]
-
-
-class _WithoutCache(Module):
-    """Ids -> logits."""
-
-    def __init__(self, model: TransformerLM) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, input_ids: Tensor) -> Tensor:
-        """Compute what `TransformerLM.forward` does."""
-        return _logits(self.model, input_ids, 0, [None] * len(self.model.layers))
-
-
-def _logits(
-    model: TransformerLM, ids: Tensor, start: int, caches: Sequence[LayerCache | None]
-) -> Tensor:
-    """Compute logits of ids at positions from `start` on, without checks of lengths.
-
-    In an export a check of a length would limit the graph to the lengths that pass it.
+    It computes what `TransformerLM.forward` does, without its checks of lengths: in an export they
+    would limit the graph to the lengths that pass them.
     """
-    positions = (start + torch.arange(ids.shape[1])).expand(ids.shape[0], -1)  # (batch, sequence)
-    x = model.token_embeddings(ids) * model.embedding_scale  # (batch, sequence, d_model)
-    for layer, cache in zip(model.layers, caches, strict=True):
-        x = layer(x, positions, cache)
-    if model.ln_final is not None:
-        x = model.ln_final(x)
-    return model.logits(x)
+
+    def __init__(self, model: TransformerLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, past: Cache | None = None) -> tuple[Tensor, Cache]:
+        """Return logits and present; for shapes see the top. None: there is no cache."""
+        model = self.model
+        start = past[0][0].shape[-2] if past else 0
+        positions = start + torch.arange(input_ids.shape[1])
+        positions = positions.expand(input_ids.shape[0], -1)  # (batch, sequence)
+        caches = [_Past(keys, values) for keys, values in past or []]
+        x = model.token_embeddings(input_ids) * model.embedding_scale  # (batch, sequence, d_model)
+        for number, layer in enumerate(model.layers):
+            x = layer(x, positions, caches[number] if caches else None)
+        if model.ln_final is not None:
+            x = model.ln_final(x)
+        return model.logits(x), [(cache.keys, cache.values) for cache in caches]
 
 
 def write(
@@ -172,23 +155,20 @@ def _graph(model: TransformerLM, without_cache: bool) -> Any:
     copy.eval()
     batch, sequence, past = map(torch.export.Dim, ("batch", "sequence", "past"))
     # The exporter takes sizes of 0 and 1 as constants, and equal sizes as the same dimension.
-    ids = torch.zeros(2, 3, dtype=torch.int64)
+    shape = (2, config.num_heads, 5, config.d_head)
+    layers = range(0 if without_cache else config.num_layers)
+    # Each is a tensor of its own: the exporter would mix up inputs that are the same one.
+    cache = [(torch.zeros(shape), torch.zeros(shape)) for _ in layers]
+    names = [f"{{}}.{layer}.{part}" for layer in layers for part in ("key", "value")]
+    arguments: tuple[Any, ...] = (torch.zeros(2, 3, dtype=torch.int64),)
     dynamic: dict[str, Any] = {"input_ids": {0: batch, 1: sequence}}
-    names: list[str] = []
-    module: Module = _WithoutCache(copy)
-    arguments: tuple[Any, ...] = (ids,)
     if not without_cache:
-        # Each is a tensor of its own: the exporter would mix up inputs that are the same one.
-        keys_and_values = torch.zeros(config.num_layers, 2, 2, config.num_heads, 5, config.d_head)
-        module = _WithCache(copy)
-        arguments = (ids, [(keys.clone(), values.clone()) for keys, values in keys_and_values])
-        dynamic["past"] = [({0: batch, 2: past}, {0: batch, 2: past}) for _ in copy.layers]
-        layers = range(config.num_layers)
-        names = [f"{{}}.{layer}.{part}" for layer in layers for part in ("key", "value")]
+        arguments += (cache,)
+        dynamic["past"] = [({0: batch, 2: past}, {0: batch, 2: past}) for _ in layers]
     try:
         with _quiet(), torch.no_grad():
             program = torch.onnx.export(
-                module,
+                _Exported(copy),
                 arguments,
                 dynamo=True,
                 dynamic_shapes=dynamic,

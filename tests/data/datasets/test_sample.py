@@ -16,7 +16,7 @@ from cs336_basics._support.files import sha256_file
 from cs336_basics.data.datasets import DATASETS, sample, sample_documents, write_sample
 from cs336_basics.data.datasets.sample import SEPARATOR, Story, random_numbers
 from cs336_basics.data.datasets.story_files import read_library, read_sections
-from cs336_basics.data.datasets.templates import Cast, Choice, Phrase, parse_template, render
+from cs336_basics.data.datasets.templates import render
 
 ROOT = Path(__file__).parents[3]
 END = f"\n{SEPARATOR}\n"
@@ -240,78 +240,6 @@ def test_ten_megabytes_have_hardly_a_duplicate(tmp_path):
     assert sha256_file(tmp_path / "train.txt") == DATASETS["sample"].files["train"].sha256
     assert 1 - len(set(train)) / len(train) < 0.001
     assert len(set(train) & set(valid)) / len(valid) < 0.001
-
-
-# The template language
-
-
-def parts_of(template):
-    for part in template:
-        yield part
-        if isinstance(part, Choice):
-            for option in part.options:
-                yield from parts_of(option)
-
-
-def test_every_slot_of_every_template_can_be_filled():
-    library = read_library()
-    templates = [plot for plot, _ in library.plots]
-    templates += [phrase for phrases in library.phrases.values() for phrase in phrases]
-    templates += [
-        field for table in library.tables.values() for entry in table for field in entry.values()
-    ]
-    used = set()
-    for part in itertools.chain.from_iterable(map(parts_of, templates)):
-        if isinstance(part, Phrase):
-            used.add(part.name)
-            assert part.name in library.phrases
-        elif isinstance(part, Cast):
-            people = part.role in ("hero", "friend")
-            tables = ["child", "animal"] if people else [part.role.rstrip("23")]
-            used.update(tables)
-            for entry in itertools.chain.from_iterable(library.tables[table] for table in tables):
-                assert part.field in entry, part
-    assert used == {*library.phrases, *library.tables}, "a list or a table that nothing uses"
-
-
-def test_tables_are_long_enough_and_every_plot_is_told():
-    library = read_library()
-    # `pick` takes an index from 16 bits, and three of a table must be able to differ.
-    assert all(3 <= len(table) < 5_000 for table in library.tables.values())
-    assert len(library.plots) >= 12
-    assert {heroes for _, heroes in library.plots} <= {"any", "child"}
-    told = {random_numbers(0, i)() * len(library.plots) >> 16 for i in range(1000)}
-    assert told == set(range(len(library.plots)))
-
-
-def tell(text):
-    return render(parse_template(text), Story(random_numbers(0, 0)))
-
-
-def test_choices_nest_and_the_cast_stays():
-    told = {
-        render(parse_template("[one|two [red|blue]|]."), Story(random_numbers(0, i)))
-        for i in range(100)
-    }
-    assert told == {"one.", "two red.", "two blue.", "."}
-    first, again, other, capital = tell("{task}/{task}/{task2}/{Task}").split("/")
-    assert first == again != other
-    assert capital == first[0].upper() + first[1:]
-    assert tell("{hero}{hero.he}") == tell("{hero}{he}")
-    assert tell("{a thing}, {A thing}, {thing}") in {
-        f"{article} {thing}, {article.capitalize()} {thing}, {thing}"
-        for article in ("a", "an")
-        for thing in [tell("{thing}")]
-    }
-    assert tell("one\ntwo\n\nthree") == "one two\nthree"
-
-
-@pytest.mark.parametrize(
-    "text", ["[a|b", "a]", "a|b", "{hero", "hero}", "{he ro}", "{}", "<>", "{the thing}", "<a"]
-)
-def test_a_malformed_template_is_refused(text):
-    with pytest.raises(ValueError, match="template"):
-        parse_template(text)
 
 
 @pytest.mark.parametrize("num_bytes", [float("nan"), float("inf"), "5", None])

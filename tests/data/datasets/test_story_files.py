@@ -1,0 +1,46 @@
+"""The plots and words of the sample: every slot can be filled, and everything is used."""
+
+import itertools
+
+from cs336_basics.data.datasets.sample import random_numbers
+from cs336_basics.data.datasets.story_files import read_library
+from cs336_basics.data.datasets.templates import Cast, Choice, Phrase
+
+
+def parts_of(template):
+    for part in template:
+        yield part
+        if isinstance(part, Choice):
+            for option in part.options:
+                yield from parts_of(option)
+
+
+def test_every_slot_of_every_template_can_be_filled():
+    library = read_library()
+    templates = [plot for plot, _ in library.plots]
+    templates += [phrase for phrases in library.phrases.values() for phrase in phrases]
+    templates += [
+        field for table in library.tables.values() for entry in table for field in entry.values()
+    ]
+    used = set()
+    for part in itertools.chain.from_iterable(map(parts_of, templates)):
+        if isinstance(part, Phrase):
+            used.add(part.name)
+            assert part.name in library.phrases
+        elif isinstance(part, Cast):
+            people = part.role in ("hero", "friend")
+            tables = ["child", "animal"] if people else [part.role.rstrip("23")]
+            used.update(tables)
+            for entry in itertools.chain.from_iterable(library.tables[table] for table in tables):
+                assert part.field in entry, part
+    assert used == {*library.phrases, *library.tables}, "a list or a table that nothing uses"
+
+
+def test_tables_are_long_enough_and_every_plot_is_told():
+    library = read_library()
+    # `pick` takes an index from 16 bits, and three of a table must be able to differ.
+    assert all(3 <= len(table) < 5_000 for table in library.tables.values())
+    assert len(library.plots) >= 12
+    assert {heroes for _, heroes in library.plots} <= {"any", "child"}
+    told = {random_numbers(0, i)() * len(library.plots) >> 16 for i in range(1000)}
+    assert told == set(range(len(library.plots)))

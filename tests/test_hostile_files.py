@@ -90,7 +90,7 @@ class Files:
 
         def run_stage():
             inputs = {"x": 1}
-            Stages(directory, str).run("a", inputs, directory / "text.txt", lambda: None)
+            Stages(directory, str).run("a", inputs, [directory / "text.txt"], lambda: None)
 
         self.loaders = {
             saved / "tokenizer.json": lambda: Tokenizer.from_directory(saved),

@@ -6,12 +6,10 @@ two parts.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,7 +19,7 @@ from cs336_basics.data.preparation_record import Stages
 from cs336_basics.pretokenization.reading.arrow import batches_of_file
 from cs336_basics.pretokenization.reading.chunking import next_cut
 from cs336_basics.pretokenization.reading.corpus import Corpus, kind_of
-from cs336_basics.pretokenization.reading.readers import blocks_between, next_line
+from cs336_basics.pretokenization.reading.readers import next_line
 from cs336_basics.pretokenization.reading.storage import (
     decompressed_blocks,
     is_compressed,
@@ -30,7 +28,6 @@ from cs336_basics.pretokenization.reading.storage import (
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 
 _BLOCK = 1 << 20
-_ROW_GROUP_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,7 @@ class Window:
     def of(cls, size: int, fraction: float) -> Window:
         """Return the window that leaves between half and twice `fraction` after the cut."""
         shares = (1 - 2 * fraction, 1 - fraction, 1 - fraction / 2)
-        earliest, target, latest = (max(1, round(size * share)) for share in shares)
-        return cls(earliest, target, latest)
+        return cls(*(max(1, round(size * share)) for share in shares))
 
     def within(self, start: int, size: int) -> Window:
         """Return the window in terms of a file that begins at `start` and has `size`."""
@@ -61,17 +57,9 @@ class Window:
         offsets = (self.earliest, self.target, self.latest)
         return Window(*(offset * new_size // max(size, 1) for offset in offsets))
 
-    def contains(self, offset: int) -> bool:
-        """Return whether a cut at `offset` is near enough."""
-        return self.earliest <= offset <= self.latest
-
 
 def hold_out(
-    corpus: Corpus,
-    fraction: float,
-    directory: Path,
-    stages: Stages,
-    sha256_of: Callable[[str], str],
+    corpus: Corpus, fraction: float, directory: Path, stages: Stages
 ) -> tuple[Corpus, Corpus]:
     """Divide a corpus into one for training and its last documents, for validation.
 
@@ -85,7 +73,6 @@ def hold_out(
         directory: where the parts of the file with the cut go: train.txt and valid.txt, or .jsonl,
             or .parquet.
         stages: record the parts.
-        sha256_of: returns the hash of a file.
 
     Raises:
         ValueError: the corpus cannot be cut, or the file is damaged.
@@ -93,27 +80,39 @@ def hold_out(
     sizes, files = corpus.sizes, corpus.files
     window = Window.of(sum(sizes), fraction)
     ends = list(itertools.accumulate(sizes))
-    between = [index for index in range(1, len(files)) if window.contains(ends[index - 1])]
-    if between:
-        cut = min(between, key=lambda index: abs(ends[index - 1] - window.target))
+    near = [i for i in range(1, len(files)) if window.earliest <= ends[i - 1] <= window.latest]
+    if near:
+        cut = min(near, key=lambda i: abs(ends[i - 1] - window.target))
         return corpus.only(files[:cut]), corpus.only(files[cut:])
+
     index = next(index for index, end in enumerate(ends) if end >= window.target)
+    file, size = files[index], sizes[index]
     divided = _DividedFile(
-        corpus.only([files[index]]),
+        corpus.only([file]),
         fraction,
-        window.within(ends[index] - sizes[index], sizes[index]),
+        window.within(ends[index] - size, size),
         has_before=index > 0,
         has_after=index + 1 < len(files),
     )
+    ending = {"text": "txt", "jsonl": "jsonl"}.get(kind_of(file), "parquet")
+    parts = train, valid = directory / f"train.{ending}", directory / f"valid.{ending}"
+    window = divided.window
+    inputs = {
+        "source": stages.sha256_of(file),
+        "window": [window.earliest, window.target, window.latest],
+        "column": corpus.column,
+    }
     directory.mkdir(parents=True, exist_ok=True)
+    divide = divided.divide_table if ending == "parquet" else divided.divide_text
     try:
-        train, valid = divided.parts(directory, stages, sha256_of)
+        stages.run("text", inputs, parts, lambda: divide(train, valid))
     except _CannotBeCutError:
         raise ValueError(
-            f"{files[index]} ({sizes[index]:,} bytes) cannot be cut before its last "
-            f"{fraction:.0%}, for validation: give data.valid_path"
+            f"{file} ({size:,} bytes) cannot be cut before its last {fraction:.0%}, for "
+            "validation: give data.valid_path"
         ) from None
-    return corpus.only([*files[:index], train]), corpus.only([valid, *files[index + 1 :]])
+    before, after = files[:index], files[index + 1 :]
+    return corpus.only([*before, str(train)]), corpus.only([str(valid), *after])
 
 
 class _CannotBeCutError(ValueError):
@@ -137,40 +136,25 @@ class _DividedFile:
     has_before: bool
     has_after: bool
 
-    def parts(
-        self, directory: Path, stages: Stages, sha256_of: Callable[[str], str]
-    ) -> tuple[str, str]:
-        """Write the two parts, or find them written; return their names."""
-        file, size = self.corpus.files[0], self.corpus.sizes[0]
-        kind = kind_of(file)
-        ending = {"text": "txt", "jsonl": "jsonl"}.get(kind, "parquet")
-        train, valid = (directory / f"{split}.{ending}" for split in ("train", "valid"))
-        inputs: dict[str, Any] = {"source": sha256_of(file)}
-        makers: list[Callable[[], object]]
-        if ending == "parquet":
-            num_rows = sum(batch.num_rows for batch in self._batches())
-            target = self.window.scaled(size, num_rows).target
-            cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
-            inputs |= {"rows": cut, "column": self.corpus.column}
-            makers = [
-                partial(_write_rows, self._batches, 0, cut, train),
-                partial(_write_rows, self._batches, cut, num_rows, valid),
-            ]
-        elif is_compressed(file):
-            # The cut is known once the file has been read; then both parts are written.
-            inputs["window"] = [self.window.earliest, self.window.target, self.window.latest]
-            makers = [functools.cache(partial(self._unpack, train, valid))] * 2
-        else:
-            with open_path(file) as opened:
-                cut = self._cut_in(opened, self.window, size)
-            inputs["cut"] = cut
-            makers = [
-                partial(_copy_range, file, 0, cut, train),
-                partial(_copy_range, file, cut, size, valid),
-            ]
-        for name, part, make in zip(("train", "valid"), (train, valid), makers, strict=True):
-            stages.run(f"{name} text", inputs, part, make)
-        return str(train), str(valid)
+    def divide_text(self, train: Path, valid: Path) -> None:
+        """Write the two parts of a text or of JSON lines, uncompressed."""
+        name = self.corpus.files[0]
+        with open_path(name) as file, atomic_writer(train, "w+b") as out:
+            if is_compressed(name):
+                for block in decompressed_blocks(file, name, _BLOCK):
+                    out.write(block)
+            else:
+                shutil.copyfileobj(file, out, _BLOCK)
+            size = out.tell()
+            if self.has_before or self.has_after:
+                window = self.window.scaled(self.corpus.sizes[0], size)
+            else:  # where the same file, not compressed, is cut
+                window = Window.of(size, self.fraction)
+            out.seek(self._cut_in(out, window, size))
+            cut = out.tell()
+            with atomic_writer(valid) as rest:
+                shutil.copyfileobj(out, rest, _BLOCK)
+            out.truncate(cut)
 
     def _cut_in(self, file: IO[bytes], window: Window, size: int) -> int:
         """Return the offset of the cut in text or JSON lines of `size` bytes."""
@@ -179,6 +163,34 @@ class _DividedFile:
             return self._checked([] if cut is None else [cut], size)
         end = _end_of_text(file, size)
         return self._checked(_lines_near(file, window.target, end), end)
+
+    def divide_table(self, train: Path, valid: Path) -> None:
+        """Write the two parts of a table as Parquet, in record batches of one column."""
+        import pyarrow.parquet as parquet
+
+        num_rows = sum(batch.num_rows for batch in self._batches())
+        target = self.window.scaled(self.corpus.sizes[0], num_rows).target
+        cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
+        row, batches = 0, self._batches()
+        schema = (head := next(batches)).schema  # there are rows, or there would be no cut
+        with (
+            atomic_writer(train) as first,
+            atomic_writer(valid) as second,
+            parquet.ParquetWriter(first, schema) as before,
+            parquet.ParquetWriter(second, schema) as after,
+        ):
+            for batch in itertools.chain([head], batches):
+                at = min(max(cut - row, 0), batch.num_rows)
+                row += batch.num_rows
+                for writer, part in ((before, batch.slice(0, at)), (after, batch.slice(at))):
+                    if part.num_rows:
+                        writer.write_batch(part)
+
+    def _batches(self) -> Iterator[Any]:
+        name, column = self.corpus.files[0], self.corpus.column
+        assert column is not None
+        with open_path(name) as file:
+            yield from batches_of_file(file, name, kind_of(name), column)
 
     def _checked(self, cuts: list[int], end: int) -> int:
         """Return the first of some cuts, or a cut at one of the ends, that leaves text to both.
@@ -190,31 +202,6 @@ class _DividedFile:
             if (cut > 0 or self.has_before) and (cut < end or self.has_after):
                 return cut
         raise _CannotBeCutError
-
-    def _batches(self) -> Iterator[Any]:
-        """Yield the rows of a table, in record batches of one column."""
-        name, column = self.corpus.files[0], self.corpus.column
-        assert column is not None
-        with open_path(name) as file:
-            yield from batches_of_file(file, name, kind_of(name), column)
-
-    def _unpack(self, train: Path, valid: Path) -> None:
-        """Write the parts of a compressed file, uncompressed."""
-        name = self.corpus.files[0]
-        with atomic_writer(train, "w+b") as out:
-            with open_path(name) as file:
-                for block in decompressed_blocks(file, name, _BLOCK):
-                    out.write(block)
-            size = out.tell()
-            window = self.window.scaled(self.corpus.sizes[0], size)
-            if not (self.has_before or self.has_after):  # as of the same file, not compressed
-                window = Window.of(size, self.fraction)
-            cut = self._cut_in(out, window, size)
-            out.seek(cut)
-            with atomic_writer(valid) as rest:
-                shutil.copyfileobj(out, rest, _BLOCK)
-            out.seek(cut)
-            out.truncate()
 
 
 def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
@@ -263,30 +250,3 @@ def _end_of_text(file: IO[bytes], size: int) -> int:
             return start + kept
         size = start
     return 0
-
-
-def _copy_range(source: str, start: int, end: int, destination: Path) -> None:
-    with open_path(source) as reader, atomic_writer(destination) as writer:
-        for block in blocks_between(reader, source, start, end, _BLOCK):
-            writer.write(block)
-
-
-def _write_rows(read: Callable[[], Iterator[Any]], start: int, end: int, destination: Path) -> None:
-    """Write rows start to end - 1 of the record batches that `read` yields as a Parquet file."""
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    batches = read()
-    schema = (head := next(batches)).schema  # there are rows, or there would be no cut
-    row, waiting = 0, []
-    with atomic_writer(destination) as file, parquet.ParquetWriter(file, schema) as writer:
-        for batch in itertools.chain([head], batches):
-            first, last = (min(max(at - row, 0), batch.num_rows) for at in (start, end))
-            row += batch.num_rows
-            if first < last:
-                waiting.append(batch.slice(first, last - first))
-            if sum(part.nbytes for part in waiting) >= _ROW_GROUP_BYTES:
-                writer.write_table(pyarrow.Table.from_batches(waiting))
-                waiting = []
-        if waiting:
-            writer.write_table(pyarrow.Table.from_batches(waiting))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 from cs336_basics._support.files import sha256_file, write_json
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import read_json_object
+from cs336_basics.pretokenization.reading.storage import is_url, size_of
 
 _FILE = "stages.json"
 _MAX_BYTES = 1 << 20
 
 
 class Stages:
-    """Records in stages.json what each stage was made from, and the hash of what it made.
+    """Records in stages.json what each stage was made from, and the hashes of what it made.
 
     Args:
         directory: the directory of that file, which need not exist.
@@ -30,42 +32,36 @@ class Stages:
         self._path = directory / _FILE
         self._report = report
         self._records = read_records(directory)
+        self.sha256_of = functools.cache(_sha256_of)
 
     def run(
         self,
         name: str,
         inputs: dict[str, Any],
-        output: Path,
+        outputs: Sequence[Path],
         make: Callable[[], object],
-        others: Sequence[Path] = (),
     ) -> None:
-        """Call `make`, which writes `output`, unless `output` exists with the recorded hash.
+        """Call `make`, which writes `outputs`, unless they exist with the recorded hashes.
 
         Args:
             name: the name of the stage.
-            inputs: what determines the output, as JSON.
-            output: the file whose hash is recorded.
-            make: writes `output` and `others`.
-            others: further files that must exist.
+            inputs: what determines the outputs, as JSON.
+            outputs: files.
+            make: writes them.
 
         Raises:
             ValueError: the stage was made from other inputs before; a run keeps its data.
         """
-        record = self._records.get(name)
-        if record is not None and record["inputs"] != inputs:
-            raise ValueError(
-                f"{output} was made from different data "
-                f"({_difference(record['inputs'], inputs)}): start a new run"
-            )
-        is_complete = output.is_file() and all(file.is_file() for file in others)
-        if record is not None and is_complete and sha256_file(output) == record.get("sha256"):
+        self._check_inputs(name, inputs)
+        record = self._records.get(name, {})
+        hashes = {file.name: sha256_file(file) for file in outputs if file.is_file()}
+        if len(hashes) == len(outputs) and hashes == record.get("sha256"):
             self._report(f"{name}: unchanged")
             return
         start = time.perf_counter()
         make()
         seconds = time.perf_counter() - start
-        self._records[name] = {"inputs": inputs, "sha256": sha256_file(output)}
-        write_json(self._path, self._records)
+        self._write(name, {"inputs": inputs, "sha256": {f.name: sha256_file(f) for f in outputs}})
         self._report(f"{name}: done in {seconds:.1f} s")
 
     def check(self, name: str, inputs: dict[str, Any]) -> None:
@@ -74,19 +70,34 @@ class Stages:
         Raises:
             ValueError: other inputs were recorded before.
         """
-        record = self._records.get(name)
-        if record is None:
-            self._records[name] = {"inputs": inputs}
-            write_json(self._path, self._records)
-        elif record["inputs"] != inputs:
-            raise ValueError(
-                f"{name}: the data changed since the run began "
-                f"({_difference(record['inputs'], inputs)}): start a new run"
+        self._check_inputs(name, inputs)
+        if name not in self._records:
+            self._write(name, {"inputs": inputs})
+
+    def _check_inputs(self, name: str, inputs: dict[str, Any]) -> None:
+        before = self._records.get(name, {"inputs": inputs})["inputs"]
+        if before != inputs:
+            changes = ", ".join(
+                f"{key}: {short_repr(before.get(key))} became {short_repr(inputs.get(key))}"
+                for key in {**before, **inputs}
+                if before.get(key) != inputs.get(key)
             )
+            raise ValueError(
+                f"{name}: the data changed since the run began ({changes}): start a new run"
+            )
+
+    def _write(self, name: str, record: dict[str, Any]) -> None:
+        self._records[name] = record
+        write_json(self._path, self._records)
+
+
+def _sha256_of(file: str) -> str:
+    """Return the SHA-256 of a file; the size of a URL, which may be any distance away."""
+    return f"{size_of(file)} bytes" if is_url(file) else sha256_file(file)
 
 
 def read_records(directory: Path) -> dict[str, Any]:
-    """Return the records of a directory: name of the stage -> its inputs, hash of its output.
+    """Return the records of a directory: name of the stage -> its inputs, hashes of its outputs.
 
     Where nothing was recorded, there are none.
 
@@ -98,22 +109,12 @@ def read_records(directory: Path) -> dict[str, Any]:
         return {}
     try:
         records = read_json_object(path, _MAX_BYTES)
-        if not all(map(_is_record, records.values())):
+        if not all(
+            isinstance(r, dict) and isinstance(r.get("inputs"), dict) for r in records.values()
+        ):
             raise ValueError
     except ValueError:
         raise ValueError(
             f"{path} is damaged: remove it, and the data that it records is made again"
         ) from None
     return records
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{key}: {short_repr(before.get(key))} became {short_repr(now[key])}"
-        for key in now
-        if before.get(key) != now[key]
-    )
-
-
-def _is_record(record: Any) -> bool:
-    return isinstance(record, dict) and isinstance(record.get("inputs"), dict)

@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.data.preparation_record import Stages, read_records
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="Windows has no such locks")
 
@@ -192,32 +191,6 @@ def test_a_loss_that_is_not_a_number_is_an_error(tmp_path):
     run.metrics.write_text('{"step": 1, "val_loss": "low"}\n{"step": 2, "val_loss": 1.0}\n')
     with pytest.raises(ValueError, match=r"metrics\.jsonl, line 1 has the value 'low' for 'val_"):
         run.read_metrics()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [*ODD, b'{"a": 7}', b'{"a": {}}', b'{"a": {"inputs": []}}', b'{"a": null}', b'[["a", 1]]'],
-)
-def test_an_odd_stages_json_is_an_error_of_one_line(tmp_path, content):
-    (tmp_path / "stages.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"stages\.json is damaged: remove it, and") as caught:
-        Stages(tmp_path, print)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_directory_without_stages_json_has_no_records(tmp_path):
-    assert read_records(tmp_path) == read_records(tmp_path / "missing") == {}
-    Stages(tmp_path, print).check("a", {"x": 1})
-    assert read_records(tmp_path) == {"a": {"inputs": {"x": 1}}}
-
-
-def test_a_record_without_a_hash_is_made_again(tmp_path):
-    (tmp_path / "stages.json").write_text('{"a": {"inputs": {}}}')
-    (tmp_path / "out").write_text("old")
-    Stages(tmp_path, print).run(
-        "a", {}, tmp_path / "out", lambda: (tmp_path / "out").write_text("new")
-    )
-    assert (tmp_path / "out").read_text() == "new"
 
 
 def test_a_number_that_no_float_can_hold_is_an_error(tmp_path):

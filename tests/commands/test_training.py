@@ -175,7 +175,7 @@ class TestResume:
         capsys.readouterr()
         assert main(["--resume", "run"]) == 0
         out = capsys.readouterr().out
-        assert "train text: unchanged" in out
+        assert "text: unchanged" in out
         assert "tokenizer: done" in out
         assert "valid tokens: unchanged" in out
         assert np.load(tokens).tolist() == ids

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cs336_basics._support.files import sha256_file
-from cs336_basics.data import hold_out as hold_out_module
 from cs336_basics.data.hold_out import Window, hold_out
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.pretokenization import Corpus, Splitter
@@ -23,7 +21,7 @@ ROWS = ["né\n x" * (i * 37 % 80) + f" row {i}" for i in range(200)]
 
 def divide(corpus, directory, fraction=0.1, report=lambda line: None):
     stages = Stages(directory, report)
-    return hold_out(corpus, fraction, directory / "data", stages, sha256_file)
+    return hold_out(corpus, fraction, directory / "data", stages)
 
 
 def texts_of(corpus):
@@ -89,22 +87,15 @@ def test_of_two_rows_the_second_is_held_out(tmp_path, name, rows):
 @pytest.mark.parametrize("name", KINDS)
 def test_a_single_row_cannot_be_divided(tmp_path, name):
     corpus = Corpus(tmp_path / name, **write_rows(tmp_path, name, ["all in one row"]))
-    with pytest.raises(ValueError, match=rf"{name} .* cannot be cut .* give data.valid_path"):
+    with pytest.raises(ValueError, match=rf"{name} .* cannot be cut"):
         divide(corpus, tmp_path)
 
 
 @pytest.mark.parametrize("blank", [b"\n", b" \n\n \n"])
 def test_a_file_of_blank_lines_cannot_be_divided(tmp_path, blank):
     (tmp_path / "a.jsonl").write_bytes(blank)
-    with pytest.raises(ValueError, match=r"a\.jsonl .* cannot be cut .* give data.valid_path"):
+    with pytest.raises(ValueError, match=r"a\.jsonl .* cannot be cut"):
         divide(Corpus(tmp_path / "a.jsonl", field="text"), tmp_path)
-
-
-def test_a_file_that_became_shorter_is_not_copied_short(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"x" * 100)
-    with pytest.raises(ValueError, match="became shorter while it was read"):
-        hold_out_module._copy_range(str(tmp_path / "a.txt"), 10, 101, tmp_path / "copy.txt")
-    assert not (tmp_path / "copy.txt").exists()
 
 
 def test_blank_lines_are_no_rows(tmp_path):
@@ -176,12 +167,11 @@ def test_parts_are_made_once_and_again_if_they_are_damaged(tmp_path):
     corpus = Corpus(tmp_path / "a.jsonl.gz", **write_rows(tmp_path, "a.jsonl.gz", ROWS))
     lines = []
     _, valid = divide(corpus, tmp_path, report=lines.append)
-    assert [line.split(":")[0] for line in lines] == ["train text", "valid text"]
-    assert all("done" in line for line in lines)
+    assert [line[:10] for line in lines] == ["text: done"]
     before = Path(valid.files[0]).read_bytes()
     lines.clear()
     divide(corpus, tmp_path, report=lines.append)
-    assert lines == ["train text: unchanged", "valid text: unchanged"]
+    assert lines == ["text: unchanged"]
     Path(valid.files[0]).write_bytes(before[:-5])
     divide(corpus, tmp_path)
     assert Path(valid.files[0]).read_bytes() == before

@@ -1,0 +1,84 @@
+"""A stage is made once, again where its files changed, and refused where its inputs did."""
+
+from __future__ import annotations
+
+import pytest
+
+from cs336_basics.data.preparation_record import Stages, read_records
+
+
+def make(directory, inputs, texts=("a", "b")):
+    """Run a stage of two files; return the lines that it reports."""
+    lines = []
+    outputs = [directory / "a.txt", directory / "b.txt"]
+
+    def write():
+        for path, text in zip(outputs, texts, strict=True):
+            path.write_text(text)
+
+    Stages(directory, lines.append).run("text", inputs, outputs, write)
+    assert [path.read_text() for path in outputs] == list(texts)
+    (line,) = lines
+    return line.split(" in ")[0]
+
+
+def test_a_stage_is_made_once_and_again_where_a_file_changed(tmp_path):
+    assert make(tmp_path, {"x": 1}) == "text: done"
+    assert make(tmp_path, {"x": 1}) == "text: unchanged"
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("c")
+        assert make(tmp_path, {"x": 1}) == "text: done"
+        (tmp_path / name).unlink()
+        assert make(tmp_path, {"x": 1}) == "text: done"
+    assert make(tmp_path, {"x": 1}) == "text: unchanged"
+
+
+@pytest.mark.parametrize("inputs", [{"x": 2}, {}, {"x": 1, "y": 2}])
+def test_other_inputs_are_refused(tmp_path, inputs):
+    make(tmp_path, {"x": 1})
+    with pytest.raises(ValueError, match=r"text.*(x: 1 became|y: None became 2)"):
+        make(tmp_path, inputs)
+    with pytest.raises(ValueError, match="text"):
+        Stages(tmp_path, print).check("text", inputs)
+
+
+def test_a_stage_that_was_interrupted_is_made_again(tmp_path):
+    def stop():
+        (tmp_path / "a.txt").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Stages(tmp_path, print).run("text", {}, [tmp_path / "a.txt"], stop)
+    assert make(tmp_path, {}) == "text: done"
+
+
+def test_what_a_run_was_given_is_recorded_without_hashes(tmp_path):
+    assert read_records(tmp_path) == read_records(tmp_path / "missing") == {}
+    Stages(tmp_path, print).check("a", {"x": 1})
+    assert read_records(tmp_path) == {"a": {"inputs": {"x": 1}}}
+
+
+def test_a_record_without_hashes_is_made_again(tmp_path):
+    (tmp_path / "stages.json").write_text('{"text": {"inputs": {}}}')
+    assert make(tmp_path, {}) == "text: done"
+
+
+def test_a_file_is_hashed_once(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    stages = Stages(tmp_path, print)
+    digest = stages.sha256_of(str(tmp_path / "a.txt"))
+    (tmp_path / "a.txt").write_text("b")
+    assert stages.sha256_of(str(tmp_path / "a.txt")) == digest
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"7", b"\xff", b'{"a": 7}', b'{"a": {}}', b'{"a": {"inputs": []}}',
+     b'{"a": null}', b'[["a", 1]]', b"[" * 100_000, b" " * 3_000_000],
+    ids=range(12),
+)  # fmt: skip
+def test_an_odd_stages_json_is_an_error_of_one_line(tmp_path, content):
+    (tmp_path / "stages.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"stages\.json is damaged") as caught:
+        Stages(tmp_path, print)
+    assert "\n" not in str(caught.value)

@@ -96,13 +96,14 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> So
     if paths is None:
         return None
     key = f"data.{key}"
+    shown = ", ".join(map(repr, [paths] if isinstance(paths, str) else paths[:3]))
     try:
         files = expand_paths(paths)
     except (FileNotFoundError, ValueError) as error:
-        shown = ", ".join(map(repr, [paths] if isinstance(paths, str) else paths[:3]))
         raise type(error)(f"{key} is {shown}: {error}") from None
     if not any(is_url(file) or os.path.getsize(file) for file in files):
-        raise ValueError(f"{key} names nothing but empty files: {', '.join(files[:3])}")
+        subject = "the file is" if len(files) == 1 else f"all {len(files)} files are"
+        raise ValueError(f"{key} is {shown}: {subject} empty")
     tokens = [file for file in files if file.endswith(".npy")]
     if not tokens:
         return Text.of(_corpus(key, files, data))

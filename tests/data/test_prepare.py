@@ -5,11 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
+from cs336_basics._support.text import END_OF_TEXT as END
 from cs336_basics.bpe import TRAINERS
+from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.data.datasets import write_sample
+from cs336_basics.data.prepare import check_sources, prepare_data
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.commands.small_run import command
@@ -142,3 +147,53 @@ class TestOwnText:
             file.write("One more story.")
         assert main(["--resume", "run", "--max-steps", "4"]) == 2
         assert "start a new run" in capsys.readouterr().err
+
+
+def prepare(run, vocab_size=300, **data):
+    """Prepare the data of a run; return it and the lines that were reported."""
+    lines = []
+    preparation = Preparation(DataConfig(**data), vocab_size, num_workers=1)
+    prepared = prepare_data(preparation, RunDirectory(run), report=lines.append)
+    return prepared, lines
+
+
+def decoded(prepared):
+    return [
+        prepared.tokenizer.decode(np.asarray(tokens[:]).tolist())
+        for tokens in (prepared.train_tokens, prepared.valid_tokens)
+    ]
+
+
+def test_the_sample_is_made_of_two_seeds(tmp_path):
+    prepared, _ = prepare(tmp_path / "run", sample_bytes=20_000)
+    train, valid = decoded(prepared)
+    assert 18_000 <= len(train.encode()) < 22_000
+    assert 2_000 <= len(valid.encode()) < 5_000
+    assert not set(train.split(END)[:-1]) & set(valid.split(END)[:-1])
+
+
+def test_a_downloaded_dataset_is_read_where_it_is(tmp_path):
+    for split in ("train", "valid"):
+        with pytest.raises(FileNotFoundError, match="download tinystories"):
+            prepare(tmp_path / "run", dataset="tinystories", data_dir=str(tmp_path))
+        (tmp_path / f"TinyStoriesV2-GPT4-{split}.txt").write_text(f"{split} " * 50 + END)
+    prepared, _ = prepare(
+        tmp_path / "run", vocab_size=260, dataset="tinystories", data_dir=str(tmp_path)
+    )
+    assert decoded(prepared) == [f"{split} " * 50 + END for split in ("train", "valid")]
+
+
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        ({"trainer": "fast"}, "data.trainer is 'fast'"),
+        ({"pattern": "("}, "pattern"),
+        ({"vocab_size": 256}, "model.vocab_size is 256"),
+    ],
+)
+def test_values_that_no_tokenizer_can_be_trained_with_are_refused(tmp_path, data, named):
+    (tmp_path / "text.txt").write_text("text" * 100)
+    text, vocab_size = str(tmp_path / "text.txt"), data.get("vocab_size", 300)
+    data = {key: value for key, value in data.items() if key != "vocab_size"}
+    with pytest.raises(ValueError, match=named):
+        check_sources(Preparation(DataConfig(train_path=text, **data), vocab_size))

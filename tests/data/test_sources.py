@@ -11,7 +11,10 @@ import pytest
 import yaml
 
 from cs336_basics._support.files import sha256_file
+from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.datasets import write_sample
+from cs336_basics.data.sources import absolute_path, check_length, find_sources
+from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.token_files import open_token_file
 from tests.commands.small_run import assert_equal_runs, command
@@ -219,3 +222,68 @@ def test_what_the_data_was_made_from_is_recorded(tiny, rows):
         "valid tokens": {"source": held_out, "tokenizer": tokenizer},
     }
     assert records["text"]["sha256"] == {"train.txt": held_in, "valid.txt": held_out}
+
+
+# ------------------------------------------------------------------ the sources themselves
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Small files of every kind in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("some text")
+    Path("b.txt").write_text("more text")
+    Path("a.jsonl").write_text(json.dumps({"text": "a row"}) + "\n")
+    Path("bad.jsonl").write_text("{]\n")
+    Path("empty.txt").write_text("")
+    Path("a.npy").write_bytes(b"ids")
+    Path("b.npy").write_bytes(b"ids")
+
+
+def find(train, valid=None, **options):
+    return find_sources(DataConfig(train_path=train, valid_path=valid, **options))
+
+
+def test_documents_of_rows_and_of_several_files_are_separated_and_those_of_one_text_are_not(files):
+    assert find("a.txt")[0].end_of_document is None
+    assert find(("a.txt", "b.txt"))[0].end_of_document == END
+    assert find("a.jsonl", field="text")[0].end_of_document == END
+
+
+def test_the_fingerprint_tells_texts_and_ways_to_read_them_apart(files):
+    def fingerprint(*paths, **options):
+        return find(paths, **options)[0].fingerprint(lambda file: Path(file).read_text())
+
+    assert fingerprint("a.txt") == {"source": "some text"}
+    found = [
+        fingerprint("a.txt"),
+        fingerprint("b.txt"),
+        fingerprint("a.txt", errors="strict"),
+        fingerprint("a.txt", "b.txt"),
+        fingerprint("b.txt", "a.txt"),
+        fingerprint("a.jsonl", field="text"),
+        fingerprint("a.npy", tokenizer="tok"),
+        fingerprint("a.npy", "b.npy", tokenizer="tok"),
+    ]
+    assert len({json.dumps(each) for each in found}) == len(found)
+    Path("a.txt").rename("moved.txt")
+    assert fingerprint("moved.txt", "b.txt") == found[3]  # names do not count
+
+
+def test_a_text_with_fewer_bytes_than_a_context_is_refused(files):
+    train, _ = find("a.txt")  # 9 bytes
+    check_length("data.train_path", train, 9)
+    with pytest.raises(ValueError, match=r"data\.train_path holds 9 bytes"):
+        check_length("data.train_path", train, 10)
+    check_length("data.train_path", find("a.jsonl", field="text")[0], 1000)  # not known
+    check_length("data.train_path", None, 1000)
+
+
+def test_absolute_paths_mean_the_same_files_from_everywhere(tmp_path, monkeypatch):
+    odd = tmp_path / "odd [1]"
+    odd.mkdir()
+    monkeypatch.chdir(odd)
+    Path("c.txt").write_text("text")
+    for path in ("c.txt", "*.txt"):
+        assert Corpus(absolute_path(path)).files == (str(odd / "c.txt"),)
+    assert absolute_path("s3://bucket/*.txt") == "s3://bucket/*.txt"

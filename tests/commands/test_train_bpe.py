@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
-from cs336_basics.data.train_tokenizer import MOST_HASHED, describe_files
 from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.pretokenization import PATTERNS
 from tests.commands.small_run import command
@@ -231,14 +230,6 @@ def test_a_pipe_is_not_reported_as_empty(tmp_path, capsys):
     os.mkfifo(fifo)
     assert main(arguments(fifo, tmp_path / "tokenizer")) == 2
     assert "is a pipe or a device" in capsys.readouterr().err
-
-
-def test_a_very_large_file_is_recorded_without_its_hash(tmp_path):
-    path = tmp_path / "large.txt"
-    with open(path, "wb") as file:
-        file.truncate(MOST_HASHED + 1)  # a hole, not on the disk
-    (corpus,) = describe_files([str(path)])
-    assert (corpus["num_bytes"], corpus["sha256"]) == (MOST_HASHED + 1, None)
 
 
 def test_a_vocabulary_whose_saving_failed_does_not_block_the_next_run(

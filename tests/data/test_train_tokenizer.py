@@ -1,0 +1,83 @@
+"""The pipeline from text to a tokenizer directory, and what it records."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cs336_basics._support.files import sha256_file
+from cs336_basics.bpe import TRAINERS
+from cs336_basics.data.train_tokenizer import MOST_HASHED, describe_files, train_tokenizer
+from cs336_basics.pretokenization import Corpus, WordCounts
+from cs336_basics.tokenizer import Tokenizer
+
+END = "<|endoftext|>"
+SIZE = 270
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("low lower lowest new newer newest " * 20)
+    return path
+
+
+def train(text, directory, **options):
+    trainer = TRAINERS["heap"](num_workers=1)
+    corpus = None if text is None else Corpus(text)
+    return train_tokenizer(trainer, corpus, directory, SIZE, [END], **options)
+
+
+def test_the_directory_has_the_tokenizer_and_what_it_was_made_from(tmp_path, text):
+    vocab, merges = train(text, tmp_path / "out")
+    found = Tokenizer.from_directory(tmp_path / "out")
+    assert (found.vocab, found.merges, found.special_tokens) == (vocab, merges, [END])
+    training = json.loads((tmp_path / "out" / "training.json").read_text())
+    size = text.stat().st_size
+    record = {"path": str(text), "num_bytes": size, "sha256": sha256_file(text)}
+    assert training["corpus"] == [record]
+    assert training["trainer"] == "heap"
+
+
+def test_counts_are_saved_and_take_the_place_of_their_text(tmp_path, text):
+    counts = str(tmp_path / "counts.npz")
+    expected = train(text, tmp_path / "a", save_counts=counts)
+    assert train(None, tmp_path / "b", counts=[counts]) == expected
+    twice = train(text, tmp_path / "c", counts=[counts], save_counts=counts + "2.npz")
+    assert twice == expected  # the same order of pairs
+    once, both = WordCounts.load(counts), WordCounts.load(counts + "2.npz")
+    assert {word: 2 * count for word, count in once.items()} == dict(both.items())
+
+
+def test_what_exists_is_replaced_only_if_asked(tmp_path, text):
+    train(text, tmp_path / "out", save_counts=str(tmp_path / "counts.npz"))
+    with pytest.raises(FileExistsError, match="out"):
+        train(text, tmp_path / "out")
+    with pytest.raises(FileExistsError, match="counts"):
+        train(text, tmp_path / "other", save_counts=str(tmp_path / "counts.npz"))
+    with pytest.raises(ValueError, match="text"):
+        train(text, tmp_path / "other", save_counts=str(text), overwrite=True)
+    with pytest.raises(NotADirectoryError, match="text"):
+        train(text, text)
+    assert not (tmp_path / "other").exists()
+    train(text, tmp_path / "out", save_counts=str(tmp_path / "counts.npz"), overwrite=True)
+
+
+def test_counts_of_another_pattern_are_named(tmp_path, text):
+    counts = str(tmp_path / "counts.npz")
+    train(text, tmp_path / "a", save_counts=counts)
+    other = TRAINERS["heap"](pattern="cl100k", num_workers=1)
+    with pytest.raises(ValueError, match=r"counts\.npz"):
+        train_tokenizer(other, None, tmp_path / "b", SIZE, [END], counts=[counts])
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_huge_file_is_described_without_its_hash(tmp_path):
+    path = tmp_path / "large"
+    with open(path, "wb") as file:
+        file.truncate(MOST_HASHED + 1)  # a hole, not on the disk
+    assert describe_files([str(path), "s3://bucket/a.txt"]) == [
+        {"path": str(path), "num_bytes": MOST_HASHED + 1, "sha256": None},
+        {"path": "s3://bucket/a.txt"},
+    ]

@@ -31,10 +31,12 @@ class RowLinear(Linear):
 def with_row_products(model: TransformerLM) -> TransformerLM:
     """Return a model with the same weights, in the same memory, and the faster product of a row.
 
-    A model that is not on the CPU and in float32 is returned itself.
+    A model that is not on the CPU and in float32 is returned itself; a sharded one, too, whose
+    class is another and whose modules cannot be copied.
     """
     weight = next(model.parameters())
-    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+    is_plain = type(model) is TransformerLM and weight.device.type == "cpu"
+    if not is_plain or weight.dtype != torch.float32:
         return model
     shared = {id(tensor): tensor for tensor in itertools.chain(model.parameters(), model.buffers())}
     result = copy.deepcopy(model, shared)  # of modules, not of their tensors

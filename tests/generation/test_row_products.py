@@ -46,10 +46,16 @@ def test_every_product_of_one_token_is_taken_and_the_weights_are_shared(tied, mo
     assert [name for name, _ in before] == list(model.state_dict())
 
 
-def test_other_dtypes_and_devices_keep_the_model():
+def test_other_dtypes_devices_and_classes_keep_the_model():
     for options in ({"dtype": torch.float64}, {"dtype": torch.bfloat16}, {"device": "meta"}):
         model = TransformerLM(CONFIG, **options)
         assert with_row_products(model) is model
+
+    class Sharded(TransformerLM):  # as fully_shard makes of it
+        __deepcopy__ = None
+
+    model = Sharded(CONFIG)
+    assert with_row_products(model) is model
     with torch.autocast("cpu", dtype=torch.bfloat16):
         fast = with_row_products(TransformerLM(CONFIG))
         assert fast(torch.tensor([[1]])).isfinite().all()

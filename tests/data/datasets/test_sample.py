@@ -1,4 +1,4 @@
-"""The embedded sample corpus: the same bytes everywhere, and correct English."""
+"""The embedded sample corpus: the same bytes everywhere, in varied stories."""
 
 import hashlib
 import itertools
@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from cs336_basics._support.files import sha256_file
 from cs336_basics.data.datasets import DATASETS, sample, sample_documents, write_sample
-from cs336_basics.data.datasets.sample import SEPARATOR, Story, random_numbers
-from cs336_basics.data.datasets.story_files import read_library, read_sections
-from cs336_basics.data.datasets.templates import render
+from cs336_basics.data.datasets.sample import SEPARATOR, random_numbers
 
 ROOT = Path(__file__).parents[3]
 END = f"\n{SEPARATOR}\n"
@@ -149,84 +147,12 @@ def test_stories_are_clean(stories):
         assert not re.search(r" [.,!?;:]|[.,!?;:]{2}|[.,!?][\"”][.,!?]|,[\"”]?[^\s\"”]", story)
 
 
-def test_paragraphs_and_sentences_begin_and_end_correctly(stories):
-    for paragraph in "\n".join(stories).split("\n"):
-        assert re.match(r"[\"“]?[A-ZÀ-Ž]", paragraph), paragraph
-        assert re.search(r"[.!?][\"”]?$", paragraph), paragraph
-        small = re.findall(r"[.!?…] [a-z].*", paragraph)
-        assert all(rest.startswith(("! went the", "… ")) for rest in small), paragraph
-
-
-def test_quotation_marks_match(stories):
-    for paragraph in "\n".join(stories).split("\n"):
-        # Either kind, never both; opened before a word, closed after a full stop or the like.
-        unquoted = re.sub(r"(?<![^ ])\"[A-Za-zÀ-ž][^\"“”]*[.,!?]\"(?![^ ])", "", paragraph)
-        unquoted = re.sub(r"(?<![^ ])“[A-Za-zÀ-ž][^\"“”]*[.,!?]”(?![^ ])", "", unquoted)
-        assert not re.search('["“”]', unquoted), paragraph
-        assert not ("“" in paragraph and "'" in paragraph), paragraph
-
-
-def test_articles_agree_with_the_next_word(stories):
-    by_sound = {"useful": "a", "one": "a", "honest": "an"}
-    seen = set()
-    for article, word in re.findall(r"\b([Aa]n?) ([^\W\d_]+)", "\n".join(stories)):
-        expected = by_sound.get(word, "an" if word[0] in "aeiouAEIOU" else "a")
-        assert article.lower() == expected, (article, word)
-        seen.add((article, word))
-    assert len(seen) > 300
-
-
-def test_no_word_is_doubled(stories):
-    doubled = re.findall(r"\b(\w+) \1\b", "\n".join(stories))
-    assert not doubled
-
-
-def test_stories_agree_in_gender_and_in_the_lost_thing(stories):
-    people = read_sections("people.txt")
-    boys, girls = people["boys"].split(), people["girls"].split()
-    children = re.findall(r"\b(boy|girl) (?:named|called) (\w+)", "\n".join(stories))
-    assert len(children) > 100
-    assert all(name in (boys if kind == "boy" else girls) for kind, name in children)
-    lost_and_found = 0
-    for story in stories:
-        lost = re.search(r"had an? ([^,.]+), and s?he ", story)
-        found = re.search(r"(?:lay|was) the ([^!.]+)!", story)
-        if lost and found:
-            lost_and_found += 1
-            assert lost[1] == found[1]
-    assert lost_and_found > 10
-
-
-def test_pronouns_agree_with_the_cast():
-    # Where everybody is "he", nobody may be called "she", and the other way around.
-    foreign = {
-        "he": r"\b([Ss]he|[Hh]ers?|[Hh]erself)\b",
-        "she": r"\b([Hh]e|[Hh]im|[Hh]is|[Hh]imself)\b",
-    }
-    checked = {"he": 0, "she": 0}
-    for index in range(3000):
-        story = Story(random_numbers(0, index))
-        plot, heroes = story.pick(read_library().plots)
-        story.people = "animal" if heroes == "any" and index % 2 else "child"
-        text = render(plot, story)
-        pronouns = {render(entry["he"], story) for entry in story.cast.values() if "he" in entry}
-        if len(pronouns) == 1 and "snowman" not in text and "creature" not in story.cast:
-            (pronoun,) = pronouns
-            checked[pronoun] += 1
-            assert not re.search(foreign[pronoun], text), text
-    assert min(checked.values()) > 100
-
-
 def test_stories_vary(corpora, stories):
     assert len(stories) == len(set(stories))
     valid = corpora[1].decode("utf-8").split(END)[:-1]
     assert not set(stories) & set(valid)
     text = "\n".join(stories)
     assert len(set(re.findall(r"[^\W\d_]+", text.lower()))) >= 1_500
-    people = read_sections("people.txt")
-    for group in ("boys", "girls", "animal boys", "animal girls"):
-        assert all(name in text for name in people[group].split())
-    assert 500 < sum(map(len, stories)) / len(stories) < 1200
     # Characters of two and of three bytes, in some stories and not in most.
     share = sum(not story.isascii() for story in stories) / len(stories)
     assert 0.1 < share < 0.4

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -125,7 +125,9 @@ def vocab_of_strings(strings: Mapping[str, Any], *, plain_text: bool = False) ->
     vocab = {}
     for (string, token_id), token in zip(strings.items(), tokens, strict=True):
         if token is None and not plain_text:
-            raise ValueError(f"token {_outside_alphabet(string)}")
+            raise ValueError(
+                f"token {short_repr(string)} has a character outside GPT-2's byte alphabet"
+            )
         add_token(vocab, token_id, string.encode() if token is None else token)
     return vocab
 
@@ -162,19 +164,32 @@ def collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def merges_of_strings(pairs: list[Any]) -> list[Pair] | None:
+def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pair]:
     """Return the merges in a file, each a list of two strings or a string with a space between.
 
-    Returns:
-        None where one is neither, or a string does not represent bytes; see `merge_of_strings`.
+    Args:
+        pairs: anything.
+        place: index -> what an error calls this merge.
+
+    Raises:
+        ValueError: one is neither, or a string does not represent bytes.
     """
-    return _merges_of_strings(pairs, byte_of_code())
+    found = _merges_of_strings(pairs, byte_of_code())
+    if found is not None:
+        return found
+    for index, pair in enumerate(pairs):
+        if _merges_of_strings([pair], byte_of_code()) is None:
+            raise ValueError(
+                f"{place(index)}: {short_repr(pair)} is not a merge, two tokens in GPT-2's byte "
+                "alphabet"
+            )
+    raise AssertionError("each merge is right, but not all together")
 
 
 def merges_of_strings_in_python(
     pairs: list[Any], byte_of_code: npt.NDArray[np.uint16]
 ) -> list[Pair] | None:
-    """Return the same as `merges_of_strings`."""
+    """Return the merges, None where one is wrong."""
     pairs = [pair.split(" ") if type(pair) is str else pair for pair in pairs]
     if not set(map(type, pairs)) <= {list} or not set(map(len, pairs)) <= {2}:
         return None
@@ -188,32 +203,6 @@ def merges_of_strings_in_python(
 
 
 _merges_of_strings = merges_of_strings_in_python if _loading is None else _loading.merges_of_strings
-
-
-def merge_of_strings(pair: Any) -> Pair:
-    """Return one of the merges of `merges_of_strings`.
-
-    Raises:
-        ValueError: it is not a merge; says why.
-    """
-    strings = pair.split(" ") if isinstance(pair, str) else pair
-    if (
-        not isinstance(strings, list)
-        or len(strings) != 2
-        or not all(isinstance(string, str) and string for string in strings)
-    ):
-        raise ValueError(f"{short_repr(pair)} is not a merge, two tokens")
-    try:
-        return string_to_token(strings[0]), string_to_token(strings[1])
-    except KeyError:
-        raise ValueError(_outside_alphabet("".join(strings))) from None
-
-
-def _outside_alphabet(string: str) -> str:
-    other = next(character for character in string if character not in character_to_byte())
-    return (
-        f"{short_repr(string)} has the character {other!r}, which is not in GPT-2's byte alphabet"
-    )
 
 
 # --------------------------------------------------------------------- writing

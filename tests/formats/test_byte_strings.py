@@ -10,7 +10,6 @@ from cs336_basics.formats.byte_strings import (
     byte_of_code,
     byte_to_character,
     character_to_byte,
-    merge_of_strings,
     merges_of_strings,
     merges_of_strings_in_python,
     string_to_token,
@@ -72,14 +71,25 @@ ITEMS = (
 )
 
 
+def expected_merge(item):
+    """The merge that an item stands for; None if it is not one."""
+    strings = item.split(" ") if isinstance(item, str) else item
+    if not isinstance(strings, list) or len(strings) != 2:
+        return None
+    tokens = [one_by_one(string) if isinstance(string, str) else None for string in strings]
+    return tuple(tokens) if all(tokens) else None
+
+
 @given(st.lists(ITEMS, max_size=5) | st.lists(st.tuples(STRINGS, STRINGS).map(list)))
-def test_merges_are_those_of_python_and_one_by_one(items):
-    found = merges_of_strings(items)
-    assert found == merges_of_strings_in_python(items, byte_of_code())
-    try:
-        assert found == [merge_of_strings(item) for item in items]
-    except ValueError:
-        assert found is None
+def test_merges_are_read_whole_or_refused_with_the_first_that_is_wrong(items):
+    expected = [expected_merge(item) for item in items]
+    if None in expected:
+        assert merges_of_strings_in_python(items, byte_of_code()) is None
+        with pytest.raises(ValueError, match=f"^merge {expected.index(None)}: "):
+            merges_of_strings(items, "merge {}".format)
+    else:
+        assert merges_of_strings_in_python(items, byte_of_code()) == expected
+        assert merges_of_strings(items, "merge {}".format) == expected
 
 
 @given(

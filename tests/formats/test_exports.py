@@ -1,7 +1,8 @@
-"""The table of formats: what it refuses, and that nothing is written halfway."""
+"""What is exported gives the same ids there, and comes back; what the table of formats refuses."""
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
@@ -13,9 +14,102 @@ from cs336_basics.formats import (
     export_model,
     export_tokenizer,
 )
-from tests.formats.exported import byte_tokenizer
+from cs336_basics.tokenizer import Tokenizer
+from tests.formats.exported import PATTERNS, byte_tokenizer, chosen_texts, random_texts, trained
+from tests.tokenizer.examples import CORPORA, data_file
+from tests.tokenizer.test_reference import without_differences
 
 EVERY_FORMAT = pytest.mark.parametrize("to", TOKENIZER_FORMATS)
+
+READERS = {
+    "huggingface": Tokenizer.from_huggingface,
+    "tiktoken": Tokenizer.from_tiktoken,
+    "gpt2": Tokenizer.from_gpt2,
+}
+
+
+def fits(pattern, *formats):
+    return pattern == "gpt2" or "gpt2" not in formats  # that pair of files is for its own pattern
+
+
+ROUTES = [route for route in itertools.product(PATTERNS, READERS, READERS) if fits(*route)]
+EVERY_PATTERN = pytest.mark.parametrize(
+    ("pattern", "to"), [pair for pair in itertools.product(PATTERNS, READERS) if fits(*pair)]
+)
+
+
+def test_every_format_of_tokenizers_can_be_read():
+    assert READERS.keys() == TOKENIZER_FORMATS.keys()
+
+
+@pytest.mark.parametrize(("pattern", "first", "second"), ROUTES)
+def test_every_pair_of_formats_gives_the_tokenizer_back(tmp_path, pattern, first, second):
+    tokenizer = trained(pattern)
+    for number, name in enumerate((first, second)):
+        export_tokenizer(tokenizer, name, tmp_path / str(number))
+        tokenizer = READERS[name](tmp_path / str(number))
+    assert tokenizer.hash() == trained(pattern).hash()
+
+
+@EVERY_FORMAT
+def test_a_tokenizer_without_special_tokens_comes_back(tmp_path, to):
+    tokenizer = byte_tokenizer(merges=[(b"a", b"b"), (b"ab", b"c")])
+    export_tokenizer(tokenizer, to, tmp_path)
+    assert READERS[to](tmp_path).hash() == tokenizer.hash()
+
+
+def runtime_of(tokenizer, to, directory):
+    """What encodes in the library that an export is for."""
+    export_tokenizer(tokenizer, to, directory)
+    try:
+        return TOKENIZER_FORMATS[to].load().runtime(directory, tokenizer.special_tokens)[1]
+    except ImportError as error:
+        pytest.skip(str(error))
+
+
+@EVERY_PATTERN
+def test_texts_get_equal_ids_in_the_runtime(tmp_path, pattern, to):
+    encode = runtime_of(trained(pattern), to, tmp_path)
+    for text in [*chosen_texts(), *random_texts(0, 500)]:
+        assert encode(text) == trained(pattern).encode(text), text
+
+
+@pytest.mark.slow
+@EVERY_PATTERN
+def test_50_000_random_texts_get_equal_ids(tmp_path, pattern, to):
+    encode = runtime_of(trained(pattern), to, tmp_path)
+    for text in random_texts(1, 50_000):
+        assert encode(text) == trained(pattern).encode(text), text
+
+
+@EVERY_FORMAT
+def test_texts_get_equal_ids_with_the_vocabulary_of_gpt2(tmp_path, to):
+    ours = Tokenizer.from_gpt2(data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt"))
+    encode = runtime_of(ours, to, tmp_path)
+    for text in [*chosen_texts(), *random_texts(2, 500)]:
+        assert encode(text) == ours.encode(text), text
+
+
+@pytest.mark.slow
+@EVERY_PATTERN
+@pytest.mark.parametrize("name", CORPORA)
+def test_whole_corpora_get_equal_ids(tmp_path, pattern, to, name):
+    with open(data_file(f"{name}.txt"), "rb") as file:
+        text = without_differences(file.read(20_000_000).decode("utf-8", errors="replace"))
+    encode = runtime_of(trained(pattern), to, tmp_path)
+    for start in range(0, len(text), 500_000):
+        part = text[start : start + 500_000]
+        same = encode(part) == trained(pattern).encode(part)  # too long for pytest to explain
+        assert same, start
+
+
+@EVERY_FORMAT
+def test_the_check_finds_another_tokenizer(tmp_path, to):
+    runtime_of(trained("gpt2"), to, tmp_path)
+    assert check_tokenizer(trained("gpt2"), to, tmp_path).lines[0].startswith("ids equal on 25 te")
+    other = byte_tokenizer(*trained("gpt2").special_tokens)
+    with pytest.raises(RuntimeError, match="different ids"):
+        check_tokenizer(other, to, tmp_path)
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):

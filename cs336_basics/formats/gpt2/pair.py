@@ -16,7 +16,6 @@ from pathlib import Path
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
 from cs336_basics.formats.byte_strings import (
     collection_paused,
-    merge_of_strings,
     merges_of_strings,
     strings_of_vocab,
     token_to_string,
@@ -167,14 +166,7 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
     lines = decoded(_read(path), path).replace("\r\n", "\n").rstrip("\r\n").split("\n")
     first = 1 if lines[0].startswith("#version:") else 0
     pairs = lines[first:] if lines != [""] else []
-    if (merges := merges_of_strings(pairs)) is not None:
-        return merges
-    for number, pair in enumerate(pairs, start=first + 1):
-        try:
-            merge_of_strings(pair)
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
-    raise AssertionError("one of the lines is wrong")
+    return merges_of_strings(pairs, lambda index: f"{path}, line {first + 1 + index}")
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

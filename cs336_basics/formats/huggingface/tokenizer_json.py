@@ -26,7 +26,6 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.byte_strings import (
     add_token,
     collection_paused,
-    merge_of_strings,
     merges_of_strings,
     strings_of_vocab,
     token_to_string,
@@ -40,7 +39,7 @@ from cs336_basics.formats.huggingface.pretokenizers import (
 )
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name, resolve_pattern
 from cs336_basics.pretokenization.splitter import check_special_tokens
-from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE, Pair, TokenizerParts
+from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE, TokenizerParts
 
 CONFIG_FILE = "tokenizer_config.json"
 
@@ -234,7 +233,8 @@ def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
         raise ValueError(f"its 'special_tokens' are {short_repr(special_tokens)}, not all strings")
     model = _object(content, "model")
     vocab = vocab_of_strings(_object(model, "vocab"))
-    return TokenizerParts(vocab, _merges(model), special_tokens, pattern, _ignore_merges(model))
+    merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
+    return TokenizerParts(vocab, merges, special_tokens, pattern, _ignore_merges(model))
 
 
 def _checked_ignorable(ignore: Iterable[str]) -> frozenset[str]:
@@ -281,9 +281,8 @@ def parse_tokenizer_json(content: Any, ignored: frozenset[str] = frozenset()) ->
     for token, token_id in special_tokens.items():
         add_token(vocab, token_id, token.encode())
     _check_model(model, vocab)
-    return TokenizerParts(
-        vocab, _merges(model), list(special_tokens), pattern, _ignore_merges(model)
-    )
+    merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
+    return TokenizerParts(vocab, merges, list(special_tokens), pattern, _ignore_merges(model))
 
 
 def _does_nothing(key: str, part: Any) -> bool:
@@ -386,18 +385,6 @@ def _may_overlap(a: str, b: str) -> bool:
         or b in a
         or any(a.endswith(b[:n]) or b.endswith(a[:n]) for n in range(1, min(len(a), len(b))))
     )
-
-
-def _merges(model: dict[str, Any]) -> list[Pair]:
-    merges = list_in(model, "merges")
-    if (found := merges_of_strings(merges)) is not None:
-        return found
-    for rank, merge in enumerate(merges):
-        try:
-            merge_of_strings(merge)
-        except ValueError as error:
-            raise ValueError(f"merge {rank}: {error}") from None
-    raise AssertionError("one of the merges is wrong")
 
 
 def _ignore_merges(model: dict[str, Any]) -> bool:

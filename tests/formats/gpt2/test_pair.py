@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 
 import pytest
 
-from cs336_basics.formats import check_tokenizer, export_tokenizer
+from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.gpt2.pair import contents, load_gpt2, load_merges, load_vocab
 from cs336_basics.tokenizer import Tokenizer
-from tests.formats.exported import SPECIAL, byte_tokenizer, chosen_texts, random_texts, trained
+from tests.formats.exported import byte_tokenizer
 from tests.tokenizer.examples import BYTES, END, data_file, small_tokenizer
 
 # ------------------------------------------------------------------ out
-
-
-def test_texts_get_equal_ids_in_tokenizers(tmp_path):
-    tokenizers = pytest.importorskip("tokenizers")
-    ours = trained("gpt2")
-    export_tokenizer(ours, "gpt2", tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["merges.txt", "vocab.json"]
-    theirs = tokenizers.ByteLevelBPETokenizer(
-        str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt")
-    )
-    theirs.add_special_tokens([tokenizers.AddedToken(token, normalized=False) for token in SPECIAL])
-    for text in [*chosen_texts(), *random_texts(3, 1000)]:
-        assert theirs.encode(text).ids == ours.encode(text), text
-    agreement = check_tokenizer(ours, "gpt2", tmp_path)
-    assert agreement.runtime == f"tokenizers {tokenizers.__version__}"
 
 
 def test_the_files_have_the_form_of_gpt2():
@@ -109,7 +93,9 @@ def test_the_vocabulary_of_gpt2_is_read_and_written_unchanged(tmp_path):
     assert found.encode(f"Hello world{END}") == [15496, 995, 50256]
     written = contents(found.parts())
     assert json.loads(written["vocab.json"]) == json.loads(files[0].read_text("utf-8"))
-    assert written["merges.txt"].split("\n")[1:] == files[1].read_text("utf-8").split("\n")[1:]
+    merges = files[1].read_text("utf-8").splitlines()
+    first = 1 if merges[0].startswith("#version") else 0
+    assert written["merges.txt"].splitlines()[1:] == merges[first:]
 
 
 def test_what_is_missing_is_named(tmp_path):
@@ -164,7 +150,7 @@ def test_merges_are_read_with_and_without_a_version_line(tmp_path, content, merg
         (b"a b \n", r"line 1"),
         (b"a b\n\nc d\n", r"line 2: ''"),
         (b"a\tb\n", r"line 1"),
-        ("a b\nc \u3042\n".encode(), r"line 2.*'あ'"),
+        ("a b\nc \u3042\n".encode(), r"line 2: 'c あ'"),
         (b"a \xff\n", r"merges.txt is not UTF-8 at byte 2"),
     ],
 )

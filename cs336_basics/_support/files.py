@@ -2,7 +2,8 @@
 
 A crash or a kill at any moment leaves what was there before or what is complete. The temporary
 name, `.NAME.PID-RANDOM.tmp` in the same directory, tells the process that writes: the next writer
-of NAME removes the files of processes that no longer run.
+of NAME removes the files of processes that no longer run. (Of two machines or containers that write
+one name in a shared directory at the same time, one may therefore fail: its file is gone.)
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         mode = target.stat().st_mode & 0o777 if target.exists() else None
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600))
         yield temporary
+        sync(temporary)
         if mode is not None:
             os.chmod(temporary, mode)
-        sync(temporary)
         os.replace(temporary, target)
         sync(target.parent)
 

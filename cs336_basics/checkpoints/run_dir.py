@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.files import atomic_writer, printable_path, remove, sync, write_json
+from cs336_basics._support.files import atomic_writer, remove, sync, write_json
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.reading import open_regular, read_json_object
 
@@ -279,14 +279,6 @@ def step_of(checkpoint: str | os.PathLike[str]) -> int | None:
     # At least eight digits, as in `RunDirectory.checkpoint`: step_99 belongs to the user.
     name = re.fullmatch(r"step_(\d{8,})\.safetensors", Path(checkpoint).name)
     return None if name is None else int(name[1])
-
-
-def figure_text(name: str) -> str:
-    """Return a name as text that matplotlib draws literally, with no formula in it."""
-    text = printable_path(name).replace("$", r"\$")
-    return (
-        f" {text}" if text.startswith("_") else text
-    )  # matplotlib omits such a label from a legend
 
 
 def _append_line(file: Path, row: dict[str, Any]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.files import atomic_writer
-from cs336_basics.checkpoints.run_dir import RunDirectory, figure_text
+from cs336_basics._support.files import atomic_writer, printable_path
+from cs336_basics.checkpoints.run_dir import RunDirectory
 
 Rows = list[dict[str, Any]]
 """The metrics of a run, as `RunDirectory.read_metrics` returns them."""
@@ -79,7 +79,7 @@ def plot_runs(
     panels = figure.subplots(1, len(axes), squeeze=False)[0]
     for key, panel in zip(axes, panels, strict=True):
         for index, (label, rows) in enumerate(curves.items()):
-            _draw_run(panel, rows, key, figure_text(label), f"C{index}")
+            _draw_run(panel, rows, key, _figure_text(label), f"C{index}")
         visible = [y for line in panel.lines for y in line.get_ydata() if y < (ymax or math.inf)]
         if ymax is not None and ymin is None and visible:
             # The lower margin is a share of the visible range, not of the losses above it.
@@ -123,3 +123,10 @@ def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
             (drawn,) = panel.plot(*zip(*points, strict=True), color=color, **style)
     if drawn is not None:
         drawn.set_label(label)
+
+
+def _figure_text(name: str) -> str:
+    """Return a name as text that matplotlib draws literally, with no formula in it."""
+    text = printable_path(name).replace("$", r"\$")
+    # matplotlib omits a label that begins with an underscore from a legend.
+    return f" {text}" if text.startswith("_") else text

@@ -144,22 +144,11 @@ def run_one(directory: Path, config: TrainConfig) -> None:
     except NonFiniteLossError as error:
         write_json(diverged_file(directory), {"message": str(error)})
     except (ValueError, RuntimeError, MemoryError) as error:
-        raise _naming(directory, error) from error
+        kinds = (ValueError, RuntimeError, MemoryError)
+        kind = next(kind for kind in kinds if isinstance(error, kind))
+        raise kind(f"{directory}: {error}") from error
     finally:
         run.unlock()
-
-
-def _naming(directory: Path, error: Exception) -> Exception:
-    """Return an error of a run whose message begins with its directory.
-
-    It has the same type, or the built-in one where that type takes more than a message.
-    """
-    message = f"{directory}: {error}"
-    try:
-        return type(error)(message)
-    except TypeError:
-        kinds = (ValueError, RuntimeError, MemoryError)
-        return next(kind for kind in kinds if isinstance(error, kind))(message)
 
 
 def is_finished(run: RunDirectory) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -16,8 +15,7 @@ import pytest
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.experiments.plan import SCALES, plan
-from cs336_basics.experiments.runner import run_experiments, run_one
-from cs336_basics.pretokenization import MissingFieldError
+from cs336_basics.experiments.runner import run_experiments
 from cs336_basics.training.config_files import find_config, load_config
 from cs336_basics.training.session import TrainingInterrupted
 from cs336_basics.training.trainer import Trainer
@@ -49,25 +47,6 @@ def without_seconds(report):
     return [line.rsplit("|", 2)[0] for line in report.splitlines()]
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ValueError("why"),
-        MissingFieldError("why.jsonl", "field"),
-        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "why"),
-    ],
-)
-def test_every_error_of_a_run_names_its_directory(tmp_path, monkeypatch, error):
-    def refuse(*_, **__):
-        raise error
-
-    monkeypatch.setattr("cs336_basics.experiments.runner.open_trainer", refuse)
-    config = load_config(find_config(SCALES["test"].config), SCALES["test"].values)
-    with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / 'run'))}: .*why") as raised:
-        run_one(tmp_path / "run", config)
-    assert raised.value.__cause__ is error
-
-
 def test_the_report_has_every_run_and_picture(finished):
     report = (finished / "report.md").read_text()
     scale = SCALES["test"]
@@ -88,24 +67,6 @@ def test_the_report_has_every_run_and_picture(finished):
         line for line in report.splitlines() if line.startswith("| learning rate 1e+06")
     )
     assert "diverged" in diverging
-
-
-def test_a_run_that_diverges_in_an_evaluation_has_diverged(tmp_path):
-    changes = {
-        **SCALES["test"].values,
-        "device": "cpu",
-        "num_workers": 1,
-        "model.norm": "none",
-        "eval_every": 1,
-        "schedule.max_learning_rate": 1e30,
-    }
-    config = load_config(find_config(SCALES["test"].config), changes)
-    run = tmp_path / "run"
-    for _ in range(2):
-        run_one(run, config)
-        message = json.loads((run / "diverged.json").read_text())["message"]
-        assert "the validation loss is nan" in message
-        (run / "diverged.json").unlink()  # as if the command were killed before it is written
 
 
 def test_finished_runs_are_not_trained_again(finished, monkeypatch, capsys):

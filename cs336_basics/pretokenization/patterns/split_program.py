@@ -1,5 +1,7 @@
 """Compile a split pattern into a table, which a small matcher runs in linear time.
 
+The matcher is `native/scanning/split_program.hpp`.
+
 A backtracking matcher tries alternatives one after the other. The table tries all of them at once:
 a *state* is the list of all points of the pattern that may be reached after the same characters, in
 the order in which a backtracking matcher would try them (Thompson 1968; Cox 2009, "Regular
@@ -16,7 +18,6 @@ one character is therefore decided where it is asked for.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,55 +85,10 @@ class SplitProgram:
     complete: bool
     threes: npt.NDArray[np.bool_] | None = None
 
-    @property
-    def end_column(self) -> int:
-        """The column of the end of the text."""
-        return int(self.transitions.shape[1]) - 2
-
-    def columns(self, text: str) -> list[int]:
-        """Return the columns of the characters of a text, and of its end."""
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        columns: list[int] = self.blocks[
-            self.block_of[codes // BLOCK_SIZE], codes % BLOCK_SIZE
-        ].tolist()
-        if text.endswith("\n"):
-            columns[-1] = self.end_column + 1
-        return [*columns, self.end_column]
-
-    def split_number(self, columns: list[int], start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the pre-tokens of a match; see `threes`."""
-        if self.threes is not None and self.threes[columns[end - 1]]:
-            first = start + (not self.threes[columns[start]])
-            for cut in range(first + ((end - first) % 3 or 3), end, 3):
-                yield start, cut
-                start = cut
-        yield start, end
-
     def column_of(self, character: str) -> int:
         """Return the column of a character that is not the last of the text."""
         code = ord(character)
         return int(self.blocks[self.block_of[code // BLOCK_SIZE], code % BLOCK_SIZE])
-
-    def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield start and end of every pre-token, as `finditer` of `regex` finds them.
-
-        The matcher in Python; `native/scanning/split_program.hpp` is the fast one. Unlike that one,
-        it may take quadratic time, where a pattern looks far ahead in vain again and again.
-        """
-        table: list[list[int]] = self.transitions.tolist()
-        columns = self.columns(text)
-        start = 0
-        while start < len(text):
-            state, end, index = _START, start, start
-            while state != _DEAD and index < len(columns):
-                transition = table[state][columns[index]]
-                if transition & MATCH:
-                    end = index
-                state = transition & ~MATCH
-                index += 1
-            if end > start:
-                yield from self.split_number(columns, start, end)
-            start = max(end, start + 1)  # what is not matched is left out
 
 
 @functools.lru_cache(maxsize=32)

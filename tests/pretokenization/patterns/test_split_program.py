@@ -69,7 +69,6 @@ def test_the_matches_are_those_of_regex(expression):
     for _ in range(400):
         text = random_text(rng)
         spans = expected(expression, text)
-        assert list(program.spans(text)) == spans, repr(text)
         words = [text[start:end].encode() for start, end in spans]
         assert list(_scanner.pretokenize_bytes(text.encode(), program)) == words, repr(text)
 
@@ -92,8 +91,6 @@ def test_named_patterns_as_programs_split_as_regex_does(name):
         words = [match.group() for match in regex.finditer(PATTERNS[name], text)]
         assert list(_scanner.pretokenize_text(text, program)) == words
         assert _scanner.num_pretokens(text.encode(), program) == len(words)
-        if len(text) < 5_000:
-            assert [text[start:end] for start, end in program.spans(text)] == words
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -141,9 +138,9 @@ def test_random_expressions_match_as_regex_does_or_are_refused():
         for _ in range(20):
             text = "".join(rng.choices("aab \n1é", k=rng.randrange(12)))
             spans = expected(expression, text)
-            assert list(program.spans(text)) == spans, (expression, text)
             words = [text[start:end].encode() for start, end in spans]
-            assert list(_scanner.pretokenize_bytes(text.encode(), program)) == words
+            found = list(_scanner.pretokenize_bytes(text.encode(), program))
+            assert found == words, (expression, text)
 
 
 @pytest.mark.parametrize("expression", [*PATTERNS.values(), *EXPRESSIONS[:-1]])

@@ -27,10 +27,8 @@ def check_decode_errors(errors: str | None) -> None:
         )
 
 
-def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str | None) -> bytes:
+def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> bytes:
     """Return the bytes of ids; see `Tokenizer.decode_bytes`."""
-    if errors is None:
-        return encoder.decode_bytes(ids)
     check_decode_errors(errors)
     if not isinstance(ids, (list, np.ndarray)):
         ids = list(plain_ids(ids))
@@ -44,10 +42,8 @@ def decode_bytes(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str | N
     return b"".join(tokens.get(token_id, instead) for token_id in plain_ids(ids))
 
 
-def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str | None) -> str:
+def decode(encoder: Encoder, ids: Iterable[SupportsIndex], errors: str) -> str:
     """Return the text of ids; see `Tokenizer.decode`."""
-    if errors is None:
-        return encoder.decode(ids)
     data = decode_bytes(encoder, ids, errors)
     try:
         return data.decode("utf-8", errors)
@@ -64,7 +60,7 @@ def decode_batch(
     texts = []
     for index, ids in enumerate(sequences_of(batch)):
         try:
-            texts.append(decode(encoder, ids, errors))
+            texts.append(encoder.decode(ids) if errors is None else decode(encoder, ids, errors))
         except (TypeError, ValueError) as error:
             raise type(error)(f"sequence {index:,}: {error}") from None
     return texts

@@ -121,22 +121,19 @@ def pad(
             raise ValueError(
                 f"max_length is {max_length}: it must be a multiple of multiple_of, {multiple_of}"
             )
-    rows: list[Any] | None = None
     if isinstance(sequences, EncodedBatch):
         batch = _truncated_batch(checked_batch(sequences), max_length, truncate_side)
-        lengths = np.diff(batch.offsets)
-    else:
-        rows = truncate(sequences, max_length or sys.maxsize, side=truncate_side)
-        lengths = np.array([len(row) for row in rows], np.int64)
-    mask = _mask(lengths, multiple_of, side)
-    if rows is None:
+        mask = _mask(np.diff(batch.offsets), multiple_of, side)
+        padded = np.full(mask.shape, pad_id, limits.dtype)
         _check_batch_ids(batch, limits)
-        ids = batch.ids
-    else:
-        arrays = [_as_array(row, index, limits) for index, row in enumerate(rows)]
-        ids = np.concatenate([np.zeros(0, limits.dtype), *arrays])
+        padded[mask] = batch.ids
+        return PaddedBatch(padded, mask)
+    rows = truncate(sequences, max_length or sys.maxsize, side=truncate_side)
+    mask = _mask(np.array([len(row) for row in rows], np.int64), multiple_of, side)
     padded = np.full(mask.shape, pad_id, limits.dtype)
-    padded[mask] = ids
+    for index, row in enumerate(rows):
+        start = 0 if side == "right" else mask.shape[1] - len(row)
+        padded[index, start : start + len(row)] = _checked_ids(row, index, limits)
     return PaddedBatch(padded, mask)
 
 
@@ -198,10 +195,10 @@ def _check_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> None:
         raise _outside(index, int(batch.ids[outside[0]]), limits)
 
 
-def _as_array(row: Any, index: int, limits: np.iinfo[Any]) -> npt.NDArray[Any]:
-    """Return the ids of a sequence, which `_sliceable` returned, as an array."""
+def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
+    """Return the ids of a sequence, all of which fit into the dtype of `limits`."""
     if is_plain_array(row) and row.dtype.kind in "iu":
-        extremes = [int(row.min()), int(row.max())] if len(row) else []
+        low, high = (int(row.min()), int(row.max())) if len(row) else (0, 0)
     else:
         # All at once; one by one for a message, or where ids are integers of another kind.
         if is_plain_array(row) or set(map(type, row)) != {int}:
@@ -209,11 +206,10 @@ def _as_array(row: Any, index: int, limits: np.iinfo[Any]) -> npt.NDArray[Any]:
                 row = list(plain_ids(row))
             except (TypeError, ValueError) as error:
                 raise type(error)(f"sequence {index:,}: {error}") from None
-        extremes = [min(row), max(row)] if row else []
-    for token_id in extremes:
-        if not limits.min <= token_id <= limits.max:
-            raise _outside(index, token_id, limits)
-    return np.asarray(row, limits.dtype)
+        low, high = min(row, default=0), max(row, default=0)
+    if limits.min <= low and high <= limits.max:
+        return row
+    raise _outside(index, low if low < limits.min else high, limits)
 
 
 def _outside(index: int, token_id: int, limits: np.iinfo[Any]) -> ValueError:

@@ -606,6 +606,8 @@ class Tokenizer:
             ValueError: an id that is not in the vocabulary, or bytes that are not UTF-8, if they
                 are refused; names it. `errors` is unknown.
         """
+        if errors is None:  # (the usual call, without a function in between)
+            return self.encoder.decode(ids)
         return decoding.decode(self.encoder, ids, errors)
 
     def decode_bytes(self, ids: Iterable[SupportsIndex], errors: str | None = None) -> bytes:
@@ -619,6 +621,8 @@ class Tokenizer:
         Raises:
             TypeError, ValueError: as `decode`.
         """
+        if errors is None:
+            return self.encoder.decode_bytes(ids)
         return decoding.decode_bytes(self.encoder, ids, errors)
 
     def decode_batch(

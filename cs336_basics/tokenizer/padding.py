@@ -197,15 +197,16 @@ def _check_batch_ids(batch: EncodedBatch, limits: np.iinfo[Any]) -> None:
 
 def _checked_ids(row: Any, index: int, limits: np.iinfo[Any]) -> Any:
     """Return the ids of a sequence, all of which fit into the dtype of `limits`."""
-    if is_plain_array(row) and row.dtype.kind in "iu":
+    # All at once; one by one for a message, or where ids are integers of another kind.
+    if isinstance(row, (list, tuple)) and set(map(type, row)) == {int}:
+        low, high = min(row), max(row)
+    elif is_plain_array(row) and row.dtype.kind in "iu":
         low, high = (int(row.min()), int(row.max())) if len(row) else (0, 0)
     else:
-        # All at once; one by one for a message, or where ids are integers of another kind.
-        if is_plain_array(row) or set(map(type, row)) != {int}:
-            try:
-                row = list(plain_ids(row))
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"sequence {index:,}: {error}") from None
+        try:
+            row = list(plain_ids(row))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"sequence {index:,}: {error}") from None
         low, high = min(row, default=0), max(row, default=0)
     if limits.min <= low and high <= limits.max:
         return row

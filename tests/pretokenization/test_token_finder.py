@@ -6,7 +6,6 @@ import time
 import pytest
 
 from cs336_basics.pretokenization import Splitter, count_text, count_texts
-from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.token_finder import token_finder
 from cs336_basics.tokenizer import Tokenizer
 
@@ -71,14 +70,3 @@ def test_encoding_with_many_special_tokens_takes_no_more_time(backend):
     assert ids.count(256 + 1) == 600
     assert tokenizer.decode(ids) == text
     assert time.process_time() - start < 5
-
-
-def test_safe_cuts_are_the_same_among_many_tokens():
-    rng = random.Random(11)
-    for _ in range(200):
-        tokens = list({"".join(rng.choices("ab <", k=rng.randint(1, 4))) for _ in range(3)})
-        data = "".join(rng.choices("ab< ", k=60)).encode()
-        few, many = SafeCuts(tokens), SafeCuts([*tokens, *(f"!{i}" for i in range(40))])
-        for start in range(0, 60, 7):
-            for find in ("inside_text", "after_special_token"):
-                assert getattr(few, find)(data, start, 50) == getattr(many, find)(data, start, 50)

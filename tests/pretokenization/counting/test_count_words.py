@@ -1,11 +1,9 @@
 """Counting: the same counts for every number of workers and chunk size, and clear errors."""
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -14,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs336_basics.pretokenization import Corpus, Splitter, count_text, count_words, pretokenize
-from cs336_basics.pretokenization.counting.parallel import map_ordered, resolve_num_workers
+from cs336_basics.pretokenization.counting.parallel import map_ordered
 from tests.pretokenization.any_bytes import may_be_text
 
 EOT = "<|endoftext|>"
+
 SPLITTER = Splitter(special_tokens=[EOT])
+
 ROOT = Path(__file__).parents[3]
 
 HOSTILE = (
@@ -142,47 +142,6 @@ def test_several_files_share_one_pool_of_processes(hostile_file, monkeypatch):
     counts = count_words(files, SPLITTER, backend="processes", num_workers=2, chunk_size=1 << 20)
     assert counts == count_words(files, SPLITTER, backend="serial")
     assert pools == [2, 1]  # one for each of the two calls
-
-
-def test_num_workers_none_means_every_core():
-    assert resolve_num_workers(None) == len(os.sched_getaffinity(0))
-    assert resolve_num_workers(3) == 3
-
-
-def _slow_square(x):
-    time.sleep(0.02 * (x % 3))
-    return x * x
-
-
-def _die(x):
-    if x == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return x
-
-
-def test_map_ordered_keeps_the_order():
-    assert list(map_ordered(_slow_square, ((x,) for x in range(12)), 2)) == [
-        x * x for x in range(12)
-    ]
-
-
-def test_map_ordered_reads_only_a_little_ahead():
-    taken = []
-
-    def arguments():
-        for x in range(100):
-            taken.append(x)
-            yield (x,)
-
-    results = map_ordered(_slow_square, arguments(), 2)
-    assert next(results) == 0
-    assert len(taken) < 10
-    results.close()
-
-
-def test_a_worker_that_dies_raises_instead_of_hanging():
-    with pytest.raises(RuntimeError, match="one of 2 worker processes died"):
-        list(map_ordered(_die, ((x,) for x in range(50)), 2))
 
 
 def test_a_script_needs_no_main_guard(tmp_path, hostile_file):

@@ -11,6 +11,7 @@ from cs336_basics.pretokenization.reading.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.splitter import Splitter
 
 EOT = "<|endoftext|>"
+
 SPLITTER = Splitter(special_tokens=[EOT])
 
 # Difficult bytes: special tokens that overlap or hold spaces, every kind of white space,
@@ -21,9 +22,11 @@ TROUBLE = [
     "\u2009".encode(), "\u0085".encode(), "\ufffd".encode(), b"\xff", b"\xe2\x80", b"\x80", b"\xf0",
     b"<|x|>", b"<|x|> <|x|>", b"|> <", b"x x", b"a a", b"ab", b"bc",
 ]  # fmt: skip
+
 SPECIAL = ["<|x|>", "<|x|> <|x|>", "x x", "a a a", "ab", "bc", "é ", " \n", "\n\n", "\ufffd"]
 
 data_strategy = st.lists(st.sampled_from(TROUBLE), max_size=40).map(b"".join)
+
 special_strategy = st.lists(st.sampled_from(SPECIAL), max_size=4, unique=True)
 
 
@@ -66,18 +69,6 @@ def test_blocks_split_like_the_whole(pattern, data, special_tokens, block_size):
     assert list(itertools.chain(*(split(block, splitter) for block in found))) == split(
         data, splitter
     )
-
-
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
-@given(data=data_strategy, special_tokens=special_strategy, more=data_strategy)
-def test_the_last_cut_of_a_stream_is_safe_for_any_continuation(pattern, data, special_tokens, more):
-    splitter = Splitter(pattern, special_tokens)
-    cut = splitter.safe_cuts.last(data, 0)
-    if cut is None:
-        return
-    assert 0 < cut <= len(data)
-    both = split(data[:cut], splitter) + split(data[cut:] + more, splitter)
-    assert both == split(data + more, splitter)
 
 
 def test_chunks_end_at_special_tokens_if_there_are_any():

@@ -2,15 +2,11 @@
 
 import functools
 import gzip
-import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
-import warnings
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,57 +15,31 @@ from cs336_basics.pretokenization import (
     Corpus,
     MissingFieldError,
     Splitter,
-    count_text,
     count_texts,
     count_words,
-    pretokenize,
 )
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
+from tests.pretokenization.reading.counted import (
+    DOCUMENTS,
+    EOT,
+    SPLITTER,
+    count,
+    expected,
+    json_lines,
+)
 
 pyarrow = pytest.importorskip("pyarrow")
+
 parquet = pytest.importorskip("pyarrow.parquet")
+
 pytest.importorskip("pyarrow.ipc")
+
 try:
     from compression import zstd
 except ImportError:
     zstd = pytest.importorskip("backports.zstd")
 
-EOT = "<|endoftext|>"
-SPLITTER = Splitter(special_tokens=[EOT])
 ROOT = Path(__file__).parents[3]
-RNG = random.Random(336)
-SNIPPETS = ["the cat", " sat", "\n", "  ", "\u00e9\u597d", "'s", EOT, " 12", "\r\n"]
-DOCUMENTS = ["".join(RNG.choices(SNIPPETS, k=RNG.randint(0, 30))) for _ in range(200)]
-
-
-def expected(documents, pattern="gpt2"):
-    counts = Counter()
-    for document in documents:
-        for text in document.split(EOT):
-            counts.update(word.encode() for word in pretokenize(text, pattern))
-    return counts
-
-
-def count(paths, *, pattern="gpt2", chunk_size=1 << 20, **options):
-    total = Counter()
-    for chunk in Corpus(paths, **options).chunks(chunk_size):
-        total.update(dict(count_chunk(chunk, Splitter(pattern, [EOT]))[0]))
-    return total
-
-
-def json_lines(documents, **more):
-    return "".join(json.dumps({"text": d, "id": i, **more}) + "\n" for i, d in enumerate(documents))
-
-
-@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"\w+"])
-def test_compressed_text_is_counted(tmp_path, compress, pattern):
-    text = EOT.join(DOCUMENTS) * 40
-    path = tmp_path / ("text.txt.gz" if compress is gzip.compress else "text.txt.zst")
-    # Two members, as `cat a.gz b.gz` writes them.
-    half = len(text.encode()) // 2
-    path.write_bytes(compress(text.encode()[:half]) + compress(text.encode()[half:]))
-    assert count([path], pattern=pattern) == expected([text], pattern)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "ndjson", "jsonl.gz", "jsonl.zst"])
@@ -99,38 +69,12 @@ def test_text_is_divided_at_safe_cuts(tmp_path, chunk_size):
     assert count([path], chunk_size=chunk_size) == expected([text])
 
 
-@pytest.mark.parametrize("kind", ["string", "large_string", "binary"])
-def test_parquet_is_counted(tmp_path, kind):
-    rows = [d.encode() if kind == "binary" else d for d in DOCUMENTS]
-    column = pyarrow.array([*rows, None], getattr(pyarrow, kind)())
-    table = pyarrow.table({"id": list(range(len(rows) + 1)), "body": column})
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(table, path, row_group_size=37)
-    assert len(Corpus(path, column="body").chunks()) > 4
-    assert count([path], column="body") == expected(DOCUMENTS)
-
-
 def test_rows_and_files_do_not_join(tmp_path):
     (tmp_path / "a.jsonl").write_text(json_lines(["ab", "cd"]))
     (tmp_path / "b.jsonl").write_text(json_lines(["ef"]))
     counts = count([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], field="text")
     assert counts == {b"ab": 1, b"cd": 1, b"ef": 1}
     assert count_texts(["ab", b"cd", "ef"]) == {b"ab": 1, b"cd": 1, b"ef": 1}
-
-
-def test_texts_in_memory_are_counted():
-    assert count_texts(iter(DOCUMENTS), SPLITTER) == expected(DOCUMENTS)
-    assert count_texts((d.encode() for d in DOCUMENTS), SPLITTER) == expected(DOCUMENTS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert count_texts(DOCUMENTS, Splitter(r"\w+", [EOT])) == expected(DOCUMENTS, r"\w+")
-    assert count_texts([]) == {}
-    assert count_texts(["a\ud800b", "\ud83d\ude42"]) == {
-        b"a": 1, "\ufffd".encode(): 1, b"b": 1, "\U0001f642".encode(): 1
-    }  # fmt: skip
-    assert count_texts([b"a\xff"]) == {b"a": 1, "\ufffd".encode(): 1}
-    numpy = pytest.importorskip("numpy")
-    assert count_texts(numpy.array([b"abc"])) == {b"abc": 1}
 
 
 def test_surrogates_of_escapes_are_told_from_bytes_that_are_not_utf8(tmp_path):
@@ -140,31 +84,6 @@ def test_surrogates_of_escapes_are_told_from_bytes_that_are_not_utf8(tmp_path):
     with pytest.warns(UserWarning, match="not all UTF-8"):
         found = count_words(Corpus(path, field="text"), num_workers=1)
     assert found == count_texts(["\ufffd\ufffd \\udcff \U0001f642 \ufffd \ufffd"])
-
-
-def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
-    path = tmp_path / "text.txt.gz"
-    path.write_bytes(gzip.compress(b"abc"))
-
-    def fail(*arguments):
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(gzip.GzipFile, "read", fail)
-    with pytest.raises(OSError, match="Input/output error"):
-        count_words(Corpus(path), num_workers=1)
-
-
-def test_bad_texts_are_named():
-    with pytest.raises(TypeError, match="pass a list of texts"):
-        count_texts("text")
-    with pytest.raises(TypeError, match="text 1 is of type int"):
-        count_texts(["a", 5])
-    with pytest.raises(ValueError, match=r"text 1: the lone surrogate U\+D800 at character 2"):
-        count_texts(["a", "bc\ud800"], errors="strict")
-    with pytest.raises(ValueError, match=r"text 2: byte 0xff at offset 3"):
-        count_texts(["a", "b", b"abc\xff"], errors="strict")
-    with pytest.raises(ValueError, match=r"the lone surrogate U\+D800 at character 1"):
-        count_text("a\ud800")
 
 
 @pytest.mark.parametrize(
@@ -201,44 +120,6 @@ def test_strict_names_the_offset_in_a_compressed_file(tmp_path):
         count([path], errors="strict")
 
 
-@pytest.mark.parametrize("ending", ["txt.gz", "txt.zst", "jsonl.gz", "jsonl.zst"])
-@pytest.mark.parametrize("damage", ["cut short", "flipped"])
-def test_damaged_compressed_files_are_named(tmp_path, ending, damage):
-    # Random letters, so that the compressed file is long enough to be damaged in its middle.
-    documents = ["".join(RNG.choices("abcdefghijklmnop ", k=20_000)) for _ in range(20)]
-    data = json_lines(documents).encode()
-    packed = gzip.compress(data) if ending.endswith("gz") else zstd.compress(
-        data, options={zstd.CompressionParameter.checksum_flag: 1}
-    )  # fmt: skip
-    half = len(packed) // 2
-    packed = packed[:half] if damage == "cut short" else (
-        packed[:half] + bytes([packed[half] ^ 255]) + packed[half + 1 :]
-    )  # fmt: skip
-    path = tmp_path / f"file.{ending}"
-    path.write_bytes(packed)
-    with pytest.raises(ValueError, match=rf"file\.{ending}"):
-        count([path], field="text")
-
-
-def test_bad_parquet_is_named(tmp_path):
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(pyarrow.table({"text": ["a"], "n": [1]}), path)
-    with pytest.raises(MissingFieldError, match=r"rows\.parquet has the columns text, n, but not"):
-        Corpus(path, column="body").chunks()
-    with pytest.raises(
-        MissingFieldError, match=r"text, n, .* pass Corpus\(\.\.\., column='text'\)"
-    ):
-        Corpus(path)
-    with pytest.raises(ValueError, match="the column 'n' holds int64, not strings"):
-        Corpus(path, column="n").chunks()
-    parquet.write_table(pyarrow.table([["a"], ["b"]], ["text", "text"]), path)
-    with pytest.raises(ValueError, match=r"several columns have the name 'text'"):
-        Corpus(path, column="text").chunks()
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(ValueError, match=r"rows\.parquet is not a whole Parquet file"):
-        Corpus(path, column="text").chunks()
-
-
 def test_json_lines_need_a_field(tmp_path):
     (tmp_path / "rows.jsonl").write_text("{}\n")
     with pytest.raises(MissingFieldError, match="which field has the text: pass Corpus"):
@@ -258,15 +139,6 @@ def test_files_of_every_kind_are_counted_together(tmp_path, num_workers):
     assert count_words(corpus, SPLITTER, backend="serial") == whole
     rows = Corpus(tmp_path / "c.jsonl", field="text")
     assert count_words(rows, SPLITTER, num_workers=num_workers) == expected(DOCUMENTS)
-
-
-def test_a_file_that_vanishes_is_named(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json_lines(["a"]))
-    (chunk,) = Corpus(path, field="text").chunks()
-    path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"rows\.jsonl"):
-        count_chunk(chunk, Splitter())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
@@ -330,84 +202,3 @@ def test_json_lines_that_became_shorter_are_noticed(tmp_path, lines_left):
         with pytest.raises(ValueError, match=message):
             count_chunk(chunk, Splitter())
     assert counted == lines_left // 3 * 3
-
-
-def write_arrow(path, documents, make):
-    table = pyarrow.table({"id": range(len(documents)), "text": documents})
-    with pyarrow.OSFile(str(path), "wb") as sink, make(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=7)
-
-
-@pytest.mark.parametrize("make", [pyarrow.ipc.new_file, pyarrow.ipc.new_stream])
-@pytest.mark.parametrize("name", ["a.arrow", "a.feather"])
-def test_arrow_files_are_counted(tmp_path, make, name):
-    write_arrow(tmp_path / name, [*DOCUMENTS, None], make)
-    corpus = Corpus(tmp_path / name, column="text")
-    is_file = make is pyarrow.ipc.new_file
-    assert len(corpus.chunks()) == (-(-(len(DOCUMENTS) + 1) // 7) if is_file else 1)
-    assert sum(chunk.num_bytes for chunk in corpus.chunks()) == corpus.num_bytes
-    assert count([tmp_path / name], column="text") == expected(DOCUMENTS)
-    assert count_words(corpus, SPLITTER, num_workers=2) == expected(DOCUMENTS)
-
-
-def test_bad_arrow_files_are_named(tmp_path):
-    path = tmp_path / "a.arrow"
-    write_arrow(path, ["a", "b"], pyarrow.ipc.new_file)
-    with pytest.raises(MissingFieldError, match=r"a\.arrow has the columns id, text, and nothing"):
-        Corpus(path)
-    with pytest.raises(MissingFieldError, match="but not 'body'"):
-        Corpus(path, column="body").chunks()
-    with pytest.raises(ValueError, match="the column 'id' holds int64, not strings"):
-        Corpus(path, column="id").chunks()
-    path.write_bytes(b"FEA1 the first version of feather")
-    with pytest.raises(ValueError, match=r"a\.arrow is not a whole Arrow file"):
-        Corpus(path, column="text").chunks()
-
-
-@pytest.mark.parametrize("ending", ["arrow", "stream", "parquet"])
-def test_damaged_tables_are_read_or_named(tmp_path, ending):
-    whole = tmp_path / f"whole.{ending}"
-    if ending == "parquet":
-        parquet.write_table(pyarrow.table({"text": DOCUMENTS[:30]}), whole)
-    else:
-        make = pyarrow.ipc.new_file if ending == "arrow" else pyarrow.ipc.new_stream
-        write_arrow(whole, DOCUMENTS[:30], make)
-    data = whole.read_bytes()
-    path = tmp_path / ("a.parquet" if ending == "parquet" else "a.arrow")
-    unnamed = []
-    for offset in RNG.sample(range(len(data)), 150):
-        damaged = bytearray(data)
-        damaged[offset] ^= RNG.choice([1, 16, 255])
-        path.write_bytes(damaged[: offset + 1] if offset % 5 == 0 else damaged)
-        try:
-            count([path], column="text")
-        except ValueError as error:
-            unnamed += [error] if path.name not in str(error) else []
-    assert not unnamed
-
-
-@pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_strings_of_a_table_that_are_not_utf8_are_replaced_or_refused(tmp_path, ending):
-    path = tmp_path / f"a.{ending}"
-    table = pyarrow.table({"text": pyarrow.array([b"ab", b"c\xffd"]).view(pyarrow.string())})
-    if ending == "parquet":
-        parquet.write_table(table, path)
-    else:
-        with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_file(
-            sink, table.schema
-        ) as writer:  # fmt: skip
-            writer.write_table(table)
-    with pytest.warns(UserWarning, match="not all UTF-8"):
-        assert count_words(Corpus(path, column="text"))[b"ab"] == 1
-    with pytest.raises(ValueError, match=r"row 1 of .*0xff"):
-        count_words(Corpus(path, column="text", errors="strict"))
-
-
-@pytest.mark.parametrize(
-    "kind", [pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), "string")]
-)
-def test_other_strings_of_arrow_are_counted(tmp_path, kind):
-    parquet.write_table(
-        pyarrow.table({"text": pyarrow.array(DOCUMENTS, kind)}), tmp_path / "a.parquet"
-    )
-    assert count([tmp_path / "a.parquet"], column="text") == expected(DOCUMENTS)

@@ -28,9 +28,13 @@ from cs336_basics.pretokenization.counting.count_words import BACKENDS
 from tests.pretokenization.any_bytes import may_be_text
 
 EOT = "<|endoftext|>"
+
 SPLITTER = Splitter(special_tokens=[EOT])
+
 count_natively = functools.partial(count_words, backend="native")
+
 LOCAL_BACKENDS = [name for name in BACKENDS if name != "ray"]
+
 ROOT = Path(__file__).parents[3]
 
 HOSTILE = (
@@ -393,15 +397,3 @@ def test_arrays_that_another_thread_changes_do_no_harm():
     command = [sys.executable, "-c", CHANGING]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.strip()) == (0, "survived"), done.stderr
-
-
-def test_texts_in_memory_are_counted():
-    counter = _counting.TextCounter([EOT])
-    texts = ["one two", f" three{EOT}one", "", "'s"]
-    for text in texts:
-        counter.count(text.encode())
-    expected = sum((expected_counts(text.encode()) for text in texts), Counter())
-    assert WordCounts.of_buffers(counter.result()) == expected
-    strict = _counting.TextCounter(errors="strict")
-    with pytest.raises(ValueError, match="byte 0xff at offset 2 "):
-        strict.count(b"ab\xff")

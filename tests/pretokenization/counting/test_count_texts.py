@@ -1,0 +1,68 @@
+"""Texts in memory are counted as the files of a corpus are."""
+
+import warnings
+from collections import Counter
+
+import pytest
+
+from cs336_basics.pretokenization import (
+    Splitter,
+    WordCounts,
+    count_text,
+    count_texts,
+    reference,
+    splitter,
+)
+from cs336_basics.pretokenization.counting import _counting
+from tests.pretokenization.reading.counted import DOCUMENTS, EOT, SPLITTER, expected
+
+
+def expected_counts(data, special_tokens=(EOT,), pattern="gpt2", errors="replace"):
+    """By the reference splitter, from a text that is never cut."""
+    counts = Counter()
+    for text, is_special in splitter.split_special_tokens(
+        data.decode("utf-8", errors), special_tokens
+    ):
+        if not is_special:
+            counts.update(word.encode() for word in reference.pretokenize(text, pattern))
+    return counts
+
+
+def test_texts_in_memory_are_counted():
+    assert count_texts(iter(DOCUMENTS), SPLITTER) == expected(DOCUMENTS)
+    assert count_texts((d.encode() for d in DOCUMENTS), SPLITTER) == expected(DOCUMENTS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert count_texts(DOCUMENTS, Splitter(r"\w+", [EOT])) == expected(DOCUMENTS, r"\w+")
+    assert count_texts([]) == {}
+    assert count_texts(["a\ud800b", "\ud83d\ude42"]) == {
+        b"a": 1, "\ufffd".encode(): 1, b"b": 1, "\U0001f642".encode(): 1
+    }  # fmt: skip
+    assert count_texts([b"a\xff"]) == {b"a": 1, "\ufffd".encode(): 1}
+    numpy = pytest.importorskip("numpy")
+    assert count_texts(numpy.array([b"abc"])) == {b"abc": 1}
+
+
+def test_bad_texts_are_named():
+    with pytest.raises(TypeError, match="pass a list of texts"):
+        count_texts("text")
+    with pytest.raises(TypeError, match="text 1 is of type int"):
+        count_texts(["a", 5])
+    with pytest.raises(ValueError, match=r"text 1: the lone surrogate U\+D800 at character 2"):
+        count_texts(["a", "bc\ud800"], errors="strict")
+    with pytest.raises(ValueError, match=r"text 2: byte 0xff at offset 3"):
+        count_texts(["a", "b", b"abc\xff"], errors="strict")
+    with pytest.raises(ValueError, match=r"the lone surrogate U\+D800 at character 1"):
+        count_text("a\ud800")
+
+
+def test_texts_are_counted_one_after_the_other():
+    counter = _counting.TextCounter([EOT])
+    texts = ["one two", f" three{EOT}one", "", "'s"]
+    for text in texts:
+        counter.count(text.encode())
+    expected = sum((expected_counts(text.encode()) for text in texts), Counter())
+    assert WordCounts.of_buffers(counter.result()) == expected
+    strict = _counting.TextCounter(errors="strict")
+    with pytest.raises(ValueError, match="byte 0xff at offset 2 "):
+        strict.count(b"ab\xff")

@@ -1,0 +1,50 @@
+"""Work in processes: results in order, bounded memory, errors that reach the caller."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from cs336_basics.pretokenization.counting.parallel import map_ordered, resolve_num_workers
+
+
+def test_num_workers_none_means_every_core():
+    assert resolve_num_workers(None) == len(os.sched_getaffinity(0))
+    assert resolve_num_workers(3) == 3
+
+
+def _slow_square(x):
+    time.sleep(0.02 * (x % 3))
+    return x * x
+
+
+def _die(x):
+    if x == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def test_map_ordered_keeps_the_order():
+    assert list(map_ordered(_slow_square, ((x,) for x in range(12)), 2)) == [
+        x * x for x in range(12)
+    ]
+
+
+def test_map_ordered_reads_only_a_little_ahead():
+    taken = []
+
+    def arguments():
+        for x in range(100):
+            taken.append(x)
+            yield (x,)
+
+    results = map_ordered(_slow_square, arguments(), 2)
+    assert next(results) == 0
+    assert len(taken) < 10
+    results.close()
+
+
+def test_a_worker_that_dies_raises_instead_of_hanging():
+    with pytest.raises(RuntimeError, match="one of 2 worker processes died"):
+        list(map_ordered(_die, ((x,) for x in range(50)), 2))

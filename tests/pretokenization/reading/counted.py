@@ -1,0 +1,41 @@
+"""Documents, and their counts by the simplest way and by `count_chunk`."""
+
+import json
+import random
+from collections import Counter
+
+from cs336_basics.pretokenization import (
+    Corpus,
+    Splitter,
+    pretokenize,
+)
+from cs336_basics.pretokenization.counting.count_texts import count_chunk
+
+EOT = "<|endoftext|>"
+
+SPLITTER = Splitter(special_tokens=[EOT])
+
+RNG = random.Random(336)
+
+SNIPPETS = ["the cat", " sat", "\n", "  ", "\u00e9\u597d", "'s", EOT, " 12", "\r\n"]
+
+DOCUMENTS = ["".join(RNG.choices(SNIPPETS, k=RNG.randint(0, 30))) for _ in range(200)]
+
+
+def expected(documents, pattern="gpt2"):
+    counts = Counter()
+    for document in documents:
+        for text in document.split(EOT):
+            counts.update(word.encode() for word in pretokenize(text, pattern))
+    return counts
+
+
+def count(paths, *, pattern="gpt2", chunk_size=1 << 20, **options):
+    total = Counter()
+    for chunk in Corpus(paths, **options).chunks(chunk_size):
+        total.update(dict(count_chunk(chunk, Splitter(pattern, [EOT]))[0]))
+    return total
+
+
+def json_lines(documents, **more):
+    return "".join(json.dumps({"text": d, "id": i, **more}) + "\n" for i, d in enumerate(documents))

@@ -1,0 +1,132 @@
+"""Columns of strings in Parquet and Arrow files: read, or refused with the file's name."""
+
+import pytest
+
+from cs336_basics.pretokenization import (
+    Corpus,
+    MissingFieldError,
+    count_words,
+)
+from tests.pretokenization.reading.counted import DOCUMENTS, RNG, SPLITTER, count, expected
+
+pytest.importorskip("pyarrow.ipc")
+
+try:
+    from compression import zstd
+except ImportError:
+    zstd = pytest.importorskip("backports.zstd")
+
+pyarrow = pytest.importorskip("pyarrow")
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def write_arrow(path, documents, make):
+    table = pyarrow.table({"id": range(len(documents)), "text": documents})
+    with pyarrow.OSFile(str(path), "wb") as sink, make(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=7)
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary"])
+def test_parquet_is_counted(tmp_path, kind):
+    rows = [d.encode() if kind == "binary" else d for d in DOCUMENTS]
+    column = pyarrow.array([*rows, None], getattr(pyarrow, kind)())
+    table = pyarrow.table({"id": list(range(len(rows) + 1)), "body": column})
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(table, path, row_group_size=37)
+    assert len(Corpus(path, column="body").chunks()) > 4
+    assert count([path], column="body") == expected(DOCUMENTS)
+
+
+def test_bad_parquet_is_named(tmp_path):
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"text": ["a"], "n": [1]}), path)
+    with pytest.raises(MissingFieldError, match=r"rows\.parquet has the columns text, n, but not"):
+        Corpus(path, column="body").chunks()
+    with pytest.raises(
+        MissingFieldError, match=r"text, n, .* pass Corpus\(\.\.\., column='text'\)"
+    ):
+        Corpus(path)
+    with pytest.raises(ValueError, match="the column 'n' holds int64, not strings"):
+        Corpus(path, column="n").chunks()
+    parquet.write_table(pyarrow.table([["a"], ["b"]], ["text", "text"]), path)
+    with pytest.raises(ValueError, match=r"several columns have the name 'text'"):
+        Corpus(path, column="text").chunks()
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(ValueError, match=r"rows\.parquet is not a whole Parquet file"):
+        Corpus(path, column="text").chunks()
+
+
+@pytest.mark.parametrize("make", [pyarrow.ipc.new_file, pyarrow.ipc.new_stream])
+@pytest.mark.parametrize("name", ["a.arrow", "a.feather"])
+def test_arrow_files_are_counted(tmp_path, make, name):
+    write_arrow(tmp_path / name, [*DOCUMENTS, None], make)
+    corpus = Corpus(tmp_path / name, column="text")
+    is_file = make is pyarrow.ipc.new_file
+    assert len(corpus.chunks()) == (-(-(len(DOCUMENTS) + 1) // 7) if is_file else 1)
+    assert sum(chunk.num_bytes for chunk in corpus.chunks()) == corpus.num_bytes
+    assert count([tmp_path / name], column="text") == expected(DOCUMENTS)
+    assert count_words(corpus, SPLITTER, num_workers=2) == expected(DOCUMENTS)
+
+
+def test_bad_arrow_files_are_named(tmp_path):
+    path = tmp_path / "a.arrow"
+    write_arrow(path, ["a", "b"], pyarrow.ipc.new_file)
+    with pytest.raises(MissingFieldError, match=r"a\.arrow has the columns id, text, and nothing"):
+        Corpus(path)
+    with pytest.raises(MissingFieldError, match="but not 'body'"):
+        Corpus(path, column="body").chunks()
+    with pytest.raises(ValueError, match="the column 'id' holds int64, not strings"):
+        Corpus(path, column="id").chunks()
+    path.write_bytes(b"FEA1 the first version of feather")
+    with pytest.raises(ValueError, match=r"a\.arrow is not a whole Arrow file"):
+        Corpus(path, column="text").chunks()
+
+
+@pytest.mark.parametrize("ending", ["arrow", "stream", "parquet"])
+def test_damaged_tables_are_read_or_named(tmp_path, ending):
+    whole = tmp_path / f"whole.{ending}"
+    if ending == "parquet":
+        parquet.write_table(pyarrow.table({"text": DOCUMENTS[:30]}), whole)
+    else:
+        make = pyarrow.ipc.new_file if ending == "arrow" else pyarrow.ipc.new_stream
+        write_arrow(whole, DOCUMENTS[:30], make)
+    data = whole.read_bytes()
+    path = tmp_path / ("a.parquet" if ending == "parquet" else "a.arrow")
+    unnamed = []
+    for offset in RNG.sample(range(len(data)), 150):
+        damaged = bytearray(data)
+        damaged[offset] ^= RNG.choice([1, 16, 255])
+        path.write_bytes(damaged[: offset + 1] if offset % 5 == 0 else damaged)
+        try:
+            count([path], column="text")
+        except ValueError as error:
+            unnamed += [error] if path.name not in str(error) else []
+    assert not unnamed
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_strings_of_a_table_that_are_not_utf8_are_replaced_or_refused(tmp_path, ending):
+    path = tmp_path / f"a.{ending}"
+    table = pyarrow.table({"text": pyarrow.array([b"ab", b"c\xffd"]).view(pyarrow.string())})
+    if ending == "parquet":
+        parquet.write_table(table, path)
+    else:
+        with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_file(
+            sink, table.schema
+        ) as writer:  # fmt: skip
+            writer.write_table(table)
+    with pytest.warns(UserWarning, match="not all UTF-8"):
+        assert count_words(Corpus(path, column="text"))[b"ab"] == 1
+    with pytest.raises(ValueError, match=r"row 1 of .*0xff"):
+        count_words(Corpus(path, column="text", errors="strict"))
+
+
+@pytest.mark.parametrize(
+    "kind", [pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), "string")]
+)
+def test_other_strings_of_arrow_are_counted(tmp_path, kind):
+    parquet.write_table(
+        pyarrow.table({"text": pyarrow.array(DOCUMENTS, kind)}), tmp_path / "a.parquet"
+    )
+    assert count([tmp_path / "a.parquet"], column="text") == expected(DOCUMENTS)

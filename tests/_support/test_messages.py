@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.messages import nearest, short_reason, short_repr
 
 
 @pytest.mark.parametrize("value", ["a b", b"\xff", 7, None, [1, "x"], {"a": (1, 2)}, 2.5, True])
@@ -45,3 +45,16 @@ def test_a_reason_is_one_short_line():
     assert short_reason(ValueError("a\n  b")) == "a b"
     assert short_reason(KeyError()) == "KeyError"
     assert len(short_reason(ValueError("x " * 10**6))) <= 300
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("d_model", ": did you mean model.d_model?"),
+        ("--d-modle", ": did you mean --d-model?"),
+        ("learning_rate", ": did you mean schedule.max_learning_rate?"),
+        ("qqqq", ""),
+    ],
+)
+def test_the_nearest_name_is_found_with_and_without_its_section(name, found):
+    assert nearest(name, ["model.d_model", "--d-model", "schedule.max_learning_rate"]) == found

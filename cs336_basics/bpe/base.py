@@ -174,11 +174,7 @@ class BPE_Trainer:
         return self._train(lambda splitter: checked, vocab_size, special_tokens)
 
     def check_request(self, vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
-        """Return the special tokens as a list, after checking that there is room for them.
-
-        Raises:
-            ValueError, TypeError: see `train`.
-        """
+        """Return the special tokens as a list; raises as `train` if there is no room for them."""
         tokens = check_special_tokens(special_tokens)
         self.start.num_merges(vocab_size, tokens)
         return tokens

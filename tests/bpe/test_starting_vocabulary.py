@@ -13,7 +13,7 @@ from cs336_basics.bpe.options import TIE_BREAKS
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.pretokenization import Splitter, count_text
 from cs336_basics.tokenizer.reference import merge_pretoken
-from tests.bpe.trainers import EOT, every_trainer, train
+from tests.bpe.trainers import EOT, every_trainer, specified_merges, train
 from tests.texts import long_text
 from tests.tokenizer.examples import edited_merges
 
@@ -125,6 +125,16 @@ def test_a_merge_that_could_not_be_reached_keeps_its_rank(name):
         pytest.warns(UserWarning, match="260 tokens instead of 270"),
     ):
         TRAINERS[name](continue_from=(vocab, start)).train_from_counts({b"abc": 9, b"abcd": 5}, 270)
+
+
+@every_trainer
+@pytest.mark.parametrize("unreachable", [(b"aa", b"b"), (b"b", b"aa")])
+def test_merges_of_a_token_that_nothing_makes_are_kept(name, unreachable):
+    start = [(b"c", b"d"), unreachable]
+    vocab = {**vocabulary_of(*start)[0], 300: b"aa"}
+    words = {b"xyz": 5, b"cdq": 4, b"ab": 1}
+    merges = train(name, words, 3, continue_from=(vocab, start))[1]
+    assert merges == [*start, *specified_merges(words, 3, before=start[:1])]
 
 
 @every_trainer

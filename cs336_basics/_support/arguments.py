@@ -22,7 +22,7 @@ def checked_integer(
         name: of the argument, for the message.
         value: what was passed.
         smallest, largest: its limits; None: no limit.
-        note: the end of the messages, such as " bytes" or ", or None (all cores)".
+        note: the end of messages about the limits: " bytes", ", or None (all cores)".
 
     Raises:
         TypeError: it is a bool, a float or something else.
@@ -30,20 +30,13 @@ def checked_integer(
     """
     # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
     if type(value).__name__ in ("bool", "bool_"):
-        raise TypeError(f"{name} is {value!r}: it must be an int{_suffix(note)}")
+        raise TypeError(f"{name} is {value!r}: it must be an int")
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(
-            f"{name} is {short_repr(value)}: it must be an int{_suffix(note)}"
-        ) from None
+        raise TypeError(f"{name} is {short_repr(value)}: it must be an int") from None
     if number < smallest:
         raise ValueError(f"{name} is {short_repr(number)}: it must be at least {smallest}{note}")
     if largest is not None and number > largest:
         raise ValueError(f"{name} is {short_repr(number)}: it must be at most {largest}{note}")
     return number
-
-
-def _suffix(note: str) -> str:
-    """Return a note as the end of a message about the type: not a unit."""
-    return note if note.startswith(",") else ""

@@ -1,1 +1,1 @@
-"""What a training run keeps on the disk: its directory, checkpoints, metrics and prepared data."""
+"""What a training run keeps on the disk: its directory, checkpoints and metrics."""

@@ -40,8 +40,8 @@ def test_integers_of_python_and_numpy_are_accepted():
 
 @pytest.mark.parametrize("value", [True, np.True_, 1.0, 1.5, math.nan, "1", None, [1], np.ones(1)])
 def test_something_else_than_an_integer_is_refused(value):
-    with pytest.raises(TypeError, match=r"n is .*: it must be an int, or so"):
-        checked_integer("n", value, 0, note=", or so")
+    with pytest.raises(TypeError, match=r"n is .*: it must be an int"):
+        checked_integer("n", value, 0)
 
 
 @pytest.mark.parametrize("value", [0, -HUGE, 4, 2**64, HUGE], ids=range(5))

@@ -137,17 +137,19 @@ class StartingVocabulary:
                 not make of these bytes. The token keeps its id.
         """
         special = {token.encode(): token for token in special_tokens}
+        known = set(self.tokens.values())
         made = list(map(b"".join, merges))
-        if again := special.keys() & set(made):
-            # This cannot happen where the special tokens were cut out of the counted text.
-            raise ValueError(
-                f"the words hold the special token {special[again.pop()]!r}, and the merges made "
-                "it again: count the words with the same special_tokens"
-            )
-        new = dict.fromkeys([*special, *made])  # distinct, in order
-        for token in new.keys() & set(self.tokens.values()):
+        new = dict.fromkeys(made)  # distinct, in order
+        for token in special:
+            if token in new:
+                # This cannot happen where the special tokens were cut out of the counted text.
+                raise ValueError(
+                    f"the words hold the special token {special[token]!r}, and the merges made it "
+                    "again: count the words with the same special_tokens"
+                )
+        for token in new.keys() & known:
             del new[token]
-        num_again = len(made) + sum(token in new for token in special) - len(new)
+        num_again = len(made) - len(new)
         if num_again:
             example = next(iter(Counter(made) - Counter(new.keys())))
             warn(
@@ -157,7 +159,10 @@ class StartingVocabulary:
             )
         if self._ranks:
             merges = [merge for merge in merges if merge not in self._ranks]
-        return {**self.tokens, **dict(enumerate(new, self.num_ids))}, [*self.merges, *merges]
+        tokens = dict(self.tokens)
+        added = [token for token in special if token not in known]
+        tokens.update(enumerate([*added, *new], self.num_ids))
+        return tokens, [*self.merges, *merges]
 
 
 def _checked(continued: Any) -> tuple[dict[int, bytes], list[Pair]]:

@@ -22,9 +22,10 @@ _WINDOW = 1 << 16
 def next_cut(file: IO[bytes], target: int, cuts: SafeCuts, reach: int = REACH) -> int:
     """Return the first offset at or after `target` of an open file where it can be cut.
 
-    That is the end of a special token; if none comes within about `reach` bytes, the first cut
-    inside the text; or the end of the file. It depends on the file and on `target` alone, so that
-    independent processes agree on where the chunk of one ends and that of the next begins.
+    That is the first end of a special token within `reach` bytes; otherwise the first cut of
+    either kind, at a special token or inside the text; or the end of the file. It depends on the
+    file and on `target` alone, so that independent processes agree on where one chunk ends and the
+    next begins.
 
     Raises:
         ValueError: the file became shorter while it was read.
@@ -45,10 +46,13 @@ def next_cut(file: IO[bytes], target: int, cuts: SafeCuts, reach: int = REACH) -
             raise became_shorter(getattr(file, "name", "the file"), shorter, size)
         stop = size if known >= size else known - cuts.margin
         cut = cuts.after_special_token(data, searched - origin, stop - origin)
-        if cut is not None:
+        if cut is not None and origin + cut <= target + reach:
             return origin + cut
         if inside is None:
             inside = cuts.inside_text(data, searched - origin, stop - origin)
+        # Beyond `reach` the first cut of either kind: a larger target never has an earlier cut.
+        if cut is not None:
+            return origin + (cut if inside is None else min(inside, cut))
         if inside is not None and (window >= reach or stop == size):
             return origin + inside
         if stop == size:

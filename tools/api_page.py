@@ -6,6 +6,7 @@ change to a signature or to the first line of a docstring: a test compares the p
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -13,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import cs336_basics
 
@@ -120,7 +122,7 @@ class Annotation(str):
 
 def given_to(value: Callable[..., object]) -> inspect.Signature:
     """Return a signature without `self`, with short annotations."""
-    given = inspect.signature(value)
+    given = of_fields(value) if dataclasses.is_dataclass(value) else inspect.signature(value)
     kept = [
         p.replace(annotation=short(p.annotation))
         for p in given.parameters.values()
@@ -130,6 +132,23 @@ def given_to(value: Callable[..., object]) -> inspect.Signature:
     if inspect.isclass(value):
         result = inspect.Signature.empty
     return given.replace(parameters=kept, return_annotation=short(result))
+
+
+def of_fields(cls: Any) -> inspect.Signature:
+    """Return the signature of a dataclass as its source has it: Pydantic replaces annotations."""
+    annotations: dict[str, object] = {}
+    for base in reversed(cls.__mro__):
+        annotations |= inspect.get_annotations(base)
+    found = []
+    for field in dataclasses.fields(cls):
+        default = getattr(field.default, "default", field.default)  # of Pydantic's Field
+        if default is dataclasses.MISSING:
+            factory = getattr(field, "default_factory", default)
+            default = Annotation("...") if factory is not default else inspect.Parameter.empty
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        annotation = annotations[field.name]
+        found.append(inspect.Parameter(field.name, kind, default=default, annotation=annotation))
+    return inspect.Signature(found)
 
 
 def short(annotation: object) -> object:

@@ -122,7 +122,8 @@ class Annotation(str):
 
 def given_to(value: Callable[..., object]) -> inspect.Signature:
     """Return a signature without `self`, with short annotations."""
-    given = of_fields(value) if dataclasses.is_dataclass(value) else inspect.signature(value)
+    is_pydantic = hasattr(value, "__pydantic_fields__")
+    given = of_fields(value) if is_pydantic else inspect.signature(value)
     kept = [
         p.replace(annotation=short(p.annotation))
         for p in given.parameters.values()
@@ -135,7 +136,7 @@ def given_to(value: Callable[..., object]) -> inspect.Signature:
 
 
 def of_fields(cls: Any) -> inspect.Signature:
-    """Return the signature of a dataclass as its source has it: Pydantic replaces annotations."""
+    """Return the signature of a dataclass of Pydantic as it is written: its own changes."""
     annotations: dict[str, object] = {}
     for base in reversed(cls.__mro__):
         annotations |= inspect.get_annotations(base)

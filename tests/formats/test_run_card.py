@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.data.data_config import DataConfig
 from cs336_basics.formats.run_card import card_of_run
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import config_to_yaml
@@ -27,9 +28,7 @@ def record(run, **inputs):
 
 
 def configure(run, **data):
-    config = TrainConfig()
-    for key, value in data.items():
-        setattr(config.data, key, value)
+    config = TrainConfig(data=DataConfig(**data))
     run.config.write_text(config_to_yaml(config))
 
 

@@ -137,7 +137,6 @@ def test_a_switch_that_llama_lacks_is_refused_by_its_name(switch, value):
         ({"layer_types": 3}, "layer_types is 3"),
         ({"quantization_config": {"bits": 4}}, "quantization_config is"),
         ({"head_dim": 6}, "head_dim is 6"),
-        ({"hidden_size": "24"}, "d_model"),
         ({"hidden_size": -24}, "d_model"),
         ({"num_attention_heads": 5}, "num_heads"),
         ({"rms_norm_eps": float("nan")}, "norm_eps"),

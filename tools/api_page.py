@@ -83,16 +83,21 @@ def entry(name: str, value: object, shown: set[int]) -> Iterator[str]:
 
 def methods_of(cls: type, shown: set[int]) -> Iterator[tuple[str, object]]:
     """Yield the public methods and properties of a class that no public base class has shown."""
-    for name in sorted({name for base in cls.__mro__ for name in vars(base)}):
-        owner = next(base for base in cls.__mro__ if name in vars(base))
+    bases = [base for base in cls.__mro__[1:] if id(base) in shown]
+    for name in dir(cls):
         member = inspect.getattr_static(cls, name)
-        is_ours = owner.__module__.startswith(cs336_basics.__name__)
-        if name.startswith("_") or not is_ours or (owner is not cls and id(owner) in shown):
+        is_property = isinstance(member, property)
+        # (torch wraps the `step` of an optimizer, and sets it, when the class is first used.)
+        function = inspect.unwrap(member.fget if is_property else getattr(cls, name, None))
+        where = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+        if name.startswith("_") or not where.startswith(cs336_basics.__name__):
             continue
-        if isinstance(member, property):
-            yield name, member.fget
-        elif inspect.isroutine(getattr(cls, name)) and inspect.getdoc(getattr(cls, name)):
-            yield f"{name}{parameters(getattr(cls, name))}", getattr(cls, name)
+        if any(hasattr(base, name) for base in bases) and f".{cls.__name__}." not in where:
+            continue
+        if is_property:
+            yield name, function
+        elif inspect.isroutine(function) and inspect.getdoc(function):
+            yield f"{name}{parameters(getattr(cls, name))}", function
 
 
 def signature(name: str, value: Callable[..., object]) -> str:

@@ -1,12 +1,12 @@
 """A web server on this machine, and a text that it offers."""
 
+import contextlib
 import dataclasses
 import gzip
 import hashlib
 import http.server
 import re
 import threading
-import time
 
 import pytest
 
@@ -31,6 +31,7 @@ class Server:
         breaks: for each of the first answers, the bytes after which the connection breaks.
         has_ranges: whether Range is obeyed.
         stalls_after: the bytes after which nothing more is sent; None: all are sent.
+        closed: set when the test has ended.
     """
 
     def __init__(self):
@@ -40,6 +41,7 @@ class Server:
         self.breaks = []
         self.has_ranges = True
         self.stalls_after = None
+        self.closed = threading.Event()
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -57,10 +59,12 @@ class Server:
                     status = 206
                     headers = {**headers, "Content-Range": f"bytes {start}-{size - 1}/{size}"}
                 self.start(status, {"Content-Length": str(len(body)), **headers})
-                if server.stalls_after is not None:
-                    self.wfile.write(body[: server.stalls_after])
-                    time.sleep(60)
-                self.wfile.write(body[: server.breaks.pop(0) if server.breaks else None])
+                with contextlib.suppress(ConnectionError):  # the client has gone
+                    if server.stalls_after is not None:
+                        self.wfile.write(body[: server.stalls_after])
+                        server.closed.wait(60)
+                        return
+                    self.wfile.write(body[: server.breaks.pop(0) if server.breaks else None])
 
             def start(self, status, headers):
                 self.send_response(status)
@@ -114,5 +118,6 @@ def server(monkeypatch, tmp_path_factory):
     server = Server()
     monkeypatch.setenv("HF_ENDPOINT", server.host)
     yield server
+    server.closed.set()
     server.http.shutdown()
     server.http.server_close()

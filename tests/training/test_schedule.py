@@ -95,8 +95,8 @@ def test_a_configuration_chooses_its_schedule():
 @pytest.mark.parametrize(
     ("schedule", "good", "bad"),
     [
-        (cosine_schedule, (0, 1.0, 0.1, 2, 10), [(3, -2), (3, 11)]),
-        (linear_schedule, (0, 1.0, 0.1, 2, 4, 10), [(3, -2), (4, -3), (3, 7)]),
+        (cosine_schedule, (0, 1.0, 0.1, 2, 10), [(3, -1), (3, 11)]),
+        (linear_schedule, (0, 1.0, 0.1, 2, 4, 10), [(3, -1), (4, -3), (3, 7)]),
     ],
 )
 def test_bad_values_are_refused(schedule, good, bad):

@@ -44,6 +44,21 @@ def test_word_counts_are_added(parts):
     assert WordCounts.combined([WordCounts.from_mapping(part) for part in parts]) == total
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "value"),
+    [
+        ({"pattern": "gpt2"}, {"pattern": "cl100k"}, "cl100k"),
+        ({"special_tokens": ["<a>"]}, {"special_tokens": []}, "<a>"),
+    ],
+)
+def test_counts_that_were_made_differently_are_not_added(first, second, value):
+    made = [WordCounts.from_mapping({b"low": 1}, **how) for how in (first, {}, second)]
+    with pytest.raises(ValueError, match=value):
+        WordCounts.combined(made)
+    total = WordCounts.combined(made[:2])
+    assert (total.pattern, total.special_tokens) == (made[0].pattern, made[0].special_tokens)
+
+
 def test_word_counts_are_added_without_the_extension(monkeypatch):
     monkeypatch.setitem(sys.modules, "cs336_basics.pretokenization.counting._counting", None)
     some = WordCounts.from_mapping(SOME)

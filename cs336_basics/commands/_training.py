@@ -30,7 +30,11 @@ def train(command: CommandLine) -> int:
     keep_freed_memory()
     world = join_world(command.config.device)
     try:
-        return _run(command, world)
+        status = _run(command, world)
+        if status == 0:
+            # gloo may abort a process that exits while another one is still at work.
+            world.wait()
+        return status
     finally:
         leave_world()
 

@@ -95,6 +95,7 @@ def main(directory: Path, names: list[str]) -> None:
     world = join_world("cpu")
     for name in names:
         train(directory / name, SCENARIOS[name], world)
+    world.wait()  # gloo may abort a process that exits while another one is still at work
     leave_world()
 
 

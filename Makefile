@@ -55,6 +55,7 @@ bench: $(VENV)/built
 # All stages from scratch, whole corpora, with data, tables and plots. It says how long it takes;
 # STAGES holds its options (make stages STAGES='--web-bytes 0').
 stages: $(VENV)/built
+	-grep -v '^#' benchmarks/peers/peers.txt | xargs -n 1 $(BIN)/python -m pip install --quiet
 	$(BIN)/python -m benchmarks.stages.run $(STAGES)
 
 lint: $(VENV)/built

@@ -31,13 +31,12 @@ Rates, not seconds, are compared: `rate` is the median of work / seconds. Record
 """
 
 import datetime
-import fcntl
 import json
-import os
 import statistics
 from dataclasses import asdict, dataclass, field, fields
 
 from benchmarks.machine import RESULTS, machine_info
+from cs336_basics._support.files import atomic_writer
 
 FILE = RESULTS / "measurements.json"
 
@@ -125,14 +124,12 @@ def record(measurements, command, path=FILE):
     machine = machine_name()
     today = datetime.date.today().isoformat()
     path.parent.mkdir(exist_ok=True)
-    with open(path.with_suffix(".lock"), "w") as lock:  # several benchmarks may end at once
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        rows = {row.key: row for row in read(path)}
-        for row in measurements:
-            row.machine, row.date, row.command = machine, today, command
-            if supersedes(row, rows.get(row.key)):
-                rows[row.key] = row
-        write(rows.values(), path)
+    rows = {row.key: row for row in read(path)}
+    for row in measurements:
+        row.machine, row.date, row.command = machine, today, command
+        if supersedes(row, rows.get(row.key)):
+            rows[row.key] = row
+    write(rows.values(), path)
 
 
 def supersedes(new, old):
@@ -157,9 +154,8 @@ def write(measurements, path=FILE):
         )
         for row in measurements
     ]  # fmt: skip
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
-    temporary.replace(path)
+    with atomic_writer(path, "w") as file:
+        file.write("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def rounded(value):

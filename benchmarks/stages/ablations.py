@@ -8,25 +8,17 @@ Between `heap` and `memoryview`, and between that and `native`, several things c
 each variant changes one. All variants of a text learn the same merges, which is checked before a
 time is kept. The rows go to measurements.json; `report.py` makes the table `ablations` of them.
 
-The variants run alternately, each round in a new process; times are CPU seconds of the merge loop.
+The variants run alternately, each round in a new process; times are of the merge loop.
 """
 
 import argparse
-import hashlib
-import json
 import sys
-import time
-import warnings
 
 import numpy as np
 
-from benchmarks.corpora import CACHE, EOT, find_corpora
-from benchmarks.machine import in_new_process, peak_memory_of_this_process
+from benchmarks.corpora import CACHE, find_corpora
 from benchmarks.report.measurements import Measurement, record
-from cs336_basics import TRAINERS
-from cs336_basics.pretokenization import Splitter, count_words
-
-LOOP_PHASES = ("counting pairs", "finding the maximum", "updating")
+from benchmarks.stages import trainer_run, training_rows
 
 # variant -> trainer, parts of the native loop that are omitted, what is new in this variant
 VARIANTS = {
@@ -49,97 +41,56 @@ ON_LONG_WORD = ("memoryview", "native")
 
 
 def main():
-    options = parse_options()
-    variants = [name for name in VARIANTS if name in (options.only or VARIANTS)]
-    command = " ".join(["python -m benchmarks.stages.ablations", *sys.argv[1:]])
-    for corpus in find_corpora(options.corpus_bytes):
-        rows = measure(variants, corpus.name, corpus.path, options)
-        keep(rows, command, options)
-    path = one_long_word()
-    rows = measure([name for name in variants if name in ON_LONG_WORD], "one word", path, options)
-    keep(rows, command, options)
-
-
-def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), metavar="VARIANT",
-                        help=f"of: {'; '.join(VARIANTS)}")  # fmt: skip
+                        default=list(VARIANTS), help=f"of: {'; '.join(VARIANTS)}")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--vocab-size", type=int, default=10_000)
     parser.add_argument("--corpus-bytes", type=int, default=10_000_000, help="0 = all")
     parser.add_argument("--no-record", action="store_true", help="keep the rows as they are")
-    parser.add_argument("--run", help=argparse.SUPPRESS)  # one round, in its own process
     options = parser.parse_args()
-    if options.run:
-        print(json.dumps(run(**json.loads(options.run))))
-        sys.exit()
-    if options.rounds < 1:
-        parser.error(f"--rounds is {options.rounds}: it must be at least 1")
-    return options
+    texts = [(c.name, c.path, options.only) for c in find_corpora(options.corpus_bytes)]
+    on_long_word = [name for name in options.only if name in ON_LONG_WORD]
+    for corpus, path, variants in [*texts, ("one word", one_long_word(), on_long_word)]:
+        rows = measure(variants, corpus, path, options.vocab_size, options.rounds)
+        if rows and not options.no_record:
+            record(rows, " ".join(["python -m benchmarks.stages.ablations", *sys.argv[1:]]))
 
 
-def measure(variants, corpus, path, options):
-    """Return the rows of a text; the merges of all variants are compared."""
+def measure(variants, corpus, path, vocab_size, rounds):
+    """Return the rows of a text.
+
+    Raises:
+        AssertionError: the variants learn different merges.
+    """
     answers = {name: [] for name in variants}
-    for index in range(options.rounds):
+    for index in range(rounds):
         for name in variants if index % 2 == 0 else variants[::-1]:
-            answers[name].append(run_in_process(name, path, options.vocab_size))
-            print(f"{corpus}: {name}: {answers[name][-1]['seconds']:.3f} s", flush=True)
-    results = {answer["merges_hash"] for rounds in answers.values() for answer in rounds}
-    if len(results) > 1:
+            trainer, omit, _ = VARIANTS[name]
+            request = training_rows.request(
+                trainer, path, [vocab_size - training_rows.FIRST_MERGE], omit=omit
+            )
+            answers[name].append(trainer_run.run(request))
+            print(f"{corpus}: {name}: {seconds_of(answers[name][-1]):.3f} s", flush=True)
+    merges = [answer["merges"] for found in answers.values() for answer in found]
+    if any(learned != merges[0] for learned in merges):
         raise AssertionError(f"the variants learn different merges of {path}")
-    return [row(name, corpus, path, rounds, options) for name, rounds in answers.items()]
+    return [row(name, corpus, path, vocab_size, found) for name, found in answers.items()]
 
 
-def row(name, corpus, path, rounds, options):
-    phases = {phase: [answer["phases"][phase] for answer in rounds] for phase in LOOP_PHASES}
+def seconds_of(answer):
+    return sum(answer["checkpoints"][-1][1].values())
+
+
+def row(name, corpus, path, vocab_size, answers):
+    phases = {phase: [answer["checkpoints"][-1][1][phase] for answer in answers]
+              for phase in trainer_run.LOOP_PHASES}  # fmt: skip
     return Measurement(
-        "ablations", corpus, path.stat().st_size, options.vocab_size, name,
-        seconds=[answer["seconds"] for answer in rounds],
-        work=rounds[0]["merges"], unit="merges", phases=phases, words=rounds[0]["words"],
-        peak_memory=max(answer["peak_memory"] for answer in rounds), note=VARIANTS[name][2],
+        "ablations", corpus, path.stat().st_size, vocab_size, name,
+        seconds=[seconds_of(answer) for answer in answers],
+        work=answers[0]["learned"], unit="merges", phases=phases, words=answers[0]["words"],
+        peak_memory=max(answer["peak_memory"] for answer in answers), note=VARIANTS[name][2],
     )  # fmt: skip
-
-
-def keep(rows, command, options):
-    if rows and not options.no_record:
-        record(rows, command)
-
-
-def run_in_process(name, path, vocab_size):
-    request = json.dumps({"name": name, "path": str(path), "vocab_size": vocab_size})
-    return in_new_process(__file__, "--run", request)
-
-
-def run(name, path, vocab_size):
-    """Run one variant once; return its CPU seconds, phases, merges, and peak memory."""
-    warnings.simplefilter("ignore", UserWarning)
-    trainer, omitted, _ = VARIANTS[name]
-    learner = TRAINERS[trainer]()
-    if omitted:
-        learner.omit = omitted
-    word_counts = count_words(path, Splitter(special_tokens=[EOT]))
-    if trainer != "native":
-        word_counts = dict(word_counts)
-    start = time.process_time()
-    _, merges = learner.train_from_counts(word_counts, vocab_size, [EOT])
-    seconds = time.process_time() - start
-    return {
-        "seconds": seconds,
-        "phases": {phase: learner.timings[phase] for phase in LOOP_PHASES},
-        "merges": len(merges),
-        "merges_hash": hash_of(merges),
-        "words": len(word_counts),
-        "peak_memory": peak_memory_of_this_process(),
-    }
-
-
-def hash_of(merges):
-    """Return a hash that is the same in every process."""
-    digest = hashlib.sha256()
-    for left, right in merges:
-        digest.update(b"%d %d " % (len(left), len(right)) + left + right)
-    return digest.hexdigest()
 
 
 def one_long_word():

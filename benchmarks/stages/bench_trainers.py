@@ -52,7 +52,5 @@ def test_whole_corpus(benchmark, corpus, stage, max_seconds):
             training_rows.check(stage, corpus.path, answers)
             attach(benchmark, *training_rows.rows(stage, corpus.name, corpus.path, answers, target))
     targets = TARGETS[-1:] if stage in trainer_run.UNSTOPPABLE else TARGETS
-    request = training_rows.request(
-        stage, corpus.path, targets, whole_below=max_seconds, extrapolate_after=max_seconds
-    )
+    request = training_rows.request(stage, corpus.path, targets, max_seconds=max_seconds)
     measure(benchmark, stage, corpus, request, targets, rounds_of(stage))

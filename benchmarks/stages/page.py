@@ -10,7 +10,6 @@
 tables of the page are filled by `benchmarks/report`.)
 """
 
-import ast
 import copy
 import re
 import textwrap
@@ -55,52 +54,33 @@ def source(file, name):
     Raises:
         ValueError: the file has no such function.
     """
-    text = (ROOT / file).read_text(encoding="utf-8")
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     language = {".py": "python", ".pyx": "cython", ".hpp": "cpp"}[Path(file).suffix]
-    find = {"python": of_python, "cython": of_cython, "cpp": of_cpp}[language]
-    lines = find(text.splitlines(), name)
-    if not lines:
-        raise ValueError(f"{file} has no function {name}: correct the block in {PAGE.name}")
-    return textwrap.dedent("\n".join(lines)), language
-
-
-def of_python(lines, name):
-    nodes = ast.parse("\n".join(lines)).body
+    keyword = r"\s+[\w:<>&* ]+" if language == "cpp" else r"\s*(cp?def|def|class)\b[^(]*"
+    start, end = 0, len(lines)
     for part in name.split("."):
-        found = [node for node in nodes if getattr(node, "name", None) == part]
-        if not found:
-            return []
-        nodes = found[0].body
-    return lines[found[0].lineno - 1 : found[0].end_lineno]
+        begins = re.compile(rf"{keyword}\b{part}\([^;]*$")
+        start = next((i for i in range(start, end) if begins.match(lines[i])), None)
+        if start is None:
+            raise ValueError(f"{file} has no function {name}: correct the block in {PAGE.name}")
+        end = end_of(lines, start)
+    return textwrap.dedent("\n".join(lines[start:end]).rstrip()), language
 
 
-def of_cython(lines, name):
-    for start, line in enumerate(lines):
-        if re.match(rf"\s*(cp?def|def)\b[^(]*\b{name}\(", line):
-            indent = len(line) - len(line.lstrip())
-            end = start + 1
-            while end < len(lines) and (not lines[end] or indent_of(lines[end]) > indent):
-                end += 1
-            return trimmed(lines[start:end])
-    return []
-
-
-def of_cpp(lines, name):
-    for start, line in enumerate(lines):
-        if re.match(rf"\s+[\w:<>&* ]+\b{name}\([^;]*$", line):
-            end = lines.index(" " * indent_of(line) + "}", start)
-            return lines[start : end + 1]
-    return []
+def end_of(lines, start):
+    """Return the line after a function or class: the first that is not indented further."""
+    indent = indent_of(lines[start])
+    end = start + 1
+    while end < len(lines) and (not lines[end] or indent_of(lines[end]) > indent):
+        end += 1
+    closing = lines[end].strip() if end < len(lines) else ""
+    if closing.startswith(")"):  # the parameters stand on lines of their own
+        return end_of(lines, end)
+    return end + (closing == "}")
 
 
 def indent_of(line):
     return len(line) - len(line.lstrip())
-
-
-def trimmed(lines):
-    while lines and not lines[-1].strip():
-        lines = lines[:-1]
-    return lines
 
 
 # --- the worked example --------------------------------------------------------------------------

@@ -1,21 +1,20 @@
 """Measure all stages from scratch and write data, tables and plots: `make stages`.
 
     CS336_DATA=/directory/with/corpora make stages
-    python -m benchmarks.stages.run [--whole-below 3600] [--extrapolate-after 600] [--web-bytes N]
+    python -m benchmarks.stages.run [--max-seconds 1800] [--web-bytes N]
 
 In this order: the stages in Python, as many at once as there are cores, the slowest first; then,
 alone, the compiled stages, counting, encoding, other libraries (peers/peers.txt), ablations, and a
 text of the size of OpenWebText. All merges are compared with those of another trainer before a time
-is kept. A stage that would take longer than `--whole-below` is measured for `--extrapolate-after`
-seconds, and its time extrapolated (`extrapolation.py`). If the command is interrupted, the same
-command resumes where it stopped. Without corpora it measures on the embedded sample.
+is kept. A stage is stopped after `--max-seconds`, and its time extrapolated (`extrapolation.py`).
+If the command is interrupted, the same command resumes where it stopped. Without corpora it
+measures on the embedded sample. Other libraries are those that are installed.
 
 One run of a Python stage on a text serves several rows: it records its time at checkpoints, so the
 run to 32,000 tokens contains those to 2,000 and 10,000.
 """
 
 import argparse
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -42,6 +41,7 @@ from benchmarks.stages import owt_sized, trainer_run, training_rows
 from benchmarks.stages.counting import CORES
 from benchmarks.stages.web_text import OWT_BYTES
 from cs336_basics import TRAINERS
+from cs336_basics._support.files import write_json
 
 DEFAULT_CORPUS_BYTES = 2_300_000_000
 VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
@@ -93,9 +93,7 @@ class Finished(dict):
 
     def __setitem__(self, name, result):
         super().__setitem__(name, result)
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text(json.dumps({"settings": self.settings, "finished": self}))
-        temporary.replace(self.path)
+        write_json(self.path, {"settings": self.settings, "finished": self})
 
 
 def main():
@@ -105,7 +103,6 @@ def main():
     slow, fast, counted = plan(corpora)
     web_bytes = web_size(options, corpora)
     say_plan(slow, fast + counted, finished, options, corpora, web_bytes)
-    install_peers()
     run_all(slow, CORES, finished, options)
     run_all(fast + counted, 1, finished, options)
     recorded = record_training(slow, fast, counted, finished)
@@ -121,12 +118,8 @@ def main():
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--whole-below", type=float, default=3600, metavar="SECONDS",
-        help="run a stage to its end if it takes less (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--extrapolate-after", type=float, default=600, metavar="SECONDS",
-        help="measure any other stage this long, then extrapolate (default: %(default)s)",
+        "--max-seconds", type=float, default=1800, metavar="SECONDS",
+        help="stop a run after this time, and extrapolate (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--corpus-bytes", type=int, default=DEFAULT_CORPUS_BYTES, metavar="N",
@@ -153,7 +146,7 @@ def settings_of(options, corpora):
     """Return what must be the same for an interrupted run to resume."""
     return {
         "machine": measurements.machine_name(), "corpora": [str(corpus) for corpus in corpora],
-        "whole_below": options.whole_below, "extrapolate_after": options.extrapolate_after,
+        "max_seconds": options.max_seconds,
     }  # fmt: skip
 
 
@@ -231,9 +224,9 @@ def say_plan(slow, alone, finished, options, corpora, web_bytes):
                for path in {job.path for job in slow + alone}}  # fmt: skip
 
     def seconds(job):
-        cost_of_merge = cost * RELATIVE_COST[job.stage] * symbols[job.path]
-        whole = [s for t in job.targets if (s := cost_of_merge * t) <= options.whole_below]
-        return job.rounds * (2 + max(whole, default=options.extrapolate_after * bool(job.targets)))
+        merges = max(job.targets, default=0)
+        whole = cost * RELATIVE_COST[job.stage] * symbols[job.path] * merges
+        return job.rounds * (2 + min(whole, options.max_seconds))
 
     slow.sort(key=seconds, reverse=True)
     todo = [[seconds(job) for job in jobs if job.name not in finished] for jobs in (slow, alone)]
@@ -268,9 +261,8 @@ def run_all(jobs, num_at_once, finished, options):
 def run_job(job, options):
     """Run a job; return the answers, without the merges, which are checked."""
     request = training_rows.request(
-        job.stage, job.path, job.targets, count=job.count, whole_below=options.whole_below,
-        extrapolate_after=options.extrapolate_after,
-    )  # fmt: skip
+        job.stage, job.path, job.targets, count=job.count, max_seconds=options.max_seconds
+    )
     answers = [trainer_run.run(request) for _ in range(job.rounds)]
     if job.targets:
         training_rows.check(job.stage, job.path, answers)
@@ -283,18 +275,6 @@ def result_of(answers):
         return f"counted in {min(a['counting'] for a in answers):,.2f} s"
     seconds = min(sum(a["checkpoints"][-1][1].values()) for a in answers)
     return f"{seconds:,.2f} s for {answers[0]['learned']:,} merges"
-
-
-def install_peers():
-    """Install the other libraries; one that cannot be installed is left out."""
-    for line in (ROOT / "benchmarks" / "peers" / "peers.txt").read_text().splitlines():
-        name = line.split("==")[0].strip()
-        if line.startswith("#") or not name or importlib.util.find_spec(name):
-            continue
-        command = [sys.executable, "-m", "pip", "install", "--quiet", line]
-        if subprocess.run(command, check=False, capture_output=True).returncode:
-            say(f"{line} cannot be installed here: it is left out")
-    importlib.invalidate_caches()
 
 
 def record_training(slow, fast, counted, finished):

@@ -3,13 +3,12 @@
 The parent starts `python trainer_run.py` with a request as JSON and receives the answer as JSON:
 
     request: stage, path, targets (numbers of merges, ascending; none: only count), count (whether
-             the counting is timed), work (the profile of the text), whole_below, extrapolate_after
-             (seconds), merges (the file for the merges)
+             the counting is timed), work (the profile of the text), max_seconds, omit (parts of the
+             native loop), merges (the file for the merges)
     answer:  counting, checkpoints, learned, words, peak_memory
 
 Counting is that of the stage's time (`COUNTING`), and the merge loop then begins with its result.
-The loop stops only at a target, or after `extrapolate_after` seconds if even the next target would
-take more than `whole_below`; see `extrapolation.py`.
+The loop stops after the last target, or after `max_seconds`; see `extrapolation.py`.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ from pathlib import Path
 from benchmarks.corpora import EOT
 from benchmarks.machine import in_new_process, peak_memory_of_this_process
 from benchmarks.stages.counting import STAGES
-from benchmarks.stages.extrapolation import checkpoint_merges, extrapolated, work_at
+from benchmarks.stages.extrapolation import checkpoint_merges, work_at
 from cs336_basics import TRAINERS
 from cs336_basics.pretokenization import Splitter, count_words
 
@@ -51,50 +50,30 @@ class Stop(Exception):
 
 
 class Watch:
-    """Records checkpoints of a merge loop, and ends it when it would take too long."""
+    """Records checkpoints of a merge loop, and ends it when it has taken long enough."""
 
-    def __init__(self, stage, targets, work, whole_below, extrapolate_after):
-        self.stage, self.work = stage, work
-        self.targets = list(targets)
+    def __init__(self, targets, work, max_seconds):
+        self.work, self.max_seconds = work, max_seconds
         self.due = checkpoint_merges(targets)
-        self.whole_below, self.extrapolate_after = whole_below, extrapolate_after
         self.checkpoints = []
         self.learned = []
-        self.decided = False
-        self.stop_at = targets[-1]
         self.start = time.perf_counter()
 
     def advance(self, timings):
         seconds = time.perf_counter() - self.start
         number = len(self.learned)
-        is_late = seconds > self.extrapolate_after and number >= FEWEST_MERGES
-        if is_late and not self.decided:
-            self.add(number, self.phases(timings, seconds))
-            self.decide(number)
-        elif self.due and number >= self.due[0]:
-            self.add(number, self.phases(timings, seconds))
-        while self.due and self.due[0] <= number:
-            del self.due[0]
-        if number >= self.stop_at:
+        is_late = seconds > self.max_seconds and number >= FEWEST_MERGES
+        if number == self.due[0] or is_late:
+            # The clock of the last phase has not been read yet.
+            phases = {phase: timings[phase] for phase in LOOP_PHASES[:-1]}
+            self.add({**phases, LOOP_PHASES[-1]: seconds - sum(phases.values())})
+            self.due = [merges for merges in self.due if merges > number]
+        if is_late or not self.due:
             raise Stop
 
-    def add(self, number, phases):
+    def add(self, phases):
+        number = len(self.learned)
         self.checkpoints.append([number, phases, work_at(self.work, number)])
-
-    def decide(self, number):
-        """Choose the last target that can be reached within `whole_below`; none: stop now."""
-        self.decided = True
-        self.stop_at = number
-        for target in self.targets:
-            phases = extrapolated(self.stage, self.checkpoints, work_at(self.work, target))
-            if sum(phases.values()) <= self.whole_below:
-                self.stop_at = target
-
-    def phases(self, timings, seconds):
-        """Return the seconds of each phase; the clock of the last one has not been read yet."""
-        phases = {phase: timings[phase] for phase in LOOP_PHASES}
-        phases["updating"] = seconds - phases["counting pairs"] - phases["finding the maximum"]
-        return phases
 
 
 def watched(stage, watch):
@@ -110,27 +89,27 @@ def watched(stage, watch):
     return Watched()
 
 
-def learn(stage, word_counts, targets, work, whole_below=1e9, extrapolate_after=1e9):
+def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
     """Run a merge loop; return its checkpoints and the merges.
 
     The last checkpoint is the end of the run. A compiled loop has no other, and learns as many
     merges as the last target says.
     """
+    vocab_size = 257 + targets[-1]
     if stage in UNSTOPPABLE:
         trainer = TRAINERS[stage]()
-        _, merges = trainer.train_from_counts(word_counts, 257 + targets[-1], [EOT])
+        if omit:
+            trainer.omit = omit
+        _, merges = trainer.train_from_counts(word_counts, vocab_size, [EOT])
         phases = {phase: trainer.timings[phase] for phase in LOOP_PHASES}
         phases["counting pairs"] += trainer.timings["total"] - sum(phases.values())
         return [[len(merges), phases, {}]], merges
-    watch = Watch(stage, targets, work, whole_below, extrapolate_after)
+    watch = Watch(targets, work, max_seconds)
     trainer = watched(stage, watch)
-    watch.start = time.perf_counter()
     with contextlib.suppress(Stop):
-        trainer.train_from_counts(word_counts, 257 + targets[-1], [EOT])
-    number = len(watch.learned)
-    if not watch.checkpoints or watch.checkpoints[-1][0] < number:  # no pair was left
-        phases = {phase: trainer.timings[phase] for phase in LOOP_PHASES}
-        watch.add(number, phases)
+        trainer.train_from_counts(word_counts, vocab_size, [EOT])
+    if not watch.checkpoints or watch.checkpoints[-1][0] < len(watch.learned):  # no pair was left
+        watch.add({phase: trainer.timings[phase] for phase in LOOP_PHASES})
     return watch.checkpoints, watch.learned
 
 
@@ -162,8 +141,8 @@ def answer(request):
     checkpoints, merges = [], []
     if request["targets"]:
         checkpoints, merges = learn(
-            stage, word_counts, request["targets"], request["work"], request["whole_below"],
-            request["extrapolate_after"],
+            stage, word_counts, request["targets"], request["work"], request["max_seconds"],
+            request["omit"],
         )  # fmt: skip
     lines = [f"{left.hex()} {right.hex()}\n" for left, right in merges]
     Path(request["merges"]).write_text("".join(lines))

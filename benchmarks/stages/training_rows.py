@@ -21,11 +21,11 @@ FIRST_MERGE = 257
 MOST_MERGES = 32_000 - FIRST_MERGE
 
 
-def request(stage, path, targets, *, count=True, whole_below=1e9, extrapolate_after=1e9):
+def request(stage, path, targets, *, count=True, max_seconds=1e9, omit=()):
     """Return a request for `trainer_run.run`; `targets` are numbers of merges."""
     return {
         "stage": stage, "path": str(path), "targets": sorted(targets), "count": count,
-        "whole_below": whole_below, "extrapolate_after": extrapolate_after,
+        "max_seconds": max_seconds, "omit": omit,
         "work": profile_of(path) if targets and stage in WORK else [],
     }  # fmt: skip
 

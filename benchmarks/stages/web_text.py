@@ -17,7 +17,6 @@ from tqdm import tqdm
 from benchmarks.corpora import EOT
 from cs336_basics._support.files import atomic_writer
 from cs336_basics.data.datasets import sample_documents
-from cs336_basics.pretokenization.counting.word_counts import WordCounts
 
 OWT_BYTES = 11_900_000_000
 OWT_WORDS = 6_600_000
@@ -26,8 +25,10 @@ BATCH = 900 * 2_000
 LONGEST = 24
 
 
-def web_word_counts(num_words, seed=0):
-    """Return distinct words whose letters, lengths and counts resemble those of web text.
+def web_words(num_words, seed=0):
+    """Return distinct words, as rows of bytes padded with zeros, and their counts, descending.
+
+    Their letters, lengths and counts resemble those of web text.
 
     Letters follow each other as in the embedded sample (pairs of letters decide the next), so that
     there is something to merge; then there are capitals, numbers and joined words. Counts fall as
@@ -52,11 +53,7 @@ def web_word_counts(num_words, seed=0):
     zipf = 2e8 / (ranks + 2.7)
     tail = 2e4 * (1e4 / ranks) ** (np.log(2e4) / np.log(num_words / 2e4))
     counts = np.maximum(1, np.where(ranks < 1e4, zipf, tail)).astype(np.int64)
-    order = rng.permutation(num_words)  # words come in the order of their first occurrence
-    rows, counts = rows[order], counts[order]
-    lengths = (rows > 0).sum(1)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return WordCounts(rows[rows > 0], offsets, counts)
+    return rows, counts
 
 
 @cache
@@ -114,46 +111,21 @@ def hash_rows(rows):
 
 
 def word_table(num_words, seed):
-    """Return the words as rows of bytes, padded with zeros, and their cumulative shares."""
-    counts = web_word_counts(num_words, seed)
-    lengths = np.diff(counts.offsets)
+    """Return the words as they stand in a text, the end of a document last, and summed counts."""
+    words, counts = web_words(num_words, seed)
     rows = np.zeros((num_words + 1, LONGEST + 2), np.uint8)
-    columns = np.arange(LONGEST + 2)
     # A word without a leading space begins a line; otherwise it would join the word before.
-    begins_line = counts.data[counts.offsets[:-1]] != ord(" ")
-    starts = begins_line.astype(np.int64)
-    mask = (columns >= starts[:, None]) & (columns < (starts + lengths)[:, None])
-    rows[:-1][mask] = counts.data
-    rows[:-1, 0][begins_line] = ord("\n")
+    begins_line = words[:, 0] != ord(" ")
+    rows[:-1, :LONGEST] = words
+    rows[:-1][begins_line, 1 : LONGEST + 1] = words[begins_line]
+    rows[:-1][begins_line, 0] = ord("\n")
     rows[-1, : len(EOT)] = np.frombuffer(EOT.encode(), np.uint8)
-    return rows, counts.counts
+    return rows, np.cumsum(counts)
 
 
-class AliasTable:
-    """Draws from a distribution in constant time for each draw (Walker 1977, Vose 1991)."""
-
-    def __init__(self, weights):
-        number = len(weights)
-        share = weights / weights.sum() * number
-        self.keep = np.ones(number)
-        self.other = np.arange(number)
-        small = list(np.flatnonzero(share < 1))
-        large = list(np.flatnonzero(share >= 1))
-        while small and large:
-            low, high = small.pop(), large[-1]
-            self.keep[low], self.other[low] = share[low], high
-            share[high] -= 1 - share[low]
-            if share[high] < 1:
-                small.append(large.pop())
-
-    def draw(self, rng, number):
-        index = rng.integers(0, len(self.keep), number)
-        return np.where(rng.random(number) < self.keep[index], index, self.other[index])
-
-
-def batch_of_text(rng, rows, table):
+def batch_of_text(rng, rows, sums):
     """Return about ten million bytes of documents."""
-    ids = table.draw(rng, BATCH)
+    ids = np.searchsorted(sums, rng.integers(sums[-1], size=BATCH), side="right")
     ids[WORDS_PER_DOCUMENT - 1 :: WORDS_PER_DOCUMENT] = len(rows) - 1
     words = rows[ids]
     marks = rng.random(BATCH)
@@ -169,8 +141,7 @@ def main():
     parser.add_argument("--words", type=int, default=OWT_WORDS, help="distinct words to draw from")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    rows, counts = word_table(options.words, options.seed)
-    table = AliasTable(counts.astype(np.float64))
+    rows, sums = word_table(options.words, options.seed)
     rng = np.random.default_rng(options.seed)
     written = 0
     with (
@@ -178,7 +149,7 @@ def main():
         tqdm(total=options.bytes, unit="B", unit_scale=True, disable=None) as bar,
     ):
         while written < options.bytes:
-            text = batch_of_text(rng, rows, table)[: options.bytes - written]
+            text = batch_of_text(rng, rows, sums)[: options.bytes - written]
             file.write(text)
             written += len(text)
             bar.update(len(text))

@@ -41,7 +41,6 @@ for rules in MAY_IMPORT.values():
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
 # A file that may import from one folder more, within a function, and why.
 MAY_ALSO_IMPORT = {
-    "formats/run_card.py": "training",  # the configuration of a run names its text
     "tokenizer/tokenizer.py": "formats",  # reading and saving are called from here
 }
 # Of a folder, only this module may be imported by that folder.

@@ -82,13 +82,16 @@ def _export_tokenizer(options: Options, directory: str) -> None:
 
 
 def _export_run(options: Options, directory: str, own: dict[str, Any]) -> None:
+    from cs336_basics.checkpoints.run_dir import RunDirectory
     from cs336_basics.formats import check_model, export_model
     from cs336_basics.formats.run_card import card_of_run
+    from cs336_basics.training.config_files import load_config
     from cs336_basics.training.load_run import load_run
 
     model, tokenizer = load_run(directory, checkpoint=options.checkpoint)
     to, output = options.to, options.output
-    card = card_of_run(directory, options.checkpoint)
+    data = load_config(RunDirectory(directory).config).data
+    card = card_of_run(directory, data, options.checkpoint)
     export_model(model, tokenizer, to, output, card=card, overwrite=options.overwrite, **own)
     _report(output, lambda: check_model(model, tokenizer, to, output, **own))
 

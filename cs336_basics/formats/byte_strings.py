@@ -10,7 +10,6 @@ import contextlib
 import functools
 import gc
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -65,28 +64,12 @@ def string_to_token(string: str) -> bytes:
 
 def strings_to_tokens(strings: list[str]) -> list[bytes | None]:
     """Return the token of each string, None where a character represents no byte."""
-    return _strings_to_tokens(strings, byte_of_code())
-
-
-def strings_to_tokens_in_python(
-    strings: list[str], byte_of_code: npt.NDArray[np.uint16]
-) -> list[bytes | None]:
-    """Return the same as `strings_to_tokens`, in a fifth of the time of a loop over characters."""
-    codes = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), "<u4")
-    values = byte_of_code[np.minimum(codes, NO_BYTE + 68)]
-    ends = np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)))
-    data = values.astype(np.uint8).tobytes()
-    tokens: list[bytes | None] = []
-    start = 0
-    for end in ends.tolist():
-        tokens.append(data[start:end])
-        start = end
-    for index in np.searchsorted(ends, np.flatnonzero(values == NO_BYTE), side="right").tolist():
-        tokens[index] = None
-    return tokens
-
-
-_strings_to_tokens = strings_to_tokens_in_python if _loading is None else _loading.strings_to_tokens
+    known = character_to_byte().keys()
+    return (
+        [string_to_token(string) if known >= set(string) else None for string in strings]
+        if _loading is None
+        else _loading.strings_to_tokens(strings, byte_of_code())
+    )
 
 
 @functools.cache
@@ -174,35 +157,24 @@ def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pai
     Raises:
         ValueError: one is neither, or a string does not represent bytes.
     """
-    found = _merges_of_strings(pairs, byte_of_code())
-    if found is not None:
-        return found
-    for index, pair in enumerate(pairs):
-        if _merges_of_strings([pair], byte_of_code()) is None:
-            raise ValueError(
-                f"{place(index)}: {short_repr(pair)} is not a merge, two tokens in GPT-2's byte "
-                "alphabet"
-            )
-    raise AssertionError("each merge is right, but not all together")
+    if _loading is not None:
+        found: list[Pair] | None = _loading.merges_of_strings(pairs, byte_of_code())
+        if found is not None:  # else the merge that is wrong is looked for
+            return found
+    return [_merge_of_strings(pair, index, place) for index, pair in enumerate(pairs)]
 
 
-def merges_of_strings_in_python(
-    pairs: list[Any], byte_of_code: npt.NDArray[np.uint16]
-) -> list[Pair] | None:
-    """Return the merges, None where one is wrong."""
-    pairs = [pair.split(" ") if type(pair) is str else pair for pair in pairs]
-    if not set(map(type, pairs)) <= {list} or not set(map(len, pairs)) <= {2}:
-        return None
-    strings = list(chain.from_iterable(pairs))
-    if not set(map(type, strings)) <= {str} or "" in strings:
-        return None
-    tokens = strings_to_tokens_in_python(strings, byte_of_code)
-    if None in tokens:
-        return None
-    return list(zip(tokens[::2], tokens[1::2], strict=True))  # type: ignore[arg-type]
-
-
-_merges_of_strings = merges_of_strings_in_python if _loading is None else _loading.merges_of_strings
+def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pair:
+    strings = pair.split(" ") if type(pair) is str else pair
+    try:
+        left, right = map(string_to_token, strings if type(strings) is list else ())
+        if left and right:
+            return left, right
+    except (KeyError, TypeError, ValueError):  # another character, no string, not two of them
+        pass
+    raise ValueError(
+        f"{place(index)}: {short_repr(pair)} is not a merge, two tokens in GPT-2's byte alphabet"
+    )
 
 
 # --------------------------------------------------------------------- writing
@@ -218,17 +190,18 @@ def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
     """
     check_has_all_bytes(parts.vocab)
     special_bytes = {token.encode(): token for token in parts.special_tokens}
-    for token, special in special_bytes.items():
-        _check_is_decoded_alike(special, token)
     ordinary = {token for pair in parts.merges for token in (*pair, b"".join(pair))}
     strings: dict[str, int] = {}
     for token_id, token in sorted(parts.vocab.items()):
         string = special_bytes.get(token) or token_to_string(token)
-        if string != token_to_string(token) and (token in ordinary or len(token) == 1):
-            raise ValueError(
-                f"special token {short_repr(string)} cannot be exported: it is also a token of "
-                "ordinary text, which is written in another way"
-            )
+        if string != token_to_string(token):
+            reason = ""
+            if token in ordinary or len(token) == 1:
+                reason = "it is also a token of ordinary text, which is written in another way"
+            elif strings_to_tokens([string]) != [None]:
+                reason = "its characters would be decoded as other bytes"
+            if reason:
+                raise ValueError(f"special token {short_repr(string)} cannot be exported: {reason}")
         if string in strings:
             raise ValueError(
                 f"ids {strings[string]} and {token_id} are both written as {short_repr(string)}: a "
@@ -236,17 +209,6 @@ def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
             )
         strings[string] = token_id
     return strings
-
-
-def _check_is_decoded_alike(special: str, token: bytes) -> None:
-    """Refuse a special token that decoders would take for bytes, and for other ones."""
-    to_byte = character_to_byte()
-    if all(c in to_byte for c in special) and string_to_token(special) != token:
-        changed = next(c for c in special if bytes([to_byte[c]]) != c.encode())
-        raise ValueError(
-            f"special token {short_repr(special)} cannot be exported: its character {changed!r} "
-            "would be decoded as a byte"
-        )
 
 
 def check_has_all_bytes(vocab: Mapping[int, bytes]) -> None:

@@ -18,7 +18,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.messages import short_repr
@@ -41,31 +40,26 @@ class Format:
 
     module: str
     """The module below this package, which is imported when it is used: some need torch."""
-    summary: str
-    """What is written."""
     options: tuple[str, ...] = ()
     """Keyword arguments that it has besides the common ones."""
     merges_only: bool = False
     """Its readers make no token that the merges do not make."""
 
-    def load(self) -> ModuleType:
+    def load(self) -> Any:
         """Import the module."""
         return importlib.import_module(f"cs336_basics.formats.{self.module}")
 
 
 TOKENIZER_FORMATS: dict[str, Format] = {
-    "huggingface": Format("huggingface.tokenizer_json", "a directory that AutoTokenizer loads"),
-    "tiktoken": Format("tiktoken.ranks", "ranks, pattern, and the Python that loads them"),
-    "gpt2": Format("gpt2.pair", "vocab.json and merges.txt, pattern gpt2", merges_only=True),
+    "huggingface": Format("huggingface.tokenizer_json"),
+    "tiktoken": Format("tiktoken.ranks"),
+    "gpt2": Format("gpt2.pair", merges_only=True),
 }
 
 MODEL_FORMATS: dict[str, Format] = {
-    "huggingface": Format(
-        "huggingface.huggingface_models",
-        "a directory that AutoModelForCausalLM and AutoTokenizer load",
-    ),
-    "onnx": Format("onnx.onnx_models", "a directory that onnxruntime loads", ("without_cache",)),
-    "gguf": Format("gguf.gguf_models", "a file that llama.cpp loads", ("type",)),
+    "huggingface": Format("huggingface.huggingface_models"),
+    "onnx": Format("onnx.onnx_models", ("without_cache",)),
+    "gguf": Format("gguf.gguf_models", ("type",)),
 }
 
 
@@ -85,12 +79,10 @@ def export_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[st
     """
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
-    _check_is_tokenizer(tokenizer)
-    found = _find(TOKENIZER_FORMATS, to, "tokenizer")
+    found = _tokenizer_format(tokenizer, to)
     if found.merges_only:
         check_merges_suffice(tokenizer, f"a program that reads {to}")
-    contents = found.load().contents(tokenizer.parts())
-    write_directory(output, contents)
+    write_directory(output, found.load().contents(tokenizer.parts()))
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
@@ -103,8 +95,7 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
     """
     from cs336_basics.formats.agreement import Agreement, compare_ids
 
-    _check_is_tokenizer(tokenizer)
-    found = _find(TOKENIZER_FORMATS, to, "tokenizer")
+    found = _tokenizer_format(tokenizer, to)
     name, encode = found.load().runtime(Path(output), tokenizer.special_tokens)
     return Agreement(name, (compare_ids(tokenizer, encode),))
 
@@ -138,10 +129,7 @@ def export_model(
         FileExistsError: the output exists, and may not be replaced.
         ImportError: a library that writes the format is not installed.
     """
-    _check_is_tokenizer(tokenizer)
-    _check_is_model(model)
-    found = _find(MODEL_FORMATS, to, "model")
-    _check_options(to, found, options)
+    found = _model_format(model, tokenizer, to, options)
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
             f"the tokenizer has {tokenizer.vocab_size:,} ids, and the model's vocab_size is "
@@ -166,36 +154,30 @@ def check_model(
         TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
             the format does not have.
     """
-    _check_is_tokenizer(tokenizer)
-    _check_is_model(model)
-    found = _find(MODEL_FORMATS, to, "model")
-    _check_options(to, found, options)
+    found = _model_format(model, tokenizer, to, options)
     agreement: Agreement = found.load().check(model, tokenizer, Path(output), **options)
     return agreement
 
 
-def _check_is_tokenizer(tokenizer: object) -> None:
+def _tokenizer_format(
+    tokenizer: object, to: str, formats: Mapping[str, Format] = TOKENIZER_FORMATS
+) -> Format:
+    """Return the format of that name, after checking the arguments that come with it."""
     from cs336_basics.tokenizer.tokenizer import check_is_tokenizer
 
     check_is_tokenizer(tokenizer)
-
-
-def _check_is_model(model: object) -> None:
-    from cs336_basics.model import TransformerLM
-
-    if not isinstance(model, TransformerLM):
-        raise TypeError(f"model is {short_repr(model)}: pass a TransformerLM")
-
-
-def _find(formats: Mapping[str, Format], to: str, what: str) -> Format:
     if to not in formats:
-        raise ValueError(
-            f"to is {short_repr(to)}: a {what} can be exported to {', '.join(formats)}"
-        )
+        raise ValueError(f"to is {short_repr(to)}: it must be one of {', '.join(formats)}")
     return formats[to]
 
 
-def _check_options(to: str, found: Format, options: Mapping[str, Any]) -> None:
+def _model_format(model: object, tokenizer: object, to: str, options: Mapping[str, Any]) -> Format:
+    from cs336_basics.model import TransformerLM
+
+    found = _tokenizer_format(tokenizer, to, MODEL_FORMATS)
+    if not isinstance(model, TransformerLM):
+        raise TypeError(f"model is {short_repr(model)}: pass a TransformerLM")
     for name in options:
         if name not in found.options:
             raise TypeError(f"{name} is not an option of the format {to}: omit it")
+    return found

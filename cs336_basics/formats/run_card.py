@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics.checkpoints.run_dir import RunDirectory, step_of
+from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.preparation_record import read_records
 from cs336_basics.formats.model_card import ModelCard
-from cs336_basics.training.config_files import load_config
 
 LOSSES = {"train_loss": "training loss", "val_loss": "validation loss",
           "val_bits_per_byte": "validation, bits per byte"}  # fmt: skip
@@ -17,12 +17,15 @@ LOSSES = {"train_loss": "training loss", "val_loss": "validation loss",
 
 
 def card_of_run(
-    path: str | os.PathLike[str], checkpoint: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    data: DataConfig,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> ModelCard:
     """Return what a run directory records of its training.
 
     Args:
         path: the run directory.
+        data: what its configuration says of its texts.
         checkpoint: the checkpoint that is exported; None: the newest of the run. The steps of one
             that does not have the name of a step are unknown.
 
@@ -31,38 +34,30 @@ def card_of_run(
     """
     run = RunDirectory(path)
     steps = step_of(checkpoint or run.newest_checkpoint() or "")
-    if steps is None:
-        return ModelCard(data=_data_of(run))
     last: dict[str, Any] = {}
     for row in sorted(run.read_metrics(), key=lambda row: int(row["step"])):
-        if row["step"] <= steps:
+        if steps is not None and row["step"] <= steps:
             last.update(row)
     return ModelCard(
-        data=_data_of(run),
+        data=_hashes(data, read_records(run.data)),
         steps=steps,
         tokens=last.get("tokens") if last.get("step") == steps else None,
         losses={LOSSES[key]: float(last[key]) for key in LOSSES if key in last},
     )
 
 
-def _data_of(run: RunDirectory) -> dict[str, str]:
+def _hashes(data: DataConfig, records: dict[str, Any]) -> dict[str, str]:
     """Return the texts of training and validation, and the hashes of their bytes."""
-    data = load_config(run.config).data
-    records = read_records(run.data)
     found: dict[str, str] = {}
     for split, role in (("train", "training"), ("valid", "validation")):
-        paths = getattr(data, f"{split}_path")
+        paths = data.train_path if split == "train" else data.valid_path
         if paths is None:
             name = f"{data.dataset}, {split}" if data.train_path is None else f"{split}, held out"
         else:  # without their directories, which are the user's own
-            name = ", ".join(Path(path).name for path in ([paths] if _is_one(paths) else paths))
+            name = ", ".join(Path(p).name for p in ([paths] if isinstance(paths, str) else paths))
         inputs = records.get(f"{split} tokens", {}).get("inputs", {})
         # Of one text or token file, or of several together.
         digests = [inputs.get(key) for key in ("source", "file", "sources", "files")]
         if digest := next((d for d in digests if isinstance(d, str)), None):
             found[f"{role}: {name}"] = digest
     return found
-
-
-def _is_one(paths: Any) -> bool:
-    return isinstance(paths, (str, os.PathLike))

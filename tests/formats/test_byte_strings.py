@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cs336_basics.formats import byte_strings
 from cs336_basics.formats.byte_strings import (
-    byte_of_code,
     byte_to_character,
     character_to_byte,
     merges_of_strings,
-    merges_of_strings_in_python,
     string_to_token,
     strings_to_tokens,
-    strings_to_tokens_in_python,
     token_to_string,
     vocab_of_strings,
 )
@@ -56,11 +54,22 @@ def one_by_one(string):
         return None
 
 
+@pytest.fixture(params=["built", "not built"])
+def loading(request, monkeypatch):
+    """The compiled loops, and what stands for them where they are not built."""
+    if request.param == "not built":
+        monkeypatch.setattr(byte_strings, "_loading", None)
+    elif byte_strings._loading is None:
+        pytest.skip("the extensions are not built")
+
+
+EITHER_WAY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@EITHER_WAY
 @given(st.lists(STRINGS, max_size=8))
-def test_all_at_once_gives_what_one_by_one_gives(strings):
-    expected = [one_by_one(string) for string in strings]
-    assert strings_to_tokens(strings) == expected
-    assert strings_to_tokens_in_python(strings, byte_of_code()) == expected
+def test_all_at_once_gives_what_one_by_one_gives(loading, strings):
+    assert strings_to_tokens(strings) == [one_by_one(string) for string in strings]
 
 
 ITEMS = (
@@ -80,15 +89,14 @@ def expected_merge(item):
     return tuple(tokens) if all(tokens) else None
 
 
+@EITHER_WAY
 @given(st.lists(ITEMS, max_size=5) | st.lists(st.tuples(STRINGS, STRINGS).map(list)))
-def test_merges_are_read_whole_or_refused_with_the_first_that_is_wrong(items):
+def test_merges_are_read_whole_or_refused_with_the_first_that_is_wrong(loading, items):
     expected = [expected_merge(item) for item in items]
     if None in expected:
-        assert merges_of_strings_in_python(items, byte_of_code()) is None
         with pytest.raises(ValueError, match=f"^merge {expected.index(None)}: "):
             merges_of_strings(items, "merge {}".format)
     else:
-        assert merges_of_strings_in_python(items, byte_of_code()) == expected
         assert merges_of_strings(items, "merge {}".format) == expected
 
 

@@ -9,8 +9,6 @@ import pytest
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig
 from cs336_basics.formats.run_card import card_of_run
-from cs336_basics.training.config import TrainConfig
-from cs336_basics.training.config_files import config_to_yaml
 
 
 @pytest.fixture
@@ -27,16 +25,11 @@ def record(run, **inputs):
     (run.data / "stages.json").write_text(json.dumps(stages))
 
 
-def configure(run, **data):
-    config = TrainConfig(data=DataConfig(**data))
-    run.config.write_text(config_to_yaml(config))
-
-
 @pytest.mark.parametrize("key", ["source", "file", "sources", "files"])
 def test_the_hash_of_one_or_several_files_is_named(run, key):
-    configure(run, train_path="/secret/a.txt", valid_path="/secret/b.txt")
+    data = DataConfig(train_path="/secret/a.txt", valid_path="/secret/b.txt")
     record(run, train={key: "1" * 64, "tokenizer": "3" * 64}, valid={key: "2" * 64})
-    assert card_of_run(run.path).data == {
+    assert card_of_run(run.path, data).data == {
         "training: a.txt": "1" * 64,
         "validation: b.txt": "2" * 64,
     }
@@ -44,48 +37,45 @@ def test_the_hash_of_one_or_several_files_is_named(run, key):
 
 def test_a_dataset_and_a_held_out_share_are_named(run):
     record(run, train={"source": "1" * 64}, valid={"source": "2" * 64})
-    configure(run, dataset="tinystories")
-    assert list(card_of_run(run.path).data) == [
+    data = DataConfig(dataset="tinystories")
+    assert list(card_of_run(run.path, data).data) == [
         "training: tinystories, train",
         "validation: tinystories, valid",
     ]
-    configure(run, train_path="/secret/a.txt")
-    assert list(card_of_run(run.path).data) == ["training: a.txt", "validation: valid, held out"]
+    data = DataConfig(train_path=["/secret/a.txt", "b.txt"])
+    names = ["training: a.txt, b.txt", "validation: valid, held out"]
+    assert list(card_of_run(run.path, data).data) == names
 
 
 def test_without_a_hash_nothing_is_claimed(run):
-    configure(run)
     record(run, train={"source": None})
-    card = card_of_run(run.path)
+    card = card_of_run(run.path, DataConfig())
     assert (card.data, card.steps, card.tokens, card.losses) == ({}, None, None, {})
 
 
 def test_losses_are_those_of_the_checkpoint_or_the_last_before_it(run):
-    configure(run)
     record(run)
     for step in (10, 20, 30):
         run.append_metrics({"step": step, "tokens": 100 * step, "train_loss": 5.0 - step / 10}, {})
     run.append_metrics({"step": 10, "tokens": 1000, "val_loss": 4.5, "val_bits_per_byte": 1.5}, {})
     for step in (20, 30):
         run.checkpoint(step).touch()
-    card = card_of_run(run.path, run.checkpoint(20))
+    card = card_of_run(run.path, DataConfig(), run.checkpoint(20))
     assert (card.steps, card.tokens) == (20, 2000)
     assert card.losses == {
         "training loss": 3.0,
         "validation loss": 4.5,
         "validation, bits per byte": 1.5,
     }
-    assert card_of_run(run.path).steps == 30
-    assert card_of_run(run.path, "elsewhere/weights.pt").steps is None
+    assert card_of_run(run.path, DataConfig()).steps == 30
+    assert card_of_run(run.path, DataConfig(), "elsewhere/weights.pt").steps is None
 
 
 def test_a_run_without_a_record_of_its_data_has_a_card(run):
-    configure(run)
-    assert card_of_run(run.path).data == {}
+    assert card_of_run(run.path, DataConfig()).data == {}
 
 
 def test_a_damaged_record_is_named(run):
-    configure(run)
     (run.data / "stages.json").write_text("[]")
     with pytest.raises(ValueError, match=r"stages\.json is damaged"):
-        card_of_run(run.path)
+        card_of_run(run.path, DataConfig())

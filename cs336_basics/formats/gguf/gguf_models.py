@@ -31,8 +31,6 @@ from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from cs336_basics.formats.agreement import LogitsOf
 
 LOGITS_LIMIT = 1e-3
@@ -45,7 +43,7 @@ smaller type. llama.cpp rounds the activations as well. Random models differ by 
 _MOST_LAYERS = 512
 """LLAMA_MAX_LAYERS in `llama-hparams.h`."""
 
-_Q8_BLOCK = 32
+_ARCHITECTURE = "general.architecture"
 
 _NAMES = {
     "model.embed_tokens": "token_embd",
@@ -87,14 +85,13 @@ def write(
     """
     gguf = _gguf()
     fields = _fields(model.config, tokenizer, output, card, type)
-    tensors = _tensors(model)
-    encoded = {name: _encoded(gguf, name, value, type) for name, value in tensors.items()}
+    tensors = _tensors(gguf, model, type)
     with atomic_path(output) as path:
-        writer = gguf.GGUFWriter(path, _architecture(model.config))
+        writer = gguf.GGUFWriter(path, fields.pop(_ARCHITECTURE))
         try:
             for key, value in fields.items():
                 _add_field(writer, key, value)
-            for name, (data, kind) in encoded.items():
+            for name, (data, kind) in tensors.items():
                 writer.add_tensor(name, data, raw_dtype=kind)
             writer.write_header_to_file()
             writer.write_kv_data_to_file()
@@ -112,7 +109,6 @@ def check(
         ImportError: gguf is not installed.
         RuntimeError: something differs.
     """
-    _gguf()
     runtime = f"gguf {importlib.metadata.version('gguf')}"
     lines = [_compare_file(model, tokenizer, output, type)]
     try:
@@ -165,10 +161,6 @@ def _gguf() -> ModuleType:
     return gguf
 
 
-def _architecture(config: ModelConfig) -> str:
-    return "qwen3" if config.qk_norm else "llama"
-
-
 # --------------------------------------------------------------------- metadata
 
 
@@ -188,8 +180,9 @@ def _fields(
             f"the model would be named {short_repr(name)}, and llama.cpp takes what has phi-3 in "
             "its name for Microsoft's model, with its special tokens: name the file differently"
         )
-    arch = _architecture(config)
+    arch = "qwen3" if config.qk_norm else "llama"
     return {
+        _ARCHITECTURE: arch,
         "general.type": "model",
         "general.name": name,
         "general.description": _description(card),
@@ -266,12 +259,30 @@ def _add_field(writer: Any, key: str, value: Any) -> None:
 # --------------------------------------------------------------------- weights
 
 
-def _tensors(model: TransformerLM) -> dict[str, NDArray[np.float32]]:
-    """Return the weights under llama.cpp's names, in float32."""
+def _tensors(gguf: ModuleType, model: TransformerLM, type: str) -> dict[str, tuple[Any, Any]]:
+    """Return llama.cpp's name -> (data, type) of each weight in the file.
+
+    Raises:
+        ValueError: a value is not finite, or becomes infinite in the type.
+    """
     state = llama_state(model.config, model.state_dict(), halves=model.config.qk_norm)
-    return {
-        _tensor_name(name): value.to("cpu", torch.float32).numpy() for name, value in state.items()
-    }
+    found = {}
+    for theirs, weight in state.items():
+        name, value = _tensor_name(theirs), weight.to("cpu", torch.float32).numpy()
+        if not np.isfinite(value).all():
+            raise ValueError(f"weight {name} is not finite everywhere: it cannot be exported")
+        is_gain, rows_fit = value.ndim == 1, value.shape[-1] % 32 == 0
+        rounded = type if type != "q8_0" or rows_fit else "f16"
+        kind = gguf.GGMLQuantizationType["F32" if is_gain else rounded.upper()]
+        with np.errstate(over="ignore", invalid="ignore"):
+            data = gguf.quantize(value, kind)
+            if not np.isfinite(gguf.dequantize(data, kind)).all():
+                raise ValueError(
+                    f"weight {name} has a value of {np.abs(value).max():.3g}, too large for type "
+                    f"{type}: use f32"
+                )
+        found[name] = data, kind
+    return found
 
 
 def _tensor_name(name: str) -> str:
@@ -281,34 +292,6 @@ def _tensor_name(name: str) -> str:
         return f"{_NAMES[part]}.weight"
     _, _, number, rest = part.split(".", 3)
     return f"blk.{number}.{_NAMES[rest]}.weight"
-
-
-def _kind_of(name: str, shape: tuple[int, ...], type: str) -> str:
-    """Return the type of a tensor in the file: F32, F16 or Q8_0."""
-    if len(shape) == 1 or type == "f32":
-        return "F32"
-    return "Q8_0" if type == "q8_0" and shape[-1] % _Q8_BLOCK == 0 else "F16"
-
-
-def _encoded(
-    gguf: ModuleType, name: str, value: NDArray[np.float32], type: str
-) -> tuple[NDArray[Any], Any]:
-    """Return a tensor's data in the file, and its type there.
-
-    Raises:
-        ValueError: a value is not finite, or becomes infinite in the type.
-    """
-    if not np.isfinite(value).all():
-        raise ValueError(f"weight {name} is not finite everywhere: it cannot be exported")
-    kind = gguf.GGMLQuantizationType[_kind_of(name, value.shape, type)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        data = gguf.quantize(value, kind)
-        if not np.isfinite(gguf.dequantize(data, kind)).all():
-            raise ValueError(
-                f"weight {name} has a value of {np.abs(value).max():.3g}, too large for type "
-                f"{type}: use f32"
-            )
-    return data, kind
 
 
 # --------------------------------------------------------------------- reading back
@@ -323,37 +306,19 @@ def _compare_file(model: TransformerLM, tokenizer: Tokenizer, path: Path, type: 
     gguf = _gguf()
     reader = gguf.GGUFReader(path)
     expected = _fields(model.config, tokenizer, path, ModelCard(), type)
-    expected["general.architecture"] = _architecture(model.config)
     del expected["general.description"]  # the training is not known here
     for key, value in expected.items():
         field = reader.get_field(key)
         content = None if field is None else field.contents()
         if content != (float(np.float32(value)) if isinstance(value, float) else value):
             raise RuntimeError(f"{path} has a different {key}: {short_repr(content)}")
-    weights = _tensors(model)
-    found = {tensor.name: tensor for tensor in reader.tensors}
+    weights = _tensors(gguf, model, type)
+    found = {tensor.name: (tensor.data, tensor.tensor_type) for tensor in reader.tensors}
     if found.keys() != weights.keys():
         raise RuntimeError(f"{path} has different weights: {min(found.keys() ^ weights.keys())}")
-    for name, value in weights.items():
-        kind = _kind_of(name, value.shape, type)
-        _compare_tensor(gguf, name, value, found[name], kind)
-    kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors})
-    return f"{len(expected)} fields and {len(weights)} weights ({', '.join(kinds)}) read back"
-
-
-def _compare_tensor(
-    gguf: ModuleType, name: str, value: NDArray[np.float32], tensor: Any, kind: str
-) -> None:
-    if tensor.tensor_type.name != kind:
-        raise RuntimeError(f"weight {name} has type {tensor.tensor_type.name} instead of {kind}")
-    read = gguf.dequantize(tensor.data, tensor.tensor_type)
-    if read.shape != value.shape:
-        raise RuntimeError(f"weight {name} has shape {read.shape} instead of {value.shape}")
-    if kind == "Q8_0":  # half a step of 1 / 127, and the rounding of the step to float16
-        largest = np.abs(value).reshape(-1, _Q8_BLOCK).max(axis=1, keepdims=True)
-        error = np.abs(read - value).reshape(-1, _Q8_BLOCK)
-        equal = bool((error <= 0.6 * largest / 127 + 127 * 2**-25).all())
-    else:
-        equal = np.array_equal(read, value.astype(kind.replace("F", "float")).astype(np.float32))
-    if not equal:
-        raise RuntimeError(f"weight {name} has different values in the file")
+    for name, (data, kind) in weights.items():
+        read, kind_read = found[name]
+        if kind_read != kind or not np.array_equal(read, data):
+            raise RuntimeError(f"weight {name} has different values in the file")
+    kinds = ", ".join(sorted({kind.name for _, kind in found.values()}))
+    return f"{len(expected)} fields and {len(weights)} weights ({kinds}) read back"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,10 +34,9 @@ class LlamaCpp:
         import llama_cpp
 
         self.version: str = llama_cpp.__version__
-        self._library: Any = llama_cpp
         try:
             with _silent(llama_cpp):
-                self._llama: Any = llama_cpp.Llama(
+                self.llama: Any = llama_cpp.Llama(
                     str(path),
                     n_ctx=context_length,
                     n_batch=min(context_length, _BATCH),
@@ -51,32 +50,14 @@ class LlamaCpp:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, special tokens included."""
-        ids: list[int] = self._llama.tokenize(text.encode(), add_bos=False, special=True)
+        ids: list[int] = self.llama.tokenize(text.encode(), add_bos=False, special=True)
         return ids
-
-    def decode(self, ids: Sequence[int]) -> bytes:
-        """Return the bytes of ids, special tokens included.
-
-        By llama.cpp's own function: llama-cpp-python's drops tokens of more than 32 bytes.
-        """
-        return b"".join(self._piece(token_id) for token_id in ids)
-
-    def _piece(self, token_id: int) -> bytes:
-        """Return the bytes of an id."""
-        vocab = self._library.llama_model_get_vocab(self._llama.model)
-        size = 32
-        while True:
-            buffer = ctypes.create_string_buffer(size)
-            found = self._library.llama_token_to_piece(vocab, token_id, buffer, size, 0, True)
-            if found >= 0:
-                return buffer.raw[:found]
-            size = -found
 
     def logits(self, ids: Tensor) -> Tensor:
         """Return the logits (1, sequence, vocab_size), float32, of ids (1, sequence)."""
-        self._llama.reset()
-        self._llama.eval(ids[0].tolist())
-        return torch.from_numpy(np.array(self._llama.scores[: ids.shape[1]]))[None]
+        self.llama.reset()
+        self.llama.eval(ids[0].tolist())
+        return torch.from_numpy(np.array(self.llama.scores[: ids.shape[1]]))[None]
 
     def __enter__(self) -> LlamaCpp:
         return self
@@ -87,7 +68,7 @@ class LlamaCpp:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._llama.close()
+        self.llama.close()
 
 
 @contextlib.contextmanager

@@ -138,14 +138,11 @@ def load_model(
                 f"its max_position_embeddings is {config.context_length:,}, too long for a table "
                 "of angles: give a context_length"
             )
-        tied = content.get("tie_word_embeddings", False)
-        if not isinstance(tied, bool):
-            raise ValueError(f"its tie_word_embeddings is {short_repr(tied)}: not true or false")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     tensors = _read_tensors(directory)
     try:
-        state = state_from_llama(config, tensors, tied=tied)
+        state = state_from_llama(config, tensors, tied=content.get("tie_word_embeddings", False))
     except ValueError as error:
         raise ValueError(f"{directory}: {error}") from None
     model = TransformerLM(config, device, dtype)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.validation import build
 from cs336_basics.model.config import ModelConfig
 from cs336_basics.model.transformer import TransformerLM
 
@@ -136,10 +137,17 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
         ValueError: it is not a Llama or Qwen3 that TransformerLM can represent (biases, scaled
             RoPE, another activation, quantized weights); names what differs.
     """
-    _check_kind(content)
-    rope = _rope_settings(content)
-    layer_types = content.get("layer_types") or ["full_attention"]
+    kind = content.get("model_type")
+    if kind not in ("llama", "qwen3"):
+        raise ValueError(
+            f"its model_type is {short_repr(kind)}: only llama and qwen3 can be loaded"
+        )
+    rope = content.get("rope_parameters") or content.get("rope_scaling") or {}
+    if not isinstance(rope, dict) or (content.get("rope_scaling") or rope) != rope:
+        raise ValueError(f"its rope_parameters are {short_repr(rope)}, no object or two of them")
+    layer_types = content.get("layer_types") or []
     is_full = isinstance(layer_types, list) and all(t == "full_attention" for t in layer_types)
+    tied = content.get("tie_word_embeddings", False)
     for key, value, needed in (
         ("rope_type", rope.get("rope_type", rope.get("type", "default")), "default"),
         ("partial_rotary_factor", rope.get("partial_rotary_factor", 1.0), 1.0),
@@ -149,61 +157,29 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
         ("use_sliding_window", content.get("use_sliding_window", False), False),
         ("layer_types", "full_attention" if is_full else layer_types, "full_attention"),
         ("quantization_config", content.get("quantization_config"), None),
+        ("tie_word_embeddings", tied, bool(tied) if type(tied) is bool else "true or false"),
     ):
         if value != needed:
             raise ValueError(f"its {key} is {short_repr(value)}: only {needed!r} can be loaded")
     try:
-        config = ModelConfig(
-            vocab_size=content["vocab_size"],
-            context_length=content["max_position_embeddings"],
-            d_model=content["hidden_size"],
-            num_layers=content["num_hidden_layers"],
-            num_heads=content["num_attention_heads"],
-            d_ff=content["intermediate_size"],
-            rope_theta=rope.get("rope_theta", content.get("rope_theta", 10_000.0)),
-            norm_eps=content.get("rms_norm_eps", 1e-6),
-            qk_norm=content["model_type"] == "qwen3",
-        )
+        values = {
+            "vocab_size": content["vocab_size"],
+            "context_length": content["max_position_embeddings"],
+            "d_model": content["hidden_size"],
+            "num_layers": content["num_hidden_layers"],
+            "num_heads": content["num_attention_heads"],
+            "d_ff": content["intermediate_size"],
+            "rope_theta": rope.get("rope_theta", content.get("rope_theta", 10_000.0)),
+            "norm_eps": content.get("rms_norm_eps", 1e-6),
+            "qk_norm": kind == "qwen3",
+        }
     except KeyError as error:
         raise ValueError(f"it lacks {error.args[0]!r}") from None
-    except TypeError as error:
-        raise ValueError(str(error)) from None
+    config = build(ModelConfig, values)
     for key, only in (("head_dim", config.d_head), ("num_key_value_heads", config.num_heads)):
         if content.get(key) not in (None, only):
             raise ValueError(f"its {key} is {short_repr(content[key])}: only {only} can be loaded")
     return config
-
-
-def _rope_settings(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a `config.json` says of RoPE, under its newer name or its older one.
-
-    Raises:
-        ValueError: it says two different things, or something that is not an object.
-    """
-    found: dict[str, Any] = {}
-    for name in ("rope_parameters", "rope_scaling"):
-        value = content.get(name) or found
-        if not isinstance(value, dict) or (found and value != found):
-            raise ValueError(f"its {name} is {short_repr(value)}, no object or another one")
-        found = value
-    return found
-
-
-_NOT_LLAMA = {
-    "gpt2": "GPT-2 has learned positions, LayerNorm, biases and GELU, which TransformerLM lacks",
-    "qwen2": "Qwen2 has biases in its attention, which TransformerLM lacks",
-    "mistral": "Mistral's attention has a sliding window, which TransformerLM lacks",
-}
-"""Model types that users may expect to work, and why they cannot."""
-
-
-def _check_kind(content: Mapping[str, Any]) -> None:
-    kind = content.get("model_type")
-    if kind not in ("llama", "qwen3"):
-        reason = f" ({_NOT_LLAMA[kind]})" if isinstance(kind, str) and kind in _NOT_LLAMA else ""
-        raise ValueError(
-            f"its model_type is {short_repr(kind)}{reason}: only llama and qwen3 can be loaded"
-        )
 
 
 def state_from_llama(
@@ -236,13 +212,11 @@ def state_from_llama(
         value = given.pop(theirs, None)
         if value is None:
             raise ValueError(f"there is no tensor {theirs!r}")
-        if tuple(value.shape) != shape:
+        if tuple(value.shape) != shape or value.dtype not in _FLOATS:
             raise ValueError(
-                f"tensor {theirs!r} has the shape {tuple(value.shape)}, not {shape} as the "
-                "configuration says"
+                f"tensor {theirs!r} has the shape {tuple(value.shape)} and type {value.dtype}: it "
+                f"must be floating point of shape {shape}"
             )
-        if value.dtype not in _FLOATS:
-            raise ValueError(f"tensor {theirs!r} holds {value.dtype}: it must be floating point")
         value = value.to(torch.float32)
         found[name] = (_pairs(value, config) if _is_rotated(name) else value).contiguous()
     unknown = [name for name in given if not name.endswith("rotary_emb.inv_freq")]

@@ -30,7 +30,7 @@ def test_the_files_have_the_form_of_gpt2():
     ("tokenizer", "message"),
     [
         (byte_tokenizer(pattern="cl100k"), "pattern is 'cl100k'"),
-        (byte_tokenizer("<é>"), "'é'"),
+        (byte_tokenizer("<é>"), "'<é>'"),
         (Tokenizer({0: b"a"}, []), "byte 0x00"),
         (Tokenizer({**BYTES, 256: b"ab"}, [], ignore_merges=True), "b'ab'"),
     ],

@@ -115,28 +115,28 @@ def test_a_switch_that_llama_lacks_is_refused_by_its_name(switch, value):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "gpt2"}, "GPT-2"),
-        ({"model_type": "qwen2"}, "Qwen2"),
+        ({"model_type": "gpt2"}, "model_type is 'gpt2'"),
         ({"model_type": "mamba"}, "model_type is 'mamba'"),
         ({"model_type": ["llama"]}, "model_type is"),
         ({"num_key_value_heads": 1}, "num_key_value_heads is 1"),
         ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "rope_type is 'llama3'"),
         ({"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": None}, "'linear'"),
-        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, "rope_scaling is"),
-        ({"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}}, "rope_scaling is"),
-        ({"rope_scaling": "linear", "rope_parameters": None}, "rope_scaling is 'linear'"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, "rope_parameters"),
+        ({"rope_scaling": {"rope_type": "default", "rope_theta": 5e5}}, "rope_parameters"),
+        ({"rope_scaling": "linear", "rope_parameters": None}, "'linear'"),
         ({"rope_theta": 10**400, "rope_parameters": None}, "rope_theta"),
         ({"rms_norm_eps": 10**400}, "norm_eps"),
-        ({"rope_parameters": 7}, "rope_parameters is 7"),
+        ({"rope_parameters": 7}, "rope_parameters are 7"),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is 0.5"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
         ({"attention_bias": True}, "attention_bias is True"),
         ({"mlp_bias": True}, "mlp_bias is True"),
         ({"use_sliding_window": True}, "use_sliding_window is True"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types is"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types"),
         ({"layer_types": 3}, "layer_types is 3"),
         ({"quantization_config": {"bits": 4}}, "quantization_config is"),
         ({"head_dim": 6}, "head_dim is 6"),
+        ({"tie_word_embeddings": 1}, "tie_word_embeddings is 1"),
         ({"hidden_size": -24}, "d_model"),
         ({"num_attention_heads": 5}, "num_heads"),
         ({"rms_norm_eps": float("nan")}, "norm_eps"),
@@ -153,16 +153,16 @@ def test_a_configuration_that_cannot_be_represented_is_refused(changes, message)
 def test_a_configuration_without_a_size_is_refused(key):
     content = llama_config(SMALL)
     del content[key]
-    with pytest.raises(ValueError, match=f"it lacks '{key}'"):
+    with pytest.raises(ValueError, match=key):
         config_from_llama(content)
 
 
 def test_weights_that_do_not_fit_the_configuration_are_refused():
     state = llama_state(SMALL, random_model(SMALL).state_dict())
     name = "model.layers.1.mlp.up_proj.weight"
-    with pytest.raises(ValueError, match=r"has the shape \(20, 23\), not \(20, 24\)"):
+    with pytest.raises(ValueError, match=r"\(20, 23\).*\(20, 24\)"):
         state_from_llama(SMALL, {**state, name: state[name][:, :-1]})
-    with pytest.raises(ValueError, match=r"holds torch\.int8: it must be floating point"):
+    with pytest.raises(ValueError, match=r"torch\.int8"):
         state_from_llama(SMALL, {**state, name: state[name].to(torch.int8)})
     with pytest.raises(ValueError, match=r"tensor 'model\.layers\.0\.bias' has no counterpart"):
         state_from_llama(SMALL, {**state, "model.layers.0.bias": state[name]})

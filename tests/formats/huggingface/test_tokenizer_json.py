@@ -295,8 +295,8 @@ def test_a_tokenizer_without_special_tokens_is_exported(tmp_path):
 
 
 NOT_EXPORTED = [
-    (lambda: byte_tokenizer("<é>"), r"special token '<é>' cannot be exported: its character 'é'"),
-    (lambda: byte_tokenizer("Ġthe", merges=[(b" ", b"t")]), "its character 'Ġ' would be decoded"),
+    (lambda: byte_tokenizer("<é>"), r"special token '<é>' cannot be exported"),
+    (lambda: byte_tokenizer("Ġthe", merges=[(b" ", b"t")]), "would be decoded"),
     (lambda: byte_tokenizer(" t", merges=[(b" ", b"t")]), "' t' cannot be exported: it is also"),
     (lambda: byte_tokenizer(" "), "' ' cannot be exported: it is also a token of ordinary text"),
     (lambda: Tokenizer({0: b"a", 1: b"b"}, []), "has no token for byte 0x00"),

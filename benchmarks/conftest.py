@@ -1,7 +1,5 @@
 """Options and fixtures of the benchmarks: `pytest benchmarks --benchmark-only`."""
 
-import os
-
 import pytest
 
 from benchmarks import machine
@@ -16,9 +14,8 @@ def pytest_addoption(parser):
     group.addoption(
         "--corpus-bytes",
         type=int,
-        default=int(os.environ.get("CS336_CORPUS_BYTES", DEFAULT_BYTES)),
-        help="use at most this many bytes of each corpus, 0 = all "
-        f"(default: CS336_CORPUS_BYTES, else {DEFAULT_BYTES:,})",
+        default=DEFAULT_BYTES,
+        help="use at most this many bytes of each corpus, 0 = all (default: %(default)s)",
     )
     group.addoption(
         "--max-seconds",

@@ -43,26 +43,17 @@ from cs336_basics.training.fast_path import choose_fast_path
 from cs336_basics.training.loss import LanguageModelLoss
 from cs336_basics.training.optimizers import AdamW
 
+GPT2 = ModelConfig(
+    vocab_size=50_257, context_length=1024, d_model=768, num_layers=12, num_heads=12, d_ff=2048
+)
 SHAPES = {
     "tinystories": ModelConfig(),
-    "gpt2": ModelConfig(
-        vocab_size=50_257, context_length=1024, d_model=768, num_layers=12, num_heads=12, d_ff=2048
-    ),
-    # With one table for both ends it has 124 M parameters, as GPT-2 small does.
-    "124m": ModelConfig(
-        vocab_size=50_257,
-        context_length=1024,
-        d_model=768,
-        num_layers=12,
-        num_heads=12,
-        d_ff=2048,
-        tied_embeddings=True,
-    ),
+    "gpt2": GPT2,
+    "124m": dataclasses.replace(GPT2, tied_embeddings=True),  # as many weights as GPT-2 small
     "tiny": ModelConfig(
         vocab_size=500, context_length=32, d_model=32, num_layers=2, num_heads=2, d_ff=64
     ),
 }
-
 KINDS = ("readable", "fast", "transformers", "transformers-fused")
 
 

@@ -143,14 +143,10 @@ def tokenizer_json(directory):
 
 
 def save(ids, destination):
-    ids = np.asarray(ids)
-    ids = ids.astype(np.uint16) if ids.max() < 1 << 16 else ids.astype(np.uint32)
-    temporary = f"{destination}.tmp.npy"
-    with open(temporary, "wb") as file:
-        np.save(file, ids)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, destination)
+    from cs336_basics._support.files import atomic_writer
+
+    with atomic_writer(destination) as file:
+        np.save(file, np.asarray(ids, np.uint16 if np.max(ids) < 1 << 16 else np.uint32))
 
 
 def to_file(name, directory, path, threads, destination):

@@ -25,7 +25,6 @@ from benchmarks.report.tables import (
 
 WIDTH = 7.0  # inches
 COLOURS = dict(zip(STAGES, ("C3", "C1", "C8", "C0", "C2"), strict=False))
-PEER_COLOURS = ("C4", "C5", "C6", "C7", "C9", "black")
 MARKERS = dict(zip(STAGES, "osD^v", strict=False))
 
 
@@ -64,8 +63,7 @@ def save(plt, figure, path):
 
 
 def bars(comparison, tasks_of, in_seconds):
-    """Return a function that draws a panel for each task: a bar for each stage, a line for each
-    peer."""
+    """Return a function that draws a panel for each task: a bar for each stage, then for peers."""
 
     def draw(rows, path):
         rows = of_comparison(rows, comparison)
@@ -74,68 +72,30 @@ def bars(comparison, tasks_of, in_seconds):
             return False
         plt = pyplot()
         columns = [at(rows, task) for task in wanted]
-        peers = sorted({row.stage for column in columns for row in column.values() if row.is_peer})
-        heights = [1.2 + 0.32 * sum(not r.is_peer for r in column.values()) for column in columns]
+        heights = [1.1 + 0.3 * len(column) for column in columns]
         figure, panels = plt.subplots(
-            len(wanted), figsize=(WIDTH, sum(heights) + 0.9 * bool(peers)), layout="constrained",
+            len(wanted), figsize=(WIDTH, sum(heights)), layout="constrained",
             height_ratios=heights, squeeze=False,
         )  # fmt: skip
         values = [value_of(row, in_seconds) for column in columns for row in column.values()]
         for axes, task, column in zip(panels[:, 0], wanted, columns, strict=True):
-            panel(axes, column, peers, in_seconds)
+            for y, row in enumerate(column.values()):
+                bar(axes, y, row, value_of(row, in_seconds), in_seconds)
+            axes.set_yticks(range(len(column)), column)
             axes.set_xlim(min(values) / 3, max(values) * 8)
             tokens = f", {task[2]:,} tokens" if task[2] else ""
             axes.set_title(text_name(task[0], task[1]) + tokens, loc="left", fontsize=12)
+            finish_bars(axes)
         unit = "seconds" if in_seconds else "MB/s"
-        panels[-1, 0].set_xlabel(f"{unit} (logarithmic scale)")
-        if peers:
-            lines = {line.get_label(): line for axes in panels[:, 0] for line in axes.get_lines()}
-            figure.legend(
-                [lines[name] for name in peers], peers, loc="outside lower center", ncols=3,
-                title="other libraries", fontsize=11, title_fontsize=11,
-            )  # fmt: skip
+        peers = "; grey: other libraries" if any(row.is_peer for row in rows) else ""
+        panels[-1, 0].set_xlabel(f"{unit} (logarithmic scale){peers}")
         return save(plt, figure, path)
 
     return draw
 
 
-def panel(axes, column, peers, in_seconds):
-    ours = [row for row in column.values() if not row.is_peer]
-    for y, row in enumerate(ours):
-        value = value_of(row, in_seconds)
-        text = time_text(value) if in_seconds else three_digits(value)
-        bar(axes, y, row, value, text, COLOURS.get(row.stage, "C0"))
-    for row in column.values():
-        if row.is_peer:
-            axes.axvline(
-                value_of(row, in_seconds), linestyle="--", linewidth=1.4, label=row.stage,
-                color=PEER_COLOURS[peers.index(row.stage) % len(PEER_COLOURS)], zorder=3, alpha=0.8,
-            )  # fmt: skip
-    axes.set_yticks(range(len(ours)), [row.stage for row in ours])
-    finish_bars(axes)
-
-
-def summary(rows, path):
-    """Draw one task, the last: a bar for each stage and for each other library."""
-    rows = of_comparison(rows, "end-to-end")
-    if not rows:
-        return False
-    plt = pyplot()
-    corpus, num_bytes, vocab_size = task = (whole_tasks(rows) or tasks(rows))[-1]
-    column = at(rows, task)
-    figure, axes = plt.subplots(figsize=(WIDTH, 1.1 + 0.3 * len(column)), layout="constrained")
-    for y, row in enumerate(column.values()):
-        colour = "0.7" if row.is_peer else COLOURS.get(row.stage, "C0")
-        bar(axes, y, row, row.median, time_text(row.median), colour)
-    axes.set_yticks(range(len(column)), column)
-    values = [row.median for row in column.values()]
-    axes.set_xlim(min(values) / 3, max(values) * 8)
-    axes.set_title(
-        f"{text_name(corpus, num_bytes)}, to {vocab_size:,} tokens", loc="left", fontsize=12
-    )
-    axes.set_xlabel("seconds (logarithmic scale); grey: other libraries")
-    finish_bars(axes)
-    return save(plt, figure, path)
+def last_task(rows):
+    return (whole_tasks(rows) or tasks(rows))[-1:]
 
 
 def value_of(row, in_seconds):
@@ -149,8 +109,10 @@ def light(colour):
     return tuple(0.5 + part / 2 for part in to_rgb(colour))
 
 
-def bar(axes, y, row, value, text, colour):
+def bar(axes, y, row, value, in_seconds):
     """Draw the bar of a row and write its value beside it; what was extrapolated is hatched."""
+    colour = "0.7" if row.is_peer else COLOURS.get(row.stage, "C0")
+    text = time_text(value) if in_seconds else three_digits(value)
     axes.barh(
         y, value, 0.72, color=light(colour) if row.is_extrapolated else colour,
         hatch="///" if row.is_extrapolated else None, edgecolor="white",
@@ -241,7 +203,7 @@ def finish(axes, xlabel, xticks=None):
 
 
 PLOTS = {
-    "summary": summary,
+    "summary": bars("end-to-end", last_task, in_seconds=True),
     "merging": bars("merging", whole_tasks, in_seconds=True),
     "counting": bars("counting", largest_tasks, in_seconds=False),
     "encoding": bars("encoding", largest_tasks, in_seconds=False),

@@ -219,14 +219,15 @@ def rate_and_gain(row, previous):
     return f"{three_digits(row.rate)} {row.unit}/s" + (f" **{gain}**" if gain else "")
 
 
-def phase_tables(rows, wanted):
+def phase_tables(rows, wanted, line="stage"):
     """Return a table for each task: seconds, rate, gain, phases and peak memory of each stage."""
     lines = []
     for task in wanted:
         found = at(rows, task)
-        phases = [p for p in PHASES if any(p in row.phases for row in found.values())]
-        unit = next(iter(found.values())).unit
-        header = ["stage", "seconds", f"{unit}/s", "times the previous stage", *phases, "peak MB"]
+        first = next(iter(found.values()))
+        phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in found.values())]
+        header = ["" if line == "variant" else line, "seconds", f"{first.unit}/s",
+                  f"times the previous {line}", *phases, "peak MB"]  # fmt: skip
         body = []
         for stage, row in found.items():
             cells = [stage + (" (peer)" if row.is_peer else "")]
@@ -237,6 +238,10 @@ def phase_tables(rows, wanted):
                 for p in phases
             ]
             body.append([*cells, megabytes(row)])
+        if line == "variant":
+            header = [*header[:4], "times the first variant", *header[4:], ""]
+            body = [[*cells[:4], times_text(row, first), *cells[4:], row.note]
+                    for cells, row in zip(body, found.values(), strict=True)]  # fmt: skip
         corpus, num_bytes, vocab_size = task
         lines += [f"**{text_name(corpus, num_bytes)}, {vocab_size:,} tokens**", ""]
         lines += markdown(header, body)
@@ -385,30 +390,6 @@ def extrapolated(rows):
     return markdown(header, body) if body else []
 
 
-def ablations(rows):
-    found = of_comparison(rows, "ablations")
-    lines = []
-    for task in tasks(found):
-        stages = at(found, task)
-        phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in stages.values())]
-        body = []
-        first = next(iter(stages.values()))
-        for stage, row in stages.items():
-            body.append([
-                stage, seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate),
-                times_text(row, before(stages, stage)),
-                times_text(row, first),
-                *(seconds_text(row.phases[p]) if p in row.phases else "" for p in phases),
-                megabytes(row), row.note,
-            ])  # fmt: skip
-        lines += [f"**{text_name(task[0], task[1])}, {task[2]:,} tokens**", ""]
-        lines += markdown(
-            ["", "seconds", f"{first.unit}/s", "times the previous variant",
-             "times the first variant", *phases, "peak MB", ""], body,
-        )  # fmt: skip
-    return lines
-
-
 def owt(rows):
     """What the public series measured on 64 cores beside what our stages take here."""
     found = {row.stage: row for row in of_comparison(rows, "owt-sized")}
@@ -477,10 +458,10 @@ def pivoted(comparison, wanted, value):
     return table
 
 
-def by_phase(comparison, wanted):
+def by_phase(comparison, wanted, line="stage"):
     def table(rows):
         found = of_comparison(rows, comparison)
-        return phase_tables(found, wanted(found))
+        return phase_tables(found, wanted(found), line)
 
     return table
 
@@ -499,5 +480,5 @@ TABLES = {
     "growth": growth,
     "extrapolated": extrapolated,
     "owt": owt,
-    "ablations": ablations,
+    "ablations": by_phase("ablations", tasks, "variant"),
 }

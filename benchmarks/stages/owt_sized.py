@@ -19,7 +19,6 @@ from benchmarks.report import tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import trainer_run, training_rows
 from benchmarks.stages.extrapolation import exponent
-from benchmarks.stages.web_text import OWT_WORDS
 
 VOCAB_SIZE = 32_000
 NUM_MERGES = VOCAB_SIZE - training_rows.FIRST_MERGE
@@ -55,19 +54,19 @@ def measure(path):
     return {"native": native, "memoryview": memoryview, "rates": rates}
 
 
-def rows(measured, num_bytes, existing):
+def rows(measured, num_bytes, merging):
     """Return the rows of all stages.
 
     Args:
-        measured: what `measure` returned, or None.
+        measured: what `measure` returned.
         num_bytes: of the text.
-        existing: rows of the comparisons `merging` and `counting`, to extrapolate from.
+        merging: rows of this comparison, to extrapolate from.
     """
     found = []
-    num_words = measured["native"][0]["words"] if measured else OWT_WORDS
+    num_words = measured["native"][0]["words"]
     for stage in tables.STAGES:
-        fit = merge_loop_fit(existing, stage, num_words)
-        answers = measured.get(stage, []) if measured else []
+        fit = merge_loop_fit(merging, stage, num_words)
+        answers = measured.get(stage, [])
         loops = [sum(answer["checkpoints"][-1][1].values()) for answer in answers]
         if not loops and fit is None:
             continue
@@ -75,10 +74,11 @@ def rows(measured, num_bytes, existing):
         if loops and fit:
             loop = tables.time_text(statistics.median(loops))
             note = f"merge loop {loop}; the growth fit says {tables.time_text(fit)}"
-        counting = [answer["counting"] for answer in answers if answer["counting"]]
-        is_whole = bool(counting)
-        if not is_whole:
-            counting = [num_bytes / counting_rate(measured, existing, stage)]
+        is_whole = stage not in measured["rates"]
+        if is_whole:
+            counting = [answer["counting"] for answer in answers]
+        else:
+            counting = [num_bytes / measured["rates"][stage]]
             note += ", counting at the rate measured on the beginning"
         seconds = [a + b for a, b in zip(counting, loops or [fit], strict=True)]
         found.append(Measurement(
@@ -90,24 +90,12 @@ def rows(measured, num_bytes, existing):
     return found
 
 
-def merge_loop_fit(existing, stage, num_words):
-    """Return the seconds of a merge loop on so many words, None if nothing was measured."""
-    own = [r for r in existing if (r.comparison, r.corpus, r.stage) == ("merging", "owt", stage)]
+def merge_loop_fit(merging, stage, num_words):
+    """Return the seconds of a merge loop on so many words, None if too little was measured."""
+    own = [row for row in merging if (row.corpus, row.stage) == ("owt", stage)]
     largest = [row for row in own if row.vocab_size == VOCAB_SIZE]
     _, by_words, _ = tables.growth_series(own, "owt", stage)
     if not largest or len(by_words) < 3:
         return None
     row = max(largest, key=lambda row: row.bytes)
-    power = exponent(*zip(*by_words, strict=True))
-    return row.median * (num_words / row.words) ** power
-
-
-def counting_rate(measured, existing, stage):
-    """Return the bytes per second of the counting that a stage begins with."""
-    if measured and stage in measured["rates"]:
-        return measured["rates"][stage]
-    counting = trainer_run.COUNTING[stage]
-    own = [
-        r for r in existing if (r.comparison, r.corpus, r.stage) == ("counting", "owt", counting)
-    ]
-    return max(own, key=lambda row: row.bytes).rate * 1e6
+    return row.median * (num_words / row.words) ** exponent(*zip(*by_words, strict=True))

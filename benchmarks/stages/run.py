@@ -28,14 +28,13 @@ from pathlib import Path
 from benchmarks.corpora import (
     COMMON_BYTES,
     COMMON_VOCAB_SIZE,
-    EOT,
     common_corpora,
     find_corpora,
     head_of,
 )
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.peers import training as peers
-from benchmarks.report import measurements, pages
+from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import owt_sized, trainer_run, training_rows
 from benchmarks.stages.counting import CORES
@@ -51,12 +50,10 @@ COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
 # Of a larger text the compiled stages have one round, and Python counts only this much.
 LARGE_BYTES = 100_000_000
 PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
-MEASURED_HERE = ("merging", "end-to-end", "counting", "encoding", "decoding", "owt-sized")
 
-# To predict how long a run takes: seconds of a merge for each byte of distinct words, relative to
-# `naive`, means of whole runs; and the seconds of everything but the trainers.
-RELATIVE_COST = {"naive": 0.5, "incremental": 0.094, "heap": 8e-4, "memoryview": 4e-5,
-                 "native": 1.6e-5}  # fmt: skip
+# To predict how long a run takes: seconds of a merge for each byte of distinct words, over whole
+# runs, on an Intel Xeon; and the seconds of everything but the trainers.
+COST = {"naive": 2e-7, "incremental": 2e-8, "heap": 1e-9, "memoryview": 5e-11, "native": 2e-11}
 WEB_SECONDS_PER_BYTE = 3e-8  # writing the text of the size of OpenWebText, and training on it
 OTHER_SECONDS = 900  # counting, encoding, other libraries, ablations, traces
 
@@ -216,16 +213,12 @@ def web_size(options, corpora):
 
 def say_plan(slow, alone, finished, options, corpora, web_bytes):
     """Say about how long everything takes; sort the slow jobs, longest first."""
-    words = trainer_run.words_of(head_of(corpora[0].path, 1_000_000))
-    start = time.perf_counter()
-    TRAINERS["naive"]().train_from_counts(words, training_rows.FIRST_MERGE + 5, [EOT])
-    cost = (time.perf_counter() - start) / 5 / sum(map(len, words))
     symbols = {path: sum(map(len, trainer_run.words_of(path)))
                for path in {job.path for job in slow + alone}}  # fmt: skip
 
     def seconds(job):
         merges = max(job.targets, default=0)
-        whole = cost * RELATIVE_COST[job.stage] * symbols[job.path] * merges
+        whole = COST[job.stage] * symbols[job.path] * merges
         return job.rounds * (2 + min(whole, options.max_seconds))
 
     slow.sort(key=seconds, reverse=True)
@@ -359,26 +352,27 @@ def run_programs(finished):
 
 
 def run_owt_sized(web_bytes, finished, options):
-    """Measure the text of the size of OpenWebText, or extrapolate to it; return the keys."""
-    measured = None
-    if web_bytes:
-        name = f"OpenWebText's size, {web_bytes:,} bytes"
-        if name not in finished:
-            say(f"{name}: writing the text ...")
-            with tempfile.TemporaryDirectory(dir=options.web_directory) as directory:
-                path = Path(directory) / "web.txt"
-                owt_sized.make_text(path, web_bytes)
-                say("training on it ...")
-                finished[name] = owt_sized.measure(path)
-        measured = finished[name]
-    return record(owt_sized.rows(measured, web_bytes or OWT_BYTES, measurements.read()))
+    """Measure the text of the size of OpenWebText; return the keys of its rows."""
+    if not web_bytes:
+        return set()
+    name = f"OpenWebText's size, {web_bytes:,} bytes"
+    if name not in finished:
+        say(f"{name}: writing the text ...")
+        with tempfile.TemporaryDirectory(dir=options.web_directory) as directory:
+            path = Path(directory) / "web.txt"
+            owt_sized.make_text(path, web_bytes)
+            say("training on it ...")
+            finished[name] = owt_sized.measure(path)
+    merging = tables.of_comparison(measurements.read(), "merging")
+    return record(owt_sized.rows(finished[name], web_bytes, merging))
 
 
 def keep_only(recorded):
-    """Drop the rows of earlier runs from the comparisons that were measured whole here."""
+    """Drop the rows of earlier runs from the comparisons that were measured here."""
+    measured = {key[0] for key in recorded}
     measurements.write([
         row for row in measurements.read()
-        if row.key in recorded or row.comparison not in MEASURED_HERE
+        if row.key in recorded or row.comparison not in measured
     ])  # fmt: skip
 
 

@@ -95,11 +95,10 @@ def rows(stage, corpus, path, answers, target, counting=None):
         checkpoints=checkpoints if len(checkpoints) > 1 and checkpoints[-1][0] <= work else [],
         **common,
     )  # fmt: skip
-    if counting is None and answers[0]["counting"] is None:
+    counting = counting or [answer["counting"] for answer in answers]
+    if counting[0] is None:
         return [merging]
-    if counting is None:
-        counting = [answer["counting"] for answer in answers]
-    elif len(counting) != len(loop):  # measured apart, with another number of rounds
+    if len(counting) != len(loop):  # measured apart, with another number of rounds
         counting = [sorted(counting)[len(counting) // 2]] * len(loop)
     whole = Measurement(
         comparison="end-to-end", seconds=[a + b for a, b in zip(counting, loop, strict=True)],

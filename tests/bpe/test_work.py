@@ -1,5 +1,7 @@
 """The work of a merge in a trace: what each trainer reads and changes."""
 
+import random
+
 import pytest
 
 from cs336_basics import TRAINERS
@@ -62,3 +64,13 @@ def test_trainers_with_the_same_algorithm_report_the_same_work(words):
     # Both heaps pop and push the same entries, though one is in Python.
     popped = [w.heap_entries for w in works["heap"]]
     assert sum(popped) == pytest.approx(sum(w.heap_entries for w in works["memoryview"]), rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["memoryview", "native"])
+@pytest.mark.parametrize("letters", ["a", "ab", "abcdefgh"])
+def test_ten_times_a_word_is_ten_times_the_work(name, letters):
+    chooser = random.Random(0)
+    long = "".join(chooser.choices(letters, k=20_000)).encode()
+    works = [work_of(name, {word: 1}, 100) for word in (long[:2_000], long)]
+    few, many = (sum(work.positions + work.pairs_updated for work in found) for found in works)
+    assert many < 12 * few

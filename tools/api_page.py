@@ -6,7 +6,6 @@ change to a signature or to the first line of a docstring: a test compares the p
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -14,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import cs336_basics
 
@@ -127,8 +125,7 @@ class Annotation(str):
 
 def given_to(value: Callable[..., object]) -> inspect.Signature:
     """Return a signature without `self`, with short annotations."""
-    is_pydantic = hasattr(value, "__pydantic_fields__")
-    given = of_fields(value) if is_pydantic else inspect.signature(value)
+    given = inspect.signature(value)
     kept = [
         p.replace(annotation=short(p.annotation))
         for p in given.parameters.values()
@@ -138,23 +135,6 @@ def given_to(value: Callable[..., object]) -> inspect.Signature:
     if inspect.isclass(value):
         result = inspect.Signature.empty
     return given.replace(parameters=kept, return_annotation=short(result))
-
-
-def of_fields(cls: Any) -> inspect.Signature:
-    """Return the signature of a dataclass of Pydantic as it is written: its own changes."""
-    annotations: dict[str, object] = {}
-    for base in reversed(cls.__mro__):
-        annotations |= inspect.get_annotations(base)
-    found = []
-    for field in dataclasses.fields(cls):
-        default = getattr(field.default, "default", field.default)  # of Pydantic's Field
-        if default is dataclasses.MISSING:
-            factory = getattr(field, "default_factory", default)
-            default = Annotation("...") if factory is not default else inspect.Parameter.empty
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        annotation = annotations[field.name]
-        found.append(inspect.Parameter(field.name, kind, default=default, annotation=annotation))
-    return inspect.Signature(found)
 
 
 def short(annotation: object) -> object:

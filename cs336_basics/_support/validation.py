@@ -1,83 +1,123 @@
-"""Dataclasses whose values pydantic checks, where they are made: configurations, command options.
+"""Dataclasses that check their values where they are made: configurations, command options.
 
-A value may come from Python, from a YAML file or from a command line, where all values are text.
-pydantic converts the text, and holds each value to the type and the limits of its field.
+A field is declared as `name: TYPE = option("help", default, limits)`. Values have the types of
+their fields, wherever they come from; only a `Word` has no type yet and is converted.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
+import numbers
+import operator
 import os
 import types
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
-
-from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_core import ArgsKwargs
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from cs336_basics._support.messages import nearest, short_repr
 
-CHECKED = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
-"""For `pydantic.dataclasses.dataclass(config=CHECKED)`; numbers are finite."""
-
 MAX_INT64 = 2**63 - 1
 
-
-def _not_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("it should be an integer")
-    return value
+T = TypeVar("T")
 
 
-Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=MAX_INT64)]
-Amount = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=MAX_INT64)]
+class Word(str):
+    """Text without a type: a word of a command line, or a value in YAML without quotes."""
+
+    __slots__ = ()
 
 
-def option(
-    help: str,
-    default: Any = ...,
-    *,
-    metavar: str = "",
-    rare: bool = False,
-    positional: bool = False,
-    **limits: Any,
-) -> Any:
+class Limits(NamedTuple):
+    """What a number may be; None: no limit."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def __call__(self, value: Any) -> Any:
+        """Return a value within the limits.
+
+        Raises:
+            ValueError: it is outside.
+        """
+        for limit, holds, words in zip(
+            self,
+            (operator.ge, operator.gt, operator.le, operator.lt),
+            ("at least", "above", "at most", "below"),
+            strict=True,
+        ):
+            if limit is not None and value is not None and not holds(value, limit):
+                raise ValueError(f"it should be {words} {limit}")
+        return value
+
+
+Count = Annotated[int, Limits(ge=1, le=MAX_INT64)]
+Amount = Annotated[int, Limits(ge=0, le=MAX_INT64)]
+
+
+class Option(NamedTuple):
+    """A field of a checked dataclass; see `option`."""
+
+    kind: Any
+    default: Any
+    help: str = ""
+    metavar: str = ""
+    rare: bool = False
+    positional: bool = False
+    limits: Limits = Limits()
+
+    @property
+    def is_required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is dataclasses.MISSING
+
+
+def option(help: str, default: Any = dataclasses.MISSING, **rest: Any) -> Any:
     """Return a field of a checked dataclass.
 
     Args:
         help: its line on the help page.
-        default: `...` if it is required.
-        metavar: what its value is called.
-        rare: shown by `--help-all` only.
-        positional: its value has no name before it.
-        limits: as pydantic.Field takes them.
+        default: omitted if it is required.
+        rest: `metavar`, what its value is called; `rare`, shown by `--help-all` only;
+            `positional`, without a name before it; and the limits of a number, as in `Limits`.
     """
-    shown: Any = {"metavar": metavar, "rare": rare, "positional": positional}
-    return Field(default, description=help, json_schema_extra=shown, **limits)
+    limits = Limits(**{key: rest.pop(key) for key in Limits._fields if key in rest})
+    return dataclasses.field(default=default, metadata={"help": help, "limits": limits, **rest})
 
 
-def _text_of(path: Any) -> Any:
-    return os.fspath(path) if isinstance(path, os.PathLike) else path
+class Checked:
+    """Base of a dataclass whose values are checked, and converted where types are equal in meaning.
+
+    Integers become floats, lists tuples, paths text, and numbers of NumPy plain ones. A
+    `__post_init__` of a subclass calls this one first.
+    """
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ValueError: one has another type, or is out of bounds; in one line.
+        """
+        kind: Any = type(self)
+        for name, known in _options(kind).items():
+            object.__setattr__(self, name, checked(name, getattr(self, name), known))
 
 
-def _one_or_several(paths: Any) -> str | tuple[str, ...]:
-    """Return a path as a string, or several as a tuple.
+def checked(name: str, value: Any, known: Option) -> Any:
+    """Return a value as its field's type.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it has another, or is out of bounds; in one line that begins with `name`.
     """
-    several = tuple(map(_text_of, paths if isinstance(paths, (list, tuple)) else [paths]))
-    if not several or not all(isinstance(path, str) for path in several):
-        raise ValueError("it should be a path, or a list of paths")
-    return several if len(several) > 1 else several[0]
-
-
-PathText = Annotated[str, BeforeValidator(_text_of)]
-"""A path as a string: configurations are written as YAML."""
-Paths = Annotated[str | tuple[str, ...], PlainValidator(_one_or_several)]
-
-T = TypeVar("T")
+    try:
+        return known.limits(_convert(value, known.kind))
+    except ValueError as error:
+        raise ValueError(f"{name} is {short_repr(value)}: {error}") from None
 
 
 def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] = str) -> T:
@@ -85,67 +125,176 @@ def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] =
 
     Args:
         kind: the dataclass.
-        values: checked and converted here; the text "null" is None where that is possible.
+        values: of the types of the fields, or `Word`s.
         show: how a message shows a name.
 
     Raises:
         ValueError: an unknown name, a wrong type, or an impossible value; in one line.
     """
-    fields = dict(fields_of(kind))
-    nested: dict[str, Any] = {}
+    known = dict(fields_of(kind))
+    sections: dict[str, dict[str, Any]] = {"": {}}
     for name, value in values.items():
-        if name not in fields:
-            raise ValueError(f"{show(name[:100])} is not an option{nearest(name, fields)}")
+        if name not in known:
+            raise ValueError(f"{show(name[:100])} is not an option{nearest(name, known)}")
         section, _, key = name.rpartition(".")
-        may_be_none = type(None) in kinds_of(fields[name].annotation)
-        inner = nested.setdefault(section, {}) if section else nested
-        inner[key] = None if may_be_none and value == "null" else value
-    try:
-        return kind(**nested)
-    except ValidationError as error:
-        raise ValueError(explain(error, show)) from None
+        sections.setdefault(section, {})[key] = checked(show(name), value, known[name])
+    missing = [name for name in known if known[name].is_required and name not in values]
+    if missing:
+        raise ValueError("; ".join(f"{show(name)} is required" for name in missing))
+    own, made = sections.pop(""), cast(Any, kind)
+    nested = {name: _options(made)[name].kind(**inner) for name, inner in sections.items()}
+    return kind(**own, **nested)
 
 
-def fields_of(kind: Any, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+def fields_of(kind: Any) -> Iterator[tuple[str, Option]]:
     """Yield the dotted name of each value of a dataclass, and what is known of it."""
-    for name, field in kind.__pydantic_fields__.items():
-        if dataclasses.is_dataclass(field.annotation):
-            yield from fields_of(field.annotation, f"{prefix}{name}.")
+    for name, known in _options(kind).items():
+        if dataclasses.is_dataclass(known.kind):
+            yield from ((f"{name}.{key}", inner) for key, inner in fields_of(known.kind))
         else:
-            yield prefix + name, field
+            yield name, known
 
 
-def kinds_of(annotation: Any) -> list[Any]:
+@functools.cache
+def _options(kind: Any) -> dict[str, Option]:
+    """Return the fields of a dataclass by name."""
+    kinds = typing.get_type_hints(kind, include_extras=True)
+    return {
+        field.name: Option(kinds[field.name], field.default, **field.metadata)
+        for field in dataclasses.fields(kind)
+    }
+
+
+def kinds_of(kind: Any) -> list[Any]:
     """Return the alternatives of a type, without what Annotated adds to them."""
-    if get_origin(annotation) is Annotated:
-        return kinds_of(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [kind for part in get_args(annotation) for kind in kinds_of(part)]
-    return [annotation]
+    if get_origin(kind) is Annotated:
+        return kinds_of(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return [inner for part in get_args(kind) for inner in kinds_of(part)]
+    return [kind]
 
 
-def explain(error: ValidationError, show: Callable[[str], str] = str) -> str:
-    """Return what is wrong as one line: `batch_size is '0': it should be greater than 0`."""
-    lines = []
-    for problem in error.errors(include_url=False)[:3]:
-        name = show(".".join(map(str, problem["loc"])))
-        reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should")
-        if problem["type"] == "value_error" and isinstance(problem["input"], (ArgsKwargs, dict)):
-            lines.append(reason)  # of several values, which it names
-        elif problem["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
-            lines.append(f"{name} is required")
-        else:
-            lines.append(f"{name} is {short_repr(problem['input'])}: {reason}")
-    return "; ".join(lines)
+def _convert(value: Any, kind: Any) -> Any:
+    """Return a value as a type.
+
+    Raises:
+        ValueError: it has another; says what it should be.
+    """
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        value = _convert(value, args[0])
+        for check in args[1:]:
+            value = check(value)
+        return value
+    if origin in (Union, types.UnionType):
+        return _convert_to_one_of(value, args)
+    if origin is Literal:
+        if not isinstance(value, str) or value not in args:
+            raise ValueError(f"it should be {either(map(repr, args))}")
+        return str(value)
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise ValueError("it should be a list")
+        inner = (args[0],) * len(value) if args[-1] is ... else args
+        if len(value) != len(inner):
+            raise ValueError(f"it should be a list of {len(inner)}")
+        return tuple(map(_convert, value, inner))
+    if kind in _PLAIN:
+        name, convert = _PLAIN[kind]
+        try:
+            return convert(value)
+        except (ValueError, TypeError, OverflowError, KeyError):
+            raise ValueError(f"it should be {name}") from None
+    if not isinstance(value, kind):
+        raise ValueError(f"it should be a {kind.__name__}")
+    return value
 
 
-def one_of(names: Iterable[str]) -> BeforeValidator:
+def _convert_to_one_of(value: Any, kinds: Iterable[Any]) -> Any:
+    """Return a value as the first of some types that it has; the word "null" is None."""
+    kinds = list(kinds)
+    if type(None) in kinds:
+        if value is None or (isinstance(value, Word) and value == "null"):
+            return None
+        kinds.remove(type(None))
+    for kind in kinds:
+        try:
+            return _convert(value, kind)
+        except ValueError as error:
+            reason = error
+    raise reason
+
+
+def _text(value: Any) -> str:
+    value = os.fspath(value)
+    if not isinstance(value, str):
+        raise TypeError
+    return str(value)
+
+
+def _integer(value: Any) -> int:
+    return int(value) if isinstance(value, Word) else operator.index(_no_bool(value))
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, Word) and not isinstance(_no_bool(value), numbers.Real):
+        raise TypeError
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, Word):
+        return {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}[
+            value.lower()
+        ]
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise TypeError
+    return bool(value)
+
+
+def _no_bool(value: Any) -> Any:
+    # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
+    if type(value).__name__ in ("bool", "bool_"):
+        raise TypeError
+    return value
+
+
+_PLAIN: dict[Any, tuple[str, Callable[[Any], Any]]] = {
+    str: ("text", _text),
+    Path: ("a path", lambda value: Path(_text(value))),
+    int: ("an integer", _integer),
+    float: ("a finite number", _number),
+    bool: ("true or false", _switch),
+}
+"""Type -> what messages call it, and the conversion to it."""
+
+
+def _one_or_several(paths: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    if not paths:
+        raise ValueError("it should be a path, or a list of paths")
+    return paths[0] if isinstance(paths, tuple) and len(paths) == 1 else paths
+
+
+Paths = Annotated[str | tuple[str, ...], _one_or_several]
+"""A path as a string, or several: configurations are written as YAML."""
+
+
+def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
     """Return the check that a string is one of some names, which are known at run time only."""
     known = list(names)
 
     def check(value: Any) -> Any:
-        if value not in known:
-            raise ValueError(f"it should be {', '.join(known[:-1])} or {known[-1]}")
+        if value is not None and value not in known:
+            raise ValueError(f"it should be {either(known)}")
         return value
 
-    return BeforeValidator(check)
+    return check
+
+
+def either(names: Iterable[str]) -> str:
+    """Return names as `a, b or c`."""
+    *names, last = names
+    return f"{', '.join(names)} or {last}" if names else last

@@ -118,14 +118,9 @@ def describe_error(error: Exception) -> str:
         module = error.name.partition(".")[0]
         package = {"yaml": "pyyaml"}.get(module, module)
         return f"this needs {module}, which is not installed: pip install {package}"
-    # Only errors need these modules.
-    from pydantic import ValidationError
 
-    from cs336_basics._support.validation import explain
     from cs336_basics.pretokenization.reading.corpus import MissingFieldError
 
-    if isinstance(error, ValidationError):
-        return explain(error)
     if isinstance(error, MissingFieldError):
         example = error.columns[0] if error.columns else "text"
         return f"{error.problem}: give --{error.option} {shlex.quote(example)}"

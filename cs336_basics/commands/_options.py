@@ -1,8 +1,7 @@
 """A command: a dataclass with its options, and the function that does its work.
 
-argparse divides the words of a command line among the options; their values stay text, which
-pydantic converts and checks when the dataclass is made. Names may be written with - or _. A field
-`from_` is the option `--from`.
+argparse divides the words of a command line among the options; the dataclass converts and checks
+them. Names may be written with - or _. A field `from_` is the option `--from`.
 """
 
 from __future__ import annotations
@@ -10,14 +9,11 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
-
-from pydantic import Field
-from pydantic.fields import FieldInfo
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from cs336_basics._support.arguments import MOST_THREADS
 from cs336_basics._support.messages import nearest
-from cs336_basics._support.validation import build, fields_of, kinds_of, option
+from cs336_basics._support.validation import Option, Word, build, fields_of, kinds_of, option
 from cs336_basics.commands import INVOCATION, PROGRAM
 from cs336_basics.commands._cli import say
 
@@ -33,7 +29,7 @@ class UsageError(ValueError):
 
 # Options that several commands share.
 
-Several = Annotated[tuple[str, ...], Field(min_length=1)]
+Several = tuple[str, ...]
 Errors = Literal["replace", "strict"]
 ErrorsOfTokens = Literal["replace", "strict", "bytes"]
 
@@ -111,13 +107,13 @@ class Command:
             raise self.usage_error(str(error)) from None
 
     def given(self, words: Sequence[str]) -> dict[str, Any]:
-        """Return the text of each value that a command line gives, by dotted name.
+        """Return the words of each value that a command line gives, by dotted name.
 
         Raises:
             UsageError: an unknown option, or one without its value.
         """
         try:
-            found, rest = self.parser().parse_known_args(list(map(_with_dashes, words)))
+            found, rest = self.parser().parse_known_args([_with_dashes(word) for word in words])
         except argparse.ArgumentError as error:
             raise self.usage_error(f"{error.argument_name} {error.message}") from None
         if rest:
@@ -126,27 +122,30 @@ class Command:
             raise self.usage_error(
                 f"{name} is not an option{nearest(name, map(self.shown, self.fields()))}"
             )
-        return {name: value for name, value in vars(found).items() if value not in (None, [])}
+        return {
+            name: [*map(Word, value)] if isinstance(value, list) else Word(value)
+            for name, value in vars(found).items()
+            if value not in (None, [])
+        }
 
     def usage_error(self, message: str) -> UsageError:
         """Return an error about the command line, which also says where help is."""
         return UsageError(f"{message} (see '{INVOCATION} {self.name} --help')")
 
-    def fields(self) -> dict[str, FieldInfo]:
+    def fields(self) -> dict[str, Option]:
         """Return what the command line can set, by dotted name."""
         return dict(fields_of(self.options))
 
     def shown(self, name: str) -> str:
         """Return how messages call a value: `--vocab-size`, or DATASET."""
         field = self.fields().get(name)
-        is_positional = field is not None and _extra(field, "positional")
-        return (
-            _extra(field, "metavar") if is_positional else f"--{name.rstrip('_').replace('_', '-')}"
-        )
+        if field is not None and field.positional:
+            return field.metavar
+        return f"--{name.rstrip('_').replace('_', '-')}"
 
     def is_common(self, name: str) -> bool:
         """Return whether `--help` shows an option."""
-        return not _extra(self.fields()[name], "rare")
+        return not self.fields()[name].rare
 
     def help_page(self, words: Sequence[str]) -> str:
         """Return the help page that a command line asks for."""
@@ -180,7 +179,7 @@ class Command:
             num_hidden += not is_shown
             default = (values or {}).get(name, field.default)
             groups[title].add_argument(
-                *([] if _extra(field, "positional") else [self.shown(name)]),
+                *([] if field.positional else [self.shown(name)]),
                 dest=name,
                 help=_help(field, default) if is_shown else argparse.SUPPRESS,
                 **self._settings(field),
@@ -188,9 +187,9 @@ class Command:
         required = [
             " ".join([self.shown(name), self._settings(field)["metavar"]])
             for name, field in fields.items()
-            if field.is_required() and not _extra(field, "positional")
+            if field.is_required and not field.positional
         ]
-        required += [self.shown(n) for n, field in fields.items() if _extra(field, "positional")]
+        required += [self.shown(n) for n, field in fields.items() if field.positional]
         parser.usage = " ".join([INVOCATION, self.name, *required, "[options]"])
         examples = self._examples if all_options else self._examples[:1]
         parser.description = "\n".join(
@@ -204,20 +203,20 @@ class Command:
             parser.epilog = f"{num_hidden} more options: {INVOCATION} {self.name} --help-all"
         return parser
 
-    def _settings(self, field: FieldInfo) -> dict[str, Any]:
+    def _settings(self, field: Option) -> dict[str, Any]:
         """Return how argparse takes the words of an option."""
-        kind = [kind for kind in kinds_of(field.annotation) if kind is not type(None)][-1]
-        metavar = _extra(field, "metavar")
-        if _extra(field, "positional"):  # that it is missing, pydantic says
-            return {"nargs": "*" if get_origin(kind) is tuple else "?", "metavar": metavar}
+        kind = [kind for kind in kinds_of(field.kind) if kind is not type(None)][-1]
+        origin, args, metavar = get_origin(kind), get_args(kind), field.metavar
+        if field.positional:  # that it is missing, `build` says
+            return {"nargs": "*" if origin is tuple else "?", "metavar": metavar}
         if kind is bool:
             return dict(self.switch)
-        if get_origin(kind) is Literal:
-            return {"metavar": metavar or "|".join(get_args(kind))}
-        if get_origin(kind) is tuple and get_args(kind)[-1] is ...:
+        if origin is Literal:
+            return {"metavar": metavar or "|".join(args)}
+        if origin is tuple and args[-1] is ...:
             return {"nargs": "+", "action": "extend", "metavar": metavar or "FILE"}
-        if get_origin(kind) is tuple:
-            return {"nargs": len(get_args(kind)), "metavar": "X"}
+        if origin is tuple:
+            return {"nargs": len(args), "metavar": "X"}
         return {"metavar": metavar or {int: "N", float: "X"}.get(kind, "TEXT")}
 
 
@@ -231,16 +230,10 @@ def _with_dashes(word: str) -> str:
     return name.replace("_", "-") + equals + value if word.startswith("--") else word
 
 
-def _extra(field: FieldInfo | None, key: str) -> Any:
-    """Return what `option` was given for a field."""
-    extra = field.json_schema_extra if field is not None else None
-    return extra.get(key) if isinstance(extra, dict) else None
-
-
-def _help(field: FieldInfo, default: Any) -> str:
+def _help(field: Option, default: Any) -> str:
     """Return the line of an option, with its default."""
-    text = str(field.description).replace("%", "%%")
-    if field.is_required():
+    text = str(field.help).replace("%", "%%")
+    if field.is_required:
         return f"{text} (required)"
     if default is None or default is False or default in ("", ()):
         return text

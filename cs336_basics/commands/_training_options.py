@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pydantic
-from pydantic.fields import FieldInfo
-
-from cs336_basics._support.validation import CHECKED, build, fields_of, option
+from cs336_basics._support.validation import Checked, Option, build, fields_of, option
 from cs336_basics.commands._options import Command
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import NAMED_CONFIGS, find_config, load_config, read_values
@@ -50,8 +47,8 @@ curve, unless schedule.cycle_steps is set; the steps that were taken stay what t
 have moved: the hashes that the run has recorded refuse others."""
 
 
-@pydantic.dataclasses.dataclass(config=CHECKED, kw_only=True)
-class RunOptions:
+@dataclass(kw_only=True)
+class RunOptions(Checked):
     """Where a run is stored and what it continues; its other options are a TrainConfig."""
 
     config: str = option(
@@ -91,7 +88,7 @@ class TrainingCommand(Command):
     # A configuration file may say true: `--compile false`.
     switch: Mapping[str, Any] = {"nargs": "?", "const": "true", "metavar": "BOOL"}
 
-    def fields(self) -> dict[str, FieldInfo]:
+    def fields(self) -> dict[str, Option]:
         """Return what the command line can set, by dotted name."""
         return {**super().fields(), **dict(fields_of(TrainConfig))}
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic.dataclasses import dataclass
-
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics._support.validation import CHECKED, Count, option
+from cs336_basics._support.validation import Checked, Count, option
 from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from cs336_basics.pretokenization import Corpus
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Compare tokenizers: bytes per token, speed in one thread, and the longest tokens.
 
     Every document must be decoded to itself; where one is not, the table says so.

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from dataclasses import dataclass
 from typing import Literal
 
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, option
+from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands import COMMANDS, PROGRAM
 from cs336_basics.commands._cli import show
 from cs336_basics.commands._options import Command
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Print the script that completes commands and options of cs336 in a shell."""
 
     shell: Literal["bash", "zsh", "tcsh"] = option(

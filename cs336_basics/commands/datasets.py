@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, option
+from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
 from cs336_basics.data.datasets.listing import FileStatus, list_files
 from cs336_basics.data.datasets.registry import DATASETS, data_directory
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """List the datasets that download knows: licences, sizes, and what is in the data directory."""
 
     action: Literal["list"] = option("list", "list", metavar="list", positional=True)

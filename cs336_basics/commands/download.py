@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, one_of, option
+from cs336_basics._support.validation import Checked, one_of, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
 from cs336_basics.data.datasets.fetch import fetch_split
@@ -19,8 +18,8 @@ def _size(name: str) -> str:
     return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Fetch a dataset into the data directory, as plain text files.
 
     An interrupted download is continued, and the text is checked by its SHA-256.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, option
+from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Encode text files into a token file.
 
     It is an array of token ids that numpy.load opens, with what they were made from.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, option
+from cs336_basics._support.validation import option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._training_options import CommandLine, RunOptions, TrainingCommand
 from cs336_basics.training.config import TrainConfig
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 # Functions import what needs torch: help pages do without.
 
 
-@dataclass(config=CHECKED, kw_only=True)
+@dataclass(kw_only=True)
 class Options(RunOptions):
     """Estimate the memory and time of a training run, with the options of train.
 

@@ -6,20 +6,19 @@ the options.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, one_of, option
+from cs336_basics._support.validation import Checked, one_of, option
 from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import complain, say
 from cs336_basics.commands._options import Command, UsageError
 from cs336_basics.experiments.plan import SCALES
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Run the experiments of the course, and write a report with learning curves.
 
     They are about learning rates, batch sizes and ablations. After an interruption the same command

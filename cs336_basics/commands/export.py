@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, one_of, option
+from cs336_basics._support.validation import Checked, one_of, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command, UsageError
 from cs336_basics.formats.exports import MODEL_FORMATS, TOKENIZER_FORMATS, WEIGHT_TYPES
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 FORMATS = tuple(dict.fromkeys([*TOKENIZER_FORMATS, *MODEL_FORMATS]))
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Write a tokenizer, or a trained model with its tokenizer, in another library's format.
 
     Then load it there, if that library is installed, and compare.

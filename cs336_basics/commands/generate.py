@@ -6,22 +6,17 @@ import contextlib
 import io
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, Amount, Count, option
+from cs336_basics._support.validation import Amount, Checked, Count, option
 from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import complain, describe_error, say, show
 from cs336_basics.commands._options import Command, UsageError
 
-Seed = Annotated[int, Field(ge=-(2**63), lt=2**64)]
 
-
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Generate text with a trained model, printed as it is generated."""
 
     run: Path = option("run directory of the training", metavar="DIR")
@@ -37,7 +32,7 @@ class Options:
         "above 1, tokens of the text become less likely; 1 is off", 1.0, rare=True
     )
     stop: tuple[str, ...] = option("end before this text; repeatable", (), metavar="TEXT")
-    seed: Seed = option("the same seed gives the same text", 0)
+    seed: int = option("the same seed gives the same text", 0, ge=-(2**63), lt=2**64)
     interactive: bool = option(
         "read prompts from standard input, one per line, until Ctrl-D", False
     )

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic.dataclasses import dataclass
-
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.validation import CHECKED, option
+from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Plot the training and validation losses of runs in one picture."""
 
     runs: tuple[Path, ...] = option("run directories", metavar="RUN ...", positional=True)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-
-from pydantic.dataclasses import dataclass
+from dataclasses import dataclass
 
 from cs336_basics._support.files import atomic_writer
-from cs336_basics._support.validation import CHECKED, option
+from cs336_basics._support.validation import Checked, option
 from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
 from cs336_basics.commands._outputs import check_output
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Write a smaller tokenizer: the tokens that occur most often in a text.
 
     Tokens of which they are made, single bytes and special tokens stay.

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-
-from pydantic.dataclasses import dataclass
+from dataclasses import dataclass
 
 from cs336_basics._support.files import atomic_writer
-from cs336_basics._support.validation import CHECKED, Amount, option
+from cs336_basics._support.validation import Amount, Checked, option
 from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command
 from cs336_basics.commands._outputs import check_output
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Count how often each token of a tokenizer occurs in a text.
 
     It prints the most frequent ones, and those that never occur, which a model would never learn.

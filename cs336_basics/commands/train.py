@@ -6,13 +6,12 @@ itself and can be resumed.
 
 from __future__ import annotations
 
-from pydantic.dataclasses import dataclass
+from dataclasses import dataclass
 
-from cs336_basics._support.validation import CHECKED
 from cs336_basics.commands._training_options import CommandLine, RunOptions, TrainingCommand
 
 
-@dataclass(config=CHECKED, kw_only=True)
+@dataclass(kw_only=True)
 class Options(RunOptions):
     """Train a Transformer language model: text to tokenizer to token files to weights.
 

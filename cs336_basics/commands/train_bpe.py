@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic.dataclasses import dataclass
-
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics._support.validation import CHECKED, one_of, option
+from cs336_basics._support.validation import Checked, one_of, option
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.options import TIE_BREAKS
@@ -21,8 +20,8 @@ from cs336_basics.commands._outputs import check_output
 from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
 
 
-@dataclass(config=CHECKED, kw_only=True)
-class Options:
+@dataclass(kw_only=True)
+class Options(Checked):
     """Train a byte-level BPE tokenizer on text."""
 
     output: str = option("directory to write", metavar="DIR")

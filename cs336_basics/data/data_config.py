@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Literal
 
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, Paths, PathText, option
+from cs336_basics._support.validation import Checked, Paths, option
 
 
-@dataclass(frozen=True, config=CHECKED)
-class DataConfig:
+@dataclass(frozen=True)
+class DataConfig(Checked):
     """Where the text comes from, and how it becomes tokens.
 
     Raises:
-        pydantic.ValidationError: a ValueError: a value has another type, or is out of bounds.
+        ValueError: a value has another type, or is out of bounds.
     """
 
     dataset: Literal["sample", "tinystories", "owt"] = option(
         "the corpus to train on, unless train_path names another", "sample"
     )
-    data_dir: PathText | None = option(
+    data_dir: str | None = option(
         "folder of the downloaded corpora (unset: the environment's CS336_DATA, else data/)", None
     )
     sample_bytes: int = option(
@@ -44,7 +43,7 @@ class DataConfig:
     errors: Literal["replace", "strict"] = option(
         "replace bytes that are not UTF-8 with U+FFFD, or refuse them", "replace"
     )
-    tokenizer: PathText | None = option(
+    tokenizer: str | None = option(
         "directory of a finished tokenizer to use; unset: train one on the training text", None
     )
     trainer: str = option(
@@ -55,6 +54,7 @@ class DataConfig:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.valid_path is not None and self.train_path is None:
             raise ValueError("data.valid_path is set without data.train_path: give both")
         for key in ("field", "column"):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator
-from pydantic.dataclasses import dataclass
-
-from cs336_basics._support.validation import CHECKED, Count, option
+from cs336_basics._support.validation import Checked, Count, option
 
 
 def _fits_float32(value: float) -> float:
@@ -16,20 +14,20 @@ def _fits_float32(value: float) -> float:
     return value
 
 
-Positive = Annotated[float, AfterValidator(_fits_float32)]
+Positive = Annotated[float, _fits_float32]
 
 Attention = Literal["sdpa", "blocked", "reference"]
 
 
-@dataclass(frozen=True, config=CHECKED)
-class ModelConfig:
+@dataclass(frozen=True)
+class ModelConfig(Checked):
     """The shape of a TransformerLM and the variant of it to build.
 
     The defaults are the TinyStories model of CS336. A configuration is immutable:
     `dataclasses.replace(config, num_layers=6)` returns a new one, which is checked as well.
 
     Raises:
-        pydantic.ValidationError: a ValueError: a value has the wrong type or is out of range, or
+        ValueError: a value has the wrong type or is out of range, or
             two values contradict each other.
     """
 
@@ -76,6 +74,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Refuse values from which no model can be built."""
+        super().__post_init__()
         if self.d_model % self.num_heads != 0:
             raise ValueError(
                 f"num_heads must divide d_model: {self.num_heads} does not divide {self.d_model}"

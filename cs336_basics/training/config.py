@@ -1,18 +1,17 @@
-"""The configuration of a training run, as dataclasses that pydantic checks when they are made.
+"""The configuration of a training run, as dataclasses that check their values.
 
 `config_files.py` reads and writes them as YAML; every value is an option of the command `train`.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
-
-from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from cs336_basics._support.arguments import MOST_THREADS
 from cs336_basics._support.messages import short_repr
-from cs336_basics._support.validation import CHECKED, MAX_INT64, Amount, Count, option
+from cs336_basics._support.validation import MAX_INT64, Amount, Checked, Count, Limits, option
 from cs336_basics.data.data_config import DataConfig, Preparation
 from cs336_basics.model import ModelConfig
 
@@ -23,11 +22,11 @@ LOGGERS = {
 }
 """Name of a logger -> the module that it needs."""
 
-DecayRate = Annotated[float, Field(ge=0, lt=1)]
+DecayRate = Annotated[float, Limits(ge=0, lt=1)]
 
 
-@dataclass(frozen=True, config=CHECKED)
-class OptimizerConfig:
+@dataclass(frozen=True)
+class OptimizerConfig(Checked):
     """The optimizer, see training/optimizers.py, and gradient clipping."""
 
     kind: Literal["adamw", "muon", "sgd"] = option(
@@ -53,13 +52,14 @@ class OptimizerConfig:
     max_grad_norm: float = option("gradients are scaled down to this L2 norm", 1.0, gt=0)
 
     def __post_init__(self) -> None:
-        """Check values that depend on each other."""
+        """Check the values, and those that depend on each other."""
+        super().__post_init__()
         if self.nesterov and self.momentum == 0:
             raise ValueError("optimizer.nesterov is True: it needs an optimizer.momentum above 0")
 
 
-@dataclass(frozen=True, config=CHECKED)
-class ScheduleConfig:
+@dataclass(frozen=True)
+class ScheduleConfig(Checked):
     """Linear warm-up, then a cosine down to the minimum, or a plateau and a straight line."""
 
     shape: Literal["cosine", "linear"] = option(
@@ -79,7 +79,8 @@ class ScheduleConfig:
     cycle_steps: Count | None = option("step at which the schedule ends; unset: max_steps", None)
 
     def __post_init__(self) -> None:
-        """Check values that depend on each other."""
+        """Check the values, and those that depend on each other."""
+        super().__post_init__()
         if self.min_learning_rate > self.max_learning_rate:
             raise ValueError(
                 f"schedule.min_learning_rate is {self.min_learning_rate}: it should be at most "
@@ -87,17 +88,15 @@ class ScheduleConfig:
             )
 
 
-@dataclass(frozen=True, config=CHECKED)
-class TrainConfig:
+@dataclass(frozen=True)
+class TrainConfig(Checked):
     """Everything that determines a run. The run directory stores it as `config.yaml`.
 
     Raises:
-        pydantic.ValidationError: a ValueError: a value has another type, or is out of bounds.
+        ValueError: a value has another type, or is out of bounds.
     """
 
-    name: str = option(
-        "name of the run; begins the name of its directory", "sample", pattern=r"^[\w.-]+$"
-    )
+    name: str = option("name of the run; begins the name of its directory", "sample")
     # One word of the data order's Philox key; the sample corpus takes the next one.
     seed: int = option(
         "seed of the weights, the data order, the sample corpus and the samples",
@@ -152,13 +151,18 @@ class TrainConfig:
     sample_top_p: float = option(
         "nucleus of the sampled texts; 1: the whole distribution", 0.95, gt=0, le=1
     )
-    data: DataConfig = Field(default_factory=DataConfig)
-    model: ModelConfig = Field(default_factory=ModelConfig)
-    optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
-    schedule: ScheduleConfig = Field(default_factory=ScheduleConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
-        """Check values that depend on each other."""
+        """Check the values, and those that depend on each other."""
+        super().__post_init__()
+        if not re.fullmatch(r"[\w.-]+", self.name):
+            raise ValueError(
+                f"name is {short_repr(self.name)}: it should have letters, digits, - . and _ alone"
+            )
         if self.batch_size % self.accumulation:
             raise ValueError(
                 f"accumulation is {self.accumulation}: it should be a divisor of batch_size, "

@@ -12,7 +12,7 @@ import yaml
 
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import decoded, open_regular
-from cs336_basics._support.validation import build
+from cs336_basics._support.validation import Word, build
 from cs336_basics.training.config import TrainConfig
 
 _MAX_BYTES = 1 << 18
@@ -42,7 +42,7 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
 
     Args:
         source: a YAML file.
-        changes: values by dotted name, such as `model.d_model`; text is converted.
+        changes: values by dotted name, such as `model.d_model`.
 
     Raises:
         ValueError: an unknown name, a wrong type or an impossible value, in one line.
@@ -96,9 +96,13 @@ def _flatten(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str
 class _Loader(yaml.BaseLoader):
     """Reads every value as text, whatever its tag, and refuses a name that is given twice.
 
-    pydantic converts the text as it does a word of a command line: YAML 1.1 itself takes `off` for
-    false, 010 for 8 and 1e-3 for a string.
+    A value without quotes is a `Word`, which the configuration converts as it does those of a
+    command line: YAML 1.1 itself takes `off` for false, 010 for 8 and 1e-3 for a string.
     """
+
+    def construct_scalar(self, node: Any) -> str:
+        value = super().construct_scalar(node)
+        return Word(value) if node.style is None else str(value)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]

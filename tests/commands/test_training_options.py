@@ -85,7 +85,7 @@ def test_null_undoes_a_value_of_the_file(tmp_path):
         (["--learning-rate", "3"], "--schedule.max-learning-rate"),
         (["--max-steps", "x"], "max_steps is 'x'"),
         (["--model.num-heads", "7"], "num_heads must divide"),
-        (["--optimizer.betas", "0.9", "1.0"], "optimizer.betas.1 is '1.0'"),
+        (["--optimizer.betas", "0.9", "1.0"], "optimizer.betas is ['0.9', '1.0']"),
         (["--config", "nowhere.yaml"], "nowhere.yaml"),
         (["stray"], "stray"),
         (["--resume-from", "x.pt"], "--resume"),

@@ -78,6 +78,8 @@ def test_null_is_none_where_that_is_possible(load):
     [
         ("max_steps: many", "max_steps is 'many'"),
         ("max_steps: 1.5", "max_steps is '1.5'"),
+        ("max_steps: '24'", "max_steps is '24': it should be an integer"),
+        ("compile: 'true'", "compile is 'true': it should be true or false"),
         ("max_steps: true", "max_steps is 'true'"),
         ("max_steps: null", "max_steps is 'null'"),
         ("max_steps: 0x1f", "max_steps is '0x1f'"),
@@ -137,7 +139,7 @@ def test_a_tag_runs_nothing(load, tmp_path):
 
 
 def test_changes_override_the_file(load):
-    config = load("max_steps: 5\nseed: 2\n", {"max_steps": 7, "model.d_ff": "8"})
+    config = load("max_steps: 5\nseed: 2\n", {"max_steps": 7, "model.d_ff": 8})
     assert (config.max_steps, config.seed, config.model.d_ff) == (7, 2, 8)
 
 

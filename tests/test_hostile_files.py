@@ -65,8 +65,7 @@ class Files:
         write_checkpoint(directory / "step.safetensors", *tiny_run(), 3)
         (directory / "config.yaml").write_text(config_to_yaml(TrainConfig()))
         run = RunDirectory(directory / "run")
-        run.checkpoints.mkdir(parents=True)
-        run.mark_best(5, 1.5)
+        run.path.mkdir()
         for step in (1, 2, 3):
             run.append_metrics({"step": step, "train_loss": 2.0}, {"seconds": 1.0 * step})
         stages = directory / "stages.json"
@@ -85,7 +84,7 @@ class Files:
             int(load_token_file(tokens / "a.npy").sum()) + int(starts.sum())
 
         def load_run_files():
-            run.best_step()
+            run.best()
             run.seconds()
             run.read_metrics()
 
@@ -105,7 +104,7 @@ class Files:
                 directory / "step.safetensors", *tiny_run()
             ),
             directory / "config.yaml": lambda: load_config(directory / "config.yaml"),
-            **dict.fromkeys((run.best, run.timings, run.metrics), load_run_files),
+            **dict.fromkeys((run.timings, run.metrics), load_run_files),
             stages: run_stage,
             exported / "hf" / "tokenizer.json": lambda: Tokenizer.from_huggingface(exported / "hf"),
             **{

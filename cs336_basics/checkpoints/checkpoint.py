@@ -31,7 +31,7 @@ from cs336_basics._support.files import atomic_path, check_is_regular
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import parse_json
 from cs336_basics.checkpoints.states import (
-    checked_optimizer_state,
+    checked_state,
     checked_weights,
     kind_of,
     plain_name,
@@ -87,14 +87,12 @@ def read_checkpoint(
     content, parts = _read(path, ["model"] if optimizer is None else ["model", "optimizer"])
     source = os.fspath(path)
     weights = checked_weights(model, parts["model"], source)
-    state = None
     if optimizer is not None:
-        saved = _state_dict(model, optimizer, parts["optimizer"], source)
-        state = checked_optimizer_state(optimizer, saved, content["optimizer"], source)
+        saved = _state_of(model, optimizer, parts["optimizer"], source)
+        state = checked_state(optimizer, saved, content["optimizer"], source)
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
     own = model.state_dict()
     model.load_state_dict({name: _shared_like(v, own[name]) for name, v in weights.items()})
-    if optimizer is not None and state is not None:
-        optimizer.load_state_dict(state)
     iteration: int = content["iteration"]
     return iteration
 
@@ -209,10 +207,10 @@ def _read(
     return content, parts
 
 
-def _state_dict(
+def _state_of(
     model: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], source: str
-) -> dict[str, Any]:
-    """Return the `state_dict` of the optimizer with these tensors, NAME.KEY, as what it keeps."""
+) -> dict[int, dict[str, Any]]:
+    """Return what the optimizer keeps for each parameter, by its number, from NAME.KEY: tensor."""
     names = _parameter_names(model, optimizer)
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     state: dict[int, dict[str, Any]] = {}
@@ -226,7 +224,7 @@ def _state_dict(
         kept = _shared_like(value, own) if value.shape == own.shape else value
         is_step = key == "step" and value.dtype == torch.int64 and value.numel() == 1
         state.setdefault(index, {})[key] = int(value) if is_step else kept
-    return {**optimizer.state_dict(), "state": state}
+    return state
 
 
 # ------------------------------------------------------------------------ shards

@@ -6,7 +6,7 @@ tokenizer/      tokenizer.json, training.json
 metrics.jsonl   one JSON object per line: the same bytes when the run is repeated
 timings.jsonl   times, a line for each line of metrics.jsonl and each checkpoint: never the same
 loss.png        the curves in metrics.jsonl
-checkpoints/    step_00000500.safetensors, ..., and best.json, which names one of them
+checkpoints/    step_00000500.safetensors, ...
 samples/        step_00000500.txt, ...
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import shlex
@@ -21,9 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.files import atomic_writer, remove, sync, write_json
-from cs336_basics._support.messages import short_repr
-from cs336_basics._support.reading import open_regular, read_json_object
+from cs336_basics._support.files import atomic_writer, remove, sync
+from cs336_basics._support.reading import open_regular
 
 
 class RunDirectory:
@@ -42,11 +42,9 @@ class RunDirectory:
         self.timings = self.path / "timings.jsonl"
         self.loss_plot = self.path / "loss.png"
         self.checkpoints = self.path / "checkpoints"
-        self.best = self.checkpoints / "best.json"
         self.samples = self.path / "samples"
         self._lock: int | None = None
         self._is_new = False  # made by `create`
-        self._keeps_directory = False  # which was there before
 
     @property
     def name(self) -> str:
@@ -61,7 +59,6 @@ class RunDirectory:
             ValueError: another process has the lock.
         """
         self._check_is_free()
-        existed = self.path.is_dir()
         self.lock()
         try:
             self._check_is_free()  # another process may have had the lock meanwhile
@@ -69,7 +66,6 @@ class RunDirectory:
             self.unlock()
             raise
         self._is_new = True
-        self._keeps_directory = existed
 
     def _check_is_free(self) -> None:
         """Check that there is nothing in the directory, unless another process has the lock."""
@@ -88,16 +84,15 @@ class RunDirectory:
         """Remove what a start that failed has made, so that the next one can use the directory.
 
         Does nothing unless `create` of this object made the run, nor once the run has metrics or a
-        checkpoint. An empty directory that was there before stays.
+        checkpoint.
         """
         if not self._is_new or self.metrics.exists() or self.steps_saved():
             return
         for entry in self.path.iterdir():
             with contextlib.suppress(OSError):  # something else is writing into it
                 remove(entry)
-        if not self._keeps_directory:
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
     def remove_temporary_files(self) -> None:
         """Remove the files that a killed process left half written."""
@@ -122,51 +117,28 @@ class RunDirectory:
         steps = self.steps_saved()
         return self.checkpoint(steps[-1]) if steps else None
 
-    def keep_newest_checkpoints(self, count: int, is_regular: Callable[[int], bool]) -> None:
-        """Remove all checkpoints but the newest, the newest `count` regular ones, and the best.
+    def keep_checkpoints(self, newest: int, is_regular: Callable[[int], bool], best: int) -> None:
+        """Remove all checkpoints but the last, the `newest` last regular ones, and that of `best`.
 
         `is_regular` tells whether a run that is not stopped saves a checkpoint at a step.
         """
         saved = self.steps_saved()
-        kept = {*saved[-1:], *list(filter(is_regular, saved))[-count:], self.best_step()}
+        kept = {*saved[-1:], *list(filter(is_regular, saved))[-newest:], best}
         for step in saved:
             if step not in kept:
                 remove(self.checkpoint(step))
 
-    def mark_best(self, step: int, val_loss: float) -> None:
-        """Write to best.json that the checkpoint of `step` is the best so far."""
-        name = self.checkpoint(step).name
-        write_json(self.best, {"checkpoint": name, "step": step, "val_loss": val_loss})
-
-    def best_step(self) -> int | None:
-        """Return the step of the best checkpoint, or None before the first evaluation.
-
-        Raises:
-            ValueError: best.json is damaged.
-        """
-        try:
-            step = read_json_object(self.best, 1 << 16)["step"]
-            if not _is_step(step):
-                raise ValueError
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError) as error:
-            raise ValueError(
-                f"{self.best} is damaged: remove it to continue without a best checkpoint"
-            ) from error
-        return int(step)
-
-    @property
-    def best_checkpoint(self) -> Path | None:
-        """The checkpoint with the lowest validation loss so far, or None."""
-        step = self.best_step()
-        return None if step is None else self.checkpoint(step)
+    def best(self) -> tuple[float, int]:
+        """Return the lowest validation loss in the metrics, and its step; infinite and 0: none."""
+        rows = (row for row in self.read_metrics() if "val_loss" in row)
+        return min(((row["val_loss"], row["step"]) for row in rows), default=(math.inf, 0))
 
     def lock(self) -> None:
         """Lock the run against other processes, until `unlock` or the end of this process.
 
         Raises:
-            ValueError: another process has the lock, or `.lock` is not a regular file.
+            ValueError: another process has the lock.
+            OSError: `.lock` cannot be written, or is a link.
         """
         if self._lock is not None:
             return
@@ -176,8 +148,6 @@ class RunDirectory:
         except ImportError:  # Windows
             return
         file = self.path / ".lock"
-        if file.is_symlink() or (file.exists() and not file.is_file()):
-            raise ValueError(f"{file} is not a regular file: remove it")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         handle = os.open(file, flags, 0o666)
         try:
@@ -199,7 +169,7 @@ class RunDirectory:
             self._lock = None
 
     def set_aside_after(self, step: int, source: Path | None = None) -> list[Path]:
-        """Rename the checkpoints of later steps to NAME.unused, and remove best.json if it is one.
+        """Rename the checkpoints of later steps to NAME.unused.
 
         A run that continues from an earlier checkpoint takes another course. If the later ones
         kept their names, the next `--resume` would load the newest of them and mix the two. The
@@ -214,9 +184,6 @@ class RunDirectory:
         if source is not None and own.exists() and not own.samefile(source):
             first = step
         later = [self.checkpoint(saved) for saved in self.steps_saved() if saved >= first]
-        best = self.best_step()
-        if best is not None and best >= first:
-            self.best.unlink()
         for checkpoint in later:
             os.replace(checkpoint, checkpoint.with_name(checkpoint.name + ".unused"))
         return later
@@ -290,8 +257,8 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
     """Return the objects in a file of JSON lines; a last line that is cut off is omitted.
 
     Raises:
-        ValueError: a line before the last is not JSON; or one has no step, or another value that is
-            not a number.
+        ValueError: another line is not JSON, or is not a step and numbers by name; in timings.jsonl
+            each has a "kind" too.
     """
     if not file.exists():
         return []
@@ -306,21 +273,21 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
             if number < len(lines):
                 raise ValueError(f"{file}, line {number} is not JSON: remove it") from None
             break
-        if not isinstance(row, dict) or not _is_step(row.get("step")):
-            raise ValueError(f"{file}, line {number} has no step: remove it")
-        has_kinds = file.name == "timings.jsonl"
-        if has_kinds and not isinstance(row.get("kind"), str):
-            raise ValueError(f"{file}, line {number} has no kind: remove it")
-        for key, value in row.items():
-            is_number = type(value) is float or (type(value) is int and abs(value) < 10**300)
-            if not is_number and not (has_kinds and key == "kind"):
-                raise ValueError(
-                    f"{file}, line {number} has the value {short_repr(value)} for "
-                    f"{short_repr(key)}, not a number: remove it"
-                )
+        if not _is_row(row, has_kind=file.name == "timings.jsonl"):
+            raise ValueError(f"{file}, line {number} is not a step and numbers by name: remove it")
         rows.append(row)
     return rows
 
 
-def _is_step(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 10**15
+def _is_row(row: Any, has_kind: bool) -> bool:
+    if not isinstance(row, dict) or (has_kind and not isinstance(row.get("kind"), str)):
+        return False
+    numbers = [value for key, value in row.items() if not (has_kind and key == "kind")]
+    return (
+        type(row.get("step")) is int
+        and 0 <= row["step"] < 10**15
+        and all(
+            type(value) is float or (type(value) is int and abs(value) < 10**300)
+            for value in numbers
+        )
+    )

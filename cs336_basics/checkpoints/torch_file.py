@@ -1,13 +1,8 @@
-"""Checkpoints as CS336 defines them, in a file of `torch.save`; a run's are in `checkpoint.py`.
-
-The file is always read with `weights_only=True`, which builds tensors and plain containers and runs
-no code from it.
-"""
+"""Checkpoints as CS336 defines them, in a file of `torch.save`; a run's are in `checkpoint.py`."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import operator
 import os
 import zipfile
@@ -21,12 +16,7 @@ from torch.optim import Optimizer
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.reading import open_regular
-from cs336_basics.checkpoints.states import (
-    checked_optimizer_state,
-    checked_weights,
-    kind_of,
-    plain_name,
-)
+from cs336_basics.checkpoints.states import checked_state, checked_weights, kind_of, plain_name
 
 Source = str | os.PathLike[str] | IO[bytes]
 
@@ -58,15 +48,24 @@ def load_checkpoint(src: Source, model: Module, optimizer: Optimizer | None) -> 
     source = os.fspath(src) if isinstance(src, (str, os.PathLike)) else "the file object"
     with _opened(src, open_regular) as file:
         content = _read(file, source)
-    weights = checked_weights(model, content["model"], source)
-    state = None
+    match content:
+        case {
+            "model": dict(model_state),
+            "optimizer": {"state": dict(state), "param_groups": list(groups)},
+            "iteration": int(iteration),
+        } if type(iteration) is int and iteration >= 0 and all(type(k) is str for k in model_state):
+            pass
+        case _:
+            raise ValueError(f'{source} is not a checkpoint: no "model", "optimizer", "iteration"')
+    weights = checked_weights(model, model_state, source)
     if optimizer is not None:
         kind = content.get("kind")  # other programs do not save it
-        state = checked_optimizer_state(optimizer, content["optimizer"], kind, source)
+        kept = checked_state(optimizer, state, kind, source)
+        try:
+            optimizer.load_state_dict({"param_groups": groups, "state": kept})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{source} is of another optimizer: {short_reason(error)}") from error
     model.load_state_dict(weights)
-    if optimizer is not None and state is not None:
-        optimizer.load_state_dict(state)
-    iteration: int = content["iteration"]
     return iteration
 
 
@@ -75,7 +74,8 @@ def _opened(source: Source, opener: Any) -> Any:
     return opener(source) if is_path else contextlib.nullcontext(source)
 
 
-def _read(file: IO[bytes], source: str) -> dict[str, Any]:
+def _read(file: IO[bytes], source: str) -> Any:
+    """Return the content of a file; only tensors and plain containers are built from it."""
     try:
         # `torch.load` ignores checksums, and unpacks a compressed file to any size.
         with zipfile.ZipFile(file) as archive:
@@ -85,24 +85,13 @@ def _read(file: IO[bytes], source: str) -> dict[str, Any]:
             if (damaged := archive.testzip()) is not None:
                 raise ValueError(f"the checksum of {damaged!a} is wrong")
         file.seek(0)
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        return torch.load(file, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
     except Exception as error:  # a damaged file fails in the zip reader, the unpickler, anywhere
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # an offset before the file
-            raise
         raise ValueError(
             f"{source} is not a checkpoint, or it is damaged: {short_reason(error)}"
         ) from error
-    match content:
-        case {"model": dict(weights), "optimizer": dict(), "iteration": int(iteration)} if (
-            type(iteration) is int
-            and 0 <= iteration < 2**63
-            and all(isinstance(name, str) for name in weights)
-        ):
-            found: dict[str, Any] = content
-            return found
-    raise ValueError(f'{source} is not a checkpoint: it lacks "model", "optimizer", "iteration"')
 
 
 def _plain_numbers(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -51,7 +52,8 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
     values = read_values(source)
 
     def show(name: str) -> str:
-        return f"{source}: {name}" if name in values and name not in changes else name
+        option = re.sub(r"\.\d+$", "", name)  # one value of a list
+        return f"{source}: {name}" if option in values and option not in changes else name
 
     return build(TrainConfig, {**values, **changes}, show)
 

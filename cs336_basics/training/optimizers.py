@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,12 +21,10 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, T
 class _GroupOptimizer(Optimizer):
     """What the optimizers below share: `step` updates one group of parameters after another."""
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(  # type: ignore[override]
+        self, closure: Callable[[], float] | None = None
+    ) -> float | None:
         """Update every parameter that has a gradient; return the loss of `closure`, if given."""
         loss = None
         if closure is not None:
@@ -39,10 +37,10 @@ class _GroupOptimizer(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings; the constructor calls this too."""
-        self.check_settings({**self.defaults, **param_group})
+        self._check_settings({**self.defaults, **param_group})
         super().add_param_group(param_group)
 
-    def check_settings(self, group: dict[str, Any]) -> None:
+    def _check_settings(self, group: dict[str, Any]) -> None:
         """Raise ValueError for a setting of a group that is out of range."""
         for name in ("lr", "eps", "weight_decay", "lr_scale"):
             if not 0 <= group.get(name, 0) < math.inf:
@@ -54,13 +52,6 @@ class _GroupOptimizer(Optimizer):
             raise ValueError(f"betas must be two numbers in [0, 1), not {betas}")
         if group.get("nesterov") and group["momentum"] == 0:
             raise ValueError("nesterov needs a momentum above 0")
-
-    def kept_values(self, group: dict[str, Any]) -> set[str]:
-        """Return the names of what is kept for each parameter of a group once it was updated.
-
-        A checkpoint of another optimizer is recognized by it.
-        """
-        raise NotImplementedError
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         """Update parameters in place with the settings of their group."""
@@ -85,10 +76,6 @@ class SGD(_GroupOptimizer):
 
     def __init__(self, params: Parameters, lr: float = 1e-3) -> None:
         super().__init__(params, {"lr": lr})
-
-    def kept_values(self, group: dict[str, Any]) -> set[str]:
-        """Return the names of what is kept for each parameter: "step"."""
-        return {"step"}
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         for parameter in parameters:
@@ -125,10 +112,6 @@ class MomentumSGD(_GroupOptimizer):
     ) -> None:
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
         super().__init__(params, {**defaults, "nesterov": nesterov})
-
-    def kept_values(self, group: dict[str, Any]) -> set[str]:
-        """Return the names of what is kept for each parameter of a group."""
-        return {"momentum_buffer"} if group["momentum"] else set()
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         momentum = group["momentum"]
@@ -174,10 +157,6 @@ class AdamW(_GroupOptimizer):
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, defaults)
-
-    def kept_values(self, group: dict[str, Any]) -> set[str]:
-        """Return the names of what is kept for each parameter of a group."""
-        return {"step", "exp_avg", "exp_avg_sq"}
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         for parameter in parameters:
@@ -257,9 +236,9 @@ class Muon(AdamW):
         # Not AdamW's constructor, which accepts only its own settings.
         Optimizer.__init__(self, params, {**defaults, **own})
 
-    def check_settings(self, group: dict[str, Any]) -> None:
+    def _check_settings(self, group: dict[str, Any]) -> None:
         """Raise ValueError for a setting of a group that is out of range."""
-        super().check_settings(group)
+        super()._check_settings(group)
         if group["precision"] not in ("float32", "bfloat16"):
             raise ValueError(f"precision must be float32 or bfloat16, not {group['precision']!r}")
 
@@ -274,10 +253,6 @@ class Muon(AdamW):
                     f"Muon is for matrices, not for a parameter of shape "
                     f"{tuple(parameter.shape)}: put it into a group with muon=False"
                 )
-
-    def kept_values(self, group: dict[str, Any]) -> set[str]:
-        """Return the names of what is kept for each parameter of a group."""
-        return {"momentum_buffer"} if group["muon"] else super().kept_values(group)
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         scaled = {**group, "lr": group["lr"] * group["lr_scale"]}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -261,9 +260,7 @@ def resume_run(
     world.wait()
     if source is not None and not run.checkpoint(trainer.step).exists():
         trainer.save()  # the checkpoint is of another directory; now the run has its own
-    if run.best_step() is not None:
-        losses = [row["val_loss"] for row in run.read_metrics() if "val_loss" in row]
-        trainer.best_val_loss = min(losses, default=math.inf)
+    trainer.best = run.best()
     trainer.seconds_before = run.seconds()
     world.wait()
 

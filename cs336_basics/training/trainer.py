@@ -123,7 +123,8 @@ class Trainer:
         """Receive each row of metrics as well."""
         self.step = 0
         """Optimizer steps taken so far."""
-        self.best_val_loss = math.inf
+        self.best = (math.inf, 0)
+        """The lowest validation loss, and its step."""
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
         self._unchecked: list[tuple[int, Tensor, Tensor]] = []
@@ -347,16 +348,14 @@ class Trainer:
         return sample_text(self.model, self.tokenizer, self.config, step)
 
     def _evaluate_and_record(self, step: int) -> None:
-        """Evaluate, mark the best checkpoint, sample, and write the row of metrics."""
+        """Evaluate, sample, and write the row of metrics."""
         val_loss, bits_per_byte = self.evaluate()
         if not math.isfinite(val_loss):
             raise self._divergence(f"step {step}: the validation loss is {val_loss}")
         row, line = evaluation_row(step, self._tokens_in(step), val_loss, bits_per_byte)
         self.say(line)
-        improved = val_loss < self.best_val_loss
-        self.best_val_loss = min(val_loss, self.best_val_loss)
-        if improved and self.world.is_first:
-            self.run.mark_best(step, val_loss)
+        self.best = min(self.best, (val_loss, step))
+        if self.world.is_first:
             self._remove_old_checkpoints()
         if self.tokenizer is not None and self.config.sample_tokens > 0:
             text = self.sample(step)  # in all processes: a sharded model needs them
@@ -389,7 +388,9 @@ class Trainer:
     def _remove_old_checkpoints(self) -> None:
         # A checkpoint saved for a signal replaces no other, and is removed after the next one: a
         # run that was stopped ends with the checkpoints of one that was not.
-        self.run.keep_newest_checkpoints(self.config.keep_checkpoints, self._checkpoint_is_due)
+        self.run.keep_checkpoints(
+            self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best[1]
+        )
 
     # Rows, lines and the result.
 
@@ -433,6 +434,6 @@ class Trainer:
             val_loss=last["val_loss"],
             val_perplexity=last["val_perplexity"],
             val_bits_per_byte=last.get("val_bits_per_byte"),
-            best_val_loss=self.best_val_loss,
+            best_val_loss=self.best[0],
             sample=sample.read_text(encoding="utf-8") if sample.exists() else None,
         )

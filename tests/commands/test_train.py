@@ -40,7 +40,7 @@ def test_a_run_without_data_makes_all_files_and_prints_their_paths(tiny, capsys,
         run.tokenizer / "tokenizer.json",
         run.tokenizer / "training.json",
         run.checkpoint(12),
-        run.best_checkpoint,
+        run.checkpoint(run.best()[1]),
         run.timings,
         run.sample(12),
     ):

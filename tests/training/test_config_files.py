@@ -87,6 +87,7 @@ def test_null_is_none_where_that_is_possible(load):
         ("compile: 3", "compile is '3'"),
         ("precision: float64", "precision is 'float64': it should be 'float32' or 'bfloat16'"),
         ("optimizer:\n  betas: [1]", "optimizer.betas"),
+        ("optimizer:\n  betas: [1, x]", "yaml: optimizer.betas.1 is "),
         ("data: {train_path: []}", "data.train_path is []"),
         ("model: 5", "model is not an option"),
         ("model:", "model is not an option"),

@@ -114,8 +114,7 @@ def test_metrics_samples_and_checkpoints_are_written(tmp_path):
     with safe_open(run.checkpoint(16), "pt") as file:
         assert json.loads(file.metadata()["checkpoint"])["iteration"] == 16
     best = min(valid, key=lambda row: row["val_loss"])
-    assert run.best_step() == best["step"]
-    assert json.loads(run.best.read_text())["val_loss"] == best["val_loss"]
+    assert run.best() == (best["val_loss"], best["step"])
     assert result.best_val_loss == best["val_loss"]
     assert sorted(file.name for file in run.samples.iterdir()) == [
         f"step_{step:08d}.txt" for step in (8, 16, 20)
@@ -142,7 +141,7 @@ def test_the_best_checkpoint_is_kept(tmp_path, monkeypatch):
     trainer.evaluate = lambda: (next(losses), None)
     assert trainer.fit().best_val_loss == 3.0
     assert trainer.run.steps_saved() == [8, 20]
-    assert trainer.run.best_checkpoint == trainer.run.checkpoint(8)
+    assert trainer.run.best() == (3.0, 8)
 
 
 def test_directories_with_other_names_are_not_removed(tmp_path):

@@ -40,7 +40,8 @@ EXTENSIONS = [
         ["cs336_basics/tokenizer/encoders/_decoder.pyx"],
         "c++",
     ),
-    ("cs336_basics.tokenizer._loading", ["cs336_basics/tokenizer/_loading.pyx"], "c++"),
+    ("cs336_basics.formats._byte_strings", ["cs336_basics/formats/_byte_strings.pyx"], "c++"),
+    ("cs336_basics.tokenizer._vocabulary", ["cs336_basics/tokenizer/_vocabulary.pyx"], "c++"),
     ("cs336_basics.bpe.v4_memoryview", ["cs336_basics/bpe/v4_memoryview.pyx"], "c++"),
     ("cs336_basics.bpe.v5_native", ["cs336_basics/bpe/v5_native.pyx"], "c++"),
 ]

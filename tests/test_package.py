@@ -159,6 +159,10 @@ def test_imports_flow_one_way(folder):
                 assert parts[1] in allowed, f"{name} imports {module}"
                 only = ONLY.get((folder, parts[1]), module)
                 assert module == only, f"{name} imports {module}, not {only}"
+        for node in parsed(path).body:  # no exceptions outside of functions
+            module = getattr(node, "module", None) or ""
+            also = f"cs336_basics.{MAY_ALSO_IMPORT.get(name)}."
+            assert not f"{module}.".startswith(also), f"{name} imports {module} outside a function"
 
 
 def test_only_the_entry_points_import_commands():

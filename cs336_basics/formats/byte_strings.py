@@ -19,9 +19,9 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.vocabulary import MAX_ID, Pair, TokenizerParts, explain_bad_id
 
 try:
-    from cs336_basics.tokenizer import _loading
+    from cs336_basics.formats import _byte_strings
 except ImportError:  # it is not built
-    _loading = None  # type: ignore[assignment]
+    _byte_strings = None  # type: ignore[assignment]
 
 NO_BYTE = 0x100
 
@@ -67,8 +67,8 @@ def strings_to_tokens(strings: list[str]) -> list[bytes | None]:
     known = character_to_byte().keys()
     return (
         [string_to_token(string) if known >= set(string) else None for string in strings]
-        if _loading is None
-        else _loading.strings_to_tokens(strings, byte_of_code())
+        if _byte_strings is None
+        else _byte_strings.strings_to_tokens(strings, byte_of_code())
     )
 
 
@@ -157,8 +157,8 @@ def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pai
     Raises:
         ValueError: one is neither, or a string does not represent bytes.
     """
-    if _loading is not None:
-        found: list[Pair] | None = _loading.merges_of_strings(pairs, byte_of_code())
+    if _byte_strings is not None:
+        found: list[Pair] | None = _byte_strings.merges_of_strings(pairs, byte_of_code())
         if found is not None:  # else the merge that is wrong is looked for
             return found
     return [_merge_of_strings(pair, index, place) for index, pair in enumerate(pairs)]

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from cs336_basics._support.messages import short_repr
 
 try:
-    from cs336_basics.tokenizer import _loading
+    from cs336_basics.tokenizer._vocabulary import index_merges
 except ImportError:  # it is not built
-    _loading = None  # type: ignore[assignment]
+    index_merges = None  # type: ignore[assignment]
 
 Pair = tuple[bytes, bytes]
 MergeIds = npt.NDArray[np.uint32]
@@ -219,8 +219,8 @@ def _index_tokens(tokens: dict[int, bytes]) -> dict[bytes, int]:
 
 def _index_merges(merges: list[Pair], token_ids: dict[bytes, int]) -> MergeIds:
     """Return the ids of left, right and joined token of each merge, after checking every merge."""
-    if _loading is not None:
-        ids = _loading.index_merges(merges, token_ids)  # None: a merge is wrong
+    if index_merges is not None:
+        ids = index_merges(merges, token_ids)  # None: a merge is wrong
         if ids is not None and not _has_repeated_pairs(ids):
             return ids
     return _index_merges_in_python(merges, token_ids)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from cs336_basics import Tokenizer
 from cs336_basics.tokenizer import (
@@ -12,8 +15,9 @@ from cs336_basics.tokenizer import (
     extend,
     prune,
     translate_token_file,
+    vocabulary,
 )
-from cs336_basics.tokenizer.vocabulary import longest_tokens
+from cs336_basics.tokenizer.vocabulary import MAX_ID, longest_tokens
 
 
 def test_the_longest_tokens_are_those_with_the_most_bytes_in_the_order_of_ids():
@@ -52,3 +56,35 @@ def test_a_huge_id_in_a_small_vocabulary_takes_no_memory(tmp_path):
 
 def test_special_tokens_alone_have_no_longest_token():
     assert longest_tokens({0: b"<s>"}, ["<s>"]) == []
+
+
+def result_or_error(function, *arguments):
+    try:
+        return function(*arguments)
+    except (TypeError, ValueError) as error:
+        return type(error)
+
+
+PARTS = st.sampled_from([b"", b"a", b"b", b"ab", b"aa", b"ba", b"aab", "a", 1, np.bytes_(b"a")])
+MERGES = st.lists(st.tuples(PARTS, PARTS) | st.lists(PARTS, max_size=3) | st.just("ab"), max_size=4)
+TOKEN_IDS = {b"a": 0, b"b": MAX_ID, b"ab": 3, b"aa": 2, b"aab": 7}
+
+
+@pytest.mark.skipif(vocabulary.index_merges is None, reason="the extensions are not built")
+@given(MERGES)
+@example([(b"a", b"b"), (b"aa", b"b"), [b"a", b"ab"]])
+def test_compiled_ids_of_merges_equal_those_of_python(merges):
+    found = vocabulary.index_merges(merges, TOKEN_IDS)
+    expected = result_or_error(vocabulary._index_merges_in_python, merges, TOKEN_IDS)
+    if found is not None and not vocabulary._has_repeated_pairs(found):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    else:
+        of_a_subclass = any(type(token) is np.bytes_ for merge in merges for token in merge)
+        assert of_a_subclass or expected in (TypeError, ValueError)
+
+
+@given(st.lists(st.tuples(st.integers(0, MAX_ID), st.integers(0, MAX_ID)) | st.just((1, MAX_ID))))
+def test_repeated_pairs_are_found_at_any_distance(pairs):
+    ids = np.array([(left, right, 0) for left, right in pairs], np.uint32).reshape(-1, 3)
+    assert vocabulary._has_repeated_pairs(ids) == (len(set(pairs)) < len(pairs))

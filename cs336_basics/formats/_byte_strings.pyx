@@ -1,15 +1,12 @@
 # distutils: language = c++
-"""What loading a tokenizer does for each token and each merge, compiled.
+"""What reading the file of a tokenizer does for each token and each merge, compiled.
 
 Loading GPT-2's vocabulary takes half as long as with the same loops in Python
 (benchmarks/NOTES.md), to which the tests hold them.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
-
-import numpy as np
 
 
 cdef extern from "Python.h":
@@ -21,7 +18,6 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_FindChar(
         object text, Py_UCS4 character, Py_ssize_t start, Py_ssize_t end, int direction
     ) except -2
-    PyObject* PyDict_GetItemWithError(object mapping, object key) except? NULL
 
 
 cdef enum:
@@ -74,39 +70,3 @@ cdef token_of(str text, Py_ssize_t start, Py_ssize_t stop, const uint16_t[::1] b
             return None
         out[index - start] = <uint8_t>byte
     return token
-
-
-def index_merges(list merges, dict token_ids):
-    """Return the ids of left, right and joined token of each merge, shape (num_merges, 3), uint32.
-
-    Returns:
-        None if a merge is not a tuple or list of two bytes, or a token is not in `token_ids`.
-    """
-    ids = np.empty((len(merges), 3), np.uint32)
-    cdef uint32_t[:, ::1] rows = ids
-    cdef Py_ssize_t rank = 0
-    for merge in merges:
-        if type(merge) is tuple and len(<tuple>merge) == 2:
-            left, right = (<tuple>merge)[0], (<tuple>merge)[1]
-        elif type(merge) is list and len(<list>merge) == 2:
-            left, right = (<list>merge)[0], (<list>merge)[1]
-        else:
-            return None
-        if type(left) is not bytes or type(right) is not bytes:
-            return None
-        if not (
-            find_id(token_ids, left, &rows[rank, 0])
-            and find_id(token_ids, right, &rows[rank, 1])
-            and find_id(token_ids, left + right, &rows[rank, 2])
-        ):
-            return None
-        rank += 1
-    return ids
-
-
-cdef bint find_id(dict token_ids, token, uint32_t* token_id) except -1:
-    cdef PyObject* found = PyDict_GetItemWithError(token_ids, token)
-    if found is NULL:
-        return False
-    token_id[0] = <uint32_t>(<object>found)
-    return True

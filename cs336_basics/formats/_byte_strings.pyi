@@ -1,4 +1,4 @@
-"""Stub of _loading.pyx."""
+"""Stub of _byte_strings.pyx."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,3 @@ def strings_to_tokens(
 def merges_of_strings(
     pairs: list[object], byte_of_code: npt.NDArray[np.uint16]
 ) -> list[tuple[bytes, bytes]] | None: ...
-def index_merges(
-    merges: list[tuple[bytes, bytes]], token_ids: dict[bytes, int]
-) -> npt.NDArray[np.uint32] | None: ...

@@ -229,8 +229,8 @@ class TestResume:
 @pytest.mark.parametrize(
     ("file", "damage", "named"),
     [
-        ("metrics.jsonl", lambda text: text.replace('"step"', '"stp"', 1), "line 1 has no step"),
-        ("timings.jsonl", lambda text: "[]\n" + text, "line 1 has no step"),
+        ("metrics.jsonl", lambda text: text.replace('"step"', '"stp"', 1), "line 1 is not"),
+        ("timings.jsonl", lambda text: "[]\n" + text, "line 1 is not"),
         ("metrics.jsonl", lambda text: text.replace("{", "", 1), "line 1 is not JSON"),
         ("data/stages.json", lambda text: text[:-4], "stages.json is damaged: remove it"),
         ("data/stages.json", lambda text: "3", "stages.json is damaged: remove it"),

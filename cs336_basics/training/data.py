@@ -14,9 +14,7 @@ window. Both are map-style datasets: they work with torch's own DataLoader and s
 from __future__ import annotations
 
 import copy
-import functools
 import mmap
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -70,21 +68,12 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         self,
         tokens: TokenArray | TokenPaths,
         context_length: int,
-        *,
         stride: int | None = None,
         vocab_size: int | None = None,
         tokenizer_hash: str | None = None,
         name: str = "dataset",
     ) -> None:
-        self._made_by = functools.partial(
-            TokenWindows,
-            tokens,
-            context_length,
-            stride=stride,
-            vocab_size=vocab_size,
-            tokenizer_hash=tokenizer_hash,
-            name=name,
-        )
+        self._arguments = tokens, context_length, stride, vocab_size, tokenizer_hash, name
         self.context_length = checked_integer("context_length", context_length, 1)
         self.stride = context_length if stride is None else checked_integer("stride", stride, 1)
         if isinstance(tokens, (np.ndarray, JoinedTokens)):
@@ -110,7 +99,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
         """Return several items at once; a DataLoader calls this for a batch."""
-        inputs, targets = self.batch([_checked_index(index, len(self)) for index in indices])
+        inputs, targets = self.batch([range(len(self))[index] for index in indices])
         return list(zip(inputs, targets, strict=True))
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
@@ -127,7 +116,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._made_by, ()
+        return TokenWindows, self._arguments
 
 
 class TokenDocuments(Dataset[Tensor]):
@@ -149,18 +138,11 @@ class TokenDocuments(Dataset[Tensor]):
     def __init__(
         self,
         paths: TokenPaths,
-        *,
         max_length: int | None = None,
         vocab_size: int | None = None,
         tokenizer_hash: str | None = None,
     ) -> None:
-        self._made_by = functools.partial(
-            TokenDocuments,
-            paths,
-            max_length=max_length,
-            vocab_size=vocab_size,
-            tokenizer_hash=tokenizer_hash,
-        )
+        self._arguments = paths, max_length, vocab_size, tokenizer_hash
         if max_length is not None:
             checked_integer("max_length", max_length, 1)
         self.max_length = max_length
@@ -172,7 +154,7 @@ class TokenDocuments(Dataset[Tensor]):
         return int(self._first[-1])
 
     def __getitem__(self, index: int) -> Tensor:
-        index = _checked_index(index, len(self))
+        index = range(len(self))[index]
         file = int(np.searchsorted(self._first, index, side="right")) - 1
         starts, part = self._starts[file], self.files[file].tokens
         inside = index - int(self._first[file])
@@ -190,7 +172,7 @@ class TokenDocuments(Dataset[Tensor]):
         return document
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._made_by, ()
+        return TokenDocuments, self._arguments
 
 
 def pad_documents(documents: Sequence[Tensor], pad_id: int = 0) -> tuple[Tensor, Tensor]:
@@ -339,8 +321,9 @@ class StepBatches(Sampler[list[int]]):
 
     def settings(self) -> dict[str, Any]:
         """Return what determines the batches, besides the dataset; the share is not included."""
-        names = ("num_items", "batch_size", "seed", "replacement")
-        return {name: getattr(self, name) for name in names}
+        return {
+            name: getattr(self, name) for name in ("num_items", "batch_size", "seed", "replacement")
+        }
 
 
 class StepLoader:
@@ -445,11 +428,3 @@ def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
                 f"model's vocabulary [0, {vocab_size}): model.vocab_size must be at least the "
                 "tokenizer's"
             )
-
-
-def _checked_index(index: int, length: int) -> int:
-    """Return an index, counted from the end if it is negative; IndexError: there is no such."""
-    number = operator.index(index)
-    if not -length <= number < length:
-        raise IndexError(f"index {number} is out of range: there are {length:,} items")
-    return number % length

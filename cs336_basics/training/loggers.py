@@ -10,7 +10,7 @@ import importlib
 import os
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.warnings import warn
@@ -20,78 +20,32 @@ from cs336_basics.training.config import LOGGERS
 Settings = dict[str, Any]
 
 
-class Logger(Protocol):
-    """Receives rows of metrics."""
-
-    def log(self, row: dict[str, Any]) -> None:
-        """Log one row: "step", and numbers by name."""
-
-    def close(self) -> None:
-        """Write everything that is not written yet."""
-
-
-class TensorBoardLogger:
-    """Event files in RUN_DIR/tensorboard, for `tensorboard --logdir`."""
-
-    def __init__(self, run: RunDirectory, step: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        # A resumed run writes the rows after `step` again; TensorBoard then hides the old ones.
-        self._writer: Any = SummaryWriter(
-            str(run.path / "tensorboard"), purge_step=step + 1 if step else None
-        )
-
-    def log(self, row: dict[str, Any]) -> None:
-        """Log one row."""
-        for name, value in row.items():
-            if name != "step":
-                self._writer.add_scalar(name, value, row["step"])
-
-    def close(self) -> None:
-        """Write everything that is not written yet."""
-        self._writer.close()
-
-
-class SessionLogger:
-    """A session of wandb or trackio, which have the same functions.
+class Logger:
+    """Sends rows to a package; the first failure, such as a full disk, is a warning, the last one.
 
     Args:
-        module: the package.
-        arguments: of its `init`.
+        name: of LOGGERS.
+        send: is called with the numbers of a row, by name, and its step.
+        finish: writes everything that is not written yet.
     """
 
-    def __init__(self, module: Any, arguments: Settings) -> None:
-        self._module = module
-        module.init(**arguments)
-
-    def log(self, row: dict[str, Any]) -> None:
-        """Log one row."""
-        numbers = {name: value for name, value in row.items() if name != "step"}
-        self._module.log(numbers, step=row["step"])
-
-    def close(self) -> None:
-        """Write everything that is not written yet."""
-        self._module.finish()
-
-
-class GuardedLogger:
-    """A logger whose first failure, such as a full disk, is a warning, and which then is silent."""
-
-    def __init__(self, name: str, logger: Logger) -> None:
-        self._name = name
-        self._logger = logger
+    def __init__(
+        self, name: str, send: Callable[[dict[str, Any], int], Any], finish: Callable[[], Any]
+    ) -> None:
+        self._name, self._send, self._finish = name, send, finish
         self._failed = False
 
     def log(self, row: dict[str, Any]) -> None:
-        """Log one row."""
+        """Log one row: "step", and numbers by name."""
+        numbers = {name: value for name, value in row.items() if name != "step"}
         if not self._failed:
-            self._attempt(lambda: self._logger.log(row))
+            self._attempt(lambda: self._send(numbers, row["step"]))
 
     def close(self) -> None:
         """Close the logger, even after a failure: rows logged before it are written."""
-        self._attempt(self._logger.close)
+        self._attempt(self._finish)
 
-    def _attempt(self, action: Callable[[], None]) -> None:
+    def _attempt(self, action: Callable[[], Any]) -> None:
         try:
             action()
         except Exception as error:  # each package has its own errors
@@ -121,11 +75,7 @@ def open_loggers(
 ) -> list[Logger]:
     """Return the loggers of these names, for a run that continues after `step`.
 
-    Args:
-        names: of LOGGERS, checked by `check_loggers`.
-        run: the run; some loggers write into its directory.
-        settings: the run's configuration as nested dictionaries, which some loggers show.
-        step: steps taken so far.
+    `settings` is the run's configuration as nested dictionaries, which some loggers show.
 
     Raises:
         ValueError: one could not be started.
@@ -133,14 +83,7 @@ def open_loggers(
     loggers: list[Logger] = []
     for name in names:
         try:
-            logger: Logger
-            if name == "tensorboard":
-                logger = TensorBoardLogger(run, step)
-            else:
-                arguments = _for_wandb(run) if name == "wandb" else _for_trackio(run, step)
-                module = importlib.import_module(name)
-                logger = SessionLogger(module, {"config": settings, **arguments})
-            loggers.append(GuardedLogger(name, logger))
+            loggers.append(_open(name, run, settings, step))
         except Exception as error:  # each package has its own errors
             for opened in loggers:
                 opened.close()
@@ -148,6 +91,29 @@ def open_loggers(
                 f"log_to asks for {name}, which could not be started: {_describe(error)}"
             ) from error
     return loggers
+
+
+def _open(name: str, run: RunDirectory, settings: Settings, step: int) -> Logger:
+    if name == "tensorboard":
+        from torch.utils.tensorboard import SummaryWriter
+
+        # A resumed run writes the rows after `step` again; TensorBoard then hides the old ones.
+        writer: Any = SummaryWriter(
+            str(run.path / "tensorboard"), purge_step=step + 1 if step else None
+        )
+
+        def add_scalars(numbers: dict[str, Any], step: int) -> None:
+            for key, value in numbers.items():
+                writer.add_scalar(key, value, step)
+
+        return Logger(name, add_scalars, writer.close)
+    module: Any = importlib.import_module(name)
+    module.init(
+        config=settings, **(_for_wandb(run) if name == "wandb" else _for_trackio(run, step))
+    )
+    return Logger(
+        name, lambda numbers, step: module.log(numbers, step=step), lambda: module.finish()
+    )
 
 
 def _for_trackio(run: RunDirectory, step: int) -> Settings:

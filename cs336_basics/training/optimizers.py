@@ -143,8 +143,7 @@ class AdamW(_GroupOptimizer):
     as `torch.optim.AdamW` computes it. State per parameter: `step`, an int; `exp_avg` (m) and
     `exp_avg_sq` (v), tensors like the parameter, in its dtype and on its device.
 
-    Raises ValueError for a setting out of range, in a parameter group too; `step` raises
-    RuntimeError for a sparse or complex gradient.
+    Raises ValueError for a setting out of range, in a parameter group too.
     """
 
     def __init__(
@@ -165,9 +164,6 @@ class AdamW(_GroupOptimizer):
 
     def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         """Update one parameter in place, with one temporary tensor of its size."""
-        if gradient.is_sparse or gradient.is_complex():
-            shape = tuple(gradient.shape)
-            raise RuntimeError(f"the gradient of shape {shape} is not dense and real")
         state = self.state[parameter]
         if not state:
             state["step"] = 0
@@ -349,47 +345,35 @@ def build_optimizer(
 
     Raises ValueError for settings out of range.
     """
+    settings: dict[str, Any] = {"lr": lr, "weight_decay": config.weight_decay}
+    if config.kind == "sgd":
+        return MomentumSGD(
+            model.parameters(), momentum=config.momentum, nesterov=config.nesterov, **settings
+        )
+    settings |= {"betas": config.betas, "eps": config.eps}
     if config.kind == "adamw":
-        settings: dict[str, Any] = {
-            "lr": lr,
-            "betas": config.betas,
-            "eps": config.eps,
-            "weight_decay": config.weight_decay,
-        }
         if fused:
             return torch.optim.AdamW(model.parameters(), fused=True, **settings)
         return AdamW(model.parameters(), **settings)
-    if config.kind == "sgd":
-        return MomentumSGD(
-            model.parameters(),
-            lr=lr,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            nesterov=config.nesterov,
-        )
-    matrices: list[Tensor] = []
-    embeddings: list[Tensor] = []
-    heads: list[Tensor] = []
-    gains: list[Tensor] = []
+    matrices: dict[str, Any] = {"params": [], "muon": True}
+    embedding: dict[str, Any] = {
+        "params": [],
+        "lr_scale": config.embedding_lr_scale,
+        "weight_decay": 0.0,
+    }
+    head: dict[str, Any] = {"params": [], "lr_scale": config.head_lr_scale}
+    gains: dict[str, Any] = {"params": [], "weight_decay": 0.0}
     for name, parameter in model.named_parameters():
         if name.startswith("token_embeddings"):
-            embeddings.append(parameter)
+            group = embedding
         elif name.startswith("lm_head"):
-            heads.append(parameter)
+            group = head
         else:
-            (matrices if parameter.ndim == 2 else gains).append(parameter)
-    groups = [
-        {"params": matrices, "muon": True},
-        {"params": embeddings, "lr_scale": config.embedding_lr_scale, "weight_decay": 0.0},
-        {"params": heads, "lr_scale": config.head_lr_scale},
-        {"params": gains, "weight_decay": 0.0},
-    ]
+            group = matrices if parameter.ndim == 2 else gains
+        group["params"].append(parameter)
     return Muon(
-        [group for group in groups if group["params"]],
-        lr=lr,
-        betas=config.betas,
-        eps=config.eps,
-        weight_decay=config.weight_decay,
+        [group for group in (matrices, embedding, head, gains) if group["params"]],
         momentum=config.momentum,
         precision=precision,
+        **settings,
     )

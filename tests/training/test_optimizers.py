@@ -230,21 +230,6 @@ def test_the_interface_of_an_optimizer(optimizer_class):
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda: torch.ones(5, 2).to_sparse(),
-        lambda: torch.ones(5, 2, dtype=torch.complex64),
-    ],
-)
-def test_gradients_that_are_not_dense_and_real_are_refused(make):
-    gradient = make()
-    parameter = torch.nn.Parameter(torch.ones(5, 2, dtype=gradient.dtype))
-    parameter.grad = gradient
-    with pytest.raises(RuntimeError, match=r"\(5, 2\)"):
-        AdamW([parameter]).step()
-
-
-@pytest.mark.parametrize(
     ("optimizer_class", "settings", "named"),
     [
         *((each, {"lr": value}, f"lr .*{value}") for each in ALL for value in (-1e-3, math.nan)),

@@ -234,25 +234,15 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
         ValueError: an empty or a repeated special token, or one that UTF-8 cannot encode or that is
             longer than MAX_SPECIAL_TOKEN_LENGTH.
     """
-    if isinstance(special_tokens, (str, bytes)):
-        raise TypeError(
-            f"special_tokens is the string {short_repr(special_tokens)}: pass a list, "
-            f"[{short_repr(special_tokens)}]"
-        )
-    if isinstance(special_tokens, Mapping):
-        raise TypeError(
-            f"special_tokens is a mapping, {short_repr(special_tokens)}: pass a list of str, and "
-            "give a special token its id in the vocabulary"
-        )
-    if isinstance(special_tokens, (set, frozenset)):
-        raise TypeError(
-            f"special_tokens is a set, {short_repr(special_tokens)}: pass a list, since the ids "
-            "follow its order, and a set has none"
-        )
     if special_tokens is None:
         return []
-    if not isinstance(special_tokens, Iterable):
-        raise TypeError(f"special_tokens is {short_repr(special_tokens)}: pass a list of str")
+    if isinstance(special_tokens, (str, bytes, Mapping, set, frozenset)) or not isinstance(
+        special_tokens, Iterable
+    ):
+        raise TypeError(
+            f"special_tokens is {short_repr(special_tokens)}: pass a list of str, whose ids follow "
+            "its order, such as ['<|endoftext|>']"
+        )
     tokens = list(special_tokens)
     seen: set[str] = set()
     for token in tokens:

@@ -141,7 +141,7 @@ def test_a_single_text_is_not_a_list_of_texts(name, value):
     ],
 )
 def test_special_tokens_with_ids_are_refused(make):
-    with pytest.raises(TypeError, match=r"^special_tokens is a mapping, .*999.*: pass a list"):
+    with pytest.raises(TypeError, match=r"^special_tokens is .*999"):
         make({"<|endoftext|>": 999})
 
 

@@ -1,4 +1,4 @@
-"""Both finders of special tokens agree, and their time does not grow with the number of tokens."""
+"""Special tokens are found as by brute force, in a time that their number hardly changes."""
 
 import random
 import time
@@ -21,19 +21,15 @@ def occurrences_by_force(text, tokens):
         start = max(ends, default=start + 1)
 
 
-@pytest.mark.parametrize("extra", [0, 40])
 @pytest.mark.parametrize("as_bytes", [False, True])
-def test_the_finders_of_few_and_of_many_tokens_agree_with_brute_force(as_bytes, extra):
+def test_tokens_are_found_as_by_brute_force(as_bytes):
     rng = random.Random(7)
     for _ in range(300):
         tokens = list({"".join(rng.choices("ab<", k=rng.randint(1, 4))) for _ in range(4)})
         text = "".join(rng.choices("ab< ", k=30))
-        # Tokens that do not occur make the number large.
-        every = [*tokens, *(f"!{i}" for i in range(extra))]
         if as_bytes:
-            text, every = text.encode(), [token.encode() for token in every]
-            tokens = [token.encode() for token in tokens]
-        finder = token_finder(tuple(every))
+            text, tokens = text.encode(), [token.encode() for token in tokens]
+        finder = token_finder(tuple(tokens))
         assert list(finder.occurrences(text)) == list(occurrences_by_force(text, tokens))
         for cut in range(len(text) + 1):
             crossed = any(

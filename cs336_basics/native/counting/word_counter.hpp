@@ -99,16 +99,22 @@ class TextCounter {
     Replaced replaced_;
 };
 
-// Counts files, in phases: `start_counting`, `start_adding`, `start_dividing`, `start_sorting`,
-// `finish_sorting`, `start_writing`. After each start, `wait` until it is done.
+// Counts files with threads.
 class FileCounter {
   public:
+    // Called by the thread that counts, every 50 milliseconds, with the number of bytes counted so
+    // far; Cancelled is thrown where it does not return 0.
+    using Watch = int (*)(void* watcher, uint64_t bytes_done);
+
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
-                int num_threads, size_t block_size, size_t max_own_words)
+                int num_threads, size_t block_size, size_t max_own_words, Watch watch,
+                void* watcher)
         : max_own_words_(max_own_words),
           options_(std::move(options)),
           reader_(options_.tokens, options_.scanner, std::move(paths), std::move(sizes),
-                  block_size) {
+                  block_size),
+          watch_(watch),
+          watcher_(watcher) {
         num_threads_ =
             int(std::max<size_t>(1, std::min(size_t(num_threads), reader_.num_blocks())));
         for (int i = 0; i < num_threads_; ++i) {
@@ -116,70 +122,50 @@ class FileCounter {
         }
     }
 
-    void start_counting() {
-        pool_.start(num_threads_, reader_.num_blocks(), [this](int thread, size_t block) {
+    // Count the words, for num_words, num_bytes, replaced and `write`.
+    Failure count() {
+        Failure failure = run(reader_.num_blocks(), [this](int thread, size_t block) {
             return count_block(size_t(thread), block);
         });
-    }
-
-    void start_adding() {
-        pool_.join();
+        if (failure.kind) return failure;
         for (auto& worker : workers_) {
             worker->read_state.buffer = Buffer();  // it may be large: a text without a cut
         }
         // If there are shared words, most words of the other tables are among them.
-        pool_.start(num_threads_, shared_.empty() ? 0 : workers_.size(), [this](int, size_t index) {
+        failure = run(shared_.empty() ? 0 : workers_.size(), [this](int, size_t index) {
             WordTable& table = workers_[index]->table;
             shared_.add(table, index);
             table = WordTable();
             return Failure();
         });
-    }
-
-    void start_dividing() {
-        pool_.join();
+        if (failure.kind) return failure;
         std::vector<WordTable*> tables = shared_.tables();
         for (auto& worker : workers_) tables.push_back(&worker->table);
-        words_.prepare(std::move(tables));
-        pool_.start(num_threads_, words_.num_segments(), [this](int, size_t segment) {
+        words_.prepare(tables);
+        failure = run(words_.num_segments(), [this](int, size_t segment) {
             words_.divide_segment(segment);
             return Failure();
         });
-    }
-
-    void start_sorting() {
-        pool_.join();
-        for (WordTable* table : shared_.tables()) table->clear_entries();
-        for (auto& worker : workers_) worker->table.clear_entries();
-        pool_.start(num_threads_, words_.num_buckets(), [this](int, size_t bucket) {
+        if (failure.kind) return failure;
+        for (WordTable* table : tables) table->clear_entries();
+        failure = run(words_.num_buckets(), [this](int, size_t bucket) {
             words_.sort_bucket(bucket);
             return Failure();
         });
-    }
-
-    // After sorting: num_words and num_bytes are the sizes of the arrays.
-    void finish_sorting() {
-        pool_.join();
-        words_.finish_sorting();
+        if (!failure.kind) words_.finish_sorting();
+        return failure;
     }
 
     size_t num_words() const { return words_.num_words(); }
     size_t num_bytes() const { return words_.num_bytes(); }
 
-    void start_writing(uint8_t* data, int64_t* offsets, int64_t* counts) {
-        pool_.start(num_threads_, words_.num_buckets(), [=](int, size_t bucket) {
+    Failure write(uint8_t* data, int64_t* offsets, int64_t* counts) {
+        return run(words_.num_buckets(), [=](int, size_t bucket) {
             words_.write_bucket(bucket, data, offsets, counts);
             return Failure();
         });
     }
 
-    bool wait(int milliseconds) { return pool_.wait(milliseconds); }
-    void cancel() {
-        pool_.cancelled = true;
-        pool_.join();
-    }
-    void join() { pool_.join(); }
-    const Failure& failure() const { return pool_.failure(); }
     // What was replaced, by the index of the file.
     std::map<size_t, Replaced> replaced() const {
         std::map<size_t, Replaced> total;
@@ -188,9 +174,10 @@ class FileCounter {
         }
         return total;
     }
-    uint64_t bytes_done() const { return bytes_done_.load(std::memory_order_relaxed); }
 
   private:
+    static constexpr int STEP_MILLISECONDS = 50;
+
     struct Worker {
         Worker(const SplitOptions& options, const std::atomic<bool>& cancelled)
             : counter(options, cancelled) {}
@@ -199,6 +186,23 @@ class FileCounter {
         BlockReader::ReadState read_state;
         std::map<size_t, Replaced> replaced;  // file -> in its blocks
     };
+
+    // Run tasks in threads, and wait for them.
+    template <class RunTask>
+    Failure run(size_t num_tasks, const RunTask& run_task) {
+        pool_.start(num_threads_, num_tasks, run_task);
+        bool done = false;
+        while (!done) {
+            done = pool_.wait(STEP_MILLISECONDS);
+            if (watch_(watcher_, bytes_done_.load(std::memory_order_relaxed))) {
+                pool_.cancelled = true;
+                pool_.join();
+                throw Cancelled();
+            }
+        }
+        pool_.join();
+        return pool_.failure();
+    }
 
     Failure count_block(size_t thread, size_t block) {
         Worker& worker = *workers_[thread];
@@ -226,6 +230,8 @@ class FileCounter {
     const size_t max_own_words_;
     const SplitOptions options_;
     const BlockReader reader_;
+    const Watch watch_;
+    void* const watcher_;
     int num_threads_;
     std::atomic<uint64_t> bytes_done_{0};
     std::vector<std::unique_ptr<Worker>> workers_;

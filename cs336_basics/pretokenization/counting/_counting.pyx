@@ -40,20 +40,12 @@ cdef extern from "counting/word_counter.hpp" namespace "cs336" nogil:
         cbool strict
 
     cdef cppclass FileCounter:
-        FileCounter(vector[string], vector[uint64_t], SplitOptions, int, size_t, size_t) except +
-        void start_counting() except +
-        void start_adding() except +
-        void start_dividing() except +
-        void start_sorting() except +
-        void finish_sorting() except +
+        FileCounter(vector[string], vector[uint64_t], SplitOptions, int, size_t, size_t,
+                    int (*)(void*, uint64_t) except -1, void*) except +
+        Failure count() except +
         size_t num_words()
         size_t num_bytes()
-        void start_writing(uint8_t*, int64_t*, int64_t*) except +
-        cbool wait(int milliseconds)
-        void cancel()
-        void join()
-        const Failure& failure()
-        uint64_t bytes_done()
+        Failure write(uint8_t*, int64_t*, int64_t*) except +
         cpp_map[size_t, Replaced] replaced()
 
     cdef cppclass MemoryCounter:
@@ -69,9 +61,6 @@ cdef extern from "counting/word_counter.hpp" namespace "cs336" nogil:
     size_t c_first_repeated "cs336::first_repeated"(
         const uint8_t*, size_t, const int64_t*, size_t) except +
 
-
-# How often the waiting main thread checks for Ctrl-C and reports progress.
-cdef int STEP_MILLISECONDS = 50
 
 # A table of this many words takes 32 MB.
 MOST_OWN_WORDS = 700_000
@@ -125,6 +114,7 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
     cdef SplitOptions options = make_options(special_tokens, pattern, errors, simd_level)
     cdef unique_ptr[FileCounter] job
     cdef _Buffers buffers
+    cdef Failure failure
     if block_size < 1:
         raise ValueError(f"block_size is {block_size}: it must be at least one byte")
     names = [os.fspath(path) for path in paths]
@@ -132,54 +122,35 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         c_paths.push_back(<string>os.fsencode(name))
         c_sizes.push_back(size)
     num_workers, block_size = min(num_workers, 1 << 16), min(block_size, 1 << 48)
-    job.reset(new FileCounter(
-        c_paths, c_sizes, options, num_workers, block_size, most_own_words))
-    try:
-        job.get().start_counting()
-        finish_phase(job.get(), names, progress_callback)
-        if replaced is not None:
-            for entry in job.get().replaced():
-                found = entry.second
-                replaced.append((entry.first, found.sequences, found.bytes, found.first))
-        with nogil:
-            job.get().start_adding()
-        finish_phase(job.get(), names, None)
-        with nogil:
-            job.get().start_dividing()
-        finish_phase(job.get(), names, None)
-        with nogil:
-            job.get().start_sorting()
-        finish_phase(job.get(), names, None)
-        with nogil:
-            job.get().finish_sorting()
-        buffers = _Buffers(job.get().num_words(), job.get().num_bytes())
-        job.get().start_writing(buffers.data, buffers.offsets, buffers.counts)
-        finish_phase(job.get(), names, None)
-    finally:
-        # After Ctrl-C or another exception, the threads must end before `job` is freed.
-        with nogil:
-            job.get().cancel()
+    job.reset(new FileCounter(c_paths, c_sizes, options, num_workers, block_size, most_own_words,
+                              watch, <void*>progress_callback))
+    with nogil:
+        failure = job.get().count()
+    raise_failure(failure, names)
+    if replaced is not None:
+        for entry in job.get().replaced():
+            found = entry.second
+            replaced.append((entry.first, found.sequences, found.bytes, found.first))
+    buffers = _Buffers(job.get().num_words(), job.get().num_bytes())
+    with nogil:
+        failure = job.get().write(buffers.data, buffers.offsets, buffers.counts)
+    raise_failure(failure, names)
     return buffers.result()
 
 
-cdef int finish_phase(FileCounter* job, list names, progress_callback) except -1:
-    """Wait for the threads, and raise the exception for their failure or that of a signal handler."""
-    cdef cbool done = False
-    while not done:
-        with nogil:
-            done = job.wait(STEP_MILLISECONDS)
-        PyErr_CheckSignals()
-        if progress_callback is not None:
-            progress_callback(job.bytes_done())
-    with nogil:
-        job.join()
-    if job.failure().kind != NONE:
-        raise_failure(job.failure(), names)
+cdef int watch(void* progress_callback, uint64_t bytes_done) except -1 with gil:
+    """Run the signal handlers and report progress, in the thread that waits for the others."""
+    PyErr_CheckSignals()
+    if <object>progress_callback is not None:
+        (<object>progress_callback)(bytes_done)
     return 0
 
 
 cdef int raise_failure(const Failure& failure, list names) except -1:
+    """Raise the exception for a failure, if it is one."""
     cdef int kind = failure.kind
+    if kind == NONE:
+        return 0
     path = names[failure.file] if failure.file < <size_t>len(names) else None
     if kind == MEMORY:
         raise MemoryError("there is not enough memory for the distinct words")

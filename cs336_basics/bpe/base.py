@@ -173,11 +173,12 @@ class BPE_Trainer:
         checked = _checked_counts(word_counts)
         return self._train(lambda splitter: checked, vocab_size, special_tokens)
 
-    def check_request(self, vocab_size: int, special_tokens: Iterable[str]) -> list[str]:
-        """Return the special tokens as a list; raises as `train` if there is no room for them."""
+    def check_request(
+        self, vocab_size: int, special_tokens: Iterable[str]
+    ) -> tuple[list[str], int]:
+        """Return the special tokens and the room for merges; raises as `train` if there is none."""
         tokens = check_special_tokens(special_tokens)
-        self.start.num_merges(vocab_size, tokens)
-        return tokens
+        return tokens, self.start.num_merges(vocab_size, tokens)
 
     def _train(
         self,
@@ -185,9 +186,8 @@ class BPE_Trainer:
         vocab_size: int,
         special_tokens: Iterable[str],
     ) -> tuple[dict[int, bytes], list[Pair]]:
-        tokens = self.check_request(vocab_size, special_tokens)
+        tokens, num_merges = self.check_request(vocab_size, special_tokens)
         self.start.warn_of_unmade_tokens(tokens)
-        num_merges = self.start.num_merges(vocab_size, tokens)
         recorder = Recorder(self.trace, len(self.start.merges))
         self.timings = recorder.timings
         with recorder.clock("total"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
@@ -118,7 +118,7 @@ def _record(
     Args:
         changes: grows.
         text, data: the text, and what was counted.
-        num_replaced: what `TextCounting.count` returned.
+        num_replaced: what the counter returned.
         name: the file.
         start: the offset of the text in it.
         row: the row, or the index of the text; None for a block of a file of text.
@@ -179,24 +179,14 @@ def to_utf8(text: str | bytes, errors: str) -> bytes:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
-class TextCounting(Protocol):
-    """An object that counts texts one after the other."""
+def text_counter(splitter: Splitter, errors: str) -> _NativeCounter | _PythonCounter:
+    """Return the compiled counter if it is built and knows the pattern, else the readable one.
 
-    def count(self, text: bytes, /) -> int:
-        """Count the pre-tokens of a text; return how many sequences were replaced with U+FFFD."""
-
-    def counts(self) -> Mapping[bytes, int]:
-        """Return the counts of all texts so far."""
-
-    def num_dropped(self) -> int:
-        """Return how many bytes of all texts so far the pattern did not match."""
-
-
-def text_counter(splitter: Splitter, errors: str) -> TextCounting:
-    """Return the compiled counter if it is built and knows the pattern, else the readable one."""
-    if splitter.has_scanner:
-        return _NativeCounter(splitter, errors)
-    return _PythonCounter(splitter, errors)
+    Both `count` the pre-tokens of one text after the other, and return how many sequences of it
+    were replaced with U+FFFD; then `counts` and `num_dropped`, the bytes that the pattern did not
+    match, are those of all texts.
+    """
+    return (_NativeCounter if splitter.has_scanner else _PythonCounter)(splitter, errors)
 
 
 class _NativeCounter:

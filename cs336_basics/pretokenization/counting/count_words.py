@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import HiddenBar, byte_bar
 from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
 from cs336_basics.pretokenization.counting.parallel import map_ordered, resolve_num_workers
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
-from cs336_basics.pretokenization.reading.chunking import check_chunk_size
 from cs336_basics.pretokenization.reading.corpus import (
     DEFAULT_CHUNK_SIZE as CHUNK_SIZE,
 )
@@ -91,7 +91,7 @@ def count_words(
     splitter = Splitter.of(splitter)
     backend = _choose_backend(backend, splitter)
     if chunk_size is not None:
-        check_chunk_size(chunk_size)
+        checked_integer("chunk_size", chunk_size, 1, note=" byte")
     if backend == "ray":
         from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
 
@@ -124,34 +124,29 @@ def count_words(
     return total.result()
 
 
-def add_counts(addends: list[Mapping[bytes, int]]) -> Mapping[bytes, int]:
-    """Return the sum of word counts: a WordCounts of several such, else a Counter."""
-    if len(addends) == 1:
-        return addends[0]
-    if addends and all(isinstance(counts, WordCounts) for counts in addends):
-        return WordCounts.combined(counts for counts in addends if isinstance(counts, WordCounts))
-    # A first addend that is a Counter grows: copying it for every chunk would take quadratic time.
-    first = addends[0] if addends else None
-    total: Counter[bytes] = first if isinstance(first, Counter) else Counter()
-    for counts in addends:
-        if counts is not total:
-            total.update(counts)
-    return total
-
-
 class _Sum:
     """A sum of word counts. It adds a few at a time, so that memory holds only a few of them."""
 
     def __init__(self) -> None:
-        self._addends: list[Mapping[bytes, int]] = []
+        self._counted: list[WordCounts] = []
+        self._others: Counter[bytes] | None = None  # of the readable counter
 
     def add(self, counts: Mapping[bytes, int]) -> None:
-        self._addends.append(counts)
-        if len(self._addends) == _MOST_ADDENDS:
-            self._addends = [add_counts(self._addends)]
+        if isinstance(counts, WordCounts):
+            self._counted.append(counts)
+            if len(self._counted) == _MOST_ADDENDS:
+                self._counted = [WordCounts.combined(self._counted)]
+        else:
+            self._others = Counter() if self._others is None else self._others
+            self._others.update(counts)
 
     def result(self) -> Mapping[bytes, int]:
-        return add_counts(self._addends)
+        if self._others is None:
+            one = len(self._counted) == 1
+            return self._counted[0] if one else WordCounts.combined(self._counted)
+        for counts in self._counted:
+            self._others.update(counts)
+        return self._others
 
 
 def _choose_backend(backend: str | None, splitter: Splitter) -> str:

@@ -17,11 +17,11 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.progress import byte_bar
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
-from cs336_basics.pretokenization.reading.chunking import check_chunk_size
 from cs336_basics.pretokenization.reading.corpus import (
     DEFAULT_CHUNK_SIZE,
     Chunk,
@@ -77,7 +77,7 @@ def count_words_ray(
     check_errors(corpus.errors)
     splitter = Splitter.of(splitter)
     chunk_size = DEFAULT_CHUNK_SIZE if chunk_size is None else chunk_size
-    check_chunk_size(chunk_size)
+    checked_integer("chunk_size", chunk_size, 1, note=" byte")
     if num_workers is not None:
         resolve_num_workers(num_workers)  # for its error
     chunks = [_with_absolute_path(chunk) for chunk in corpus.chunks(chunk_size)]

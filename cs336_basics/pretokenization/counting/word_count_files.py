@@ -12,13 +12,12 @@ A file is a NumPy `.npz` archive (a ZIP file of `.npy` arrays, without pickled o
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,16 +29,21 @@ from cs336_basics._support.reading import open_regular, parse_json, read_array_h
 FORMAT = "cs336_basics word counts"
 FORMAT_VERSION = 1
 
-_ARRAYS = {"header": "uint8", "data": "uint8", "offsets": "int64", "counts": "int64"}
+
+Arrays = tuple["npt.NDArray[Any]", "npt.NDArray[Any]", "npt.NDArray[Any]"]
+"""`data`, `offsets` and `counts`."""
+
+Made = TypeVar("Made")
 
 
-Content = tuple[list["npt.NDArray[Any]"], "str | None", "list[str] | None"]
-"""`[data, offsets, counts]`, the pattern and the special tokens; see `WordCounts`."""
-
-
-def write_content(path: str | os.PathLike[str], content: Content) -> None:
-    """Write a file of word counts."""
-    (data, offsets, counts), pattern, special_tokens = content
+def write_counts(
+    path: str | os.PathLike[str],
+    arrays: Arrays,
+    pattern: str | None,
+    special_tokens: list[str] | None,
+) -> None:
+    """Write word counts to a file."""
+    data, offsets, counts = arrays
     header = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -56,20 +60,16 @@ def write_content(path: str | os.PathLike[str], content: Content) -> None:
         )
 
 
-@contextlib.contextmanager
-def reading_content(path: str | os.PathLike[str]) -> Iterator[Content]:
-    """Read a file of word counts; the block that uses it checks whether the arrays match.
+def read_counts(path: str | os.PathLike[str], make: Callable[..., Made]) -> Made:
+    """Return what `make(data, offsets, counts, pattern, special_tokens)` makes of a file.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is damaged, of another format or version; also for what the block
-            raises.
+        ValueError: the file is damaged, of another format or version, or `make` refuses it.
     """
     with open_regular(path) as file:
         try:
-            yield _read(file)
-        except MemoryError:
-            raise
+            return make(*_read(file))
         except Exception as error:
             # zipfile, zlib, NumPy and JSON each report a damaged archive in their own way.
             raise ValueError(
@@ -78,39 +78,33 @@ def reading_content(path: str | os.PathLike[str]) -> Iterator[Content]:
             ) from error
 
 
-def _read(file: BinaryIO) -> Content:
+def _read(file: BinaryIO) -> tuple[Any, ...]:
     with zipfile.ZipFile(file) as archive:
-        header = parse_json(_read_array(archive, "header", file).tobytes(), "header.npy")
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            found = header.get("format") if isinstance(header, dict) else header
+        header = parse_json(_array(archive, "header", "uint8").tobytes(), "header.npy")
+        found = header.get("format") if isinstance(header, dict) else header
+        if found != FORMAT:
             raise ValueError(f"its format is {short_repr(found)}")
-        arrays = [_read_array(archive, key, file) for key in ("data", "offsets", "counts")]
-    if header.get("version") != FORMAT_VERSION:
-        raise ValueError(
-            f"its version is {short_repr(header.get('version'))}, this library reads "
-            f"{FORMAT_VERSION}"
-        )
-    pattern, special_tokens = header.get("pattern"), header.get("special_tokens")
-    if pattern is not None and not isinstance(pattern, str):
-        raise ValueError(f"its pattern is {short_repr(pattern)}, not a string")
-    if special_tokens is not None and not (
-        isinstance(special_tokens, list) and all(isinstance(t, str) for t in special_tokens)
-    ):
-        raise ValueError(
-            f"its special_tokens are {short_repr(special_tokens)}, not a list of strings"
-        )
-    return arrays, pattern, special_tokens
+        version, pattern = header.get("version"), header.get("pattern")
+        if version != FORMAT_VERSION:
+            raise ValueError(f"its version is {short_repr(version)}, not {FORMAT_VERSION}")
+        if pattern is not None and not isinstance(pattern, str):
+            raise ValueError(f"its pattern is {short_repr(pattern)}, not a string")
+        tokens = header.get("special_tokens")
+        if tokens is not None and not (
+            isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+        ):
+            raise ValueError(f"its special_tokens are {short_repr(tokens)}, not a list of strings")
+        data = _array(archive, "data", "uint8")
+        offsets, counts = (_array(archive, name, "int64") for name in ("offsets", "counts"))
+    return data, offsets, counts, pattern, tokens
 
 
-def _read_array(archive: zipfile.ZipFile, key: str, file: BinaryIO) -> npt.NDArray[Any]:
-    """Return an array of the archive, which is not larger than the file."""
-    name = f"{key}.npy"
-    member = archive.getinfo(name)
-    if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-        raise ValueError(f"{name} is compressed: save the counts again, with WordCounts.save")
-    if member.file_size > os.fstat(file.fileno()).st_size:
-        raise ValueError(f"{name} is longer than the file")
+def _array(archive: zipfile.ZipFile, name: str, dtype: str) -> npt.NDArray[Any]:
+    """Return an array of the archive; `read_array_header` says why not `np.load` does this."""
+    member = archive.getinfo(f"{name}.npy")
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size > archive.start_dir:
+        raise ValueError(f"{member.filename} is compressed, or longer than the file")
     content = archive.read(member)  # checks the checksum
     stream = io.BytesIO(content)
-    dtype, _ = read_array_header(stream, name, len(content), (_ARRAYS[key],))
-    return np.frombuffer(content, dtype, offset=stream.tell())
+    found, _ = read_array_header(stream, member.filename, len(content), (dtype,))
+    return np.frombuffer(content, found, offset=stream.tell())

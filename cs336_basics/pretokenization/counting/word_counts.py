@@ -53,7 +53,7 @@ class WordCounts(Mapping[bytes, int]):
     """
 
     buffers: tuple[Buffer, Buffer, Buffer]
-    """`data`, `offsets` and `counts` for compiled code, as buffers; read-only."""
+    """`data`, `offsets` and `counts` for compiled code: nothing may write to them."""
 
     def __init__(
         self,
@@ -66,25 +66,12 @@ class WordCounts(Mapping[bytes, int]):
         # (Copied first, then checked: others may write to the originals meanwhile.)
         arrays = np.array(data), np.array(offsets), np.array(counts)
         self._set(_checked(*arrays), pattern, special_tokens)
-        self._check_distinct()
-
-    @classmethod
-    def adopt(
-        cls,
-        data: npt.NDArray[np.uint8],
-        offsets: npt.NDArray[np.int64],
-        counts: npt.NDArray[np.int64],
-        pattern: str | None = None,
-        special_tokens: Iterable[str] | None = None,
-    ) -> WordCounts:
-        """Return word counts of arrays that nothing else can write to, without copying them.
-
-        The words must be distinct: that is not checked.
-
-        Raises:
-            ValueError, TypeError: as the constructor.
-        """
-        return cls.of_buffers(_checked(data, offsets, counts), pattern, special_tokens)
+        index = _first_repeated(self)
+        if index < len(self):
+            raise ValueError(
+                f"the word {short_repr(_word(self.data, self.offsets, index))} is repeated (word "
+                f"{index:,}): add up the counts of equal words"
+            )
 
     @classmethod
     def of_buffers(
@@ -93,7 +80,7 @@ class WordCounts(Mapping[bytes, int]):
         pattern: str | None = None,
         special_tokens: Iterable[str] | None = None,
     ) -> WordCounts:
-        """Return word counts of what compiled code has counted, without checks and without NumPy.
+        """Return word counts of what was counted or checked here, without checks or copies.
 
         Args:
             buffers: `data`, `offsets` and `counts`, of the types of the arrays, read-only.
@@ -114,28 +101,20 @@ class WordCounts(Mapping[bytes, int]):
         self.special_tokens = None if special_tokens is None else frozenset(special_tokens)
         self._dict: dict[bytes, int] | None = None
 
-    def _check_distinct(self) -> None:
-        index = _first_repeated(self)
-        if index < len(self):
-            raise ValueError(
-                f"the word {short_repr(_word(self.data, self.offsets, index))} is repeated (word "
-                f"{index:,}): add up the counts of equal words"
-            )
-
     @property
     def data(self) -> npt.NDArray[np.uint8]:
         """The bytes of all words, read-only."""
-        return np.frombuffer(self.buffers[0], np.uint8)
+        return _view(self.buffers[0], np.uint8)
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
         """Where the words begin in `data`, and its length; read-only."""
-        return np.frombuffer(self.buffers[1], np.int64)
+        return _view(self.buffers[1], np.int64)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """How often each word occurs, read-only."""
-        return np.frombuffer(self.buffers[2], np.int64)
+        return _view(self.buffers[2], np.int64)
 
     @classmethod
     def from_mapping(
@@ -231,20 +210,18 @@ class WordCounts(Mapping[bytes, int]):
         else:
             counts = np.rint(self.counts * np.float64(weight)).astype(np.int64)
         kept = counts > 0
-        if kept.all():
-            return self.adopt(self.data, self.offsets, counts, self.pattern, self.special_tokens)
         lengths = np.diff(self.offsets)
         offsets = np.zeros(int(kept.sum()) + 1, np.int64)
         np.cumsum(lengths[kept], out=offsets[1:])
-        data = self.data[np.repeat(kept, lengths)]
-        return self.adopt(data, offsets, counts[kept], self.pattern, self.special_tokens)
+        arrays = self.data[np.repeat(kept, lengths)], offsets, counts[kept]
+        return self.of_buffers(arrays, self.pattern, self.special_tokens)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file; `word_count_files.py` describes the format."""
-        from cs336_basics.pretokenization.counting.word_count_files import write_content
+        from cs336_basics.pretokenization.counting.word_count_files import write_counts
 
         cut_out = None if self.special_tokens is None else sorted(self.special_tokens)
-        write_content(path, ([self.data, self.offsets, self.counts], self.pattern, cut_out))
+        write_counts(path, (self.data, self.offsets, self.counts), self.pattern, cut_out)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> WordCounts:
@@ -254,12 +231,9 @@ class WordCounts(Mapping[bytes, int]):
             FileNotFoundError: there is no such file.
             ValueError: the file is damaged, of another format, or of a newer version.
         """
-        from cs336_basics.pretokenization.counting.word_count_files import reading_content
+        from cs336_basics.pretokenization.counting.word_count_files import read_counts
 
-        with reading_content(path) as ((data, offsets, numbers), pattern, special_tokens):
-            counts = cls.adopt(data, offsets, numbers, pattern, special_tokens)
-            counts._check_distinct()
-        return counts
+        return read_counts(path, cls)
 
     @property
     def total(self) -> int:
@@ -331,7 +305,7 @@ class WordCounts(Mapping[bytes, int]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         arrays = (self.data, self.offsets, self.counts)
-        return WordCounts.adopt, (*arrays, self.pattern, self.special_tokens)
+        return WordCounts.of_buffers, (arrays, self.pattern, self.special_tokens)
 
     def check_made_with(self, pattern: str, special_tokens: Iterable[str]) -> None:
         """Check that the words were counted with this pattern and these special tokens.
@@ -352,6 +326,12 @@ class WordCounts(Mapping[bytes, int]):
                 f"{short_repr(sorted(self.special_tokens))} cut "
                 f"out, not {short_repr(sorted(tokens))}: pass the same, or count again"
             )
+
+
+def _view(buffer: Buffer, dtype: type) -> npt.NDArray[Any]:
+    view: npt.NDArray[Any] = np.frombuffer(buffer, dtype)
+    view.flags.writeable = False
+    return view
 
 
 def _comparable(pattern: str | None) -> str | None:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import IO
 
-from cs336_basics._support.arguments import checked_integer
 from cs336_basics.pretokenization.reading.storage import became_shorter
 from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer, SafeCuts
 
@@ -69,13 +68,3 @@ def safe_blocks(blocks: Iterable[bytes], cuts: SafeCuts) -> Iterator[bytes]:
             yield independent
     if rest := buffer.rest():
         yield rest
-
-
-def check_chunk_size(chunk_size: int, name: str = "chunk_size") -> int:
-    """Return a number of bytes as a plain int.
-
-    Raises:
-        TypeError: it is not an integer.
-        ValueError: it is not positive.
-    """
-    return checked_integer(name, chunk_size, 1, note=" byte")

@@ -12,9 +12,9 @@ import os
 import numpy as np
 import numpy.typing as npt
 
+from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.pretokenization.reading.chunking import check_chunk_size
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encoded_blocks import (
@@ -72,7 +72,7 @@ def count_tokens(
     token_dtype(tokenizer.vocab_size)  # raises for ids of more than 32 bits
     corpus = Corpus.of(source)
     corpus.by_plainness()[1].chunks()  # raises errors of Parquet files before the work begins
-    chunk_size = check_chunk_size(chunk_size)
+    chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     task = EncodingTask.of(
         tokenizer, corpus.errors, chunk_size, document_starts=False, end_of_document=None
     )

@@ -11,10 +11,10 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
+from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.files import check_is_no_input, printable_path
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.pretokenization.reading.chunking import check_chunk_size
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
 from cs336_basics.pretokenization.reading.text_changes import TextChanges
 from cs336_basics.tokenizer.files.encoded_blocks import (
@@ -86,7 +86,7 @@ def encode_file(
     corpus = Corpus.of(source)
     destination = Path(destination)
     check_destination(destination, corpus.files, overwrite)
-    chunk_size = check_chunk_size(chunk_size)
+    chunk_size = checked_integer("chunk_size", chunk_size, 1, note=" byte")
     # Errors should be raised before the work begins: this raises those of Parquet files.
     corpus.by_plainness()[1].chunks()
     num_workers = resolve_num_workers(num_workers)

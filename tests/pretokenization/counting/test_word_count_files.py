@@ -86,7 +86,7 @@ def test_odd_headers_are_refused(tmp_path, header, message):
 def test_compressed_counts_that_unpack_to_gigabytes_are_refused(tmp_path):
     path = tmp_path / "c.npz"
     write_counts(path, save=np.savez_compressed, data=np.zeros(50_000_000, np.uint8))
-    assert "header.npy is compressed: save the counts again" in refused(path)
+    assert "header.npy is compressed" in refused(path)
 
 
 @pytest.mark.parametrize(

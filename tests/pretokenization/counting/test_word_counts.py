@@ -189,7 +189,7 @@ def test_a_repeated_word_is_refused(tmp_path, monkeypatch, word, compiled):
     message = rf"the word {word!r} is repeated \(word 3\)"
     with pytest.raises(ValueError, match=message):
         WordCounts(*arrays)
-    WordCounts.adopt(*arrays).save(tmp_path / "counts.npz")
+    WordCounts.of_buffers(arrays).save(tmp_path / "counts.npz")
     with pytest.raises(ValueError, match=rf"counts\.npz .*{message}"):
         WordCounts.load(tmp_path / "counts.npz")
 

@@ -37,6 +37,8 @@ from cs336_basics.training import (
     save_checkpoint,
 )
 
+PROJECTIONS = [f"{name}_proj.weight" for name in ("q", "k", "v", "output")]
+
 
 def run_linear(d_in: int, d_out: int, weights: Tensor, in_features: Tensor) -> Tensor:
     """Linear."""
@@ -84,14 +86,8 @@ def run_multihead_self_attention(
 ) -> Tensor:
     """Causal multi-head self-attention without positions."""
     attention = MultiHeadSelfAttention(d_model, num_heads, dtype=q_proj_weight.dtype)
-    attention.load_state_dict(
-        {
-            "q_proj.weight": q_proj_weight,
-            "k_proj.weight": k_proj_weight,
-            "v_proj.weight": v_proj_weight,
-            "output_proj.weight": o_proj_weight,
-        }
-    )
+    projections = (q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight)
+    attention.load_state_dict(dict(zip(PROJECTIONS, projections, strict=True)))
     return attention(in_features)
 
 
@@ -110,14 +106,8 @@ def run_multihead_self_attention_with_rope(
     """Causal multi-head self-attention with rotary positions."""
     rope = RotaryPositionalEmbedding(theta, d_model // num_heads, max_seq_len)
     attention = MultiHeadSelfAttention(d_model, num_heads, rope, dtype=q_proj_weight.dtype)
-    attention.load_state_dict(
-        {
-            "q_proj.weight": q_proj_weight,
-            "k_proj.weight": k_proj_weight,
-            "v_proj.weight": v_proj_weight,
-            "output_proj.weight": o_proj_weight,
-        }
-    )
+    projections = (q_proj_weight, k_proj_weight, v_proj_weight, o_proj_weight)
+    attention.load_state_dict(dict(zip(PROJECTIONS, projections, strict=True)))
     return attention(in_features, token_positions)
 
 

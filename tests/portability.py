@@ -75,28 +75,16 @@ def run_tests(run: Run) -> subprocess.CompletedProcess[str]:
 
 def build_with(compiler: str, directory: Path) -> Path:
     """Copy the project to `directory` and compile its extensions there with this C++ compiler."""
-    for name in (
-        "cs336_basics",
-        "tests",
-        "tools",
-        "setup.py",
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-    ):
-        source, target = ROOT / name, directory / name
-        if source.is_dir():
-            ignored = shutil.ignore_patterns("*.so", "*.cpp.o", "__pycache__")
-            shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
-        else:
-            shutil.copy2(source, target)
+    from tests.test_distributions import copy_of_the_project
+
+    project = copy_of_the_project(directory / "project")
     subprocess.run(
         [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
-        cwd=directory,
+        cwd=project,
         env={**os.environ, "CC": compiler, "CXX": compiler},
         check=True,
     )
-    return directory
+    return Path(project)
 
 
 def native_environments() -> dict[str, dict[str, str]]:
@@ -104,16 +92,6 @@ def native_environments() -> dict[str, dict[str, str]]:
     from cs336_basics.pretokenization import _scanner
 
     return {f"native: {level}": {"CS336_SIMD": level} for level in _scanner.simd_levels()}
-
-
-def cpu_name() -> str:
-    """Return the CPU's model name, as far as the system tells it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def all_runs(seeds: int, only: str, directory: Path) -> list[Run]:
@@ -145,7 +123,9 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="environments with this name")
     arguments = parser.parse_args()
     sys.path.insert(0, str(ROOT))
-    print(f"{cpu_name()}, {os.cpu_count()} cores; {platform.system()}", flush=True)
+    from benchmarks.machine import machine_line
+
+    print(f"{machine_line()}; {platform.system()}", flush=True)
     failed = []
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -27,24 +27,11 @@ TESTED_ELSEWHERE = {
     "tokenizer/files/encoded_blocks.py": "tokenizer/files/test_encode_files.py",
     "tokenizer/ids.py": "tokenizer/test_padding.py",
 }
-# Test files about several modules, or about something else than a module, and what it is.
+# Test files about several modules; so are those in tests/ itself. Those in tests/native are of C++.
 ABOUT_MORE = {
     "commands/test_commands.py": "what holds for every command",
     "formats/test_speedrun.py": "a model with every switch, in every format",
     "model/test_adapters.py": "the course's names",
-    "native/test_contracts.py": "C++ headers",
-    "native/test_emulated_simd.py": "C++ headers at every SIMD level",
-    "native/test_hashing.py": "C++ headers",
-    "native/test_headers.py": "C++ headers",
-    "test_answers.py": "docs/answers.md",
-    "test_artifacts.py": "every writer, killed and failing",
-    "test_distributions.py": "the sdist and the wheel",
-    "test_documents.py": "the pages",
-    "test_hostile_files.py": "every reader",
-    "test_mirror.py": "this",
-    "test_package.py": "the package",
-    "test_setup.py": "setup.py",
-    "test_simd_levels.py": "scanner, counter and encoder at every SIMD level",
 }
 
 
@@ -64,12 +51,10 @@ def test_every_module_has_its_tests():
 
 
 def test_every_test_file_has_its_module():
-    stems = {f"test_{path.stem}.py" for folder in ("benchmarks", "tools")
-             for path in (ROOT / folder).rglob("*.py")}  # fmt: skip
-    expected = set(expected_tests().values())
-    extra = {
-        test.relative_to(TESTS).as_posix()
-        for test in TESTS.rglob("test_*.py")
-        if test.parent.name not in ("benchmarks", "tools") or test.name not in stems
-    }
-    assert extra - expected - set(ABOUT_MORE) == set(), "name it after a module"
+    expected = {*expected_tests().values(), *ABOUT_MORE}
+    for folder in ("benchmarks", "tools"):
+        stems = {path.stem for path in (ROOT / folder).rglob("*.py")}
+        expected |= {f"{folder}/test_{stem}.py" for stem in stems}
+    tests = {path.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    extra = {test.as_posix() for test in tests if test.parent.as_posix() not in (".", "native")}
+    assert extra - expected == set(), "name it after a module"

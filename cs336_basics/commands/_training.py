@@ -12,6 +12,7 @@ from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import INVOCATION
 from cs336_basics.commands._cli import complain, say
 from cs336_basics.commands._training_options import CommandLine
+from cs336_basics.data.prepare import Sources
 from cs336_basics.training.allocator import keep_freed_memory
 from cs336_basics.training.devices import choose_device
 from cs336_basics.training.distributed import World, join_world, leave_world
@@ -41,10 +42,10 @@ def train(command: CommandLine) -> int:
 
 def _run(command: CommandLine, world: World) -> int:
     """Open the run's directory, train in it, and return the exit status."""
-    run, error = None, None
+    run = sources = error = None
     if world.is_first:
         try:
-            check_start(command.config, world)
+            sources = check_start(command.config, world)
             _choose_fast_path(command, world)
             run = (
                 create_run(command.config, command.options.run_dir)
@@ -55,14 +56,15 @@ def _run(command: CommandLine, world: World) -> int:
         except (ValueError, OSError) as problem:
             error = problem
     # All processes do what the first one found.
-    command.config, path = world.share((command.config, None if run is None else run.path))
+    path = None if run is None else run.path
+    command.config, sources, path = world.share((command.config, sources, path))
     if error is not None:
         raise error
-    if path is None:  # the first process reports the error
+    if path is None or sources is None:  # the first process reports the error
         return 2
     run = run or RunDirectory(path)
     try:
-        return train_in(command, run, world)
+        return train_in(command, run, sources, world)
     finally:
         run.unlock()
 
@@ -82,7 +84,7 @@ def _choose_fast_path(command: CommandLine, world: World) -> None:
             say(f"fast: {line}")
 
 
-def train_in(command: CommandLine, run: RunDirectory, world: World) -> int:
+def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: World) -> int:
     """Train in a run directory and print the result; return the exit status."""
     again = f"{INVOCATION}.train --resume {shlex.quote(str(run.path))}"
     if world.size > 1:
@@ -95,6 +97,7 @@ def train_in(command: CommandLine, run: RunDirectory, world: World) -> int:
         with open_trainer(
             command.config,
             run,
+            sources,
             resume=resume,
             world=world,
             progress=sys.stderr.isatty(),

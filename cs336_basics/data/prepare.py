@@ -41,8 +41,20 @@ class PreparedData:
     valid_tokens: Tokens
 
 
+@dataclass(frozen=True)
+class Sources:
+    """What a run starts from, as `check_sources` found it."""
+
+    preparation: Preparation
+    train: Source | None
+    """What `data.train_path` names; None: it is not set."""
+    valid: Source | None
+    tokenizer: Tokenizer | None
+    """The finished tokenizer that the configuration names."""
+
+
 def prepare_data(
-    preparation: Preparation,
+    sources: Sources,
     run: RunDirectory,
     *,
     progress: bool = False,
@@ -51,17 +63,16 @@ def prepare_data(
     """Make or reuse the corpus, the tokenizer and the token files of a run.
 
     Args:
-        preparation: where the text comes from, and how it becomes tokens.
+        sources: where the text comes from, and how it becomes tokens.
         run: the directory that the files go to.
         progress: show progress bars on a terminal.
         report: is called with a line for each stage.
 
     Raises:
-        FileNotFoundError: a text is missing; for a downloadable corpus, with the command for it.
         ValueError: text, tokenizer, token files and configuration do not fit together.
     """
-    preparing = _Preparing(preparation, run, Stages(run.data, report), progress)
-    train, valid = preparing.sources(*check_sources(preparation))
+    preparing = _Preparing(sources, run, Stages(run.data, report), progress)
+    train, valid = preparing.texts()
     tokenizer = preparing.tokenizer(train)
     train_files = preparing.token_files("train", train, tokenizer)
     if valid is not None:
@@ -70,7 +81,7 @@ def prepare_data(
     else:  # the end of the token files
         valid_files = train_files
         end_of_text = tokenizer.special_token_id(END_OF_TEXT)
-        fraction = preparation.data.valid_fraction
+        fraction = sources.preparation.data.valid_fraction
         train_tokens, valid_tokens = hold_out_tokens(train_files, fraction, end_of_text)
     num_bytes = sum(file.metadata["num_bytes"] for file in valid_files)
     num_tokens = sum(len(file.tokens) for file in valid_files)
@@ -89,13 +100,18 @@ def _joined(files: Sequence[TokenFile]) -> Tokens:
 class _Preparing:
     """The stages of a run's preparation."""
 
-    preparation: Preparation
+    given: Sources
     run: RunDirectory
     stages: Stages
     progress: bool
 
-    def sources(self, train: Source | None, valid: Source | None) -> tuple[Source, Source | None]:
+    @property
+    def preparation(self) -> Preparation:
+        return self.given.preparation
+
+    def texts(self) -> tuple[Source, Source | None]:
         """Return what is trained on and what is validated on; None: the end of the token files."""
+        train, valid = self.given.train, self.given.valid
         data, directory = self.preparation.data, self.run.data
         if isinstance(train, Text) and valid is None:
             parts = hold_out(train.corpus, data.valid_fraction, directory, self.stages)
@@ -122,8 +138,8 @@ class _Preparing:
         """Return the tokenizer that the configuration names, or a new one; the run keeps a copy."""
         directory = self.run.tokenizer
         outputs = [directory / TOKENIZER_FILE]
-        if self.preparation.data.tokenizer is not None:
-            tokenizer = Tokenizer.from_directory(self.preparation.data.tokenizer)
+        tokenizer = self.given.tokenizer
+        if tokenizer is not None:
             inputs = {"hash": tokenizer.hash()}
             self.stages.run("tokenizer", inputs, outputs, lambda: tokenizer.save(directory))
             return tokenizer
@@ -186,11 +202,8 @@ def _open(files: Sequence[str], tokenizer: Tokenizer) -> list[TokenFile]:
     return open_token_files(files, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.hash())
 
 
-def check_sources(preparation: Preparation) -> tuple[Source | None, Source | None]:
-    """Check what a run starts from before anything is made of it.
-
-    Returns:
-        what `data.train_path` and `data.valid_path` name, None for what is not set.
+def check_sources(preparation: Preparation) -> Sources:
+    """Find and check what a run starts from before anything is made of it.
 
     Raises:
         FileNotFoundError: a text is missing; for a downloadable corpus, with the command for it.
@@ -198,7 +211,8 @@ def check_sources(preparation: Preparation) -> tuple[Source | None, Source | Non
         ImportError: a library for the format of a file is missing.
     """
     data = preparation.data
-    sources = find_sources(data)
+    train, valid = find_sources(data)
+    tokenizer = None
     smallest = NUM_BYTES + 1
     if data.tokenizer is None and preparation.vocab_size < smallest:
         raise ValueError(
@@ -211,7 +225,7 @@ def check_sources(preparation: Preparation) -> tuple[Source | None, Source | Non
     if data.tokenizer is not None:
         tokenizer = Tokenizer.from_directory(data.tokenizer)
         _check_tokenizer(tokenizer, data.tokenizer)
-        for source in sources:
+        for source in (train, valid):
             if isinstance(source, TokenFiles):
                 _open(source.files, tokenizer)
     if data.trainer not in ("auto", *TRAINERS):
@@ -219,7 +233,7 @@ def check_sources(preparation: Preparation) -> tuple[Source | None, Source | Non
             f"data.trainer is {data.trainer!r}: it must be auto or one of {', '.join(TRAINERS)}"
         )
     resolve_pattern(data.pattern)
-    return sources
+    return Sources(preparation, train, valid, tokenizer)
 
 
 def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from cs336_basics._support.files import write_json
 from cs336_basics._support.reading import open_regular, parse_json
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.data.prepare import prepare_data
+from cs336_basics.data.prepare import Sources, prepare_data
 from cs336_basics.experiments.plan import Scale, Values, plan
 from cs336_basics.experiments.report import as_options, diverged_file, write_report
 from cs336_basics.training.config import TrainConfig
@@ -53,10 +53,10 @@ def run_experiments(
                     "so name the text that it was made from"
                 )
     config = load_config(find_config(scale.config), common)
-    check_start(config)
+    sources = check_start(config)
     kept = {key: value for key, value in common.items() if key not in _OF_THE_MACHINE}
     _check_same_request(out, [scale.config, *as_options(kept)])
-    common |= prepare_shared_data(config, out / "data", report)
+    common |= prepare_shared_data(sources, out / "data", report)
     for key in ("data.field", "data.column"):  # of the text, which the runs do not read
         common.pop(key, None)
 
@@ -89,7 +89,7 @@ def _check_same_request(out: Path, request: list[str]) -> None:
 
 
 def prepare_shared_data(
-    config: TrainConfig, directory: Path, report: Callable[[str], None] = print
+    sources: Sources, directory: Path, report: Callable[[str], None] = print
 ) -> dict[str, Any]:
     """Make the tokenizer and token files that all runs share.
 
@@ -102,7 +102,7 @@ def prepare_shared_data(
     run = RunDirectory(directory)
     run.path.mkdir(parents=True, exist_ok=True)
     run.remove_temporary_files()
-    data = prepare_data(config.preparation, run, report=report)
+    data = prepare_data(sources, run, report=report)
 
     return {
         "data.tokenizer": str(run.tokenizer),
@@ -129,18 +129,18 @@ def run_one(directory: Path, config: TrainConfig) -> None:
         machine = {key: getattr(config, key) for key in _OF_THE_MACHINE}
         config = load_config(run.config, machine)
         resume = Resumption()
-    else:
-        run = create_run(config, directory)
-        run.remove_temporary_files()  # of a process that was killed before it began
-    run.lock()
     try:
-        with (
-            open(directory.parent / f"{directory.name}.txt", "a", encoding="utf-8") as log,
-            open_trainer(
-                config, run, resume=resume, report=lambda line: print(line, file=log, flush=True)
-            ) as trainer,
-        ):
-            trainer.fit()
+        sources = check_start(config)
+        if resume is None:
+            run = create_run(config, directory)
+            run.remove_temporary_files()  # of a process that was killed before it began
+        with open(directory.parent / f"{directory.name}.txt", "a", encoding="utf-8") as log:
+
+            def report(line: str) -> None:
+                print(line, file=log, flush=True)
+
+            with open_trainer(config, run, sources, resume=resume, report=report) as trainer:
+                trainer.fit()
     except NonFiniteLossError as error:
         write_json(diverged_file(directory), {"message": str(error)})
     except (ValueError, RuntimeError, MemoryError) as error:

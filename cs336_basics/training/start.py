@@ -1,8 +1,8 @@
 """How a training run starts, or is continued: read this before the loop in trainer.py.
 
-check_start(config)                                 # before anything is written
+sources = check_start(config)                       # before anything is written
 run = create_run(config, "runs/mine")
-with open_trainer(config, run) as trainer:          # prepares the data, builds, restores
+with open_trainer(config, run, sources) as trainer:  # prepares the data, builds, restores
     result = trainer.fit()
 """
 
@@ -23,7 +23,7 @@ from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.messages import short_reason
 from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.data.prepare import PreparedData, check_sources, prepare_data
+from cs336_basics.data.prepare import PreparedData, Sources, check_sources, prepare_data
 from cs336_basics.data.sources import absolute_path, check_length
 from cs336_basics.training.config import TrainConfig, check_fast_is_chosen
 from cs336_basics.training.config_files import config_to_dict, config_to_yaml
@@ -46,18 +46,22 @@ class Resumption:
     """Skip damaged checkpoints, back to the newest that is whole."""
 
 
-def check_start(config: TrainConfig, world: World | None = None) -> None:
+def check_start(config: TrainConfig, world: World | None = None) -> Sources:
     """Check what can be checked before anything is written: data, batch size, device, loggers.
+
+    Returns:
+        the sources of the run, for `open_trainer`.
 
     Raises:
         ValueError, OSError: the configuration cannot be used here; names the value.
     """
     sources = check_sources(config.preparation)
-    for key, source in zip(("train_path", "valid_path"), sources, strict=True):
+    for key, source in (("train_path", sources.train), ("valid_path", sources.valid)):
         check_length(f"data.{key}", source, config.model.context_length)
     check_batch_size(config, world or World())
     check_precision(config.precision, choose_device(config.device))
     check_loggers(config.loggers)
+    return sources
 
 
 def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) -> RunDirectory:
@@ -107,6 +111,7 @@ def save_config(config: TrainConfig, run: RunDirectory) -> None:
 def open_trainer(
     config: TrainConfig,
     run: RunDirectory,
+    sources: Sources,
     *,
     resume: Resumption | None = None,
     world: World | None = None,
@@ -123,6 +128,7 @@ def open_trainer(
         config: what to train, and how; with `resume`, that of the run, except for values that may
             change.
         run: the directory, as `create_run` makes it.
+        sources: what `check_start` returned.
         resume: how to continue the run; None: it is new.
         world: the processes that train together; each calls this.
         progress: show progress bars of the preparation on a terminal.
@@ -143,7 +149,7 @@ def open_trainer(
             say(f"run directory: {run.path}")
             if resume is not None and world.is_first:
                 run.remove_temporary_files()
-            data = _prepare(config, run, world, progress, say)
+            data = _prepare(sources, run, world, progress, say)
             config = _with_vocabulary(config, data, say)
             if resume is not None:
                 _check_size(config, run, resume)
@@ -166,14 +172,12 @@ def open_trainer(
 
 
 def _prepare(
-    config: TrainConfig, run: RunDirectory, world: World, progress: bool, report: Report
+    sources: Sources, run: RunDirectory, world: World, progress: bool, report: Report
 ) -> PreparedData:
     """Prepare the data in the first process, while the others wait, and then open it in all."""
     if not world.is_first:
         world.wait()
-    data = prepare_data(
-        config.preparation, run, progress=progress and world.is_first, report=report
-    )
+    data = prepare_data(sources, run, progress=progress and world.is_first, report=report)
     if world.is_first:
         world.wait()
     return data

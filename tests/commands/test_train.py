@@ -173,7 +173,7 @@ def test_out_of_memory_in_one_of_several_processes_names_its_share_of_the_batch(
     command = CommandLine(Full.config, RunOptions())
     world = World(rank=1, size=3)
     with pytest.raises(MemoryError) as caught:
-        _training.train_in(command, RunDirectory(tmp_path), world)
+        _training.train_in(command, RunDirectory(tmp_path), None, world)
     error = str(caught.value)
     assert "(now 2; a divisor of 4, the share of each process)" in error
     assert "torchrun --nproc-per-node 3 -m cs336_basics.train" in error

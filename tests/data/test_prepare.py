@@ -153,7 +153,7 @@ def prepare(run, vocab_size=300, **data):
     """Prepare the data of a run; return it and the lines that were reported."""
     lines = []
     preparation = Preparation(DataConfig(**data), vocab_size, num_workers=1)
-    prepared = prepare_data(preparation, RunDirectory(run), report=lines.append)
+    prepared = prepare_data(check_sources(preparation), RunDirectory(run), report=lines.append)
     return prepared, lines
 
 

@@ -17,6 +17,7 @@ import cs336_basics.training.devices as devices
 import cs336_basics.training.start as start_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.data_config import DataConfig
+from cs336_basics.data.prepare import check_sources
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import OptimizerConfig, TrainConfig
 from cs336_basics.training.start import (
@@ -52,9 +53,15 @@ def config_for(text, **data):
     )
 
 
+def opened(config, run, resume=None):
+    sources = check_sources(config.preparation)
+    return open_trainer(config, run, sources, resume=resume, report=lambda line: None)
+
+
 def start(config, path):
+    sources = check_sources(config.preparation)
     run = create_run(config, path)
-    with open_trainer(config, run, report=lambda line: None) as trainer:
+    with open_trainer(config, run, sources, report=lambda line: None) as trainer:
         trainer.fit()
 
 
@@ -104,7 +111,7 @@ def test_a_failed_resumption_removes_nothing(tmp_path, text):
     resume = Resumption(checkpoint=tmp_path / "nowhere")
     with (
         pytest.raises(ValueError, match="nowhere"),
-        open_trainer(config, run, resume=resume, report=lambda line: None),
+        opened(config, run, resume),
     ):
         pass
     assert sorted(path.rglob("*")) == before
@@ -119,7 +126,7 @@ def test_a_directory_that_another_run_has_locked_is_not_written_to(tmp_path):
         create_run(config, other.path)
     with (
         pytest.raises(ValueError, match="in use"),
-        open_trainer(config, RunDirectory(other.path)),
+        open_trainer(config, RunDirectory(other.path), check_start(config)),
     ):
         pass
     assert [file.name for file in other.path.iterdir()] == [".lock"]
@@ -148,10 +155,10 @@ def test_a_resumed_run_takes_no_memory_for_a_model_that_its_checkpoint_cannot_ho
     larger = dataclasses.replace(config, model=dataclasses.replace(MODEL, **values))
     with (
         pytest.raises(ValueError, match="does not fit the run"),
-        open_trainer(larger, run, resume=Resumption(), report=lambda line: None),
+        opened(larger, run, Resumption()),
     ):
         pass
-    with open_trainer(config, run, resume=Resumption(), report=lambda line: None) as trainer:
+    with opened(config, run, Resumption()) as trainer:
         assert trainer.step == 1
 
 
@@ -160,12 +167,12 @@ def test_a_run_continues_after_its_text_has_moved_but_not_with_another(tmp_path,
     run, moved = RunDirectory(tmp_path / "run"), tmp_path / "moved.txt"
     text.rename(moved)
     config = config_for(moved)
-    with open_trainer(config, run, resume=Resumption(), report=lambda line: None) as trainer:
+    with opened(config, run, Resumption()) as trainer:
         assert trainer.step == 1
     moved.write_bytes(moved.read_bytes() + b"!")
     with (
         pytest.raises(ValueError, match="source"),
-        open_trainer(config, run, resume=Resumption(), report=lambda line: None),
+        opened(config, run, Resumption()),
     ):
         pass
 

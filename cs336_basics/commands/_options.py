@@ -9,11 +9,21 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from cs336_basics._support.arguments import MOST_THREADS
 from cs336_basics._support.messages import nearest
-from cs336_basics._support.validation import Option, Word, build, fields_of, kinds_of, option
+from cs336_basics._support.validation import (
+    Checked,
+    Option,
+    Word,
+    build,
+    fields_of,
+    kinds_of,
+    one_of,
+    option,
+)
 from cs336_basics.commands import INVOCATION, PROGRAM
 from cs336_basics.commands._cli import say
 
@@ -27,11 +37,8 @@ class UsageError(ValueError):
     """A command line that cannot be used."""
 
 
-# Options that several commands share.
-
 Several = tuple[str, ...]
-Errors = Literal["replace", "strict"]
-ErrorsOfTokens = Literal["replace", "strict", "bytes"]
+TextErrors = Annotated[str, one_of(("replace", "strict"))]
 
 TOKENIZER = option("directory that train-bpe wrote", metavar="DIR")
 INPUT_HELP = (
@@ -41,25 +48,42 @@ INPUT_HELP = (
 FIELD = option("field of JSON lines that holds the text", None, metavar="NAME")
 COLUMN = option("column of Parquet and Arrow files that holds the text", None, metavar="NAME")
 ERRORS = option(
-    "what to do with bytes that are not UTF-8: replace them with U+FFFD, refuse them, or keep "
-    "them as the tokens of these bytes (bytes)",
+    "what to do with bytes that are not UTF-8: replace them with U+FFFD, refuse them (strict), or "
+    "keep them as the tokens of these bytes (bytes, for commands that encode)",
     "replace",
+    metavar="HOW",
     rare=True,
 )
 NUM_WORKERS = option(
     "number of threads or processes (default: all cores)", None, rare=True, ge=1, le=MOST_THREADS
 )
-OVERWRITE = option("replace outputs that exist", False)
 DEVICE = option("cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=True)
 
 
-def corpus_of(options: Any) -> Corpus:
-    """Return the corpus that --input, --field, --column and --errors name."""
-    from cs336_basics.pretokenization import Corpus  # help pages do not need it
+@dataclass(kw_only=True)
+class TextOptions(Checked):
+    """Options of the commands that read text."""
 
-    return Corpus(
-        list(options.input), field=options.field, column=options.column, errors=options.errors
-    )
+    input: Several = option(INPUT_HELP)
+    field: str | None = FIELD
+    column: str | None = COLUMN
+    errors: TextErrors = ERRORS
+    num_workers: int | None = NUM_WORKERS
+    overwrite: bool = option("replace outputs that exist", False)
+
+    def corpus(self) -> Corpus:
+        """Return the text that the options name."""
+        from cs336_basics.pretokenization import Corpus  # help pages do not need it
+
+        return Corpus(list(self.input), field=self.field, column=self.column, errors=self.errors)
+
+
+@dataclass(kw_only=True)
+class EncodingOptions(TextOptions):
+    """Options of the commands that encode text with a tokenizer."""
+
+    tokenizer: str = TOKENIZER
+    errors: Annotated[str, one_of(("replace", "strict", "bytes"))] = ERRORS
 
 
 class Command:
@@ -134,7 +158,8 @@ class Command:
 
     def fields(self) -> dict[str, Option]:
         """Return what the command line can set, by dotted name."""
-        return dict(fields_of(self.options))
+        fields = dict(fields_of(self.options))
+        return dict(sorted(fields.items(), key=lambda item: not item[1].is_required))
 
     def shown(self, name: str) -> str:
         """Return how messages call a value: `--vocab-size`, or DATASET."""

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import Checked, Count, option
-from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._options import Command
+from cs336_basics.commands._options import (
+    COLUMN,
+    ERRORS,
+    FIELD,
+    INPUT_HELP,
+    Command,
+    Several,
+    TextErrors,
+)
 
 if TYPE_CHECKING:
     from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
@@ -27,21 +34,21 @@ class Options(Checked):
     Every document must be decoded to itself; where one is not, the table says so.
     """
 
-    tokenizer: shared.Several = option(
+    tokenizer: Several = option(
         "a directory that train-bpe wrote, the name of a tiktoken encoding, or a tokenizer.json "
         "or directory of Hugging Face",
         metavar="NAME",
     )
-    input: shared.Several = option(shared.INPUT_HELP + "; each is a corpus")
+    input: Several = option(INPUT_HELP + "; each is a corpus")
     documents: Count = option("documents to take from each corpus, at equal distances", 10)
     gigabytes: float = option(
         "size of the text for which hours are computed; that of the Pile", 825.0, rare=True, gt=0
     )
     separator: str = option("what separates documents in plain text", END_OF_TEXT, rare=True)
     format: Literal["table", "json"] = option("of what is printed", "table")
-    field: str | None = shared.FIELD
-    column: str | None = shared.COLUMN
-    errors: shared.Errors = shared.ERRORS
+    field: str | None = FIELD
+    column: str | None = COLUMN
+    errors: TextErrors = ERRORS
 
 
 def compare(options: Options) -> None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from cs336_basics._support.validation import Checked, option
-from cs336_basics.commands import _options as shared
+from cs336_basics._support.validation import option
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._options import Command
+from cs336_basics.commands._options import Command, EncodingOptions
 
 
 @dataclass(kw_only=True)
-class Options(Checked):
+class Options(EncodingOptions):
     """Encode text files into a token file.
 
     It is an array of token ids that numpy.load opens, with what they were made from.
     """
 
-    tokenizer: str = shared.TOKENIZER
-    input: shared.Several = option(shared.INPUT_HELP)
     output: str = option("file to write", metavar="FILE.npy")
     end_of_document: str | None = option(
         "special token to append to each text file and row that does not end with it",
@@ -29,11 +26,6 @@ class Options(Checked):
     document_starts: bool = option(
         "also write the index of each document's first token", False, rare=True
     )
-    field: str | None = shared.FIELD
-    column: str | None = shared.COLUMN
-    errors: shared.ErrorsOfTokens = shared.ERRORS
-    num_workers: int | None = shared.NUM_WORKERS
-    overwrite: bool = shared.OVERWRITE
 
 
 def encode(options: Options) -> None:
@@ -41,7 +33,7 @@ def encode(options: Options) -> None:
     from cs336_basics.tokenizer import Tokenizer, encode_file
 
     tokenizer = Tokenizer.from_directory(options.tokenizer)
-    corpus = shared.corpus_of(options)
+    corpus = options.corpus()
     start = time.perf_counter()
     metadata = encode_file(
         tokenizer,

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cs336_basics._support.validation import Checked, one_of, option
-from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import complain, say
-from cs336_basics.commands._options import Command, UsageError
+from cs336_basics.commands._options import COLUMN, DEVICE, FIELD, NUM_WORKERS, Command, UsageError
 from cs336_basics.experiments.plan import SCALES
 
 
@@ -40,10 +39,10 @@ class Options(Checked):
     valid_path: str | None = option(
         "validation text (default: the end of the training text)", None, metavar="FILE"
     )
-    field: str | None = shared.FIELD
-    column: str | None = shared.COLUMN
-    device: str = shared.DEVICE
-    num_workers: int | None = shared.NUM_WORKERS
+    field: str | None = FIELD
+    column: str | None = COLUMN
+    device: str = DEVICE
+    num_workers: int | None = NUM_WORKERS
 
 
 def experiment(options: Options) -> int:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs336_basics._support.validation import Amount, Checked, Count, option
-from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import complain, describe_error, say, show
-from cs336_basics.commands._options import Command, UsageError
+from cs336_basics.commands._options import DEVICE, NUM_WORKERS, Command, UsageError
 
 
 @dataclass(kw_only=True)
@@ -42,8 +41,8 @@ class Options(Checked):
     no_cache: bool = option(
         "compute without the key-value cache: the same text, slower", False, rare=True
     )
-    device: str = shared.DEVICE
-    num_workers: int | None = shared.NUM_WORKERS
+    device: str = DEVICE
+    num_workers: int | None = NUM_WORKERS
 
 
 def generate(options: Options) -> None:

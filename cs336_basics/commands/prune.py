@@ -6,22 +6,20 @@ import contextlib
 from dataclasses import dataclass
 
 from cs336_basics._support.files import atomic_writer
-from cs336_basics._support.validation import Checked, option
-from cs336_basics.commands import _options as shared
+from cs336_basics._support.validation import option
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._options import Command
+from cs336_basics.commands._options import TOKENIZER, Command, TextOptions
 from cs336_basics.commands._outputs import check_output
 
 
 @dataclass(kw_only=True)
-class Options(Checked):
+class Options(TextOptions):
     """Write a smaller tokenizer: the tokens that occur most often in a text.
 
     Tokens of which they are made, single bytes and special tokens stay.
     """
 
-    tokenizer: str = shared.TOKENIZER
-    input: shared.Several = option(shared.INPUT_HELP)
+    tokenizer: str = TOKENIZER
     vocab_size: int = option("tokens that remain")
     output: str = option("directory to write", metavar="DIR")
     id_map: str | None = option(
@@ -29,11 +27,6 @@ class Options(Checked):
         None,
         metavar="FILE.npy",
     )
-    field: str | None = shared.FIELD
-    column: str | None = shared.COLUMN
-    errors: shared.Errors = shared.ERRORS
-    num_workers: int | None = shared.NUM_WORKERS
-    overwrite: bool = shared.OVERWRITE
 
 
 def prune(options: Options) -> None:
@@ -45,7 +38,7 @@ def prune(options: Options) -> None:
     from cs336_basics.tokenizer import prune as pruned_tokenizer
     from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
-    corpus = shared.corpus_of(options)
+    corpus = options.corpus()
     inputs = [*corpus.files, *files_of_tokenizer(options.tokenizer)]
     check_output("--id-map", options.id_map, options.overwrite, inputs, options.output)
     check_is_free(options.output, options.overwrite)

@@ -6,31 +6,23 @@ import time
 from dataclasses import dataclass
 
 from cs336_basics._support.files import atomic_writer
-from cs336_basics._support.validation import Amount, Checked, option
-from cs336_basics.commands import _options as shared
+from cs336_basics._support.validation import Amount, option
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._options import Command
+from cs336_basics.commands._options import Command, EncodingOptions
 from cs336_basics.commands._outputs import check_output
 
 
 @dataclass(kw_only=True)
-class Options(Checked):
+class Options(EncodingOptions):
     """Count how often each token of a tokenizer occurs in a text.
 
     It prints the most frequent ones, and those that never occur, which a model would never learn.
     """
 
-    tokenizer: str = shared.TOKENIZER
-    input: shared.Several = option(shared.INPUT_HELP)
     output: str | None = option(
         "also write the counts, an int64 array with one for each id", None, metavar="FILE.npy"
     )
     show: Amount = option("tokens to list of each kind", 20)
-    field: str | None = shared.FIELD
-    column: str | None = shared.COLUMN
-    errors: shared.ErrorsOfTokens = shared.ERRORS
-    num_workers: int | None = shared.NUM_WORKERS
-    overwrite: bool = shared.OVERWRITE
 
 
 def count(options: Options) -> None:
@@ -40,7 +32,7 @@ def count(options: Options) -> None:
     from cs336_basics.tokenizer import Tokenizer, count_tokens, never_used
     from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
-    corpus = shared.corpus_of(options)
+    corpus = options.corpus()
     inputs = [*corpus.files, *files_of_tokenizer(options.tokenizer)]
     check_output("--output", options.output, options.overwrite, inputs)
     tokenizer = Tokenizer.from_directory(options.tokenizer)

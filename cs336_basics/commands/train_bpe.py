@@ -8,25 +8,24 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics._support.validation import Checked, one_of, option
+from cs336_basics._support.validation import one_of, option
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe import DEFAULT_TRAINER, TRAINERS
 from cs336_basics.bpe.options import TIE_BREAKS
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.commands import _options as shared
 from cs336_basics.commands._cli import say
-from cs336_basics.commands._options import Command, UsageError
+from cs336_basics.commands._options import INPUT_HELP, Command, Several, TextOptions, UsageError
 from cs336_basics.commands._outputs import check_output
 from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
 
 
 @dataclass(kw_only=True)
-class Options(Checked):
+class Options(TextOptions):
     """Train a byte-level BPE tokenizer on text."""
 
     output: str = option("directory to write", metavar="DIR")
     vocab_size: int = option("256 bytes + special tokens + merges")
-    input: tuple[str, ...] = option(shared.INPUT_HELP, ())
+    input: Several = option(INPUT_HELP, ())
     special_token: tuple[str, ...] = option(
         "text that becomes one token, such as '<|endoftext|>'; repeatable", (), metavar="TEXT"
     )
@@ -36,11 +35,6 @@ class Options(Checked):
         None,
         metavar="NAME",
     )
-    field: str | None = shared.FIELD
-    column: str | None = shared.COLUMN
-    errors: shared.Errors = shared.ERRORS
-    num_workers: int | None = shared.NUM_WORKERS
-    overwrite: bool = shared.OVERWRITE
     continue_: str | None = option(
         "tokenizer to continue: its vocabulary, merges and special tokens are kept; --vocab-size "
         "is the size of the result",
@@ -100,7 +94,7 @@ def train_bpe(options: Options) -> None:
         raise UsageError("nothing to train on: give --input, --counts, or both")
     corpus = None
     if options.input:
-        corpus = shared.corpus_of(options)
+        corpus = options.corpus()
     else:
         _check_has_no_text_options(options)
     inputs = [*options.counts, *(corpus.files if corpus is not None else ())]

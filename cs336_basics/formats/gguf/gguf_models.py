@@ -226,9 +226,7 @@ def _tokenizer_fields(tokenizer: Tokenizer, size: int) -> Fields:
         )
     check_merges_suffice(tokenizer, "llama.cpp")
     end = tokenizer.special_token_id(END_OF_TEXT)
-    found = gguf_vocab(
-        tokenizer.vocab, tokenizer.merges, tokenizer.special_tokens, tokenizer.pattern, size
-    )
+    found = gguf_vocab(tokenizer.parts(), size)
     return {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": found.pre_tokenizer,

@@ -11,14 +11,15 @@ other than `gpt2`, U+017F (long s) is not an s for it.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cs336_basics._support.messages import short_repr
-from cs336_basics.formats.byte_strings import check_has_all_bytes, token_to_string
+from cs336_basics.formats.byte_strings import strings_of_vocab, token_to_string
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
-from cs336_basics.tokenizer.vocabulary import Pair
+from cs336_basics.tokenizer.vocabulary import Pair, TokenizerParts
 
 NORMAL, CONTROL, UNUSED = 1, 3, 5
 """Types of tokens, as the format numbers them."""
@@ -41,52 +42,30 @@ class GgufVocab(NamedTuple):
     """`merges`: "A B", in the order of their ranks."""
 
 
-def gguf_vocab(
-    vocab: Mapping[int, bytes],
-    merges: Sequence[Pair],
-    special_tokens: Sequence[str],
-    pattern: str,
-    size: int,
-) -> GgufVocab:
+def gguf_vocab(parts: TokenizerParts, size: int) -> GgufVocab:
     """Return a vocabulary as llama.cpp reads it, with the same ids.
 
     Args:
-        vocab: id -> token, special tokens included.
-        merges: in the order of their ranks.
-        special_tokens: which of the tokens are special.
-        pattern: a name in PATTERNS or a regular expression.
-        size: number of ids; those that `vocab` lacks are marked as unused.
+        parts: the tokenizer.
+        size: number of ids; those that the vocabulary lacks are marked as unused.
 
     Raises:
         ValueError: llama.cpp would give different ids; says why. The pattern is not one of its own;
-            a byte or all merges are missing; a special token contains U+0000, is written like
-            another token, or overlaps with another special token.
+            all merges are missing; a special token contains U+0000 or overlaps with another one; or
+            see `strings_of_vocab`.
     """
-    _check_special_tokens(special_tokens)
-    special_bytes = {token.encode(): token for token in special_tokens}
-    ids: dict[str, int] = {}
-    types = []
-    for token_id in range(size):
-        token = vocab.get(token_id)
-        if token is None:
-            string, kind = f"[PAD{token_id}]", UNUSED
-        elif token in special_bytes:
-            string, kind = special_bytes[token], CONTROL
-        else:
-            string, kind = token_to_string(token), NORMAL
-        if string in ids:
-            raise ValueError(
-                f"ids {ids[string]} and {token_id} are both written as {short_repr(string)} in "
-                "GGUF: a special token may not look like another token in GPT-2's byte alphabet"
-            )
-        ids[string] = token_id
-        types.append(kind)
-    # For llama.cpp, a special token is a byte only if it is written as that byte.
-    check_has_all_bytes({i: t for i, t in vocab.items() if ids.get(token_to_string(t)) == i})
-    if not merges:
+    _check_special_tokens(parts.special_tokens)
+    if not parts.merges:
         raise ValueError("the vocabulary has no merges: llama.cpp does not load a file without any")
-    written = [f"{token_to_string(left)} {token_to_string(right)}" for left, right in merges]
-    return GgufVocab(_pre_tokenizer(pattern, merges), list(ids), types, written)
+    tokens = [f"[PAD{token_id}]" for token_id in range(size)]
+    types = [UNUSED] * size
+    for string, token_id in strings_of_vocab(parts).items():
+        tokens[token_id] = string
+        types[token_id] = CONTROL if string in parts.special_tokens else NORMAL
+    if len(set(tokens)) < size:
+        raise ValueError("a token is written like an id without a token, such as [PAD300]")
+    merges = [f"{token_to_string(left)} {token_to_string(right)}" for left, right in parts.merges]
+    return GgufVocab(_pre_tokenizer(parts.pattern, parts.merges), tokens, types, merges)
 
 
 def _pre_tokenizer(pattern: str, merges: Sequence[Pair]) -> str:
@@ -124,13 +103,10 @@ def _check_special_tokens(special_tokens: Sequence[str]) -> None:
                 f"special token {short_repr(token)} contains U+0000, where llama.cpp would end it: "
                 "it cannot be exported to GGUF"
             )
-    written = {token: token.encode() for token in special_tokens}
-    for first, head in written.items():
-        for second, tail in written.items():
-            if first == second or len(head) > len(tail):
-                continue
-            if any(tail.startswith(head[-length:]) for length in range(1, len(head))):
-                raise ValueError(
-                    f"special tokens {short_repr(first)} and {short_repr(second)} can overlap in a "
-                    "text, and llama.cpp would find the other one: they cannot be exported to GGUF"
-                )
+    for first, second in itertools.permutations(special_tokens, 2):
+        head, tail = first.encode(), second.encode()
+        if len(head) <= len(tail) and any(tail.startswith(head[-n:]) for n in range(1, len(head))):
+            raise ValueError(
+                f"special tokens {short_repr(first)} and {short_repr(second)} can overlap in a "
+                "text, and llama.cpp would find the other one: they cannot be exported to GGUF"
+            )

@@ -29,6 +29,7 @@ from cs336_basics.formats.foreign_patterns import (
     to_fancy_regex,
 )
 from cs336_basics.pretokenization.patterns.named_patterns import resolve_pattern
+from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.tokenizer.vocabulary import MAX_ID, Pair, TokenizerParts
 
 RANKS_FILE = "ranks.tiktoken"
@@ -125,34 +126,22 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
     made = merges_of_ranks(ranks)
     before = -1
     for pair in made:
-        token, number = b"".join(pair), number_of.get(pair, -1)
-        if number < 0 and token in merged:
+        number = number_of.get(pair, -1)
+        if number <= before:  # tiktoken merges in the order of the ids, so the merges must, too
+            token = b"".join(pair)
             raise ValueError(
-                f"the merges that make {short_repr(token)} cannot be represented by ranks: "
-                f"tiktoken would join {short_repr(list(pair))}"
-            )
-        if number < 0:
-            raise _would_be_produced(token)
-        if number < before:
-            earlier = b"".join(merges[before])
-            raise ValueError(
-                f"merge {number} makes {short_repr(token)}, id {ranks[token]}, and merge {before} "
-                f"{short_repr(earlier)}, id {ranks[earlier]}: tiktoken merges in the order of the "
-                "ids, so they must rise"
+                f"the merges that make {short_repr(token)}, id {ranks[token]}, cannot be "
+                f"represented by ranks: tiktoken would join {short_repr(list(pair))} there"
             )
         before = number
-    if not ignore_merges:
-        made_tokens = {left + right for left, right in made}
-        for token in ranks:
-            if len(token) > 1 and token not in made_tokens:
-                raise _would_be_produced(token)
+    unmade = ranks.keys() - set(map(b"".join, made))
+    for token in sorted(unmade, key=ranks.__getitem__):
+        if len(token) > 1 and not ignore_merges:
+            raise ValueError(
+                f"token {short_repr(token)} is made by no merge, but tiktoken would produce it: "
+                "remove it"
+            )
     return ranks
-
-
-def _would_be_produced(token: bytes) -> ValueError:
-    return ValueError(
-        f"token {short_repr(token)} is made by no merge, but tiktoken would produce it: remove it"
-    )
 
 
 def _check_prefixes(special: set[bytes]) -> None:
@@ -235,12 +224,7 @@ def load_tiktoken(
         raise TypeError(
             f"special_tokens is {short_repr(special_tokens)}: pass a dict of special token -> id"
         )
-    for token in special_tokens or ():
-        if not isinstance(token, str):
-            raise TypeError(
-                f"special token {short_repr(token)} is of type {type(token).__name__}, not a str: "
-                "special_tokens maps special token -> id"
-            )
+    check_special_tokens(list(special_tokens or ()))
     if path.is_dir():
         ranks, found = _read_export(path)
     elif path.exists() or not isinstance(source, str) or not source.isidentifier():

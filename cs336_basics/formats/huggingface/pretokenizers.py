@@ -108,13 +108,14 @@ def _expression_of(split: dict[str, Any]) -> tuple[str, bool]:
     return expression, how[0] == "Isolated"
 
 
-def list_in(parent: dict[str, Any], key: str) -> list[Any]:
-    """Return a list that an object of the file holds.
+def list_in(parent: dict[str, Any], key: str, default: list[Any] | None = None) -> list[Any]:
+    """Return a list that an object of the file holds; the default, where it holds none.
 
     Raises:
-        ValueError: it is absent, or not a list.
+        ValueError: it is absent without a default, or not a list.
     """
     value = parent.get(key)
+    value = default if value is None else value
     if not isinstance(value, list):
         raise ValueError(f"its {key!r} is {short_repr(value)}, not a list")
     return value

@@ -38,7 +38,6 @@ from cs336_basics.formats.huggingface.pretokenizers import (
     pre_tokenizer_of,
 )
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name, resolve_pattern
-from cs336_basics.pretokenization.splitter import check_special_tokens
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE, TokenizerParts
 
 CONFIG_FILE = "tokenizer_config.json"
@@ -191,13 +190,22 @@ def load_tokenizer_json(
 
     Raises:
         FileNotFoundError: there is no such file; says how to make one.
-        TypeError: `ignore` is a str, or not iterable.
         ValueError: the file is malformed, or holds what `Tokenizer` does not do; names it.
     """
-    ignored = _checked_ignorable(ignore)
+    ignored = [ignore] if isinstance(ignore, str) else list(ignore)
+    for name in ignored:
+        if name not in [*IGNORABLE]:
+            raise ValueError(
+                f"ignore has {short_repr(name)}: only {', '.join(IGNORABLE)} can be ignored"
+            )
     path = Path(path)
-    if path.is_dir() or not path.exists():
-        path = _file_in(path)
+    if path.is_dir():
+        path = path / TOKENIZER_FILE
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} does not exist: make one with `python -m cs336_basics train-bpe --input FILE "
+            f"--vocab-size N --output {shlex.quote(str(path.parent))}`"
+        )
     with open_regular(path) as file:
         content = parse_json(file.read(), path, unique_keys)
     try:
@@ -208,49 +216,23 @@ def load_tokenizer_json(
         raise ValueError(f"{path}: {error}") from None
 
 
-def _file_in(directory: Path) -> Path:
-    path = directory / TOKENIZER_FILE
-    if path.exists():
-        return path
-    of_run = directory / "tokenizer" / TOKENIZER_FILE
-    if of_run.exists():
-        raise FileNotFoundError(f"{path} does not exist: name {of_run.parent}, which does")
-    if (directory / "merges.txt").exists():
-        raise FileNotFoundError(f"{path} does not exist: read GPT-2's pair of files by from_gpt2")
-    raise FileNotFoundError(
-        f"{path} does not exist: make one with `python -m cs336_basics train-bpe --input FILE "
-        f"--vocab-size N --output {shlex.quote(str(directory))}`"
-    )
-
-
 def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
     """Return the parts of a tokenizer that other libraries cannot read."""
     if not own:
         raise ValueError("other libraries cannot read it, it says why: use from_directory")
     pattern, special_tokens = content.get("pattern"), list_in(content, "special_tokens")
-    if not isinstance(pattern, str):
-        raise ValueError(f"its 'pattern' is {short_repr(pattern)}, not a string")
-    if not all(isinstance(token, str) for token in special_tokens):
-        raise ValueError(f"its 'special_tokens' are {short_repr(special_tokens)}, not all strings")
+    if not all(isinstance(text, str) for text in (pattern, *special_tokens)):
+        raise ValueError(
+            f"its pattern {short_repr(pattern)} or special_tokens {short_repr(special_tokens)} are "
+            "not strings"
+        )
     model = _object(content, "model")
     vocab = vocab_of_strings(_object(model, "vocab"))
     merges = merges_of_strings(list_in(model, "merges"), "merge {}".format)
     return TokenizerParts(vocab, merges, special_tokens, pattern, _ignore_merges(model))
 
 
-def _checked_ignorable(ignore: Iterable[str]) -> frozenset[str]:
-    if isinstance(ignore, (str, bytes)) or not isinstance(ignore, Iterable):
-        raise TypeError(f"ignore is {short_repr(ignore)}: pass a list, such as ['normalizer']")
-    names = list(ignore)
-    for name in names:
-        if not isinstance(name, str) or name not in IGNORABLE:
-            raise ValueError(
-                f"ignore has {short_repr(name)}: only {', '.join(IGNORABLE)} can be ignored"
-            )
-    return frozenset(names)
-
-
-def parse_tokenizer_json(content: Any, ignored: frozenset[str] = frozenset()) -> TokenizerParts:
+def parse_tokenizer_json(content: Any, ignored: Sequence[str] = ()) -> TokenizerParts:
     """Return the parts of the tokenizer that the content of a `tokenizer.json` describes.
 
     Raises:
@@ -269,7 +251,7 @@ def parse_tokenizer_json(content: Any, ignored: frozenset[str] = frozenset()) ->
     if not isinstance(decoder, dict) or decoder.get("type") != "ByteLevel":
         raise ValueError(f"its decoder is {kind_of(decoder)}: only ByteLevel can be loaded")
     pattern = pattern_of(content.get("pre_tokenizer"))
-    special_tokens = _special_tokens(content.get("added_tokens"))
+    special_tokens = _special_tokens(list_in(content, "added_tokens", default=[]))
     strings = _object(model, "vocab")
     for token, token_id in special_tokens.items():
         found = strings.pop(token, token_id)
@@ -308,35 +290,34 @@ def _adds_nothing(post_processor: dict[str, Any]) -> bool:
     return post_processor.get("type") == "ByteLevel"  # which changes offsets
 
 
+_NOT_PLAIN = {
+    "dropout": "merges would be left out at random",
+    "continuing_subword_prefix": "tokens would have a prefix within words",
+    "end_of_word_suffix": "tokens would have a suffix at the end of words",
+    "byte_fallback": "its tokens are not written in GPT-2's byte alphabet",
+    "unk_token": "bytes that the vocabulary lacks would get this token",
+}
+"""Settings of a model that is not plain byte-pair encoding, and what they do."""
+
+
 def _check_model(model: dict[str, Any], vocab: Mapping[int, bytes]) -> None:
     """Refuse a model that is not plain byte-pair encoding."""
     if model.get("type", "BPE") != "BPE":
         raise ValueError(f"its model is {short_repr(model['type'])}: only BPE can be loaded")
-    reasons = {
-        "dropout": "merges would be left out at random",
-        "continuing_subword_prefix": "tokens would have a prefix within words",
-        "end_of_word_suffix": "tokens would have a suffix at the end of words",
-        "byte_fallback": "its tokens are not written in GPT-2's byte alphabet",
-    }
-    if model.get("unk_token") and not {bytes([byte]) for byte in range(256)}.issubset(
-        vocab.values()
-    ):
-        reasons["unk_token"] = "bytes that the vocabulary lacks would get this token"
-    for key, why in reasons.items():
+    has_all_bytes = {bytes([byte]) for byte in range(256)}.issubset(vocab.values())
+    for key, why in _NOT_PLAIN.items():
         value = model.get(key)
-        if value is not None and value not in (False, "", 0):
+        if value and not (key == "unk_token" and has_all_bytes):
             raise ValueError(
                 f"its model has {key} {short_repr(value)}: {why}, which is not supported"
             )
 
 
-def _special_tokens(added: Any) -> dict[str, int]:
+def _special_tokens(added: list[Any]) -> dict[str, int]:
     """Return the added tokens, content -> id, which our encoder treats as special tokens."""
-    if not isinstance(added, list) and added is not None:
-        raise ValueError(f"its 'added_tokens' is {short_repr(added)}, not a list")
     found: dict[str, int] = {}
     normalized: dict[bool, list[str]] = {False: [], True: []}
-    for token in added or []:
+    for token in added:
         content = token.get("content") if isinstance(token, dict) else None
         if not isinstance(content, str) or not content or type(token.get("id")) is not int:
             raise ValueError(f"added token {short_repr(token)} needs a content and an id")
@@ -349,7 +330,6 @@ def _special_tokens(added: Any) -> dict[str, int]:
             raise ValueError(f"added token {short_repr(content)} occurs twice")
         found[content] = token["id"]
         normalized[bool(token.get("normalized", False))].append(content)
-    check_special_tokens(list(found))
     _check_overlaps(normalized[False], normalized[True])
     return found
 
@@ -390,9 +370,9 @@ def _may_overlap(a: str, b: str) -> bool:
 
 def _ignore_merges(model: dict[str, Any]) -> bool:
     value = model.get("ignore_merges") or False
-    if value not in (False, True):
+    if not isinstance(value, bool):
         raise ValueError(f"its model has ignore_merges {short_repr(value)}, neither true nor false")
-    return bool(value)
+    return value
 
 
 def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:

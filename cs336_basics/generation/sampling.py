@@ -5,59 +5,40 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 
 import torch
 from torch import Tensor
 
-from cs336_basics._support.arguments import checked_integer
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.validation import Checked, Count, option
 from cs336_basics.model.attention import softmax
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(Checked):
     """How a token is drawn from logits.
 
     The repetition penalty comes first, then the temperature, then the filters: top-k, top-p,
     min-p. Each filter sees the distribution that those before it leave, scaled to a sum of 1.
 
     Raises:
-        TypeError: a value is not a number, or `top_k` is not a whole one.
-        ValueError: a value is out of its bounds.
+        ValueError: a value is not a number, or out of its bounds.
     """
 
-    temperature: float = 1.0
-    """The logits are divided by it. 0 is greedy: always the likeliest token."""
-    top_k: int | None = None
-    """Sample from this many of the likeliest tokens; None: from all of them."""
-    top_p: float = 1.0
-    """Sample from the smallest set of likeliest tokens whose probabilities add up to at least this;
-    1: from the whole distribution."""
-    min_p: float = 0.0
-    """Sample from tokens whose probability is at least this fraction of the highest; 0: all."""
-    repetition_penalty: float = 1.0
-    """Above 1, tokens that the text already has become less likely."""
-
-    def __post_init__(self) -> None:
-        for name in ("temperature", "top_p", "min_p", "repetition_penalty"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real):
-                raise TypeError(f"{name} is {short_repr(value)}: it must be a number")
-        if not 0 <= self.temperature < math.inf:
-            raise ValueError(
-                f"temperature is {self.temperature}: it must be 0 (greedy) or more, and finite"
-            )
-        if self.top_k is not None:
-            checked_integer("top_k", self.top_k, 1, note=", or None (all tokens)")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p is {self.top_p}: it must be above 0 and at most 1")
-        if not 0 <= self.min_p <= 1:
-            raise ValueError(f"min_p is {self.min_p}: it must be between 0 and 1")
-        if not 0 < self.repetition_penalty < math.inf:
-            raise ValueError(
-                f"repetition_penalty is {self.repetition_penalty}: it must be above 0, and finite"
-            )
+    temperature: float = option(
+        "the logits are divided by it; 0 is greedy: always the likeliest token", 1.0, ge=0
+    )
+    top_k: Count | None = option("sample from this many of the likeliest tokens", None)
+    top_p: float = option(
+        "sample from the smallest set of likeliest tokens whose probabilities add up to this",
+        1.0, gt=0, le=1,
+    )  # fmt: skip
+    min_p: float = option(
+        "sample from tokens whose probability is at least this fraction of the highest",
+        0.0, ge=0, le=1,
+    )  # fmt: skip
+    repetition_penalty: float = option(
+        "above 1, tokens that the text already has become less likely", 1.0, gt=0
+    )
 
     def draw(
         self,

@@ -58,8 +58,8 @@ def one_by_one(string):
 def loading(request, monkeypatch):
     """The compiled loops, and what stands for them where they are not built."""
     if request.param == "not built":
-        monkeypatch.setattr(byte_strings, "_loading", None)
-    elif byte_strings._loading is None:
+        monkeypatch.setattr(byte_strings, "_byte_strings", None)
+    elif byte_strings._byte_strings is None:
         pytest.skip("the extensions are not built")
 
 

@@ -34,6 +34,10 @@ def seeded(seed=0):
         ({"min_p": 1.1}, "min_p is 1.1"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0"),
         ({"repetition_penalty": math.inf}, "repetition_penalty is inf"),
+        ({"temperature": None}, "temperature is None"),
+        ({"top_p": "1"}, "top_p is '1'"),
+        ({"min_p": True}, "min_p is True"),
+        ({"top_k": 2.5}, "top_k is 2.5"),
     ],
 )
 def test_values_out_of_bounds_are_refused(options, message):
@@ -167,16 +171,6 @@ def test_extreme_temperatures_stay_finite(temperature):
     assert token in range(3)
     if temperature < 1:
         assert token == 1
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"temperature": None}, {"top_p": "1"}, {"min_p": True}, {"top_k": 2.5}, {"top_k": "2"}],
-)
-def test_a_value_that_is_no_number_is_refused(options):
-    ((name, value),) = options.items()
-    with pytest.raises(TypeError, match=f"{name} is {value!r}"):
-        Sampling(**options)
 
 
 def test_logits_of_several_texts_are_refused():

@@ -199,7 +199,7 @@ def load_tokenizer_json(
                 f"ignore has {short_repr(name)}: only {', '.join(IGNORABLE)} can be ignored"
             )
     path = Path(path)
-    if path.is_dir():
+    if path.is_dir() or not path.exists():
         path = path / TOKENIZER_FILE
     if not path.exists():
         raise FileNotFoundError(
@@ -220,7 +220,8 @@ def _parse_own(content: dict[str, Any], own: bool) -> TokenizerParts:
     """Return the parts of a tokenizer that other libraries cannot read."""
     if not own:
         raise ValueError("other libraries cannot read it, it says why: use from_directory")
-    pattern, special_tokens = content.get("pattern"), list_in(content, "special_tokens")
+    pattern: Any = content.get("pattern")
+    special_tokens = list_in(content, "special_tokens")
     if not all(isinstance(text, str) for text in (pattern, *special_tokens)):
         raise ValueError(
             f"its pattern {short_repr(pattern)} or special_tokens {short_repr(special_tokens)} are "

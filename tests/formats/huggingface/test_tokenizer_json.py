@@ -22,7 +22,6 @@ from cs336_basics.formats.huggingface.tokenizer_json import parse_tokenizer_json
 from cs336_basics.tokenizer import Tokenizer
 from tests.formats.exported import (
     PATTERNS,
-    SPECIAL,
     byte_tokenizer,
     chosen_texts,
     random_texts,
@@ -225,15 +224,6 @@ def test_every_character_gets_the_same_ids_in_every_context(exported, pattern):
     assert theirs.encode(text).ids == ours.encode(text)
 
 
-@pytest.mark.slow
-@EVERY_PATTERN
-@pytest.mark.parametrize("seed", range(5))
-def test_50_000_random_texts_get_equal_ids_text_and_offsets(exported, pattern, seed):
-    number = 50_000 if pattern == "gpt2" else 5_000
-    for text in random_texts(seed + 1, number // 5):
-        assert_equal(*exported[pattern], text)
-
-
 @pytest.mark.parametrize("name", CORPORA)
 @EVERY_PATTERN
 def test_slices_of_real_text_get_equal_ids_text_and_offsets(exported, pattern, name):
@@ -248,18 +238,6 @@ def slices(name, number, size):
         for _ in range(number):
             file.seek(chooser.randrange(path.stat().st_size))
             yield without_differences(file.read(size).decode("utf-8", errors="replace"))
-
-
-@pytest.fixture(scope="module")
-def gpt2(tmp_path_factory):
-    ours = Tokenizer.from_gpt2(data_file("gpt2_vocab.json"), data_file("gpt2_merges.txt"))
-    return ours, loaded(ours, tmp_path_factory.mktemp("gpt2"))
-
-
-@pytest.mark.parametrize("name", CORPORA)
-def test_real_text_gets_equal_ids_text_and_offsets_with_the_vocabulary_of_gpt2(gpt2, name):
-    for text in slices(name, 2, 30_000):
-        assert_equal(*gpt2, text)
 
 
 @EVERY_PATTERN
@@ -314,13 +292,6 @@ def test_the_check_uses_tokenizers_where_transformers_is_not_installed(tmp_path,
     agreement = check_tokenizer(trained("gpt2"), "huggingface", tmp_path)
     assert agreement.runtime == f"tokenizers {tokenizers.__version__}"
     assert agreement.lines[0].startswith("ids equal on 25 texts, ")
-
-
-def test_special_tokens_are_found_by_their_names(exported):
-    ours, theirs = exported["gpt2"]
-    assert {token: theirs.token_to_id(token) for token in SPECIAL} == {
-        token: ours.special_token_id(token) for token in SPECIAL
-    }
 
 
 # ------------------------------------------------------------------ read
@@ -453,12 +424,11 @@ def test_an_isolating_split_keeps_what_the_pattern_does_not_match(tmp_path, patt
         assert ours.decode(ids) == text
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_file_and_its_directory_are_read(tmp_path, pattern):
-    path = saved(content_of(trained(pattern)), tmp_path)
+def test_a_file_and_its_directory_are_read(tmp_path):
+    path = saved(content_of(trained("gpt2")), tmp_path)
     for source in (path, str(path), tmp_path):
         found = Tokenizer.from_huggingface(source, cache_size=0, backend="python")
-        assert found.hash() == trained(pattern).hash()
+        assert found.hash() == trained("gpt2").hash()
         assert (found.cache_size, found.backend) == (0, "python")
 
 
@@ -552,7 +522,7 @@ def test_parts_of_the_file_are_ignored_on_request(tmp_path):
         assert ours.encode(text) == theirs.encode(text, add_special_tokens=False).ids
     for name in names:
         others = [other for other in names if other != name]
-        with pytest.raises(ValueError, match=f"to load the tokenizer without it, .*{name}"):
+        with pytest.raises(ValueError, match=rf"ignore=\['{name}'\]"):
             Tokenizer.from_huggingface(path, ignore=others)
 
 
@@ -565,107 +535,75 @@ def test_only_known_parts_can_be_ignored(tmp_path):
 
 # What cannot be done as the file says is refused, with the reason.
 
+
+def sequence(*pretokenizers):
+    return {"type": "Sequence", "pretokenizers": [*pretokenizers]}
+
+
+def template(*single):
+    return {"type": "TemplateProcessing", "single": [*single]}
+
+
+BYTE_LEVEL = {"type": "ByteLevel"}
+NO_REGEX = {"type": "ByteLevel", "use_regex": False}
 REFUSED = [
-    ("normalizer", {"type": "NFC"}, "it has a normalizer ('NFC'): the text would be changed"),
-    ("normalizer", {"type": "NFC"}, "without it, pass ignore=['normalizer']"),
-    ("normalizer", {"type": "ByteLevel"}, "it has a normalizer ('ByteLevel')"),
-    (
-        "normalizer",
-        {"type": "Sequence", "normalizers": [{"type": "NFC"}]},
-        "it has a normalizer ('Sequence')",
-    ),
-    ("truncation", {"max_length": 5}, "it has a truncation (None): texts would be cut"),
-    ("padding", {"strategy": "BatchLongest"}, "it has a padding"),
-    ("model.type", "Unigram", "its model is 'Unigram': only BPE"),
-    ("model.type", "WordPiece", "its model is 'WordPiece': only BPE"),
-    ("model.dropout", 0.1, "its model has dropout 0.1: merges would be left out at random"),
-    ("model.byte_fallback", True, "its model has byte_fallback True"),
-    ("model.ignore_merges", "yes", "its model has ignore_merges 'yes', neither true nor false"),
+    ("normalizer", {"type": "NFC"}, "normalizer ('NFC')"),
+    ("normalizer", BYTE_LEVEL, "normalizer ('ByteLevel')"),
+    ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "('Sequence')"),
+    ("truncation", {"max_length": 5}, "truncation"),
+    ("padding", {"strategy": "BatchLongest"}, "padding"),
+    ("model.type", "Unigram", "'Unigram'"),
+    ("model.type", "WordPiece", "'WordPiece'"),
+    ("model.dropout", 0.1, "dropout 0.1"),
+    ("model.byte_fallback", True, "byte_fallback True"),
+    ("model.ignore_merges", "yes", "ignore_merges 'yes'"),
     ("model.continuing_subword_prefix", "##", "continuing_subword_prefix '##'"),
     ("model.end_of_word_suffix", "</w>", "end_of_word_suffix '</w>'"),
-    ("pre_tokenizer", None, "its pre_tokenizer (None) is unknown"),
-    ("pre_tokenizer", {"type": "Whitespace"}, "its pre_tokenizer ('Whitespace') is unknown"),
-    ("pre_tokenizer", {"type": "Metaspace"}, "its pre_tokenizer ('Metaspace') is unknown"),
-    ("pre_tokenizer.type", "ByteLevels", "its pre_tokenizer ('ByteLevels') is unknown"),
-    ("pre_tokenizer.add_prefix_space", True, "adds a space before the text"),
-    ("pre_tokenizer.use_regex", False, "does not split text at all"),
-    (
-        "pre_tokenizer",
-        {"type": "Sequence", "pretokenizers": [{"type": "Punctuation"}, {"type": "ByteLevel"}]},
-        "its pre_tokenizer splits twice",
-    ),
-    (
-        "pre_tokenizer",
-        {
-            "type": "Sequence",
-            "pretokenizers": [{"type": "Digits"}, {"type": "ByteLevel", "use_regex": False}],
-        },
-        "its pre_tokenizer ('Sequence') is unknown",
-    ),
-    (
-        "pre_tokenizer",
-        {"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}] * 3},
-        "its pre_tokenizer splits twice",
-    ),
-    (
-        "pre_tokenizer",
-        {"type": "Sequence", "pretokenizers": []},
-        "its pre_tokenizer ('Sequence') is unknown",
-    ),
-    ("pre_tokenizer", {"type": "Sequence"}, "its 'pretokenizers' is None, not a list"),
-    ("decoder", None, "its decoder is None: only ByteLevel"),
-    ("decoder.type", "Metaspace", "its decoder is 'Metaspace': only ByteLevel"),
-    (
-        "post_processor",
-        {"type": "TemplateProcessing", "single": []},
-        "it has a post_processor ('TemplateProcessing'): it may add tokens to a text",
-    ),
-    (
-        "post_processor",
-        {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": END, "type_id": 0}}]},
-        "it has a post_processor ('TemplateProcessing'): it may add tokens to a text",
-    ),
-    ("post_processor", {"type": "TemplateProcessing", "single": [5]}, "it has a post_processor"),
-    ("post_processor", {"type": "BertProcessing"}, "pass ignore=['post_processor']"),
-    (
-        "post_processor",
-        {"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "BertProcessing"}]},
-        "it has a post_processor ('Sequence')",
-    ),
-    ("post_processor", {"type": "Sequence"}, "its 'processors' is None, not a list"),
-    (
-        "pre_tokenizer",
-        {
-            "type": "Sequence",
-            "pretokenizers": [{"type": ["Split"]}, {"type": "ByteLevel", "use_regex": False}],
-        },
-        "its pre_tokenizer ('Sequence') is unknown",
-    ),
-    ("added_tokens", [{"id": 5000, "content": "<" * 1025}], "has 1,025 bytes"),
-    ("added_tokens.0.lstrip", True, "added token '<|endoftext|>' has lstrip"),
-    ("added_tokens.0.rstrip", True, "added token '<|endoftext|>' has rstrip"),
-    ("added_tokens.0.single_word", True, "added token '<|endoftext|>' has single_word"),
-    ("added_tokens.0.content", "", "needs a content and an id"),
-    ("added_tokens.0.content", KeyError, "needs a content and an id"),
-    ("added_tokens.0.id", "256", "needs a content and an id"),
-    ("added_tokens.0.id", 3, "has the id 256 in the vocabulary and 3 as an added token"),
-    ("added_tokens.0", 7, "added token 7 needs a content"),
-    ("added_tokens", {"a": 1}, "its 'added_tokens' is {'a': 1}, not a list"),
-    ("added_tokens.1.content", END, "added token '<|endoftext|>' occurs twice"),
-    ("model", [], "its 'model' is [], not an object"),
-    ("model.vocab", [], "its 'vocab' is [], not an object"),
+    ("pre_tokenizer", None, "pre_tokenizer (None)"),
+    ("pre_tokenizer", {"type": "Whitespace"}, "pre_tokenizer ('Whitespace')"),
+    ("pre_tokenizer", {"type": "Metaspace"}, "pre_tokenizer ('Metaspace')"),
+    ("pre_tokenizer.type", "ByteLevels", "pre_tokenizer ('ByteLevels')"),
+    ("pre_tokenizer.add_prefix_space", True, "adds a space"),
+    ("pre_tokenizer.use_regex", False, "does not split"),
+    ("pre_tokenizer", sequence({"type": "Punctuation"}, BYTE_LEVEL), "splits twice"),
+    ("pre_tokenizer", sequence({"type": "Digits"}, NO_REGEX), "('Sequence') is unknown"),
+    ("pre_tokenizer", sequence(*[BYTE_LEVEL] * 3), "splits twice"),
+    ("pre_tokenizer", sequence(), "('Sequence') is unknown"),
+    ("pre_tokenizer", {"type": "Sequence"}, "'pretokenizers' is None"),
+    ("pre_tokenizer", sequence({"type": ["Split"]}, NO_REGEX), "('Sequence') is unknown"),
+    ("decoder", None, "decoder is None"),
+    ("decoder.type", "Metaspace", "decoder is 'Metaspace'"),
+    ("post_processor", template(), "post_processor ('TemplateProcessing')"),
+    ("post_processor", template({"SpecialToken": {"id": END, "type_id": 0}}), "post_processor"),
+    ("post_processor", template(5), "post_processor"),
+    ("post_processor", {"type": "BertProcessing"}, "post_processor ('BertProcessing')"),
+    ("post_processor", {"type": "Sequence", "processors": [BYTE_LEVEL, {"type": "BertProcessing"}]},
+     "post_processor ('Sequence')"),
+    ("post_processor", {"type": "Sequence"}, "'processors' is None"),
+    ("added_tokens.0.lstrip", True, "'<|endoftext|>' has lstrip"),
+    ("added_tokens.0.rstrip", True, "'<|endoftext|>' has rstrip"),
+    ("added_tokens.0.single_word", True, "'<|endoftext|>' has single_word"),
+    ("added_tokens.0.content", "", "content"),
+    ("added_tokens.0.content", KeyError, "content"),
+    ("added_tokens.0.id", "256", "'256'"),
+    ("added_tokens.0.id", 3, "has the id 256 in the vocabulary and 3 as"),
+    ("added_tokens.0", 7, "added token 7"),
+    ("added_tokens", {"a": 1}, "'added_tokens' is {'a': 1}"),
+    ("added_tokens.1.content", END, "'<|endoftext|>' occurs twice"),
+    ("model", [], "'model' is []"),
+    ("model.vocab", [], "'vocab' is []"),
     ("model.vocab.a", "x", "b'a' is 'x'"),
     ("model.vocab.a", 98.0, "b'a' is 98.0"),
     ("model.vocab.a", -1, "id -1 of b'a'"),
     ("model.vocab.a", 10**30, "is above 4294967295"),
-    ("model.vocab.a", 98, "have the same id 98"),
-    ("model.vocab.猫", 9999, "token '猫' has a character"),
-    ("model.merges", None, "its 'merges' is None, not a list"),
+    ("model.vocab.a", 98, "same id 98"),
+    ("model.vocab.猫", 9999, "'猫'"),
+    ("model.merges", None, "'merges' is None"),
     ("model.merges.3", "a", "merge 3: 'a'"),
     ("model.merges.3", ["a", 5], "merge 3: ['a', 5]"),
     ("model.merges.3", ["a", "b c"], "merge 3: ['a', 'b c']"),
     ("model.merges.3", ["a", "\x00"], "merge 3: ['a', '\\x00']"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("path", "value", "message"), REFUSED)

@@ -50,7 +50,12 @@ def resize_embeddings(
             f"vocab_size is {vocab_size:,}, and the model has {old_size:,} ids: to remove rows, "
             "use select_embeddings"
         )
-    made_of = _checked_parts(parts or {}, old_size, vocab_size)
+    made_of = {
+        checked_integer("an id of parts", new_id, old_size, vocab_size - 1): [
+            checked_integer(f"a part of id {new_id}", part, 0, old_size - 1) for part in old_ids
+        ]
+        for new_id, old_ids in (parts or {}).items()
+    }
 
     def grown(table: Tensor) -> Tensor:
         # Sums of 50,000 numbers in bfloat16 would have no correct digit.
@@ -63,18 +68,6 @@ def resize_embeddings(
 
     if vocab_size > old_size:
         _replace_tables(model, grown, vocab_size)
-
-
-def _checked_parts(
-    parts: Mapping[int, Sequence[int]], old_size: int, vocab_size: int
-) -> dict[int, list[int]]:
-    """Return `parts` as plain ints; see `resize_embeddings`."""
-    made_of = {}
-    for key, old_ids in parts.items():
-        new_id = checked_integer("an id of parts", key, old_size, vocab_size - 1)
-        name = f"a part of id {new_id}"
-        made_of[new_id] = [checked_integer(name, part, 0, old_size - 1) for part in old_ids]
-    return made_of
 
 
 def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> None:

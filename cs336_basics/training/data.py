@@ -25,7 +25,6 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.files.joined_tokens import (
     JoinedTokens,
     TokenPaths,
@@ -376,11 +375,8 @@ class StepLoader:
         The number of processes and of workers may differ.
 
         Raises:
-            TypeError: the state is not a dict, or its step not an int.
             ValueError: the state is of other batches; names the first value that differs.
         """
-        if not isinstance(state, dict):
-            raise TypeError(f"state is {short_repr(state)}: it must be what state_dict() returned")
         for name, value in self.batches.settings().items():
             if state.get(name) != value:
                 raise ValueError(

@@ -9,10 +9,8 @@ are the losses.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -152,15 +150,3 @@ def replicate(module: Module, device: torch.device) -> Module:
         device_ids=[device] if device.type == "cuda" else None,
         gradient_as_bucket_view=True,
     )
-
-
-@contextlib.contextmanager
-def without_exchange(module: Module) -> Iterator[None]:
-    """Context manager in which gradients are summed in each process but not exchanged."""
-    from torch.nn.parallel import DistributedDataParallel
-
-    if isinstance(module, DistributedDataParallel):
-        with module.no_sync():
-            yield
-    else:
-        yield

@@ -147,8 +147,6 @@ def open_trainer(
             run.lock()
         try:
             say(f"run directory: {run.path}")
-            if resume is not None and world.is_first:
-                run.remove_temporary_files()
             data = _prepare(sources, run, world, progress, say)
             config = _with_vocabulary(config, data, say)
             if resume is not None:

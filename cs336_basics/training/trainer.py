@@ -33,7 +33,7 @@ from cs336_basics.training.devices import (
     flops_per_token,
     peak_flops,
 )
-from cs336_basics.training.distributed import World, replicate, shard, without_exchange
+from cs336_basics.training.distributed import World, replicate, shard
 from cs336_basics.training.evaluation import Evaluation, check_samples, evaluation_row, sample_text
 from cs336_basics.training.learning_curves import plot_run
 from cs336_basics.training.loggers import Logger
@@ -259,18 +259,16 @@ class Trainer:
             tensor.to(self.device, non_blocking=True).chunk(self.config.accumulation)
             for tensor in (inputs, targets)
         ]
+        # Of DDP: processes exchange gradients after the last micro-batch only.
+        keep = getattr(self.loss_module, "no_sync", contextlib.nullcontext)
         loss = torch.zeros((), device=self.device)
         self.optimizer.zero_grad()
         for number, (x, y) in enumerate(zip(*micro_batches, strict=True), start=1):
-            with self._exchange_gradients(last=number == self.config.accumulation):
+            with contextlib.nullcontext() if number == self.config.accumulation else keep():
                 micro_loss = self.loss_of(x, y) / self.config.accumulation
                 torch.autograd.backward(micro_loss)
             loss += micro_loss.detach()
         return self.world.mean(loss)
-
-    def _exchange_gradients(self, last: bool) -> Any:
-        """With several processes: exchange gradients after the last micro-batch only."""
-        return contextlib.nullcontext() if last else without_exchange(self.loss_module)
 
     def _may_wait_for_device(self, step: int) -> bool:
         """Return whether the host may read results of this step now.

@@ -126,15 +126,3 @@ def test_bad_batches_lengths_and_sizes_are_refused(model):
         with pytest.raises(ValueError, match=named):
             cache.truncate(lengths)
     assert cache.lengths == [10, 10]
-
-
-@pytest.mark.parametrize("changes", [{"num_layers": 3}, {"num_heads": 4}, {"d_model": 32}], ids=str)
-def test_a_cache_of_another_model_is_refused(model, changes):
-    cache = KVCache(dataclasses.replace(SMALL, **changes), dtype=torch.float64)
-    with pytest.raises((ValueError, RuntimeError)):
-        model(torch.zeros(1, 1, dtype=torch.long), cache)
-    assert cache.lengths == [0]
-    shorter = KVCache(dataclasses.replace(SMALL, context_length=4), dtype=torch.float64)
-    assert model(torch.zeros(1, 4, dtype=torch.long), shorter).shape == (1, 4, 50)
-    with pytest.raises((IndexError, RuntimeError)):
-        model(torch.zeros(1, 1, dtype=torch.long), shorter)

@@ -431,13 +431,3 @@ def test_spawned_workers_read_the_same(files):
     options = {"num_workers": 2, "multiprocessing_context": "spawn"}
     spawned = list(StepLoader(windows, batches, **options))
     assert equal(spawned, list(StepLoader(windows, batches)))
-
-
-def test_a_state_that_is_none_is_refused_by_name():
-    loader = StepLoader(list(range(10)), StepBatches(10, 2))
-    with pytest.raises(TypeError, match="state is None"):
-        loader.load_state_dict(None)
-    state = loader.state_dict()
-    del state["step"]
-    with pytest.raises(TypeError, match="step is None"):
-        loader.load_state_dict(state)

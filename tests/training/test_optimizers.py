@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import io
 import math
 
 import pytest
@@ -71,20 +69,6 @@ def test_many_steps_are_those_of_torch(ours, theirs, settings):
 
 @pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
-def test_adamw_equals_torch_step_by_step_under_a_schedule():
-    ours, theirs = noisy_network(), noisy_network()
-    schedule = lambda step: 1e-2 * (1 + math.cos(step / 10))  # noqa: E731
-    settings = {"betas": (0.9, 0.95), "weight_decay": 0.1}
-    ours_adamw = AdamW(ours.parameters(), **settings)
-    theirs_adamw = torch.optim.AdamW(theirs.parameters(), **settings)
-    for seed in range(30):
-        result = train(ours, ours_adamw, 1, seed, schedule)
-        expected = train(theirs, theirs_adamw, 1, seed, schedule)
-        assert_close(result, expected)
-
-
-@pytest.mark.numerical(seeds=False)
-@pytest.mark.usefixtures("float64")
 def test_adamw_decay_by_group_equals_torch():
     results = []
     for optimizer_class in (AdamW, torch.optim.AdamW):
@@ -148,30 +132,6 @@ def test_sgd_follows_its_formula():
 
 
 # Every optimizer
-
-
-@pytest.mark.parametrize(
-    ("optimizer_class", "settings"),
-    [
-        (AdamW, {"betas": (0.1, 0.2), "weight_decay": 0.3}),
-        (SGD, {}),
-        (MomentumSGD, {"momentum": 0.9}),
-        (MomentumSGD, {}),
-    ],
-)
-@pytest.mark.parametrize("steps_before", [0, 7])
-def test_a_state_dict_continues_exactly(optimizer_class, settings, steps_before):
-    model = noisy_network()
-    optimizer = optimizer_class(model.parameters(), lr=1e-2, **settings)
-    train(model, optimizer, steps_before)
-    buffer = io.BytesIO()
-    torch.save(optimizer.state_dict(), buffer)
-    buffer.seek(0)
-    twin = copy.deepcopy(model)
-    restored = optimizer_class(twin.parameters(), lr=0.7)
-    restored.load_state_dict(torch.load(buffer, weights_only=True))
-    continued = train(model, optimizer, 5, seed=2)
-    assert_close(train(twin, restored, 5, seed=2), continued, atol=0, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -445,21 +405,11 @@ def test_build_optimizer_fused_computes_the_same():
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_optimizers_learn_and_continue_from_their_state(kind, precision):
+def test_optimizers_learn(kind, precision):
     model = tiny_model()
-    config = OptimizerConfig(kind=kind)
-    optimizer = build_optimizer(model, config, lr=0.02, precision=precision)
+    optimizer = build_optimizer(model, OptimizerConfig(kind=kind), lr=0.02, precision=precision)
     losses = train_model(model, optimizer, 60)
     assert losses[-1] < 0.5 * losses[0]
-    buffer = io.BytesIO()
-    torch.save(optimizer.state_dict(), buffer)
-    buffer.seek(0)
-    twin = copy.deepcopy(model)
-    restored = build_optimizer(twin, config, lr=0.7, precision=precision)
-    restored.load_state_dict(torch.load(buffer, weights_only=True))
-    assert train_model(twin, restored, 5) == train_model(model, optimizer, 5)
-    for state in restored.state.values():
-        assert all(isinstance(value, (torch.Tensor, int)) for value in state.values())
 
 
 def test_muon_refuses_parameters_that_are_not_matrices():

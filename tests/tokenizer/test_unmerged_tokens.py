@@ -239,14 +239,11 @@ def test_a_word_that_is_added_needs_one_id_and_no_merge():
     assert parts[extended.token_to_id(" quaint")] == tokenizer.encode(" quaint")
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_whole_words_are_pruned_by_their_counts(tmp_path, exact):
+def test_whole_words_are_pruned_by_their_counts(tmp_path):
     tokenizer = whole_word_tokenizer()
     text = " strange" * 50 + " mere" + " the cat" * 20
     (tmp_path / "text.txt").write_text(text, "utf-8", newline="")
-    counts = count_tokens(tokenizer, tmp_path / "text.txt")
-    by = Corpus(str(tmp_path / "text.txt")) if exact else counts
-    pruned, id_map = prune(tokenizer, 280, by)
+    pruned, id_map = prune(tokenizer, 280, Corpus(str(tmp_path / "text.txt")))
     assert pruned.ignore_merges
     assert pruned.encode(" strange") == [id_map[tokenizer.token_to_id(" strange")]]
     assert len(pruned.encode("を食べた")) > 1
@@ -260,13 +257,9 @@ def test_whole_words_are_pruned_by_their_counts(tmp_path, exact):
 def test_a_removed_word_is_counted_as_what_it_becomes():
     vocab = {**BYTES, 256: b"ab", 257: b"abc", 258: b"zz"}
     tokenizer = Tokenizer(vocab, [(b"a", b"b")], ignore_merges=True)
-    counts = np.zeros(259, np.int64)
-    counts[[256, 257, 258]] = 3, 2, 4
     # Without "abc", "ab" occurs five times.
-    pruned, _ = prune(tokenizer, 257, counts)
+    pruned, _ = prune(tokenizer, 257, {b"ab": 3, b"abc": 2, b"zz": 4})
     assert b"ab" in pruned.vocab.values()
-    exact, _ = prune(tokenizer, 257, {b"ab": 3, b"abc": 2, b"zz": 4})
-    assert exact.hash() == pruned.hash()
 
 
 def test_a_word_whose_bytes_are_absent_is_not_pruned():

@@ -2,21 +2,16 @@
 
 Tokens are removed one by one: of those that no merge joins any more, the leaves of the merge tree,
 the one that occurs least often. So every token that remains is still made by its merges. Single
-bytes and special tokens stay. Words that held a removed token are then encoded by the remaining
-merges, which changes the counts of other tokens:
-
-- given word counts (or a corpus, whose words are counted), these words are encoded again: every
-  count is exact at every step;
-- given counts of tokens only, a removed token is assumed to become the two parts of its first
-  merge. That is an estimate: a part may then join a neighbour instead.
+bytes and special tokens stay. The words that held a removed token are encoded again by the
+remaining merges, so that the count of every token is exact at every step.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +20,7 @@ from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization import Corpus, WordCounts, count_words
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
-from cs336_basics.tokenizer.editing.token_counts import TokenCounts
-from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, offsets_of
+from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.text_input import absent_in_word
 from cs336_basics.tokenizer.tokenizer import Tokenizer, check_is_tokenizer
@@ -47,7 +41,7 @@ class Pruned(NamedTuple):
 def prune(
     tokenizer: Tokenizer,
     vocab_size: int,
-    counts: TokenCounts | Mapping[bytes, int] | Corpus,
+    counts: Mapping[bytes, int] | Corpus,
     *,
     num_workers: int | None = None,
 ) -> Pruned:
@@ -59,10 +53,8 @@ def prune(
     Args:
         tokenizer: it is not changed.
         vocab_size: how many tokens remain, bytes and special tokens included.
-        counts: what decides which tokens are frequent. `WordCounts` (a dict of word -> count), or a
-            Corpus, whose words are counted: the counts of tokens are exact at every step. It takes
-            memory for all distinct words. Or counts of tokens, as `count_tokens` returns them: a
-            faster estimate.
+        counts: decides which tokens are frequent: `WordCounts` (a dict of word -> count), or a
+            Corpus, whose words are counted. It takes memory for all distinct words.
         num_workers: for counting the words of a Corpus; None: one for each core.
 
     Returns:
@@ -74,8 +66,7 @@ def prune(
             an integer.
         ValueError: `vocab_size` is more than the tokenizer has, or fewer than the bytes, the
             special tokens and the tokens of which those are made; the greatest id is far above the
-            number of tokens; `counts` does not have the shape
-            (vocab_size,) or has a negative item; the words were counted with another pattern or
+            number of tokens; a count is negative; the words were counted with another pattern or
             other special tokens; what `count_words` raises.
     """
     check_is_tokenizer(tokenizer)
@@ -86,21 +77,15 @@ def prune(
         )
     num_workers = resolve_num_workers(num_workers)
     check_gaps(tokenizer.vocab)
-    tree = MergeTree(tokenizer)
     if isinstance(counts, Corpus):
         counts = count_words(counts, tokenizer.splitter, num_workers=num_workers)
     elif isinstance(counts, WordCounts):
         counts.check_made_with(tokenizer.pattern, tokenizer.special_tokens)
-    usage: _Usage
-    if isinstance(counts, Mapping):
-        usage = _ExactUsage(tokenizer, tree, counts)
-    else:
-        usage = _EstimatedUsage(tree, _checked_counts(tokenizer, counts))
-    _remove_rarest(tree, usage, len(tokenizer) - vocab_size)
+    elif not isinstance(counts, Mapping):
+        raise TypeError(f"counts is {short_repr(counts)}: pass a Corpus, or word -> count")
+    tree = MergeTree(tokenizer)
+    _remove_rarest(tree, WordUsage(tokenizer, tree, counts), len(tokenizer) - vocab_size)
     return _renumbered(tokenizer, tree)
-
-
-_MAX_COUNT = (1 << 63) - 1
 
 
 class MergeTree:
@@ -158,12 +143,6 @@ class MergeTree:
                 self.num_uses[part] -= 1
         return pairs
 
-    def parts_of_whole_word(self, token_id: int) -> list[int]:
-        """Return what a removed token that no merge makes becomes: nothing, if it never occurs."""
-        if not self._vocabulary.ignore_merges:
-            return []
-        return self.encode(self._vocabulary.tokens[token_id])
-
     def _is_encodable(self, token: bytes) -> bool:
         """Return whether the vocabulary has the bytes of a token."""
         return all(self._vocabulary.byte_ids[byte] != ABSENT for byte in token)
@@ -177,44 +156,22 @@ class MergeTree:
         return self._encoder.encode_bytes(word)
 
 
-class _Usage(Protocol):
-    """How often the tokens occur, while tokens are removed."""
+class WordUsage:
+    """How often the tokens occur in words, which are encoded again when one is removed.
 
-    counts: list[int]
-
-    def removed(self, token_id: int, pairs: list[IdPair]) -> Iterable[int]:
-        """Bring the counts up to date; return the tokens whose counts changed."""
-
-
-class _EstimatedUsage:
-    """A removed token becomes the parts of its first merge."""
-
-    def __init__(self, tree: MergeTree, counts: TokenCounts) -> None:
-        self._tree = tree
-        self.counts = counts.tolist()
-
-    def removed(self, token_id: int, pairs: list[IdPair]) -> Iterable[int]:
-        parts = pairs[0] if pairs else self._tree.parts_of_whole_word(token_id)
-        for part in parts:
-            self.counts[part] += self.counts[token_id]
-        self.counts[token_id] = 0
-        return parts
-
-
-class _ExactUsage:
-    """Words that hold a removed token are encoded again.
-
-    The ids of all words are in one array; words that changed have a list of their own. An index
-    leads from each id to the words that held it: one that does not hold it any more is skipped.
+    Attributes:
+        counts: of each id.
     """
 
     def __init__(
         self, tokenizer: Tokenizer, tree: MergeTree, word_counts: Mapping[bytes, int]
     ) -> None:
         self._tree = tree
-        self._words: list[bytes] = []
-        self._word_counts: list[int] = []
-        total = 0
+        self.counts = [0] * tokenizer.vocab_size
+        self._words: list[tuple[bytes, int]] = []
+        self._ids: list[list[int]] = []  # of each word
+        # Id -> the words that held it at some time.
+        self._holders: defaultdict[int, list[int]] = defaultdict(list)
         for word, count in word_counts.items():
             if not isinstance(word, bytes):
                 raise TypeError(
@@ -222,54 +179,30 @@ class _ExactUsage:
                 )
             if type(count) is not int or count < 0:
                 count = checked_integer(f"the count of word {short_repr(word)}", count, 0)
-            total += count * len(word)
-            if total > _MAX_COUNT:
-                raise ValueError(
-                    f"the words up to {short_repr(word)}, which occurs {short_repr(count)} times, "
-                    "may have more than 2^63 - 1 tokens in all: pass smaller counts"
-                )
             if word and count:
-                self._words.append(word)
-                self._word_counts.append(count)
-        encoded = [self._first_ids(tokenizer, word) for word in self._words]
-        lengths = np.array([len(ids) for ids in encoded], np.int64)
-        ids = np.fromiter((token_id for word in encoded for token_id in word), np.int64)
-        self._offsets = offsets_of(lengths)
-        self._ids = ids
-        word_of = np.repeat(np.arange(len(encoded)), lengths)
-        counts = np.zeros(tokenizer.vocab_size, np.int64)
-        np.add.at(counts, ids, np.array(self._word_counts, np.int64)[word_of])
-        self.counts: list[int] = counts.tolist()
-        order = np.argsort(ids, kind="stable")
-        self._holders = word_of[order]
-        self._first_holder = np.searchsorted(ids[order], np.arange(tokenizer.vocab_size + 1))
-        self._changed: dict[int, list[int]] = {}
-        self._new_holders: defaultdict[int, list[int]] = defaultdict(list)
+                self._words.append((word, count))
+                self._ids.append([])
+                self._change(len(self._words) - 1, self._first_ids(tokenizer, word))
 
-    def removed(self, token_id: int, pairs: list[IdPair]) -> Iterable[int]:
-        first, last = self._first_holder[token_id : token_id + 2]
-        holders = {*self._holders[first:last].tolist(), *self._new_holders.pop(token_id, ())}
+    def removed(self, token_id: int) -> set[int]:
+        """Encode the words that held a token again; return the tokens whose counts changed."""
         changed: set[int] = set()
-        for word in holders:
-            before = self._ids_of(word)
-            if token_id not in before:
-                continue
-            after = self._tree.encode(self._words[word])
-            self._changed[word] = after
-            count = self._word_counts[word]
-            for old in before:
-                self.counts[old] -= count
-            for new in after:
-                self.counts[new] += count
-            for new in set(after).difference(before):
-                self._new_holders[new].append(word)
-            changed.update(before, after)
+        for index in self._holders.pop(token_id, ()):
+            before = self._ids[index]
+            if token_id in before:
+                changed.update(before)
+                changed.update(self._change(index, self._tree.encode(self._words[index][0])))
         return changed
 
-    def _ids_of(self, word: int) -> list[int]:
-        if word in self._changed:
-            return self._changed[word]
-        ids: list[int] = self._ids[self._offsets[word] : self._offsets[word + 1]].tolist()
+    def _change(self, index: int, ids: list[int]) -> list[int]:
+        before, count = self._ids[index], self._words[index][1]
+        for token_id in before:
+            self.counts[token_id] -= count
+        for token_id in ids:
+            self.counts[token_id] += count
+        for token_id in set(ids).difference(before):
+            self._holders[token_id].append(index)
+        self._ids[index] = ids
         return ids
 
     def _first_ids(self, tokenizer: Tokenizer, word: bytes) -> list[int]:
@@ -282,7 +215,7 @@ class _ExactUsage:
             raise absent_in_word(error, word) from None
 
 
-def _remove_rarest(tree: MergeTree, usage: _Usage, number: int) -> None:
+def _remove_rarest(tree: MergeTree, usage: WordUsage, number: int) -> None:
     """Remove leaves, always the one with the smallest count; of equal counts the youngest."""
     # Entries whose count is out of date are skipped: there is a newer one.
     heap = [_entry(tree, usage, leaf) for leaf in tree.tokens if tree.is_leaf(leaf)]
@@ -298,14 +231,14 @@ def _remove_rarest(tree: MergeTree, usage: _Usage, number: int) -> None:
             )
         token_id = heapq.heappop(heap)[2]
         pairs = tree.remove(token_id)
-        changed = set(usage.removed(token_id, pairs))
+        changed = usage.removed(token_id)
         changed.update(part for pair in pairs for part in pair)
         for leaf in changed:
             if tree.is_leaf(leaf):
                 heapq.heappush(heap, _entry(tree, usage, leaf))
 
 
-def _entry(tree: MergeTree, usage: _Usage, token_id: int) -> tuple[int, int, int]:
+def _entry(tree: MergeTree, usage: WordUsage, token_id: int) -> tuple[int, int, int]:
     return usage.counts[token_id], -tree.age(token_id), token_id
 
 
@@ -327,24 +260,3 @@ def _renumbered(tokenizer: Tokenizer, tree: MergeTree) -> Pruned:
         ignore_merges=tokenizer.ignore_merges,
     )
     return Pruned(pruned, id_map)
-
-
-def _checked_counts(tokenizer: Tokenizer, counts: object) -> TokenCounts:
-    array = np.asarray(counts)
-    if array.dtype.kind not in "iu":
-        raise TypeError(
-            f"counts is {short_repr(counts)}: pass a Corpus, WordCounts, or an array of integers "
-            "as count_tokens returns it"
-        )
-    if array.shape != (tokenizer.vocab_size,):
-        raise ValueError(
-            f"counts has the shape {array.shape}: it must be ({tokenizer.vocab_size},), as "
-            "count_tokens returns it for this tokenizer"
-        )
-    if len(array) and array.min() < 0:
-        raise ValueError(f"counts: id {int(array.argmin())} has the count {array.min()}")
-    if len(array) and array.max() > _MAX_COUNT:
-        raise ValueError(
-            f"counts: id {int(array.argmax())} has the count {array.max()}, more than 2^63 - 1"
-        )
-    return array.astype(np.int64)

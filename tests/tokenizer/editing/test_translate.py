@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cs336_basics import Tokenizer
+from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import (
-    count_tokens,
     encode_file,
     extend,
     load_document_starts,
@@ -31,7 +31,7 @@ def tokenizer():
 
 @pytest.fixture
 def pruned(tokenizer, source):
-    return prune(tokenizer, 290, count_tokens(tokenizer, source)).tokenizer
+    return prune(tokenizer, 290, Corpus(source)).tokenizer
 
 
 @pytest.mark.parametrize("ids_at_a_time", [1, 7, 64, 1 << 18])

@@ -1,10 +1,14 @@
-"""Fixtures of the tests of token files."""
+"""Fixtures: backends, and what the tests of token files read and write."""
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
-from tests.tokenizer.examples import skip_unless_available
+from cs336_basics.tokenizer import Tokenizer
+from cs336_basics.tokenizer.encoders.backends import BACKENDS
+from tests.tokenizer.examples import skip_unless_available, small_tokenizer
 from tests.tokenizer.files.corpus_files import TEXT
 
 
@@ -27,3 +31,20 @@ def out(tmp_path):
 @pytest.fixture(params=["native", "python"])
 def backend(request):
     return skip_unless_available(request.param)
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def any_backend(request):
+    return skip_unless_available(request.param)
+
+
+@pytest.fixture(scope="module")
+def make(any_backend):
+    """Return the class Tokenizer with each backend."""
+    return functools.partial(Tokenizer, backend=any_backend)
+
+
+@pytest.fixture(scope="module")
+def make_small(any_backend):
+    """Return small_tokenizer with each backend."""
+    return functools.partial(small_tokenizer, backend=any_backend)

@@ -29,12 +29,6 @@ def test_malformed_bytes_become_replacement_characters(data):
     assert tokenizer.decode_bytes(list(data)) == data
 
 
-def test_a_torch_tensor_is_decoded():
-    torch = pytest.importorskip("torch")
-    tokenizer = small_tokenizer()
-    assert tokenizer.decode(torch.tensor(tokenizer.encode("the cat"))) == "the cat"
-
-
 def test_an_empty_array_of_any_dtype_is_an_empty_text():
     assert small_tokenizer().decode(np.array([])) == ""
 
@@ -81,11 +75,6 @@ def test_a_masked_id_is_refused():
         with pytest.raises(TypeError, match="id None is of type NoneType"):
             tokenizer.decode(np.ma.array([65, 66], dtype, mask=[False, True]))
         assert tokenizer.decode(np.ma.array([65, 66], dtype)) == "AB"
-
-
-def test_an_array_of_two_dimensions_is_refused():
-    with pytest.raises(ValueError, match=r"\(2, 2\)"):
-        small_tokenizer().decode(np.array([[1, 2], [3, 4]]))
 
 
 @pytest.mark.parametrize("shape", [(2, 1), (1, 2), (1, 1)])

@@ -25,13 +25,6 @@ def test_the_shortest_are_padded_to_the_longest():
     assert (batch.ids.dtype, batch.mask.dtype) == (np.int64, np.bool_)
 
 
-def test_padding_on_the_left_keeps_the_newest_ids_in_the_last_column():
-    ids, mask = pad([[5, 6, 7], [8]], side="left", dtype="int32")
-    assert ids.tolist() == [[5, 6, 7], [0, 0, 8]]
-    assert mask.tolist() == [[True] * 3, [False, False, True]]
-    assert ids.dtype == np.int32
-
-
 @given(
     sequences=st.lists(st.lists(IDS, max_size=12), max_size=6),
     side=SIDES,
@@ -235,16 +228,3 @@ def test_the_arrays_of_a_batch_are_views_and_are_decoded():
     assert all(np.shares_memory(ids, batch.ids) for ids in batch.arrays() if len(ids))
     assert tokenizer.decode_batch(batch) == tokenizer.decode_batch(batch.arrays()) == texts
     assert tokenizer.encode_batch_array([]).arrays() == []
-
-
-def test_datasets_map_rows_to_arrays_of_ids():
-    datasets = pytest.importorskip("datasets")
-    tokenizer, texts = small_tokenizer(), ["the cat", "", "ate the rat 🎉"] * 5
-    rows = datasets.Dataset.from_dict({"text": texts})
-    encoded = rows.map(
-        lambda batch: {"ids": tokenizer.encode_batch_array(batch["text"]).arrays()},
-        batched=True,
-        batch_size=4,
-    )
-    assert encoded["ids"][:] == tokenizer.encode_batch(texts)
-    assert encoded.features["ids"].feature.dtype == "uint16"

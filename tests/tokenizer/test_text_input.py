@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.tokenizer.encoders.backends import BACKENDS
 from tests.tokenizer.examples import (
     END,
-    skip_unless_available,
     small_tokenizer,
 )
-
-
-# Everything here holds for every backend.
-@pytest.fixture(scope="module", params=BACKENDS)
-def backend(request):
-    return skip_unless_available(request.param)
-
-
-@pytest.fixture(scope="module")
-def make_small(backend):
-    """Return small_tokenizer with a backend."""
-    return functools.partial(small_tokenizer, backend=backend)
 
 
 @given(data=st.binary(max_size=40) | st.lists(st.sampled_from(

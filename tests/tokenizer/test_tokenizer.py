@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import copy
-import functools
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -30,7 +27,6 @@ from cs336_basics.tokenizer import (
     token_parts,
     translate_token_file,
 )
-from cs336_basics.tokenizer.encoders.backends import BACKENDS
 from tests.tokenizer.examples import (
     BYTES,
     COURSE_MERGES,
@@ -44,25 +40,6 @@ from tests.tokenizer.examples import (
     small_tokenizer,
     tricky_texts,
 )
-
-
-# Everything here holds for every backend.
-@pytest.fixture(scope="module", params=BACKENDS)
-def backend(request):
-    return skip_unless_available(request.param)
-
-
-@pytest.fixture(scope="module")
-def make(backend):
-    """Return the class Tokenizer with a backend."""
-    return functools.partial(Tokenizer, backend=backend)
-
-
-@pytest.fixture(scope="module")
-def make_small(backend):
-    """Return small_tokenizer with a backend."""
-    return functools.partial(small_tokenizer, backend=backend)
-
 
 # ------------------------------------------------------------------ ids
 
@@ -83,13 +60,6 @@ def test_ids_are_those_of_the_reference(make_small, pattern, text):
     ids = tokenizer.encode(text)
     assert ids == reference_ids(tokenizer, text)
     assert tokenizer.decode(ids) == text
-
-
-@given(text=st.text(max_size=60))
-@settings(max_examples=100)
-def test_decode_inverts_encode(make_small, text):
-    tokenizer = make_small()
-    assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
 @given(
@@ -149,12 +119,6 @@ def test_special_tokens_keep_their_id_or_are_appended_in_order(make):
     assert vocab == given_vocab
 
 
-def test_a_special_token_is_ordinary_text_where_it_is_not_special(make_small):
-    plain, special = make_small(()), make_small((END,))
-    assert len(plain.encode(END)) > 1
-    assert special.encode(END) == [special.special_token_id(END)]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -176,26 +140,6 @@ def test_white_space_before_a_special_token_is_split_as_at_the_end_of_a_text(mak
     tokenizer = make(vocab, [(b" ", b" ")], [END])
     assert tokenizer.encode(f"a  {END}") == [97, 256, 257]
     assert tokenizer.encode("a  b") == [97, 32, 32, 98]
-
-
-@pytest.mark.parametrize(
-    ("special_tokens", "error", "message"),
-    [
-        (["<s>", "<s>"], ValueError, "'<s>'"),
-        ([""], ValueError, "''"),
-        ([b"<s>"], TypeError, "<s>"),
-        ("<s>", TypeError, "<s>"),
-        (["\ud800"], ValueError, "ud800"),
-    ],
-)
-def test_bad_special_tokens_are_refused_by_name(make, special_tokens, error, message):
-    with pytest.raises(error, match=message):
-        make(BYTES, [], special_tokens)
-
-
-def test_an_unknown_special_token_is_named(make_small):
-    with pytest.raises(ValueError, match="'<s>'"):
-        make_small().special_token_id("<s>")
 
 
 # ------------------------------------------------------------------ hostile vocabularies
@@ -300,20 +244,6 @@ def test_a_negative_cache_size_is_refused(make_small):
         make_small(cache_size=-1)
 
 
-@pytest.mark.parametrize(
-    "clone", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))]
-)
-def test_a_copy_or_pickle_encodes_like_the_original(make_small, clone):
-    tokenizer = make_small(cache_size=4321)
-    size = len(pickle.dumps(tokenizer))
-    ids = tokenizer.encode(TRAINING_TEXT)
-    assert len(pickle.dumps(tokenizer)) == size
-    other = clone(tokenizer)
-    assert other.encode(TRAINING_TEXT) == ids
-    assert (other.hash(), other.cache_size) == (tokenizer.hash(), 4321)
-    assert type(other.encoder) is type(tokenizer.encoder)
-
-
 class NamedTokenizer(Tokenizer):
     name = ""
 
@@ -321,13 +251,19 @@ class NamedTokenizer(Tokenizer):
 @pytest.mark.parametrize(
     "clone", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))]
 )
-def test_a_copy_or_pickle_keeps_the_attributes_of_a_subclass(make_small, clone):
+def test_a_copy_or_pickle_encodes_like_the_original(make_small, clone):
     small = make_small()
-    tokenizer = NamedTokenizer(small.vocab, small.merges)
+    tokenizer = NamedTokenizer(small.vocab, small.merges, cache_size=4321, backend=small.backend)
     tokenizer.name = "small"
+    size = len(pickle.dumps(tokenizer))
+    ids = tokenizer.encode(TRAINING_TEXT)
+    assert tokenizer.token_to_id(b"a") == 97
+    assert len(pickle.dumps(tokenizer)) == size
     other = clone(tokenizer)
+    assert other.encode(TRAINING_TEXT) == ids
+    assert (other.hash(), other.cache_size) == (tokenizer.hash(), 4321)
+    assert type(other.encoder) is type(tokenizer.encoder)
     assert (type(other), other.name) == (NamedTokenizer, "small")
-    assert other.encode(TRAINING_TEXT) == tokenizer.encode(TRAINING_TEXT)
 
 
 def test_threads_can_share_a_tokenizer(make_small):
@@ -356,14 +292,6 @@ def test_the_hash_depends_on_everything_that_determines_the_ids_and_nothing_else
     assert {other.hash() for other in same} == {tokenizer.hash()}
     assert len({other.hash() for other in [tokenizer, *different]}) == 6
     assert len(tokenizer.hash()) == 64
-
-
-def test_the_tokenizer_does_not_import_torch():
-    code = (
-        "import sys, cs336_basics.tokenizer, cs336_basics.commands.encode\n"
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -428,12 +356,9 @@ def test_an_unknown_id_has_no_token(token_id):
 
 @pytest.mark.parametrize("token", [3, None, bytearray(b"a"), [b"a"]])
 def test_a_token_is_bytes_or_str(token):
-    with pytest.raises(TypeError, match=r"token is .*: it must be bytes or a str"):
+    with pytest.raises(TypeError, match="token is"):
         small_tokenizer().token_to_id(token)
-
-
-def test_a_token_with_a_lone_surrogate_is_refused():
-    with pytest.raises(ValueError, match="it has no UTF-8"):
+    with pytest.raises(ValueError, match="ud800"):
         small_tokenizer().token_to_id("\ud800")
 
 
@@ -441,14 +366,6 @@ def test_a_token_with_a_lone_surrogate_is_refused():
 def test_an_id_is_an_integer(token_id):
     with pytest.raises(TypeError, match=r"token_id is .*not an integer"):
         small_tokenizer().id_to_token(token_id)
-
-
-def test_looking_up_tokens_does_not_make_pickles_larger():
-    tokenizer = small_tokenizer()
-    before = len(pickle.dumps(tokenizer))
-    assert tokenizer.token_to_id(b"a") == 97
-    assert len(pickle.dumps(tokenizer)) == before
-    assert pickle.loads(pickle.dumps(tokenizer)).token_to_id(b"a") == 97
 
 
 def test_repr_is_one_short_line():
@@ -463,12 +380,8 @@ def test_repr_is_one_short_line():
 # ------------------------------------------------------------------ special tokens, added later
 
 
-@pytest.fixture(params=BACKENDS)
-def tokenizer(request):
-    return small_tokenizer(backend=skip_unless_available(request.param))
-
-
-def test_added_special_tokens_get_the_next_ids_and_old_ids_stay(tokenizer):
+def test_added_special_tokens_get_the_next_ids_and_old_ids_stay(make_small):
+    tokenizer = make_small()
     before = dict(tokenizer.vocab)
     size = tokenizer.vocab_size
     text = f"the cat{END} sat"
@@ -491,7 +404,8 @@ def test_added_special_tokens_get_the_next_ids_and_old_ids_stay(tokenizer):
     assert list(tokenizer.encode_iterable(["<|us", "er|>"])) == [size]
 
 
-def test_a_token_that_is_special_already_keeps_its_id(tokenizer):
+def test_a_token_that_is_special_already_keeps_its_id(make_small):
+    tokenizer = make_small()
     end = tokenizer.special_token_id(END)
     size = tokenizer.vocab_size
     assert tokenizer.add_special_tokens([END, "<|user|>", END.upper()]) == [end, size, size + 1]
@@ -547,12 +461,6 @@ def test_refused_tokens_change_nothing(tokens, error, message):
     with pytest.raises(error, match=message):
         tokenizer.add_special_tokens(tokens)
     assert vars(tokenizer) == before
-
-
-def test_the_id_after_the_greatest_one_is_refused():
-    tokenizer = Tokenizer({0: b"a", (1 << 32) - 1: b"b"}, [], backend="python")
-    with pytest.raises(ValueError, match="above 4294967295"):
-        tokenizer.add_special_tokens(["<|user|>"])
 
 
 def test_threads_that_encode_see_the_old_tokens_or_the_new_ones():

@@ -1,13 +1,9 @@
 """count_tokens and count_token_file: the counts of the ids that encode_file writes."""
 
-import gzip
-import warnings
-
 import numpy as np
 import pytest
 
 from cs336_basics import Tokenizer
-from cs336_basics._support import progress as _progress
 from cs336_basics.tokenizer import (
     count_token_file,
     count_tokens,
@@ -83,12 +79,6 @@ def test_never_used_tokens_are_neither_bytes_nor_special(tmp_path):
         never_used(tokenizer, np.ones(tokenizer.vocab_size))
 
 
-def test_a_token_file_of_another_tokenizer_is_refused(source, out):
-    encode_file(small_tokenizer(), source, out / "text.npy")
-    with pytest.raises(ValueError, match="was made by the tokenizer"):
-        count_token_file(small_tokenizer(()), out / "text.npy")
-
-
 def test_a_damaged_token_file_is_refused(source, out):
     tokenizer = small_tokenizer()
     encode_file(tokenizer, source, out / "text.npy")
@@ -97,34 +87,3 @@ def test_a_damaged_token_file_is_refused(source, out):
     rewrite(out / "text.npy", ids)
     with pytest.raises(ValueError, match="holds the id 60000, beyond a vocabulary of"):
         count_token_file(tokenizer, out / "text.npy")
-
-
-@pytest.mark.parametrize(("number", "title"), [(1, "a0.txt"), (2, "2 files")])
-@pytest.mark.parametrize("run", ["count", "encode"])
-def test_the_progress_bar_names_one_file_or_the_number_of_several(
-    tmp_path, out, monkeypatch, run, number, title
-):
-    titles = []
-
-    def bar(**options):
-        titles.append(options["desc"])
-        return _progress.HiddenBar()
-
-    monkeypatch.setattr("tqdm.tqdm", bar)
-    files = [tmp_path / f"a{index}.txt" for index in range(number)]
-    for file in files:
-        file.write_text("some text")
-    if run == "count":
-        count_tokens(small_tokenizer(), files, progress=True)
-        assert titles == [f"counting tokens of {title}"]
-    else:
-        encode_file(small_tokenizer(), files, out / "a.npy", progress=True)
-        assert titles == [f"encoding {title}"]
-
-
-def test_errors_are_those_of_encode_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        count_tokens(small_tokenizer(), tmp_path / "absent.txt")
-    (tmp_path / "bad.txt.gz").write_bytes(gzip.compress(b"abc" * 999)[:20])
-    with warnings.catch_warnings(), pytest.raises(ValueError, match="bad"):
-        count_tokens(small_tokenizer(), tmp_path / "bad.txt.gz")

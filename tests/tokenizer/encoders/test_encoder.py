@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 import subprocess
 import sys
@@ -13,35 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.tokenizer import (
-    Tokenizer,
-)
-from cs336_basics.tokenizer.encoders.backends import BACKENDS
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from tests.tokenizer.examples import (
     SPECIALS,
-    skip_unless_available,
-    small_tokenizer,
     tricky_texts,
 )
-
-
-# Everything here holds for every backend.
-@pytest.fixture(scope="module", params=BACKENDS)
-def backend(request):
-    return skip_unless_available(request.param)
-
-
-@pytest.fixture(scope="module")
-def make(backend):
-    """Return the class Tokenizer with a backend."""
-    return functools.partial(Tokenizer, backend=backend)
-
-
-@pytest.fixture(scope="module")
-def make_small(backend):
-    """Return small_tokenizer with a backend."""
-    return functools.partial(small_tokenizer, backend=backend)
 
 
 @given(text=tricky_texts, texts=st.lists(tricky_texts, max_size=4))
@@ -67,20 +42,6 @@ def test_arrays_batches_and_documents_hold_the_ids_of_encode(make_small, pattern
     assert [ids[offsets[i] : offsets[i + 1]].tolist() for i in range(len(texts))] == batch
 
 
-def test_every_call_names_the_position_of_an_absent_byte(make):
-    tokenizer = make({0: b"a", 1: b" "}, [], ["<|>"])
-    for call in (tokenizer.encode, tokenizer.encode_array, tokenizer.encode_with_offsets):
-        with pytest.raises(ValueError, match=r"0xc3 of 'é' at character 5 of the text"):
-            call("a<|>aé b")
-    with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
-        tokenizer.encode_batch(["a", "a<|> b", "c"])
-    with pytest.raises(ValueError, match=r"text 1: .*0x62 of 'b' at character 5"):
-        tokenizer.encode_batch_array(["a", "a<|> b", "c"])
-    with pytest.raises(AbsentByteError) as caught:
-        tokenizer.encoder.encode_documents([b"a", b"a <|> b"], tokenizer.encoder.all_special)
-    assert (caught.value.item, caught.value.offset, caught.value.byte) == (1, 6, 0x62)
-
-
 @pytest.mark.parametrize("pattern", ["gpt2", r"\p{L}+|\s"])
 def test_every_call_gives_the_same_offset_of_an_absent_byte(make, pattern):
     encoder = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern).encoder
@@ -98,6 +59,8 @@ def test_every_call_gives_the_same_offset_of_an_absent_byte(make, pattern):
         assert (type(found), found.item, found.offset) == (AbsentByteError, 0, 7), name
     with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 1"):
         encoder.encode_batch(["a", text, "b"], special, 1)
+    with pytest.raises(AbsentByteError, match="0xc3 at offset 7 of item 1"):
+        encoder.encode_documents([b"a", text.encode()], special)
     tokenizer = make({0: b"a", 1: b" "}, [], ["<|>"], pattern=pattern)
     for call in (tokenizer.encode, tokenizer.encode_with_offsets):
         with pytest.raises(ValueError, match="of 'é' at character 7 of the text") as caught:

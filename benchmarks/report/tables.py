@@ -253,7 +253,8 @@ def summary(rows):
     columns = []
     for comparison, wanted in (("end-to-end", completed_tasks), ("encoding", largest_tasks)):
         found = of_comparison(rows, comparison)
-        for corpus, num_bytes, vocab_size in first_and_last(wanted(found)):
+        all_tasks = wanted(found)
+        for corpus, num_bytes, vocab_size in dict.fromkeys(all_tasks[:1] + all_tasks[-1:]):
             column = at(found, (corpus, num_bytes, vocab_size))
             peers = {row.stage: row for row in column.values() if row.is_peer}
             ours = {row.stage: row for row in column.values() if not row.is_peer}
@@ -277,10 +278,6 @@ def completed_tasks(found):
         task for task in whole_tasks(found)
         if not any(row.is_extrapolated for row in at(found, task).values())
     ]  # fmt: skip
-
-
-def first_and_last(found):
-    return found if len(found) < 2 else [found[0], found[-1]]
 
 
 def short_text(row):

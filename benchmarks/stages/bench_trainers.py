@@ -20,37 +20,31 @@ from cs336_basics import TRAINERS
 TARGETS = tuple(size - training_rows.FIRST_MERGE for size in (10_000, 32_000))
 
 
-def rounds_of(stage):
-    return 3 if stage in trainer_run.UNSTOPPABLE else 1
-
-
-def measure(benchmark, stage, corpus, request, targets, rounds):
-    answers = []
-    benchmark.pedantic(lambda: answers.append(trainer_run.run(request)), rounds=rounds)
-    training_rows.check(stage, corpus.path, answers)
-    for target in targets:
-        attach(benchmark, *training_rows.rows(stage, corpus.name, corpus.path, answers, target))
+def measure(benchmark, stage, corpus, targets, max_seconds=1e9):
+    # A compiled loop has no checkpoint on its way, so each target is a run of its own.
+    compiled = stage in trainer_run.UNSTOPPABLE
+    parts = [[target] for target in targets] if compiled else [targets]
+    requests = [training_rows.request(stage, corpus.path, part, max_seconds=max_seconds)
+                for part in parts]  # fmt: skip
+    rounds = []
+    benchmark.pedantic(
+        lambda: rounds.append([trainer_run.run(request) for request in requests]),
+        rounds=3 if compiled else 1,
+    )
+    for part, answers in zip(parts, zip(*rounds, strict=True), strict=True):
+        training_rows.check(stage, corpus.path, answers)
+        for target in part:
+            rows = training_rows.rows(stage, corpus.name, corpus.path, answers, target)
+            attach(benchmark, *rows)
 
 
 @pytest.mark.parametrize("stage", TRAINERS)
 def test_all_stages_to_their_end(benchmark, common_corpus, stage):
     benchmark.group = f"all stages to their end, {common_corpus}, {COMMON_VOCAB_SIZE:,} tokens"
-    target = COMMON_VOCAB_SIZE - training_rows.FIRST_MERGE
-    request = training_rows.request(stage, common_corpus.path, [target])
-    measure(benchmark, stage, common_corpus, request, [target], rounds_of(stage))
+    measure(benchmark, stage, common_corpus, [COMMON_VOCAB_SIZE - training_rows.FIRST_MERGE])
 
 
 @pytest.mark.parametrize("stage", TRAINERS)
 def test_whole_corpus(benchmark, corpus, stage, max_seconds):
     benchmark.group = f"{corpus}, 10,000 and 32,000 tokens"
-    if stage in trainer_run.UNSTOPPABLE:
-        for target in TARGETS[:-1]:
-            answers = [
-                trainer_run.run(training_rows.request(stage, corpus.path, [target]))
-                for _ in range(3)
-            ]
-            training_rows.check(stage, corpus.path, answers)
-            attach(benchmark, *training_rows.rows(stage, corpus.name, corpus.path, answers, target))
-    targets = TARGETS[-1:] if stage in trainer_run.UNSTOPPABLE else TARGETS
-    request = training_rows.request(stage, corpus.path, targets, max_seconds=max_seconds)
-    measure(benchmark, stage, corpus, request, targets, rounds_of(stage))
+    measure(benchmark, stage, corpus, TARGETS, max_seconds)

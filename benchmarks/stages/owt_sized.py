@@ -10,11 +10,8 @@ For a stage in Python,
 """
 
 import statistics
-import subprocess
-import sys
 
 from benchmarks.corpora import head_of
-from benchmarks.machine import ROOT
 from benchmarks.report import tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import trainer_run, training_rows
@@ -26,30 +23,22 @@ COUNTED_BYTES = 100_000_000
 ROUNDS = 3  # the first run on a text that has just been written takes up to 1.5 times as long
 
 
-def make_text(path, num_bytes):
-    command = [sys.executable, "-m", "benchmarks.stages.web_text", str(path)]
-    subprocess.run([*command, "--bytes", str(num_bytes)], check=True, cwd=ROOT)
-
-
 def measure(path):
     """Return stage -> answers of its rounds, for the stages that can be run whole, and "rates".
 
     Raises:
         AssertionError: the two learn different merges.
     """
-    native = [
-        trainer_run.run(training_rows.request("native", path, [NUM_MERGES])) for _ in range(ROUNDS)
-    ]
-    memoryview = [
-        trainer_run.run(training_rows.request("memoryview", path, [NUM_MERGES], count=False))
-    ]
+    request = training_rows.request
+    native = [trainer_run.run(request("native", path, [NUM_MERGES])) for _ in range(ROUNDS)]
+    memoryview = [trainer_run.run(request("memoryview", path, [NUM_MERGES], count=False))]
     merges = [answer.pop("merges") for answer in native + memoryview]
     if any(learned != merges[0] for learned in merges):
         raise AssertionError(f"native and memoryview learn different merges of {path}")
     head = head_of(path, COUNTED_BYTES)
     rates = {}
     for stage in ("naive", "incremental", "heap", "memoryview"):
-        answer = trainer_run.run(training_rows.request(stage, head, []))
+        answer = trainer_run.run(request(stage, head, []))
         rates[stage] = head.stat().st_size / answer["counting"]
     return {"native": native, "memoryview": memoryview, "rates": rates}
 

@@ -38,7 +38,7 @@ from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages import owt_sized, trainer_run, training_rows
 from benchmarks.stages.counting import CORES
-from benchmarks.stages.web_text import OWT_BYTES
+from benchmarks.stages.web_text import OWT_BYTES, write_web_text
 from cs336_basics import TRAINERS
 from cs336_basics._support.files import write_json
 
@@ -71,11 +71,9 @@ class Job:
 
     @property
     def name(self):
-        counting = ", with counting" if self.count else ""
-        size = self.path.stat().st_size
-        rounds = f"{self.rounds} round{'s' * (self.rounds > 1)}"
-        merges = f", {self.targets[-1]:,} merges" if self.targets else ""
-        return f"{self.stage}, {self.corpus} of {size:,} bytes{merges}, {rounds}{counting}"
+        counting = " with counting" if self.count else ""
+        merges = f"{max(self.targets, default=0):,} merges, {self.rounds} rounds{counting}"
+        return f"{self.stage}, {self.corpus} of {self.path.stat().st_size:,} bytes, {merges}"
 
 
 class Finished(dict):
@@ -150,7 +148,7 @@ def settings_of(options, corpora):
 # --- the plan ------------------------------------------------------------------------------------
 
 
-def targets(vocab_sizes):
+def merges_to(*vocab_sizes):
     return tuple(size - training_rows.FIRST_MERGE for size in vocab_sizes)
 
 
@@ -176,19 +174,19 @@ def plan(corpora):
             if stage in PYTHON_STAGES:
                 rounds = 3 if stage == "heap" and not is_large else 1
                 slow.append(
-                    Job(stage, name, corpus.path, targets(VOCAB_SIZES), rounds, count=False)
+                    Job(stage, name, corpus.path, merges_to(*VOCAB_SIZES), rounds, count=False)
                 )
                 texts = dict.fromkeys([common[name], head_of(corpus.path, LARGE_BYTES)])
                 counted += [Job(stage, name, path, (), 3, count=True) for path in texts]
             else:
                 fast += [
-                    Job(stage, name, corpus.path, targets([size]), 1 if is_large else 5, True)
+                    Job(stage, name, corpus.path, merges_to(size), 1 if is_large else 5, True)
                     for size in COMPILED_VOCAB_SIZES
                 ]
         for path in growth_paths(corpus):
             for stage in TRAINERS:
                 job = Job(
-                    stage, name, path, targets([COMMON_VOCAB_SIZE]),
+                    stage, name, path, merges_to(COMMON_VOCAB_SIZE),
                     1 if stage == "naive" else 3, count=stage not in PYTHON_STAGES,
                 )  # fmt: skip
                 (slow if stage in PYTHON_STAGES else fast).append(job)
@@ -360,7 +358,7 @@ def run_owt_sized(web_bytes, finished, options):
         say(f"{name}: writing the text ...")
         with tempfile.TemporaryDirectory(dir=options.web_directory) as directory:
             path = Path(directory) / "web.txt"
-            owt_sized.make_text(path, web_bytes)
+            write_web_text(path, web_bytes)
             say("training on it ...")
             finished[name] = owt_sized.measure(path)
     merging = tables.of_comparison(measurements.read(), "merging")

@@ -40,7 +40,6 @@ COUNTING = {
 UNSTOPPABLE = ("memoryview", "native")
 """Stages whose merge loop is compiled: it shows its progress in steps, and runs to the end."""
 
-
 FEWEST_MERGES = 16
 """Merges that a run is not stopped before: fewer show no trend."""
 

@@ -134,6 +134,21 @@ def batch_of_text(rng, rows, sums):
     return words[words > 0]
 
 
+def write_web_text(path, num_bytes=OWT_BYTES, num_words=OWT_WORDS, seed=0):
+    rows, sums = word_table(num_words, seed)
+    rng = np.random.default_rng(seed)
+    written = 0
+    with (
+        atomic_writer(path) as file,
+        tqdm(total=num_bytes, unit="B", unit_scale=True, disable=None) as bar,
+    ):
+        while written < num_bytes:
+            text = batch_of_text(rng, rows, sums)[: num_bytes - written]
+            file.write(text)
+            written += len(text)
+            bar.update(len(text))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output")
@@ -141,18 +156,7 @@ def main():
     parser.add_argument("--words", type=int, default=OWT_WORDS, help="distinct words to draw from")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    rows, sums = word_table(options.words, options.seed)
-    rng = np.random.default_rng(options.seed)
-    written = 0
-    with (
-        atomic_writer(options.output) as file,
-        tqdm(total=options.bytes, unit="B", unit_scale=True, disable=None) as bar,
-    ):
-        while written < options.bytes:
-            text = batch_of_text(rng, rows, sums)[: options.bytes - written]
-            file.write(text)
-            written += len(text)
-            bar.update(len(text))
+    write_web_text(options.output, options.bytes, options.words, options.seed)
 
 
 if __name__ == "__main__":

@@ -1,209 +1,39 @@
-"""The experiments at test size: all run, are reported, and continue where they were stopped."""
+"""`python -m cs336_basics experiments`: its options; what it runs is in tests/experiments."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
-import pytest
-
-from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.experiments.plan import SCALES, plan
-from cs336_basics.experiments.runner import run_experiments
-from cs336_basics.training.config_files import find_config, load_config
-from cs336_basics.training.session import TrainingInterrupted
-from cs336_basics.training.trainer import Trainer
 from tests.commands.small_run import command
 
 main = command("experiments")
 
 
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch):
-    """Reports have pictures only where the whole command has run, and in other processes."""
-    name = "cs336_basics.experiments.report.plot_group"
-    monkeypatch.setattr(name, lambda output, title, curves: None)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """The output of a whole command, on one thread."""
-    out = tmp_path_factory.mktemp("experiments") / "out"
-    assert main(["--scale", "test", "--out", str(out), "--num-workers", "1"]) == 0
-    return out
-
-
-def again(out, *words):
-    return main(["--scale", "test", "--out", str(out), "--num-workers", "1", *words])
-
-
-def without_seconds(report):
-    return [line.rsplit("|", 2)[0] for line in report.splitlines()]
-
-
-def test_the_report_has_every_run_and_picture(finished):
-    report = (finished / "report.md").read_text()
-    scale = SCALES["test"]
-    groups = plan(scale, load_config(find_config(scale.config), scale.values))
-    for group in groups:
-        assert f"## {group.title}\n" in report
-        picture = finished / f"{group.name}.png"
-        assert f"({picture.name})" in report
-        assert picture.read_bytes().startswith(b"\x89PNG")
-        for run in group.experiments:
-            (row,) = {line for line in report.splitlines() if line.startswith(f"| {run.label} |")}
-            cells = row.split("|")
-            assert len(cells) == 8
-            if "diverged" not in row:
-                rows = RunDirectory(finished / "runs" / run.name).read_metrics()
-                assert float(cells[3].split()[0]) == pytest.approx(rows[-1]["val_loss"], abs=1e-4)
-    diverging = next(
-        line for line in report.splitlines() if line.startswith("| learning rate 1e+06")
+def test_the_values_of_the_options_reach_the_runs(tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        "cs336_basics.experiments.runner.run_experiments",
+        lambda scale, out, values, report: found.append((scale.config, out, values)),
     )
-    assert "diverged" in diverging
-
-
-def test_finished_runs_are_not_trained_again(finished, monkeypatch, capsys):
-    def fail(*_):
-        raise AssertionError("trained again")
-
-    before = (finished / "report.md").read_bytes()
-    monkeypatch.setattr(Trainer, "fit", fail)
-    assert again(finished) == 0
-    assert (finished / "report.md").read_bytes() == before
-    assert "report.md" in capsys.readouterr().out
-
-
-def stop_every_run(monkeypatch):
-    """Stop each run as Ctrl-C does, once it is saved; return the runs."""
-    started = []
-
-    def stopped(trainer):
-        started.append(trainer)
-        raise TrainingInterrupted(signal.SIGINT, trainer.step)
-
-    monkeypatch.setattr(Trainer, "fit", stopped)
-    return started
-
-
-def test_a_stopped_command_continues_with_the_missing_runs(finished, tmp_path, monkeypatch, capsys):
-    out = tmp_path / "out"
-    shutil.copytree(finished, out)
-    report = (out / "report.md").read_text()
-    for name in ("post-norm", "nope"):
-        shutil.rmtree(out / "runs" / name)
-    with monkeypatch.context() as stopping:
-        started = stop_every_run(stopping)
-        assert again(out) == 130
-    assert [trainer.run.path for trainer in started] == [out / "runs" / "post-norm"]
-    assert "the same command continues from there" in capsys.readouterr().err
-    assert again(out) == 0
-
-    now = (out / "report.md").read_text().replace(str(out), str(finished))
-    assert without_seconds(now) == without_seconds(report)
-
-
-@pytest.mark.parametrize(
-    "missing",
-    [
-        ("post-norm", "nope", "silu"),
-        pytest.param("all", marks=pytest.mark.slow),
-    ],
-    ids=["three runs", "all"],
-)
-def test_a_killed_command_ends_with_the_same_report(finished, tmp_path, missing):
-    out = tmp_path / "out"
-    if missing != "all":
-        shutil.copytree(finished, out)
-        for name in missing:
-            shutil.rmtree(out / "runs" / name)
-    before = len(list(out.glob("runs/*/metrics.jsonl")))
-    command = [sys.executable, "-m", "cs336_basics", "experiments", "--scale", "test"]
-    command += ["--out", str(out), "--num-workers", "1"]
-    root = str(Path(__file__).resolve().parents[2])
-    environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    # In the middle of whichever run is training then: the second or the third.
-    begun = before + (2 if missing != "all" else 3)
-    deadline = time.monotonic() + 60
-    while len(list(out.glob("runs/*/metrics.jsonl"))) < begun and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
-    assert not (out / "runs" / "silu").exists()
-    assert again(out) == 0
-    now = (out / "report.md").read_text().replace(str(out), str(finished))
-    assert without_seconds(now) == without_seconds((finished / "report.md").read_text())
-
-
-def test_a_run_that_was_stopped_is_resumed(finished, tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    shutil.copytree(finished, out)
-    run = RunDirectory(out / "runs" / "silu")
-    run.truncate_metrics(4)
-    run.checkpoint(8).unlink()
-    started = stop_every_run(monkeypatch)
-    # Both may change, since the runs may be continued on another machine.
-    assert again(out, "--device", "cpu", "--num-workers", "2") == 130
-    (trainer,) = started
-    assert trainer.run.path == run.path
-    assert trainer.step == 4
-    assert (trainer.config.device, trainer.config.num_workers) == ("cpu", 2)
-
-
-def test_other_options_are_refused_in_the_same_directory(finished, tmp_path, capsys):
-    text = tmp_path / "text.txt"
-    text.write_text("Once upon a time. " * 100)
-    assert again(finished, "--train-path", str(text)) == 2
-    assert "different options" in capsys.readouterr().err
-
-
-def test_a_token_file_is_refused(tmp_path, capsys):
-    assert again(tmp_path / "out", "--train-path", "tokens.npy") == 2
-    assert "data.train_path is the token file tokens.npy" in capsys.readouterr().err
+    words = ["--train-path", "a.jsonl", "--field", "body", "--num-workers", "1"]
+    assert main(["--scale", "test", "--out", str(tmp_path), *words]) == 0
+    values = {"data.train_path": "a.jsonl", "data.field": "body", "device": "auto"}
+    assert found == [("sample", tmp_path, {**values, "num_workers": 1})]
 
 
 def test_one_text_is_named(tmp_path, capsys):
-    assert again(tmp_path / "out", "--train-path", "a.txt", "--dataset", "owt") == 2
+    assert (
+        main(
+            [
+                "--scale",
+                "test",
+                "--out",
+                str(tmp_path / "out"),
+                "--train-path",
+                "a.txt",
+                "--dataset",
+                "owt",
+            ]
+        )
+        == 2
+    )
     assert "--dataset and --train-path both name a text: give one" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_token_file_among_several_texts_is_refused(tmp_path):
-    values = {"data.train_path": ("a.txt", "tokens.npy")}
-    with pytest.raises(ValueError, match=r"data\.train_path is the token file tokens\.npy"):
-        run_experiments(SCALES["test"], tmp_path / "out", values)
-
-
-def test_json_lines_are_read_once_for_all_runs(tmp_path, monkeypatch):
-    rows = [json.dumps({"body": f"Once there was a fox with the number {i}."}) for i in range(400)]
-    (tmp_path / "a.jsonl").write_text("\n".join(rows))
-    started = []
-
-    def record(directory, config):
-        started.append(config.data.field)
-        raise TrainingInterrupted(signal.SIGINT, 0)
-
-    monkeypatch.setattr("cs336_basics.experiments.runner.run_one", record)
-    words = ["--train-path", str(tmp_path / "a.jsonl"), "--field", "body"]
-    assert again(tmp_path / "out", *words) == 130
-    assert started == [None]
-
-
-def test_a_run_that_cannot_start_is_named(finished, tmp_path, monkeypatch, capsys):
-    out = tmp_path / "out"
-    shutil.copytree(finished, out)
-    shutil.rmtree(out / "runs" / "nope")
-
-    def refuse(*_):
-        raise MemoryError("no memory for it")
-
-    monkeypatch.setattr(Trainer, "fit", refuse)
-    assert again(out) == 1
-    assert "nope: no memory for it" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from cs336_basics._support.files import check_is_no_input
+from cs336_basics._support.files import check_is_no_input, replaced_file
 from cs336_basics._support.messages import short_repr
 from cs336_basics.formats.outputs import check_is_free
 
@@ -24,7 +24,7 @@ def check_output(
         directory: where the command writes a tokenizer.
 
     Raises:
-        FileExistsError, ValueError: it exists, is an input, or is in the directory.
+        OSError, ValueError: it exists, is an input, is in the directory, or is no regular file.
     """
     if file is None:
         return
@@ -36,5 +36,5 @@ def check_output(
     inputs = list(inputs)
     if real in (Path(os.path.realpath(path)) for path in inputs):
         raise ValueError(f"{option} is {short_repr(file)}, which the command also uses otherwise")
+    check_is_no_input(replaced_file(file), inputs)
     check_is_free(file, overwrite)
-    check_is_no_input(file, inputs)

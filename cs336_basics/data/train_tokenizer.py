@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cs336_basics._support.files import (
-    check_is_no_input,
     printable_path,
-    replaced_file,
     sha256_file,
 )
 from cs336_basics.bpe.base import BPE_Trainer
@@ -56,7 +54,7 @@ def train_tokenizer(
         vocab_size: 256 bytes + special tokens + merges.
         special_tokens: cut out of the text, and given their own ids.
         counts: files that `WordCounts.save` wrote, added to the counts of `corpus`.
-        save_counts: a file to which the sum of all counts is written.
+        save_counts: a file to write the sum of all counts to; one that exists is replaced.
         ray: count over Ray, at this address; see `pretokenization.ray_counting`.
         overwrite: replace a vocabulary in `directory`.
 
@@ -64,12 +62,10 @@ def train_tokenizer(
         `(vocab, merges)`, as `BPE_Trainer.train` returns them.
 
     Raises:
-        FileExistsError: there is a vocabulary in `directory`, or the file `save_counts`, and
-            `overwrite` is False.
-        IsADirectoryError: `save_counts` is a directory.
+        FileExistsError: there is a vocabulary in `directory`, and `overwrite` is False.
         NotADirectoryError: `directory` is a file.
-        ValueError, OSError: see `BPE_Trainer.train`; or `save_counts` is a file of the corpus or
-            of `counts`; or counts were made with another pattern or other special tokens.
+        ValueError, OSError: see `BPE_Trainer.train`; or counts were made with another pattern or
+            other special tokens.
     """
     output = Path(directory)
     if output.exists() and not output.is_dir():
@@ -79,14 +75,6 @@ def train_tokenizer(
             f"{output} already holds a vocabulary: name another directory, or pass overwrite=True"
         )
     trainer.check_request(vocab_size, special_tokens)
-    if save_counts:
-        path = replaced_file(save_counts)  # raises where it cannot be written as a whole
-        check_is_no_input(path, [*(corpus.files if corpus else ()), *counts])
-        if path.exists() and not overwrite:
-            raise FileExistsError(
-                f"{path} exists: choose another name for the counts, or replace it with "
-                "overwrite=True (--overwrite)"
-            )
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
     existing = next(folder for folder in (output, *output.parents) if folder.is_dir())
     with tempfile.TemporaryFile(dir=existing):  # a full or read-only disk fails here

@@ -31,6 +31,11 @@ def test_an_input_and_the_directory_are_refused(files, file):
         check_output("--trace", file, True, ["text.txt"], "new")
 
 
+def test_a_directory_is_no_file(files):
+    with pytest.raises(IsADirectoryError, match="tok is a directory"):
+        check_output("--trace", "tok", True, ["text.txt"], "new")
+
+
 def test_two_outputs_are_two_files(files):
     with pytest.raises(ValueError, match=r"--trace is 'new\.csv'"):
         check_output("--trace", "new.csv", True, ["./new.csv"])

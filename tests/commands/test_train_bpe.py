@@ -3,7 +3,6 @@
 import ast
 import csv
 import errno
-import hashlib
 import json
 import os
 import sys
@@ -49,30 +48,6 @@ def test_the_files_hold_the_result_of_train_bpe(trainer, text_file, tmp_path, ca
     assert f"trainer: {trainer}" in printed
 
 
-def test_training_json_describes_the_training(text_file, tmp_path):
-    output = tmp_path / "tokenizer"
-    assert main(arguments(text_file, output, "--pattern", "cl100k")) == 0
-    metadata = json.loads((output / "training.json").read_text())
-    data = text_file.read_bytes()
-    (corpus,) = metadata["corpus"]
-    assert corpus["num_bytes"] == len(data)
-    assert corpus["sha256"] == hashlib.sha256(data).hexdigest()
-    assert float(metadata["unicode_version"]) >= 14
-    assert metadata["library_version"]
-    assert Tokenizer.from_directory(output).pattern == "cl100k"
-
-
-def test_an_existing_vocabulary_is_kept_without_overwrite(text_file, tmp_path, capsys):
-    output = tmp_path / "tokenizer"
-    assert main(arguments(text_file, output)) == 0
-    before = (output / "tokenizer.json").read_bytes()
-    assert main([*arguments(text_file, output), "--vocab-size", "270"]) == 2
-    assert "--overwrite" in capsys.readouterr().err
-    assert (output / "tokenizer.json").read_bytes() == before
-    assert main([*arguments(text_file, output), "--vocab-size", "270", "--overwrite"]) == 0
-    assert (output / "tokenizer.json").read_bytes() != before
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -106,16 +81,7 @@ def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, caps
 def test_an_end_of_text_that_is_not_a_special_token_is_a_warning(pattern, tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("A cat sat.<|endoftext|>A dog ran.<|endoftext|>" * 20, encoding="utf-8")
-    words = [
-        "--input",
-        str(text),
-        "--vocab-size",
-        "268",
-        "--pattern",
-        pattern,
-        "--num-workers",
-        "1",
-    ]
+    words = ["--input", str(text), "--vocab-size", "268", "--pattern", pattern]
     assert main([*words, "--output", str(tmp_path / "without")]) == 0
     assert "the text seems to hold <|endoftext|>" in capsys.readouterr().err
     special = ["--special-token", EOT, "--vocab-size", "262"]
@@ -147,19 +113,6 @@ def test_several_files_and_json_lines(text_file, tmp_path):
     assert [Path(part["path"]).name for part in metadata["corpus"]] == ["text.txt", "rows.jsonl"]
 
 
-def test_counts_are_saved_and_added_up(text_file, tmp_path):
-    counts = str(tmp_path / "counts.npz")
-    assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", counts]) == 0
-    assert main([*arguments(text_file, tmp_path / "two"), "--counts", counts]) == 0
-    only = ["--output", str(tmp_path / "three"), "--vocab-size", "280", "--special-token", EOT]
-    assert main([*only, "--counts", counts]) == 0
-    one, two, three = (
-        Tokenizer.from_directory(tmp_path / name).merges for name in ("one", "two", "three")
-    )
-    # The same text twice has the same merges.
-    assert one == two == three == train_bpe(text_file, 280, [EOT], trainer="naive")[1]
-
-
 def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):
     more = ["--max-token-length", "3", "--min-frequency", "50", "--tie-break", "huggingface"]
     assert main([*arguments(text_file, tmp_path / "out"), *more]) == 0
@@ -179,19 +132,6 @@ def test_options_of_the_text_need_a_text(option, text_file, tmp_path, capsys):
     only = ["--output", str(tmp_path / "two"), "--vocab-size", "280", "--counts", counts]
     assert main([*only, "--special-token", EOT, *option]) == 2
     assert f"{' '.join(option)} is for the text of --input" in capsys.readouterr().err
-
-
-def test_counts_of_another_pattern_are_refused_before_the_text_is_counted(
-    text_file, tmp_path, capsys, monkeypatch
-):
-    counts, sums = str(tmp_path / "counts.npz"), tmp_path / "sums.npz"
-    first = ["--pattern", "cl100k", "--save-counts", counts]
-    assert main([*arguments(text_file, tmp_path / "one"), *first]) == 0
-    monkeypatch.setattr("cs336_basics.data.train_tokenizer.count_words", pytest.fail)
-    more = ["--counts", counts, "--save-counts", str(sums)]
-    assert main([*arguments(text_file, tmp_path / "two"), *more]) == 2
-    assert "counts.npz: the words were counted with the pattern 'cl1" in capsys.readouterr().err
-    assert not sums.exists()
 
 
 def test_saved_counts_keep_their_pattern_and_special_tokens(text_file, tmp_path, capsys):

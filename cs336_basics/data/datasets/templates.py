@@ -16,10 +16,8 @@ starts a new paragraph (one line break in the story, as in the TinyStories files
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
-
-T = TypeVar("T")
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 Template = list[Any]
 """A sequence of text (str), Choice, Cast and Phrase."""
@@ -28,21 +26,8 @@ Entry = dict[str, Template]
 """A line of a table: field -> template. The main field is called ""."""
 
 
-class Teller(Protocol):
-    """What a template asks while it is rendered."""
-
-    def pick(self, options: Sequence[T]) -> T:
-        """Return one of the options."""
-
-    def entry(self, role: str) -> Entry:
-        """Return who or what plays a role in this story."""
-
-    def phrase(self, name: str) -> Template:
-        """Return a phrase of a list."""
-
-
-def render(template: Template, story: Teller) -> str:
-    """Return the text of a template, with the choices, the cast and the phrases of a story."""
+def render(template: Template, story: Any) -> str:
+    """Return the text of a template; a `Story` picks its choices, its cast and its phrases."""
     return "".join([item if type(item) is str else item.render(story) for item in template])
 
 
@@ -51,7 +36,7 @@ class Choice(NamedTuple):
 
     options: list[Template]
 
-    def render(self, story: Teller) -> str:
+    def render(self, story: Any) -> str:
         """Return the text of one of the options."""
         return render(story.pick(self.options), story)
 
@@ -63,7 +48,7 @@ class Cast(NamedTuple):
     field: str
     form: Callable[[str], str]
 
-    def render(self, story: Teller) -> str:
+    def render(self, story: Any) -> str:
         """Return the field's text, with the article or the capital that was asked for."""
         return self.form(render(story.entry(self.role)[self.field], story))
 
@@ -74,7 +59,7 @@ class Phrase(NamedTuple):
     name: str
     form: Callable[[str], str]
 
-    def render(self, story: Teller) -> str:
+    def render(self, story: Any) -> str:
         """Return a phrase, with the article or the capital that was asked for."""
         return self.form(render(story.phrase(self.name), story))
 

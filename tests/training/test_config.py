@@ -18,7 +18,6 @@ REFUSED = [
     (TrainConfig, "seed", -1),
     (TrainConfig, "seed", 2**63 - 1),
     (TrainConfig, "seed", 1.5),
-    *((TrainConfig, name, 0) for name in ("max_steps", "batch_size", "accumulation")),
     *((TrainConfig, name, 0) for name in ("log_every", "eval_every", "checkpoint_every")),
     *((TrainConfig, name, 0) for name in ("keep_checkpoints", "loss_chunks")),
     (TrainConfig, "batch_size", True),

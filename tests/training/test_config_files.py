@@ -82,7 +82,7 @@ def test_null_is_none_where_that_is_possible(load):
         ("max_steps: 0x1f", "max_steps is '0x1f'"),
         ("compile: 3", "compile is '3'"),
         ("optimizer:\n  betas: [1]", "optimizer.betas"),
-        ("optimizer:\n  betas: [1, x]", "yaml: optimizer.betas.1 is "),
+        ("optimizer:\n  betas: [1, x]", "yaml: optimizer.betas is "),
         ("data: {train_path: []}", "data.train_path is []"),
         ("model: 5", "model is not an option"),
         ("model: {d_model: {a: 1}}", "model.d_model is {'a': '1'}"),

@@ -5,13 +5,13 @@ in tiktoken those of Rust's fancy-regex. The same text may mean something else t
 `{1,3}+`, `[a&&b]`, and what ignores case. Therefore the known patterns are translated by name, and
 of other patterns only the syntax passes that means the same to all three.
 
-A pattern from a file is refused if it may take exponential time, or is slow on runs of a character.
+A pattern from a file may be slow, as one of the caller's: most are compiled and take linear time,
+and `regex` runs the others with a time limit (`splitter.search_words`).
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 
 from cs336_basics._support.messages import short_repr
@@ -20,7 +20,6 @@ from cs336_basics.pretokenization.patterns.named_patterns import (
     CL100K,
     GPT2,
     PATTERNS,
-    compile_pattern,
     pattern_name,
     resolve_pattern,
 )
@@ -112,7 +111,7 @@ def from_oniguruma(expression: str, *, keeps_rest: bool) -> str:
         keeps_rest: what lies between two matches is a pre-token as well.
 
     Raises:
-        ValueError: it uses syntax that may mean something else here, or it may take too long.
+        ValueError: it uses syntax that may mean something else here.
     """
     return _imported(expression, _FROM_ONIGURUMA, keeps_rest)
 
@@ -121,7 +120,7 @@ def from_fancy_regex(expression: str) -> str:
     """Return the name or expression of a split pattern in the syntax of tiktoken's fancy-regex.
 
     Raises:
-        ValueError: it uses syntax that may mean something else here, or it may take too long.
+        ValueError: it uses syntax that may mean something else here.
     """
     return _imported(expression, _FROM_FANCY_REGEX, keeps_rest=False)
 
@@ -129,7 +128,7 @@ def from_fancy_regex(expression: str) -> str:
 def from_given_fancy_regex(expression: str) -> str:
     """Return the name or expression of a split pattern that a caller gives, not a file.
 
-    It is trusted: it may take long, and be one of the `regex` module.
+    It may be one of the `regex` module.
 
     Warns:
         UserWarning: it has syntax that may mean something else in tiktoken's fancy-regex.
@@ -148,81 +147,12 @@ def from_given_fancy_regex(expression: str) -> str:
 def _imported(expression: str, known: Mapping[str, str], keeps_rest: bool) -> str:
     if expression in known:
         return pattern_name(known[expression]) or known[expression]
-    shown = short_repr(expression)
     if len(expression) > MAX_LENGTH or not _is_shared_syntax(expression):
         raise ValueError(
-            f"its split pattern {shown} is longer than {MAX_LENGTH:,} characters, or has syntax "
-            "that may mean something else here"
+            f"its split pattern {short_repr(expression)} is longer than {MAX_LENGTH:,} characters, "
+            "or has syntax that may mean something else here"
         )
-    _check_repetitions(expression, shown)
     # (The group makes it run in the `regex` module: only where something can be left out.)
     if keeps_rest and complete_program(expression) is None:
         expression = f"{expression}|(?:(?!{expression})[\\s\\S])+"
-    checked = resolve_pattern(expression)
-    _check_speed(checked, shown)
-    return checked
-
-
-# --------------------------------------------------------------------- patterns that take long
-
-_TOKEN = (
-    r"\\ [pP] \{ \w+ \} | \\. | \[ \^? (?: \\. | [^\]\\] )+ \] | \( (?: \? [:!=] | \?i: )?"
-    r"| \) [*+]? | \{ \d+ ,? \d* \} | ."
-)
-
-
-def _check_repetitions(expression: str, shown: str) -> None:
-    """Refuse a repeated group with a repetition or alternatives in it, for its exponential time.
-
-    What is in a lookahead is matched once and never again, so it does not count.
-
-    Raises:
-        ValueError: there is such a group.
-    """
-    has_choice = [False]  # of each open group: whether it can match in several ways
-    opened = [""]
-    for token in re.findall(_TOKEN, expression, re.VERBOSE | re.DOTALL):
-        if token.startswith("("):
-            has_choice.append(False)
-            opened.append(token)
-        elif token.startswith(")") and len(opened) > 1:
-            inner, kind = has_choice.pop(), opened.pop()
-            if kind in ("(?!", "(?="):
-                continue
-            if inner and token != ")":
-                raise ValueError(
-                    f"its split pattern {shown} repeats a group with a repetition or alternatives "
-                    "in it, which may take exponential time"
-                )
-            has_choice[-1] |= inner or token != ")"
-        elif token in ("*", "+", "?", "|") or token.startswith("{"):
-            has_choice[-1] = True
-
-
-_RUN = 2_000
-_SECONDS = 1.0
-
-
-def _check_speed(expression: str, shown: str) -> None:
-    """Refuse a pattern that takes more than a second for runs of a character.
-
-    Repetitions in sequence, such as `\\s*\\s*x`, take cubic time or more, which such a run shows.
-    The patterns of GPT-2 and its successors take some milliseconds.
-
-    Raises:
-        ValueError: it does.
-    """
-    pattern = compile_pattern(expression)
-    literals = [character for character in expression if character.isalnum()]
-    characters = dict.fromkeys(["a", "A", "1", " ", "\n", ".", "'", "é", "猫", *literals])
-    end = time.perf_counter() + _SECONDS
-    try:
-        for character in list(characters)[:40]:
-            left = max(0.001, end - time.perf_counter())
-            for _ in pattern.finditer(character * _RUN, timeout=left):
-                pass
-    except TimeoutError:
-        raise ValueError(
-            f"its split pattern {shown} takes more than {_SECONDS:.0f} s for {_RUN:,} characters "
-            f"{character!r}"
-        ) from None
+    return resolve_pattern(expression)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 import warnings
@@ -16,6 +17,7 @@ from cs336_basics.formats.foreign_patterns import (
     to_fancy_regex,
     to_oniguruma,
 )
+from cs336_basics.pretokenization import splitter
 from cs336_basics.pretokenization.patterns.named_patterns import GPT2, PATTERNS, compile_pattern
 from tests.tokenizer.examples import FRAGMENTS
 from tests.tokenizer.test_reference import without_differences
@@ -81,14 +83,11 @@ def test_plain_patterns_find_the_same_in_all_three_libraries(pattern):
 )
 def test_syntax_with_other_meanings_is_refused_in_both_directions(pattern):
     regex.compile(pattern)
-    message = "uses syntax that may mean something else in"
-    with pytest.raises(ValueError, match=message):
-        to_oniguruma(pattern)
-    with pytest.raises(ValueError, match=message):
-        to_fancy_regex(pattern)
-    for read in (from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)):
-        with pytest.raises(ValueError, match=r"its split pattern .* has syntax that may mean"):
-            read(pattern)
+    for translate in (
+        to_oniguruma, to_fancy_regex, from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="may mean something else"):
+            translate(pattern)
 
 
 def test_named_patterns_keep_their_names_in_both_directions():
@@ -147,30 +146,26 @@ def test_a_given_pattern_of_shared_syntax_has_no_warning(pattern):
         assert PATTERNS.get(found := from_given_fancy_regex(pattern), found) == pattern
 
 
-SLOW = [
-    r"(?:a+)+b|\s",
-    r"(a|aa)+b|\s",
-    r"(?:a*b?)*c|\s",
-    r"(?:(?:a)+)+b|x",
-    r"((a?)+)b|x",
-    r"\s*\s*\s*x|\S",
-    r"a*a*a*a*b|x",
-    r"[^b]*[^c]*[^d]*[^e]*z|x",
-]
-
-
-@pytest.mark.parametrize("pattern", SLOW)
-def test_a_pattern_that_would_hang_is_refused_in_seconds(pattern):
-    start = time.perf_counter()
-    with pytest.raises(
-        ValueError, match=r"may take exponential time|takes more than 1 s for 2,000"
-    ):
-        from_oniguruma(pattern, keeps_rest=False)
-    with pytest.raises(
-        ValueError, match=r"may take exponential time|takes more than 1 s for 2,000"
-    ):
-        from_fancy_regex(pattern)
-    assert time.perf_counter() - start < 30
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?:a+)+b|\s",
+        r"(a|aa)+b|\s",
+        r"(?:a*b?)*c|\s",
+        r"((a?)+)b|x",
+        r"\s*\s*\s*x|\S",
+        r"a*a*a*a*b|x",
+        r"[^b]*[^c]*[^d]*[^e]*z|x",
+    ],
+)
+def test_a_slow_pattern_of_a_file_ends(monkeypatch, pattern):
+    monkeypatch.setattr(splitter, "SEARCH_TIMEOUT", 0.5)
+    assert from_oniguruma(pattern, keeps_rest=False) == pattern
+    for text in ("a" * 3000, " " * 3000, "ab" * 1500):
+        start = time.perf_counter()
+        with contextlib.suppress(ValueError):  # it took too long
+            list(splitter.pretokenize(text, from_fancy_regex(pattern)))
+        assert time.perf_counter() - start < 5
 
 
 @pytest.mark.parametrize(
@@ -182,8 +177,3 @@ def test_a_malformed_or_huge_pattern_is_a_value_error(pattern):
     for read in (from_fancy_regex, lambda p: from_oniguruma(p, keeps_rest=True)):
         with pytest.raises(ValueError, match="pattern"):
             read(pattern)
-
-
-def test_quadratic_patterns_pass():
-    """As ` *x` in a run of spaces; published patterns have such parts."""
-    assert from_fancy_regex(r"\s*[a-z]+|\S") == r"\s*[a-z]+|\S"

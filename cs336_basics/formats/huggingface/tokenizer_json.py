@@ -186,7 +186,7 @@ def load_tokenizer_json(
     Args:
         path: the file or directory.
         ignore: names in IGNORABLE.
-        own: read also what only `save` writes. Its pattern is trusted: it may take long.
+        own: read also what only `save` writes.
 
     Raises:
         FileNotFoundError: there is no such file; says how to make one.

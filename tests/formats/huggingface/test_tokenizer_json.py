@@ -69,7 +69,6 @@ OWN = {
     "the example of the course": lambda: Tokenizer(COURSE_VOCAB, COURSE_MERGES, [END]),
     "no tokens": lambda: Tokenizer({}, []),
     "a pattern of Python's regex": lambda: byte_tokenizer(pattern=r"\w+|\W"),
-    "a slow pattern": lambda: byte_tokenizer(pattern=r"(?:a+)+b|\s"),
     "another spelling of GPT-2's pattern": lambda: byte_tokenizer(
         pattern=r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
     ),
@@ -623,7 +622,6 @@ SPLITS = [
     ("pattern", {"Regex": 7}, "splits at {'Regex': 7}"),
     ("pattern", " ", "splits at ' '"),
     ("pattern", {"Regex": r"\w+"}, "has syntax that may mean something else here"),
-    ("pattern", {"Regex": r"(?:a+)+b"}, "may take exponential time"),
 ]
 
 

@@ -154,18 +154,6 @@ def test_an_unknown_name_is_refused(tmp_path, monkeypatch, name, message):
         open_tokenizer(name)
 
 
-def test_an_encoding_that_cannot_be_downloaded_is_an_error_of_one_line(tmp_path, monkeypatch):
-    tiktoken = pytest.importorskip("tiktoken")
-    monkeypatch.chdir(tmp_path)
-
-    def offline(name):
-        raise RuntimeError("no\nnetwork")
-
-    monkeypatch.setattr(tiktoken, "get_encoding", offline)
-    with pytest.raises(OSError, match=r"tiktoken cannot load the encoding gpt2, .*: no network"):
-        open_tokenizer("gpt2")
-
-
 @pytest.mark.parametrize(
     ("library", "name"), [("tiktoken", "tiktoken"), ("tokenizers", "ours/tokenizer.json")]
 )

@@ -92,42 +92,32 @@ def test_float32_weights_are_exact_and_under_llama_cpps_names(tmp_path, name):
         tensor = found[f"{key}.weight"]
         assert tensor.tensor_type == gguf.GGMLQuantizationType.F32
         assert np.array_equal(value(tensor), weight.numpy()), key
+    architecture = "qwen3" if config.qk_norm else "llama"
+    assert contents(reader)["general.architecture"] == architecture
+    assert contents(reader)[f"{architecture}.rope.dimension_count"] == config.d_head
 
 
+@pytest.mark.parametrize("type", ["f16", "q8_0"])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_float16_matrices_are_the_nearest_halves_and_gains_are_exact(tmp_path, name):
+def test_smaller_types_are_within_their_step_and_gains_are_exact(tmp_path, name, type):
     model = random_model(CONFIGS[name])
     _, _, single = exported(tmp_path, model=model, name="single.gguf")
-    _, _, half = exported(tmp_path, model=model, name="half.gguf", type="f16")
-    exact, rounded = tensors(single), tensors(half)
-    assert exact.keys() == rounded.keys()
-    for key, tensor in rounded.items():
-        is_gain = len(tensor.shape) == 1
-        assert tensor.tensor_type.name == ("F32" if is_gain else "F16")
-        expected = value(exact[key])
-        if not is_gain:
-            expected = expected.astype(np.float16).astype(np.float32)
-        assert np.array_equal(value(tensor), expected), key
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_q8_0_is_within_its_own_step_and_rows_that_do_not_fit_are_float16(tmp_path, name):
-    model = random_model(CONFIGS[name])
-    _, _, single = exported(tmp_path, model=model, name="single.gguf")
-    _, _, coarse = exported(tmp_path, model=model, name="coarse.gguf", type="q8_0")
+    _, path, coarse = exported(tmp_path, model=model, name="coarse.gguf", type=type)
     for key, tensor in tensors(coarse).items():
         exact, found = value(tensors(single)[key]), value(tensor)
         if exact.ndim == 1:
             assert tensor.tensor_type.name == "F32"
             assert np.array_equal(found, exact)
-        elif exact.shape[1] % 32:
+        elif type == "f16" or exact.shape[1] % 32:
             assert tensor.tensor_type.name == "F16"
-            assert np.abs(found - exact).max() <= 2**-11
+            assert np.array_equal(found, exact.astype(np.float16).astype(np.float32)), key
         else:
             assert tensor.tensor_type.name == "Q8_0"
             blocks = np.abs(exact).reshape(-1, 32)
             step = blocks.max(axis=1, keepdims=True) / 127
             assert (np.abs(found - exact).reshape(-1, 32) <= 0.57 * step).all(), key
+    line = check_model(model, TOKENIZER, "gguf", path, type=type).lines[0]
+    assert f" and {len(coarse.tensors)} weights (" in line
 
 
 def contents(reader):
@@ -177,25 +167,6 @@ def test_the_metadata_fields_are_those_of_the_model(tmp_path):
     assert vocab["merges"] == ["Ġ t", "Ġt h"]
 
 
-def test_qk_norm_is_qwen3_and_cl100k_is_dbrx(tmp_path):
-    tokenizer = byte_tokenizer(END, merges=[(b" ", b"t")], pattern="cl100k")
-    _, _, reader = exported(tmp_path, CONFIGS["qk_norm"], tokenizer)
-    found = contents(reader)
-    assert found["general.architecture"] == "qwen3"
-    assert found["qwen3.rope.dimension_count"] == 16
-    assert found["tokenizer.ggml.pre"] == "dbrx"
-    assert not any(key.startswith("llama.") for key in found)
-
-
-@pytest.mark.parametrize("type", WEIGHT_TYPES)
-@pytest.mark.parametrize("name", CONFIGS)
-def test_check_finds_no_difference_in_what_was_written(tmp_path, name, type):
-    config = CONFIGS[name]
-    model, path, reader = exported(tmp_path, config, type=type)
-    agreement = check_model(model, TOKENIZER, "gguf", path, type=type)
-    assert f" and {len(reader.tensors)} weights (" in agreement.lines[0]
-
-
 @pytest.mark.parametrize("type", WEIGHT_TYPES)
 def test_check_finds_a_changed_weight(tmp_path, type):
     model, path, reader = exported(tmp_path, type=type)
@@ -221,32 +192,16 @@ def test_check_finds_a_different_model_type_and_vocabulary(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("switch", "config"),
-    [
-        ("logit_soft_cap 20.0", dataclasses.replace(SMALL, logit_soft_cap=20.0)),
-        ("norm 'post'", dataclasses.replace(SMALL, norm="post")),
-        ("norm 'none'", dataclasses.replace(SMALL, norm="none")),
-        ("position 'none'", dataclasses.replace(SMALL, position="none")),
-        ("ffn 'silu'", dataclasses.replace(SMALL, ffn="silu")),
-    ],
-)
-def test_switches_that_llama_cpp_does_not_have_are_refused_by_name(tmp_path, switch, config):
-    with pytest.raises(ValueError, match=switch):
-        exported(tmp_path, config)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tokenizer": byte_tokenizer(merges=[(b"a", b"b")])}, r"no special token <\|endoftext\|>"),
+        ({"tokenizer": byte_tokenizer(merges=[(b"a", b"b")])}, r"<\|endoftext\|>"),
         ({"tokenizer": byte_tokenizer(END)}, "no merges"),
         ({"tokenizer": byte_tokenizer(END, merges=[(b"a", b"b")], pattern=r"\w+|\W+")},
-         r"pattern is .* only gpt2, cl100k, llama3, qwen2"),
-        ({"name": "tiny-Phi3.gguf"}, "named 'tiny-Phi3'.*name the file differently"),
-        ({"type": "q4_0"}, "type is 'q4_0': it must be f32, f16, q8_0"),
+         "pattern is"),
+        ({"name": "tiny-Phi3.gguf"}, "'tiny-Phi3'"),
+        ({"type": "q4_0"}, "type is 'q4_0'"),
         ({"config": dataclasses.replace(SMALL, num_layers=513, d_model=2, num_heads=1, d_ff=1)},
-         "513 layers: llama.cpp takes at most 512"),
+         "513 layers"),
     ],
 )  # fmt: skip
 def test_what_llama_cpp_cannot_do_is_refused_before_anything_is_written(tmp_path, options, message):
@@ -272,21 +227,6 @@ def test_a_weight_that_is_too_large_for_the_type_is_refused(tmp_path, type, larg
     with pytest.raises(ValueError, match=rf"weight output\.weight .* too large for type {type}"):
         exported(tmp_path, model=model, type=type)
     exported(tmp_path, model=model)
-
-
-def test_a_failure_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
-    _, path, reader = exported(tmp_path)
-    del reader
-    before = path.read_bytes()
-
-    def fail(self):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(gguf.GGUFWriter, "write_tensors_to_file", fail)
-    with pytest.raises(OSError, match="No space"):
-        exported(tmp_path, overwrite=True, type="f16")
-    assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["small.gguf"]
 
 
 def test_an_existing_file_is_replaced_only_if_asked(tmp_path):

@@ -20,7 +20,6 @@ from tests.formats.huggingface.test_tokenizer_json import content_of, trained
 pytest.importorskip("huggingface_hub")
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMIT = "0" * 39 + "1"
 CODE = """
 import sys
 from cs336_basics.tokenizer import Tokenizer
@@ -34,7 +33,7 @@ except Exception as error:
 def offer(server, name, body, revision="main"):  # noqa: F811
     """Offer a tokenizer.json as the hub does."""
     etag = hashlib.sha256(body).hexdigest()
-    headers = {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT}
+    headers = {"ETag": f'"{etag}"', "X-Repo-Commit": etag[:40]}
 
     def do_HEAD(handler):  # the hub is first asked for the headers alone
         status, sent, content = server.answers.get(handler.path, (404, {}, b""))
@@ -73,6 +72,25 @@ def test_a_name_is_downloaded_from_the_endpoint_once(server, load):  # noqa: F81
     assert any("someone/small/resolve/main/tokenizer.json" in name for name in server.requests)
     offline, _ = load("someone/small", HF_HUB_OFFLINE="1")  # from the cache
     assert offline == expected
+    offer(server, "someone/small", json.dumps(content_of(trained("llama3"))).encode(), "v2")
+    assert load("someone/small", "v2")[0] == trained("llama3").hash()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"HF_HUB_OFFLINE": "1"},
+        {},  # the hub does not have it
+        # huggingface_hub tries again and again, for half a minute
+        pytest.param({"HF_ENDPOINT": "http://127.0.0.1:9"}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_name_that_cannot_be_downloaded_is_one_line(server, load, environment):  # noqa: F811
+    found, _ = load("someone/absent", **environment)
+    assert found.startswith("OSError cannot download tokenizer.json of 'someone/absent'")
+    assert found.count("\n") == 0
+    assert len(found) < 600
+    assert server.requests == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are those of POSIX")
@@ -96,36 +114,6 @@ def test_a_terminal_shows_a_progress_bar(server, load):  # noqa: F811
     finally:
         os.close(ours)
         os.close(theirs)
-
-
-def test_a_revision_is_asked_for(server, load):  # noqa: F811
-    offer(server, "someone/small", json.dumps(content_of(trained("gpt2"))).encode(), "v2")
-    assert load("someone/small", "v2")[0] == trained("gpt2").hash()
-
-
-def test_offline_nothing_is_asked_of_the_server(server, load):  # noqa: F811
-    offer(server, "someone/small", b"{}")
-    found, _ = load("someone/small", HF_HUB_OFFLINE="1")
-    assert found.startswith(
-        "OSError cannot download tokenizer.json of 'someone/small', which does not exist here, "
-        "from the Hugging Face hub: "
-    )
-    assert found.count("\n") == 0
-    assert server.requests == []
-
-
-def test_a_name_that_the_hub_does_not_have_is_one_line(load):
-    found, _ = load("someone/absent")
-    assert found.startswith("OSError cannot download tokenizer.json of 'someone/absent'")
-    assert found.count("\n") == 0
-    assert len(found) < 600
-
-
-@pytest.mark.slow  # huggingface_hub tries again and again, for half a minute
-def test_a_hub_that_cannot_be_reached_is_one_line(load):
-    found, _ = load("someone/small", HF_ENDPOINT="http://127.0.0.1:9")
-    assert found.startswith("OSError cannot download tokenizer.json of 'someone/small'")
-    assert found.count("\n") == 0
 
 
 def test_what_is_downloaded_is_checked_like_a_file(server, load):  # noqa: F811

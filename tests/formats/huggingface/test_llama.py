@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
+import cs336_basics
 from cs336_basics.formats.huggingface.llama import (
     config_from_llama,
     llama_config,
@@ -15,6 +17,7 @@ from cs336_basics.formats.huggingface.llama import (
     state_from_llama,
 )
 from cs336_basics.model import ModelConfig, TransformerLM
+from cs336_basics.training.config_files import load_config
 
 SMALL = ModelConfig(
     vocab_size=31,
@@ -198,3 +201,11 @@ def test_rope_that_is_given_twice_alike_is_read():
     content = llama_config(SMALL)
     content["rope_scaling"] = dict(content["rope_parameters"])
     assert config_from_llama(content) == SMALL
+
+
+def test_the_exportable_speedrun_is_a_qwen3_and_the_other_is_refused():
+    configs = Path(cs336_basics.__file__).parent / "configs"
+    exportable = load_config(configs / "speedrun-exportable.yaml").model
+    assert llama_config(exportable)["model_type"] == "qwen3"
+    with pytest.raises(ValueError, match="logit_soft_cap"):
+        llama_config(load_config(configs / "speedrun.yaml").model)

@@ -1,8 +1,6 @@
 # distutils: language = c++
 """Binding of scanner.hpp: the pre-tokens of a text in memory."""
 
-from zlib import crc32
-
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -49,30 +47,11 @@ cdef extern from "unicode/utf8.hpp" namespace "cs336" nogil:
 UNICODE_VERSION = c_UNICODE_VERSION.decode()
 REGEX_VERSION = c_REGEX_VERSION.decode()
 
-# The split patterns that native/scanning/simd/starts.hpp implements, and the CRC-32 of their regular
-# expressions. If an expression in patterns.py is edited, its CRC-32 differs, and its rules there are
-# not used.
-_CHECKSUMS = {
-    "gpt2": 0x56F10BE7,
-    "cl100k": 0x67197109,
-    "gpt2-digits1": 0x7B6A3498,
-    "gpt2-digits3": 0xF8857983,
-    "gpt2-digits3-right": 0x4285D25F,
-    "llama3": 0xEB25647B,
-    "qwen2": 0x299D627E,
-    "o200k": 0xE23E3236,
-    "deepseek-v3": 0x5957171E,
-}
-
-# Their rules are complete: they have no SplitProgram.
+# Their rules are complete: they need no SplitProgram.
 _WITHOUT_PROGRAM = ("gpt2", "cl100k")
 
-# regular expression -> name
-_IMPLEMENTED = {
-    expression: name
-    for name, expression in PATTERNS.items()
-    if _CHECKSUMS.get(name) == crc32(expression.encode())
-}
+# regular expression -> name. native/scanning/simd/starts.hpp has rules for each of them.
+_IMPLEMENTED = {expression: name for name, expression in PATTERNS.items()}
 
 
 def scanned_pattern(pattern):

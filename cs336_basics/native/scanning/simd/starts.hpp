@@ -1,7 +1,7 @@
 // The split patterns as rules on masks: where the pre-tokens of a window of 64 bytes start.
 //
-// The rules are exactly those of the regular expressions in patterns.py. An edit of one of them
-// also needs an edit of its rules here, and of its checksum in _scanner.pyx.
+// The rules are exactly those of the regular expressions in named_patterns.py: whoever edits one
+// must edit its rules here.
 
 #pragma once
 

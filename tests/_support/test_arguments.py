@@ -161,8 +161,8 @@ def test_other_arguments_are_named(path):
         (lambda: TOKENIZER.special_token_id(["<s>"]), r"^\['<s>'\] is not a special token"),
         (lambda: TOKENIZER.encode_array("a", errors="bad"), "^errors is 'bad': it must be one of"),
         (lambda: TOKENIZER.decode([HUGE]), "^id <int that is too long to show> is not in the"),
-        (lambda: Corpus(path, field="text"), "^field is 'text', but .*a.txt' is not JSON lines"),
-        (lambda: Corpus(path, column="text"), "^column is 'text', but .*a.txt' is not Parquet"),
+        (lambda: Corpus(path, field="text"), "^field is 'text', but no file is JSON lines"),
+        (lambda: Corpus(path, column="text"), "^column is 'text', but no file is Parquet"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             call()

@@ -173,8 +173,7 @@ class Corpus:
             raise ValueError("paths is empty: name at least one file")
         for file in files:
             self._check_field(file)
-        for option in _KINDS_WITH:
-            self._check_use_of(option)
+        check_options_are_used([self], field=self.field, column=self.column)
         if not any(is_url(file) or os.path.getsize(file) for file in files):
             shown = ", ".join(map(repr, files[:3])) + (", ..." if len(files) > 3 else "")
             raise ValueError(f"{shown} is empty: name a file that contains text")
@@ -305,20 +304,6 @@ class Corpus:
         if not holds_text(kind):
             raise ValueError(f"{file}: the column {self.column!r} holds {kind}, not strings")
 
-    def _check_use_of(self, option: str) -> None:
-        """Check the name of a field or column, and that there is a file that has such."""
-        given = getattr(self, option)
-        if given is None:
-            return
-        if not isinstance(given, str):
-            raise TypeError(f"{option} is {short_repr(given)}: it must be a str or None")
-        if not any(kind in _KINDS_WITH[option] for kind in self.kinds):
-            raise ValueError(
-                f"{option} is {short_repr(given)}, but {short_repr(self.files[0])}"
-                f"{' and the other files are' if len(self.files) > 1 else ' is'} not "
-                f"{_FILES_WITH[option]}: leave it out, or rename the file"
-            )
-
     def _check_field(self, file: str) -> None:
         kind = kind_of(file)
         if kind == "jsonl" and self.field is None:
@@ -333,7 +318,7 @@ class Corpus:
 
 
 def check_options_are_used(
-    corpora: Iterable[Corpus], *, prefix: str = "", field: str | None, column: str | None
+    corpora: Sequence[Corpus], *, prefix: str = "", field: str | None, column: str | None
 ) -> None:
     """Check that one of several corpora has a use for each of these options of `Corpus.fitting`.
 
@@ -344,9 +329,12 @@ def check_options_are_used(
 
     Raises:
         ValueError: no file has a field or column.
+        TypeError: one is not a str.
     """
     kinds = {kind for corpus in corpora for kind in corpus.kinds}
     for option, given in (("field", field), ("column", column)):
+        if given is not None and not isinstance(given, str):
+            raise TypeError(f"{prefix}{option} is {short_repr(given)}: it must be a str or None")
         if given is not None and kinds.isdisjoint(_KINDS_WITH[option]):
             raise ValueError(
                 f"{prefix}{option} is {short_repr(given)}, but no file is {_FILES_WITH[option]}: "

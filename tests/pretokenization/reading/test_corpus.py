@@ -53,6 +53,7 @@ def test_urls_are_read_through_fsspec(folder):
     ("paths", "options", "error", "message"),
     [
         ("gone.txt", {}, FileNotFoundError, r"^'.*gone\.txt' does not exist$"),
+        ("a.txt/b.txt", {}, FileNotFoundError, "does not exist"),
         ("*.csv", {}, FileNotFoundError, r"no file matches the glob '.*\*\.csv'"),
         (".", {}, ValueError, r"is a directory: name a file, or a glob such as '.*\*\.txt'"),
         ("fifo", {}, ValueError, "is a pipe or a device"),
@@ -92,11 +93,6 @@ def test_something_that_is_not_a_path_is_refused():
             Corpus(paths)
     with pytest.raises(ValueError, match="paths is empty"):
         Corpus([])
-
-
-def test_a_path_below_a_file_does_not_exist(folder):
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        Corpus(folder / "a.txt" / "b.txt")
 
 
 def test_of_returns_a_corpus_unchanged(folder):

@@ -13,7 +13,6 @@ import pytest
 
 from cs336_basics.pretokenization import (
     Corpus,
-    MissingFieldError,
     Splitter,
     count_texts,
     count_words,
@@ -118,12 +117,6 @@ def test_strict_names_the_offset_in_a_compressed_file(tmp_path):
     assert count([path])["\ufffd".encode()] == 1
     with pytest.raises(ValueError, match=r"text\.txt\.gz: byte 0xff at offset 7 "):
         count([path], errors="strict")
-
-
-def test_json_lines_need_a_field(tmp_path):
-    (tmp_path / "rows.jsonl").write_text("{}\n")
-    with pytest.raises(MissingFieldError, match="which field has the text: pass Corpus"):
-        Corpus(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])

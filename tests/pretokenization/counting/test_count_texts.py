@@ -1,31 +1,15 @@
 """Texts in memory are counted as the files of a corpus are."""
 
 import warnings
-from collections import Counter
 
 import pytest
 
 from cs336_basics.pretokenization import (
     Splitter,
-    WordCounts,
     count_text,
     count_texts,
-    reference,
-    splitter,
 )
-from cs336_basics.pretokenization.counting import _counting
 from tests.pretokenization.reading.counted import DOCUMENTS, EOT, SPLITTER, expected
-
-
-def expected_counts(data, special_tokens=(EOT,), pattern="gpt2", errors="replace"):
-    """By the reference splitter, from a text that is never cut."""
-    counts = Counter()
-    for text, is_special in splitter.split_special_tokens(
-        data.decode("utf-8", errors), special_tokens
-    ):
-        if not is_special:
-            counts.update(word.encode() for word in reference.pretokenize(text, pattern))
-    return counts
 
 
 def test_texts_in_memory_are_counted():
@@ -54,15 +38,3 @@ def test_bad_texts_are_named():
         count_texts(["a", "b", b"abc\xff"], errors="strict")
     with pytest.raises(ValueError, match=r"the lone surrogate U\+D800 at character 1"):
         count_text("a\ud800")
-
-
-def test_texts_are_counted_one_after_the_other():
-    counter = _counting.TextCounter([EOT])
-    texts = ["one two", f" three{EOT}one", "", "'s"]
-    for text in texts:
-        counter.count(text.encode())
-    expected = sum((expected_counts(text.encode()) for text in texts), Counter())
-    assert WordCounts.of_buffers(counter.result()) == expected
-    strict = _counting.TextCounter(errors="strict")
-    with pytest.raises(ValueError, match="byte 0xff at offset 2 "):
-        strict.count(b"ab\xff")

@@ -63,14 +63,10 @@ def test_the_file_itself_is_loaded(tmp_path):
     [
         ({"special_tokens": "abc"}, "its special_tokens are 'abc', not a list of strings"),
         ({"special_tokens": [1]}, r"its special_tokens are \[1\]"),
-        ({"special_tokens": {"a": 1}}, "its special_tokens are"),
         ({"pattern": 7}, "its pattern is 7, not a string"),
-        ({"pattern": ["x" * 10**5]}, "its pattern is"),
         ({"version": 2}, "its version is 2"),
         ({"format": "x" * 10**5}, "its format is 'x"),
         (b"[]", r"its format is \[\]"),
-        (b"7", "its format is 7"),
-        (b"{}", "its format is None"),
         (b"{", "not JSON"),
         (b"\xff", "not UTF-8"),
         (b"[" * 10**5, "nested too deeply"),
@@ -96,12 +92,9 @@ def test_compressed_counts_that_unpack_to_gigabytes_are_refused(tmp_path):
         {"data": np.zeros(3, "V0")},
         {"data": np.zeros((3, 1), np.uint8)},
         {"offsets": np.array([0, 1, 3], np.int32)},
-        {"offsets": np.array([0.0, 1, 3])},
         {"offsets": np.array([0, -1, 3])},
         {"offsets": np.array([], np.int64)},
-        {"counts": np.array([5])},
         {"counts": np.array([5, -6])},
-        {"counts": np.array(["5", "6"])},
     ],
 )
 def test_other_arrays_are_refused(tmp_path, changes):

@@ -77,36 +77,6 @@ def test_joining_the_pretokens_gives_the_text(name, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "pretokens"),
-    [
-        ("", []),
-        ("some text that i'll pre-tokenize",
-         ["some", " text", " that", " i", "'ll", " pre", "-", "tokenize"]),
-        ("a  b", ["a", " ", " b"]),
-        ("a \n", ["a", " \n"]),
-        ("I'LL", ["I", "'", "LL"]),
-        ("x\x1cy", ["x", "\x1c", "y"]),
-        ("12345 ٣", ["12345", " ٣"]),
-    ],
-)  # fmt: skip
-def test_gpt2_examples(text, pretokens):
-    assert list(pretokenize(text)) == pretokens
-
-
-@pytest.mark.parametrize(
-    ("text", "pretokens"),
-    [
-        ("I'LL 12345", ["I", "'LL", " ", "123", "45"]),
-        ("wait!\n\nGo", ["wait", "!\n\n", "Go"]),
-        ("a\n  ", ["a", "\n  "]),
-        ("$abc", ["$abc"]),
-    ],
-)
-def test_cl100k_examples(text, pretokens):
-    assert list(pretokenize(text, "cl100k")) == pretokens
-
-
-@pytest.mark.parametrize(
     ("name", "pretokens"),
     [
         ("gpt2-digits1", ["a", " 1", "2", "3", "4", "5", "6", "7", " x"]),
@@ -161,14 +131,8 @@ def test_bad_patterns_are_named(pattern):
     [
         ("cl100k_base", ": did you mean cl100k?"),
         ("CL100K", ": did you mean cl100k?"),
-        ("gpt-2", ": did you mean gpt2?"),
         ("gpt2 ", ": did you mean gpt2?"),
-        ("gpt_2.0", ": did you mean gpt2?"),
-        ("o200k_base", ": did you mean o200k?"),
-        ("llama-3", ": did you mean llama3?"),
-        ("r50k", " (as"),
         ("hello world", " (as"),
-        ("naïve", " (as"),
     ],
 )
 def test_what_looks_like_a_name_must_be_one(pattern, hint):

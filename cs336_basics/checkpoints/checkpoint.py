@@ -45,7 +45,7 @@ def write_checkpoint(
 ) -> None:
     """Write the states of model and optimizer, and `iteration`, to a file.
 
-    A sharded model (FSDP2) is gathered in the first process. All of its processes call this.
+    All processes of a job call this, and the first one writes; a sharded model (FSDP2) is gathered.
 
     Raises:
         TypeError: the optimizer's state has a value that is neither a tensor nor a number.
@@ -104,11 +104,6 @@ def verify_checkpoint(path: str | os.PathLike[str]) -> None:
         ValueError: it is no checkpoint, or it is damaged.
     """
     _read(path, ["model", "optimizer"])
-
-
-def is_sharded(model: Module) -> bool:
-    """Return whether each process holds only a shard of the parameters (FSDP)."""
-    return any(map(_is_shard, model.parameters()))
 
 
 # ------------------------------------------------------------------------ writing

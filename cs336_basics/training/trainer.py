@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from cs336_basics._support.files import atomic_writer
-from cs336_basics.checkpoints.checkpoint import is_sharded, write_checkpoint
+from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import TransformerLM
 from cs336_basics.training.clipping import clip_gradients_foreach
@@ -377,9 +377,8 @@ class Trainer:
             # The rows up to this step must be on the disk before the checkpoint.
             self.run.sync_metrics()
             self.run.checkpoints.mkdir(exist_ok=True)
-        if self.world.is_first or is_sharded(self.model):
-            path = self.run.checkpoint(self.step)
-            write_checkpoint(path, self.model, self.optimizer, self.step)
+        path = self.run.checkpoint(self.step)
+        write_checkpoint(path, self.model, self.optimizer, self.step)
         if self.world.is_first:
             self._remove_old_checkpoints()
 

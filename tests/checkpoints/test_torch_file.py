@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import pathlib
 import pickle
 import random
 import zipfile
@@ -12,7 +11,6 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-from torch.testing import assert_close
 
 from cs336_basics.checkpoints.torch_file import load_checkpoint, save_checkpoint
 from tests.checkpoints.both_formats import assert_same, linear_run, new_run
@@ -26,16 +24,10 @@ def saved(tmp_path):
     return run, tmp_path / "c.pt"
 
 
-@pytest.mark.parametrize("kind", [str, pathlib.Path])
-def test_every_path_type_is_accepted(saved, kind, tmp_path):
-    run, _ = saved
-    path = kind(tmp_path / "other.pt")
-    save_checkpoint(*run, 8, path)
-    assert load_checkpoint(path, *new_run(1)) == 8
-
-
-def test_file_objects_are_accepted_and_read_from_their_beginning(saved, tmp_path):
+def test_paths_are_text_too_and_file_objects_are_read_from_their_beginning(saved, tmp_path):
     run, path = saved
+    save_checkpoint(*run, 7, str(path))
+    assert load_checkpoint(str(path), *new_run(1)) == 7
     with open(tmp_path / "other.pt", "wb") as file:
         save_checkpoint(*run, 8, file)
     with open(tmp_path / "other.pt", "rb") as file:
@@ -43,7 +35,7 @@ def test_file_objects_are_accepted_and_read_from_their_beginning(saved, tmp_path
     buffer = io.BytesIO()
     save_checkpoint(*run, 5, buffer)
     assert load_checkpoint(buffer, *new_run(1)) == 5  # still at its end
-    assert load_checkpoint(io.BytesIO(path.read_bytes()), *new_run(1)) == 3
+    assert load_checkpoint(io.BytesIO(path.read_bytes()), *new_run(1)) == 7
 
 
 def test_iteration_may_be_a_numpy_integer_but_not_a_fraction(saved, tmp_path):
@@ -232,13 +224,3 @@ def test_other_files_are_refused(tmp_path, content):
         load_checkpoint(tmp_path / "nowhere", *new_run(0))
     with pytest.raises(IsADirectoryError):
         save_checkpoint(*new_run(0), 1, tmp_path)
-
-
-def test_a_kept_value_that_shares_its_elements_gets_its_own(tmp_path):
-    model, optimizer = linear_run("AdamW")
-    optimizer.state[model.weight]["exp_avg"] = torch.zeros(1, dtype=torch.float64).expand(2, 3)
-    save_checkpoint(model, optimizer, 3, tmp_path / "c.pt")
-    other = linear_run("AdamW")
-    load_checkpoint(tmp_path / "c.pt", *other)
-    other[1].state[other[0].weight]["exp_avg"][0, 0] = 5
-    assert_close(float(other[1].state[other[0].weight]["exp_avg"].sum()), 5.0)

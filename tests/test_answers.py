@@ -98,17 +98,6 @@ def test_the_page_shows_the_longest_tokens(tokenizers):
     assert table("longest tokens") == expected
 
 
-def test_phases_add_up():
-    times = table("training time")
-    for name, cells in table("phases").items():
-        seconds = [float(cell.removesuffix(" s")) for cell in cells[:4]]
-        assert cells[4] == f"{max(seconds) / sum(seconds):.0%}".replace("%", " %"), name
-        if name.endswith("native"):
-            # The total also has the time between the phases.
-            total = float(times[name.partition(",")[0]][1])
-            assert 0.8 * total < sum(seconds) <= total
-
-
 def test_the_page_counts_the_kinds_of_tokens(tokenizers):
     tokens = {
         name: {token for token in tokenizer.vocab.values() if token != END_OF_TEXT.encode()}
@@ -155,16 +144,6 @@ def test_the_page_gives_the_compression_of_each_tokenizer(tokenizers, tmp_path):
     assert table("compression") == expected
     of_stories, of_web = (ratio(tokenizer, texts) for tokenizer in tokenizers.values())
     assert f"{of_web / of_stories - 1:.0%}" == "40%"
-
-
-def test_throughput_gives_the_hours():
-    rows = table("throughput")
-    assert set(rows) == {"native", "cached Python", "reference"}
-    for cells in rows.values():
-        for rate, hours in (cells[:2], cells[2:]):
-            exact = 825e9 / (float(rate) * 1e6) / 3600
-            digits = len(hours.partition(".")[2])
-            assert hours == f"{exact:,.{digits}f}"
 
 
 # ------------------------------------------------------------------------ accounting

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "check.hpp"
 #include "scanning/block_reader.hpp"
 #include "counting/flat_words.hpp"
 #include "base/hashing.hpp"
@@ -25,12 +26,6 @@
 namespace {
 
 using namespace cs336;
-
-void check(bool holds, const char* claim) {
-    if (holds) return;
-    std::fprintf(stderr, "it does not hold that %s\n", claim);
-    std::exit(1);
-}
 
 // --- thread_pool.hpp -----------------------------------------------------------------------------
 

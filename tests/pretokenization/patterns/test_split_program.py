@@ -1,6 +1,5 @@
 """Compiled split patterns: the matches of `regex`, in linear time, or a refusal with its reason."""
 
-import itertools
 import random
 import time
 
@@ -55,11 +54,6 @@ def expected(expression, text):
 def random_text(rng, longest=30):
     samples = rng.sample(ALPHABET, rng.randint(2, 8)) if rng.random() < 0.6 else ALPHABET
     return "".join(rng.choices(samples, k=rng.randrange(longest)))
-
-
-def byte_spans(text, spans):
-    offsets = [0, *itertools.accumulate(len(c.encode()) for c in text)]
-    return [text[start:end].encode() for start, end in spans], offsets
 
 
 @pytest.mark.parametrize("expression", [*PATTERNS.values(), *EXPRESSIONS[:-1]])

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../native/check.hpp"
 #include "encoding/batch_encoder.hpp"
 #include "encoding/decoder.hpp"
 #include "base/hashing.hpp"
@@ -38,12 +39,6 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
 namespace {
 
 using namespace cs336;
-
-void check(bool holds, const char* claim) {
-    if (holds) return;
-    std::fprintf(stderr, "false: %s\n", claim);
-    std::exit(1);
-}
 
 std::unique_ptr<Encoder> encoder_of_bytes(size_t cache_bytes) {
     uint32_t byte_ids[256];

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../native/check.hpp"
 #include "encoding/encoder.hpp"
 #include "encoding/pair_ranks.hpp"
 #include "encoding/word_group_merger.hpp"
@@ -23,12 +24,6 @@
 namespace {
 
 using namespace cs336;
-
-void check(bool holds, const char* claim) {
-    if (holds) return;
-    std::fprintf(stderr, "false: %s\n", claim);
-    std::exit(1);
-}
 
 template <class Pair>
 void ranks_are_those_of(const std::vector<Pair>& pairs, const std::vector<Pair>& others,

@@ -6,11 +6,11 @@ their fields, wherever they come from; only a `Word` has no type yet and is conv
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
 import numbers
-import operator
 import os
 import types
 import typing
@@ -32,7 +32,7 @@ class Word(str):
 
 
 class Limits(NamedTuple):
-    """What a number may be; None: no limit."""
+    """The check that a number is within limits; None: there is no limit."""
 
     ge: float | None = None
     gt: float | None = None
@@ -40,24 +40,40 @@ class Limits(NamedTuple):
     lt: float | None = None
 
     def __call__(self, value: Any) -> Any:
-        """Return a value within the limits.
-
-        Raises:
-            ValueError: it is outside.
-        """
-        for limit, holds, words in zip(
-            self,
-            (operator.ge, operator.gt, operator.le, operator.lt),
-            ("at least", "above", "at most", "below"),
-            strict=True,
-        ):
-            if limit is not None and value is not None and not holds(value, limit):
-                raise ValueError(f"it should be {words} {limit}")
+        if value is not None:
+            for holds, words, limit in (
+                (self.ge is None or value >= self.ge, "at least", self.ge),
+                (self.gt is None or value > self.gt, "above", self.gt),
+                (self.le is None or value <= self.le, "at most", self.le),
+                (self.lt is None or value < self.lt, "below", self.lt),
+            ):
+                if not holds:
+                    raise ValueError(f"it should be {words} {limit}")
         return value
+
+
+def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
+    """Return the check that a string is one of some names, which are known at run time only."""
+    known = [*names, None]
+
+    def check(value: Any) -> Any:
+        if value not in known:
+            raise ValueError(f"it should be {_either(known[:-1])}")
+        return value
+
+    return check
+
+
+def _one_or_several(paths: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    if not paths:
+        raise ValueError("it should be a path, or a list of paths")
+    return paths[0] if isinstance(paths, tuple) and len(paths) == 1 else paths
 
 
 Count = Annotated[int, Limits(ge=1, le=MAX_INT64)]
 Amount = Annotated[int, Limits(ge=0, le=MAX_INT64)]
+Paths = Annotated[str | tuple[str, ...], _one_or_several]
+"""A path as a string, or several: configurations are written as YAML."""
 
 
 class Option(NamedTuple):
@@ -91,7 +107,7 @@ def option(help: str, default: Any = dataclasses.MISSING, **rest: Any) -> Any:
 
 
 class Checked:
-    """Base of a dataclass whose values are checked, and converted where types are equal in meaning.
+    """Base of a dataclass whose values are checked.
 
     Integers become floats, lists tuples, paths text, and numbers of NumPy plain ones. A
     `__post_init__` of a subclass calls this one first.
@@ -105,19 +121,7 @@ class Checked:
         """
         kind: Any = type(self)
         for name, known in _options(kind).items():
-            object.__setattr__(self, name, checked(name, getattr(self, name), known))
-
-
-def checked(name: str, value: Any, known: Option) -> Any:
-    """Return a value as its field's type.
-
-    Raises:
-        ValueError: it has another, or is out of bounds; in one line that begins with `name`.
-    """
-    try:
-        return known.limits(_convert(value, known.kind))
-    except ValueError as error:
-        raise ValueError(f"{name} is {short_repr(value)}: {error}") from None
+            object.__setattr__(self, name, _checked(name, getattr(self, name), known))
 
 
 def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] = str) -> T:
@@ -137,7 +141,7 @@ def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] =
         if name not in known:
             raise ValueError(f"{show(name[:100])} is not an option{nearest(name, known)}")
         section, _, key = name.rpartition(".")
-        sections.setdefault(section, {})[key] = checked(show(name), value, known[name])
+        sections.setdefault(section, {})[key] = _checked(show(name), value, known[name])
     missing = [name for name in known if known[name].is_required and name not in values]
     if missing:
         raise ValueError("; ".join(f"{show(name)} is required" for name in missing))
@@ -174,12 +178,16 @@ def kinds_of(kind: Any) -> list[Any]:
     return [kind]
 
 
-def _convert(value: Any, kind: Any) -> Any:
-    """Return a value as a type.
+def _checked(name: str, value: Any, known: Option) -> Any:
+    """Return a value as its field's type, or raise a ValueError of one line."""
+    try:
+        return known.limits(_convert(value, known.kind))
+    except ValueError as error:
+        raise ValueError(f"{name} is {short_repr(value)}: {error}") from None
 
-    Raises:
-        ValueError: it has another; says what it should be.
-    """
+
+def _convert(value: Any, kind: Any) -> Any:
+    """Return a value as a type, or raise a ValueError that says what it should be."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         value = _convert(value, args[0])
@@ -187,114 +195,64 @@ def _convert(value: Any, kind: Any) -> Any:
             value = check(value)
         return value
     if origin in (Union, types.UnionType):
-        return _convert_to_one_of(value, args)
+        is_none = value is None or (isinstance(value, Word) and value == "null")
+        if is_none and type(None) in args:
+            return None
+        *others, last = [arg for arg in args if arg is not type(None)]
+        for other in others:
+            with contextlib.suppress(ValueError):
+                return _convert(value, other)
+        return _convert(value, last)
     if origin is Literal:
         if not isinstance(value, str) or value not in args:
-            raise ValueError(f"it should be {either(map(repr, args))}")
+            raise ValueError(f"it should be {_either(map(repr, args))}")
         return str(value)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
             raise ValueError("it should be a list")
-        inner = (args[0],) * len(value) if args[-1] is ... else args
+        inner = args[:1] * len(value) if args[-1] is ... else args
         if len(value) != len(inner):
             raise ValueError(f"it should be a list of {len(inner)}")
         return tuple(map(_convert, value, inner))
-    if kind in _PLAIN:
-        name, convert = _PLAIN[kind]
+    if kind in _NAMES:
         try:
-            return convert(value)
-        except (ValueError, TypeError, OverflowError, KeyError):
-            raise ValueError(f"it should be {name}") from None
+            return _plain(value, kind)
+        except (ValueError, OverflowError, KeyError):
+            raise ValueError(f"it should be {_NAMES[kind]}") from None
     if not isinstance(value, kind):
         raise ValueError(f"it should be a {kind.__name__}")
     return value
 
 
-def _convert_to_one_of(value: Any, kinds: Iterable[Any]) -> Any:
-    """Return a value as the first of some types that it has; the word "null" is None."""
-    kinds = list(kinds)
-    if type(None) in kinds:
-        if value is None or (isinstance(value, Word) and value == "null"):
-            return None
-        kinds.remove(type(None))
-    for kind in kinds:
-        try:
-            return _convert(value, kind)
-        except ValueError as error:
-            reason = error
-    raise reason
-
-
-def _text(value: Any) -> str:
-    value = os.fspath(value)
-    if not isinstance(value, str):
-        raise TypeError
-    return str(value)
-
-
-def _integer(value: Any) -> int:
-    return int(value) if isinstance(value, Word) else operator.index(_no_bool(value))
-
-
-def _number(value: Any) -> float:
-    if not isinstance(value, Word) and not isinstance(_no_bool(value), numbers.Real):
-        raise TypeError
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError
-    return number
-
-
-def _switch(value: Any) -> bool:
-    if isinstance(value, Word):
-        return {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}[
-            value.lower()
-        ]
-    if type(value).__name__ not in ("bool", "bool_"):
-        raise TypeError
-    return bool(value)
-
-
-def _no_bool(value: Any) -> Any:
+def _plain(value: Any, kind: Any) -> Any:
     # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
-    if type(value).__name__ in ("bool", "bool_"):
-        raise TypeError
-    return value
+    is_bool = type(value).__name__ in ("bool", "bool_")
+    is_word = isinstance(value, Word)
+    if kind in (str, Path) and isinstance(value, (str, os.PathLike)):
+        return kind(os.fspath(value))
+    if kind is bool and (is_bool or is_word):
+        return _SWITCHES[value.lower()] if is_word else bool(value)
+    if kind is int and (is_word or (isinstance(value, numbers.Integral) and not is_bool)):
+        return int(value)
+    if kind is float and (is_word or (isinstance(value, numbers.Real) and not is_bool)):
+        number = float(value)
+        if math.isfinite(number):
+            return number
+    raise ValueError
 
 
-_PLAIN: dict[Any, tuple[str, Callable[[Any], Any]]] = {
-    str: ("text", _text),
-    Path: ("a path", lambda value: Path(_text(value))),
-    int: ("an integer", _integer),
-    float: ("a finite number", _number),
-    bool: ("true or false", _switch),
+_SWITCHES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_NAMES: dict[Any, str] = {
+    str: "text",
+    Path: "a path",
+    int: "an integer",
+    float: "a finite number",
+    bool: "true or false",
 }
-"""Type -> what messages call it, and the conversion to it."""
+"""Type -> what messages call it."""
 
 
-def _one_or_several(paths: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    if not paths:
-        raise ValueError("it should be a path, or a list of paths")
-    return paths[0] if isinstance(paths, tuple) and len(paths) == 1 else paths
-
-
-Paths = Annotated[str | tuple[str, ...], _one_or_several]
-"""A path as a string, or several: configurations are written as YAML."""
-
-
-def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
-    """Return the check that a string is one of some names, which are known at run time only."""
-    known = list(names)
-
-    def check(value: Any) -> Any:
-        if value is not None and value not in known:
-            raise ValueError(f"it should be {either(known)}")
-        return value
-
-    return check
-
-
-def either(names: Iterable[str]) -> str:
+def _either(names: Iterable[Any]) -> str:
     """Return names as `a, b or c`."""
     *names, last = names
-    return f"{', '.join(names)} or {last}" if names else last
+    return f"{', '.join(names)} or {last}" if names else str(last)

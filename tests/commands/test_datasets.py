@@ -29,8 +29,3 @@ def test_the_list_as_json(tmp_path, capsys, monkeypatch):
     assert len(rows) == 6
     assert rows[-1]["sha256"] == DATASETS["owt"].files["valid"].sha256
     assert {row["note"] for row in rows} == {"missing"}
-
-
-def test_another_action_is_refused(capsys):
-    assert datasets(["show"]) == 2
-    assert "'show'" in capsys.readouterr().err

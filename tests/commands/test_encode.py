@@ -90,10 +90,7 @@ def test_an_existing_output_is_kept_without_overwrite(files, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tokenizer": "nowhere"}, "nowhere"),
-        ({"input": "nowhere.txt"}, "'nowhere.txt' does not exist"),
         ({"output": "a.bin"}, "a.bin does not end in .npy"),
-        ({"num-workers": 0}, "--num-workers is '0'"),
         ({"input": "no*.txt"}, "no file matches the glob 'no*.txt'"),
         ({"end-of-document": "<s>"}, "'<s>' is not a special token"),
     ],

@@ -52,10 +52,8 @@ def test_the_files_hold_the_result_of_train_bpe(trainer, text_file, tmp_path, ca
     ("more", "message"),
     [
         (["--vocab-size", "100"], "vocab_size is 100"),
-        (["--input", "missing.txt"], "missing.txt"),
         (["--special-token", EOT], "given twice"),
         (["--pattern", "("], "pattern '('"),
-        (["--num-workers", "0"], "--num-workers is '0'"),
         (["--min-frequency", "-1"], "min_frequency is -1"),
         (["--max-token-length", "0"], "max_token_length is 0"),
     ],

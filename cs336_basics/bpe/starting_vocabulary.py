@@ -8,7 +8,6 @@ chosen by the counts alone, and the counts are those that the first training had
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -139,29 +138,24 @@ class StartingVocabulary:
         special = {token.encode(): token for token in special_tokens}
         known = set(self.tokens.values())
         made = list(map(b"".join, merges))
-        new = dict.fromkeys(made)  # distinct, in order
-        for token in special:
-            if token in new:
-                # This cannot happen where the special tokens were cut out of the counted text.
-                raise ValueError(
-                    f"the words hold the special token {special[token]!r}, and the merges made it "
-                    "again: count the words with the same special_tokens"
-                )
-        for token in new.keys() & known:
-            del new[token]
-        num_again = len(made) - len(new)
-        if num_again:
-            example = next(iter(Counter(made) - Counter(new.keys())))
+        for token in special.keys() & set(made):
+            # This cannot happen where the special tokens were cut out of the counted text.
+            raise ValueError(
+                f"the words hold the special token {special[token]!r}, and the merges made it "
+                "again: count the words with the same special_tokens"
+            )
+        again = [token for token in made if token in known]
+        if again:
             warn(
-                f"{num_again:,} of the new merges make tokens that the vocabulary had already, "
-                f"such as {short_repr(example)}; they keep their ids, and the vocabulary has that "
+                f"{len(again):,} of the new merges make tokens that the vocabulary had already, "
+                f"such as {short_repr(again[0])}; they keep their ids, and the vocabulary has that "
                 "many fewer tokens"
             )
         if self._ranks:
             merges = [merge for merge in merges if merge not in self._ranks]
         tokens = dict(self.tokens)
-        added = [token for token in special if token not in known]
-        tokens.update(enumerate([*added, *new], self.num_ids))
+        new = [token for token in (*special, *made) if token not in known]
+        tokens.update(enumerate(new, self.num_ids))
         return tokens, [*self.merges, *merges]
 
 

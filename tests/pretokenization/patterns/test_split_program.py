@@ -87,17 +87,6 @@ def test_named_patterns_as_programs_split_as_regex_does(name):
         assert _scanner.num_pretokens(text.encode(), program) == len(words)
 
 
-@pytest.mark.parametrize("name", PATTERNS)
-def test_a_named_pattern_as_a_program_equals_its_scanner(name):
-    program = compile_program(PATTERNS[name])
-    rng = random.Random(3)
-    for _ in range(300):
-        data = random_text(rng, 200).encode()
-        words = list(_scanner.pretokenize_bytes(data, program))
-        for simd_level in _scanner.simd_levels():
-            assert list(_scanner.pretokenize_bytes(data, name, simd_level)) == words
-
-
 def random_expression(rng, depth=2):
     atoms = ["a", "b", "[ab]", r"\s", r"\S", ".", "[^b]", r"\p{L}", " ", r"\d"]
     kind = rng.randrange(6 if depth else 2)

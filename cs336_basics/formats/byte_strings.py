@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -188,13 +188,14 @@ def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
             drop or fail on; or a special token would be decoded to other text, is written like an
             ordinary token, or is also a byte or a token of a merge, which is written otherwise.
     """
-    check_has_all_bytes(parts.vocab)
+    check_has_all_bytes(set(parts.vocab.values()))
     special_bytes = {token.encode(): token for token in parts.special_tokens}
     ordinary = {token for pair in parts.merges for token in (*pair, b"".join(pair))}
     strings: dict[str, int] = {}
     for token_id, token in sorted(parts.vocab.items()):
-        string = special_bytes.get(token) or token_to_string(token)
-        if string != token_to_string(token):
+        as_bytes = token_to_string(token)
+        string = special_bytes.get(token, as_bytes)
+        if string != as_bytes:
             reason = ""
             if token in ordinary or len(token) == 1:
                 reason = "it is also a token of ordinary text, which is written in another way"
@@ -211,12 +212,11 @@ def strings_of_vocab(parts: TokenizerParts) -> dict[str, int]:
     return strings
 
 
-def check_has_all_bytes(vocab: Mapping[int, bytes]) -> None:
+def check_has_all_bytes(tokens: Collection[bytes]) -> None:
     """Raise ValueError for a vocabulary that lacks a byte; name it."""
-    tokens = set(vocab.values())
     for byte in range(256):
         if bytes([byte]) not in tokens:
             raise ValueError(
-                f"the vocabulary has no token for byte {byte:#04x}: only vocabularies with all "
-                "256 bytes can be exported"
+                f"there is no token for byte {byte:#04x}: only vocabularies with all 256 bytes can "
+                "be exported, or read as ranks"
             )

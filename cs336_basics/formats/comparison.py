@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_reason
 from cs336_basics._support.text import END_OF_TEXT
-from cs336_basics.formats.compared_tokenizers import Coder, ComparedTokenizer
+from cs336_basics.formats.compared_tokenizers import ComparedTokenizer
 from cs336_basics.pretokenization import Corpus
 from cs336_basics.pretokenization.reading.documents import sample_documents
 
@@ -130,24 +130,20 @@ def _count_tokens(
     """Return the number of tokens of some texts, and how many texts decoding does not give back."""
     coder = tokenizer.make()
     num_tokens = changed = 0
-    for text in texts:
-        ids = _encoded(coder, tokenizer, corpus, text)
-        num_tokens += len(ids)
-        changed += coder.decode(ids) != text
-    if num_tokens == 0:
-        raise ValueError(f"{tokenizer.name} makes no token of the documents of {corpus}")
-    return num_tokens, changed
-
-
-def _encoded(coder: Coder, tokenizer: ComparedTokenizer, corpus: str, text: str) -> list[int]:
     try:
-        return coder.encode(text)
+        for text in texts:
+            ids = coder.encode(text)
+            num_tokens += len(ids)
+            changed += coder.decode(ids) != text
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # of several libraries; a Rust panic is not an Exception
         raise ValueError(
             f"{tokenizer.name} cannot encode a document of {corpus}: {short_reason(error)}"
         ) from error
+    if num_tokens == 0:
+        raise ValueError(f"{tokenizer.name} makes no token of the documents of {corpus}")
+    return num_tokens, changed
 
 
 def _time(tokenizers: Sequence[ComparedTokenizer], texts: Sequence[str]) -> list[float]:

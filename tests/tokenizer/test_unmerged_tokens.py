@@ -17,7 +17,6 @@ from cs336_basics.formats import export_tokenizer
 from cs336_basics.formats.foreign_patterns import to_fancy_regex
 from cs336_basics.formats.tiktoken.ranks import (
     merges_of_ranks,
-    ranks_as_bytes,
     tiktoken_ranks,
 )
 from cs336_basics.pretokenization import Corpus
@@ -35,6 +34,7 @@ from cs336_basics.tokenizer import (
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken
 from cs336_basics.tokenizer.unmerged_tokens import unmerged_tokens
 from tests.formats.exported import chosen_texts, random_texts, trained
+from tests.formats.tiktoken.test_ranks import write_ranks
 from tests.tokenizer.examples import BYTES, END, FRAGMENTS, edited_merges, tricky_texts
 
 try:
@@ -294,7 +294,7 @@ def test_tiktoken_gives_the_same_ids(tmp_path):
     words = [" strange", "strange", ".:.:", "1234", "猫鼠", "aaaaaaaaaab"]
     tokenizer = with_words(trained("llama3"), [word.encode() for word in words])
     ranks = ranks_of(tokenizer)
-    (tmp_path / "my.tiktoken").write_bytes(ranks_as_bytes(ranks))
+    write_ranks(tmp_path / "my.tiktoken", ranks)
     special = {token: tokenizer.token_to_id(token) for token in tokenizer.special_tokens}
     ours = Tokenizer.from_tiktoken(tmp_path / "my.tiktoken", special, pattern="llama3")
     assert ours.ignore_merges
@@ -303,7 +303,7 @@ def test_tiktoken_gives_the_same_ids(tmp_path):
     )
     for text in [*texts(5, 300), *chosen_texts(), *random_texts(12, 300)]:
         assert ours.encode(text) == theirs.encode(text, allowed_special="all")
-    with pytest.raises(ValueError, match="token b'th' is made by no merge, but tiktoken would"):
+    with pytest.raises(ValueError, match="b'th'"):
         export_tokenizer(whole_word_tokenizer(), "tiktoken", tmp_path / "refused")
     # Pairs that are never formed, as Hugging Face's conversion of Llama 3 has them, do not matter.
     more = [(token[:i], token[i:]) for token in ranks for i in range(1, len(token))]

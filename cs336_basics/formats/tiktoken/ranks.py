@@ -72,6 +72,7 @@ def contents(parts: TokenizerParts) -> dict[str, str | bytes]:
         ValueError: tiktoken would give other ids; see `tiktoken_ranks` and `to_fancy_regex`.
     """
     ranks = tiktoken_ranks(parts)
+    lines = (b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
     ids = {token: token_id for token_id, token in parts.vocab.items()}
     settings = {
         "name": "cs336_basics",
@@ -81,7 +82,7 @@ def contents(parts: TokenizerParts) -> dict[str, str | bytes]:
     return {
         SNIPPET_FILE: SNIPPET,
         ENCODING_FILE: json_text(settings),
-        RANKS_FILE: ranks_as_bytes(ranks),
+        RANKS_FILE: b"".join(lines),
     }
 
 
@@ -96,12 +97,6 @@ def runtime(directory: Path, special_tokens: list[str]) -> tuple[str, Callable[[
     )
 
 
-def ranks_as_bytes(ranks: Mapping[bytes, int]) -> bytes:
-    """Return the content of a file of ranks."""
-    lines = (b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
-    return b"".join(lines)
-
-
 def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
     """Return the mergeable ranks, in ascending order, with which tiktoken gives the same ids.
 
@@ -111,8 +106,12 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
     """
     vocab, merges, special_tokens, _, ignore_merges = parts
     special = {token.encode() for token in special_tokens}
-    _check_prefixes(special)
-    check_has_all_bytes(vocab)
+    for first, second in pairwise(sorted(special)):
+        if second.startswith(first):
+            raise ValueError(
+                f"special token {short_repr(second)} begins with {short_repr(first)}, another one: "
+                "tiktoken may take either"
+            )
     ranks = {token: token_id for token_id, token in sorted(vocab.items())}
     merged = {left + right for left, right in merges}
     for token in special:
@@ -142,16 +141,6 @@ def tiktoken_ranks(parts: TokenizerParts) -> dict[bytes, int]:
                 "remove it"
             )
     return ranks
-
-
-def _check_prefixes(special: set[bytes]) -> None:
-    """Refuse special tokens of which tiktoken may take either one."""
-    for first, second in pairwise(sorted(special)):
-        if second.startswith(first):
-            raise ValueError(
-                f"special token {short_repr(second)} begins with {short_repr(first)}, another one: "
-                "tiktoken may take either"
-            )
 
 
 def _parts_of(token: bytes, ranks: Mapping[bytes, int]) -> list[bytes]:
@@ -230,7 +219,15 @@ def load_tiktoken(
     elif path.exists() or not isinstance(source, str) or not source.isidentifier():
         ranks, found = load_ranks(path), {}
     else:
-        ranks, found = _registered(source)
+        encoding = registered_encoding(source)
+        # What `Encoding` is made of; tiktoken's documentation extends encodings by these three.
+        ranks, found = (
+            dict(encoding._mergeable_ranks),
+            {
+                "pat_str": encoding._pat_str,
+                "special_tokens": dict(encoding._special_tokens),
+            },
+        )
     special = found.get("special_tokens", {}) if special_tokens is None else dict(special_tokens)
     if pattern is None and "pat_str" not in found:
         raise ValueError(
@@ -265,16 +262,6 @@ def _read_export(directory: Path) -> tuple[dict[bytes, int], dict[str, Any]]:
     if not isinstance(special, dict) or not isinstance(found.get("pat_str"), str):
         raise ValueError(f"{path} lacks 'pat_str', a string, or 'special_tokens', an object")
     return load_ranks(directory / RANKS_FILE), found
-
-
-def _registered(name: str) -> tuple[dict[bytes, int], dict[str, Any]]:
-    """Return the ranks and the description of an encoding that tiktoken knows."""
-    encoding = registered_encoding(name)
-    # What `Encoding` is made of; tiktoken's documentation extends encodings by these three.
-    return dict(encoding._mergeable_ranks), {
-        "pat_str": encoding._pat_str,
-        "special_tokens": dict(encoding._special_tokens),
-    }
 
 
 def registered_encoding(name: str) -> Any:
@@ -351,9 +338,7 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
     Raises:
         ValueError: a byte is missing; names it.
     """
-    for byte in range(256):
-        if bytes([byte]) not in ranks:
-            raise ValueError(f"there is no rank for byte {byte:#04x}")
+    check_has_all_bytes(ranks)
     merges: list[Pair] = []
     for token in sorted(ranks, key=ranks.__getitem__):
         parts = _parts_of(token, ranks)

@@ -60,7 +60,7 @@ REFUSED = {
         lambda: byte_tokenizer("ab", merges=[AB]),
         r"special token b'ab' is also a token of ordinary text",
     ),
-    "a missing byte": (lambda: Tokenizer({0: b"a"}, []), "has no token for byte 0x00"),
+    "a missing byte": (lambda: Tokenizer({0: b"a"}, []), "no token for byte 0x00"),
     "another syntax": (
         lambda: byte_tokenizer(pattern=r"\w+|\W"),
         r"uses syntax that may mean something else in tiktoken",

@@ -162,6 +162,9 @@ def compile_pattern(expression: str) -> regex.Pattern[str]:
     """
     check_limits(expression)
     try:
-        return regex.compile(expression)
+        # `regex` searches for the first characters of a match, and where `(?i:...)` is one of the
+        # alternatives it forgets some: `(?i:ab)|[^k1]` does not find K. An alternative that never
+        # matches, at no cost, turns this search off.
+        return regex.compile("(?!)|" + expression)
     except (RecursionError, OverflowError, MemoryError) as error:
         raise ValueError(f"it is too complex ({short_reason(error)})") from None

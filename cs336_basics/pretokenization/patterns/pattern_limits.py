@@ -1,7 +1,7 @@
 """Limits on regular expressions: compiling one takes at most about a second, and 200 MB.
 
-A pattern may come from someone else's file. The `regex` module copies what is repeated:
-compiling `(((a{500}){500}){500})` takes gigabytes, and a little more than that ends the process.
+A pattern may come from someone else's file. The `regex` module copies what is repeated at least
+once: compiling `(((a{500}){500}){500})` takes gigabytes, and so does `(((a)+)+)+`, 22 times nested.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ MAX_DEPTH = 50
 """Groups that are inside of each other."""
 
 MAX_SIZE = 200_000
-"""Characters and sets of a pattern with all repetitions written out, where `{n}` counts as 2n
-copies: even `{2}` within `{2}` quadruples the time of compiling."""
+"""Characters and sets of a pattern with all repetitions written out: `{n}` counts as 2n copies,
+since even `{2}` within `{2}` quadruples the time of compiling, and `+` as two."""
 
 # Only the lower limit of a repetition costs copies: `a{2,9}` is aa, then a loop.
-_REPEAT = re.compile(r"\{(\d+)(?:,\d*)?\}")
+_REPEAT = re.compile(r"(?:\+|\{(\d+)(?:(,)(\d*))?\})[+?]?")
 # Comments, white space without a meaning, sets within sets: what `_size_and_depth` does not know.
 _OTHER_SYNTAX = re.compile(r"\(\?(?:#|[A-Za-z0-9-]*[xV])")
 _RECURSION = re.compile(r"\(\?(?:R|\d|&|P>)")
@@ -40,26 +40,41 @@ def check_limits(pattern: str) -> None:
         raise ValueError(f"it has {len(pattern):,} characters, more than {MAX_LENGTH:,}")
     if _RECURSION.search(pattern):
         raise ValueError("it is recursive, (?R) or a call of a group: write the group out")
-    # As if every repetition were inside of the next: no syntax can hide one. Only for an expression
-    # of many is it worth knowing which are.
-    size = len(pattern) * math.prod(_factor(found.group()) for found in _REPEAT.finditer(pattern))
-    depth = pattern.count("(")
-    if size <= MAX_SIZE and depth <= MAX_DEPTH:
-        return
-    if not _OTHER_SYNTAX.search(pattern):
+    if _OTHER_SYNTAX.search(pattern):
+        size, depth = _greatest_size(pattern), pattern.count("(")
+    else:
         size, depth = _size_and_depth(pattern)
     if depth > MAX_DEPTH:
         raise ValueError(f"its groups are nested more than {MAX_DEPTH} deep")
     if size > MAX_SIZE:
-        raise ValueError("it repeats too much: use smaller numbers in {}, or fewer within others")
+        raise ValueError(
+            "it repeats too much: use smaller numbers in {}, or fewer repetitions within others"
+        )
 
 
-def _factor(repeat: str) -> int:
-    """Return how much a repetition `{n}`, `{n,}` or `{n,m}` multiplies the cost."""
-    digits = repeat[1:-1].partition(",")[0]
+def _factor(repeat: re.Match[str]) -> int:
+    """Return how much a repetition multiplies the cost."""
+    least, comma, most = repeat.groups()
+    if least is None:
+        return 2  # +
     # (Python refuses to read an integer of thousands of digits.)
-    count = int(digits) if len(digits) < 20 else 10**20
-    return 2 * count if count > 1 else 1
+    count = int(least) if len(least) < 20 else 10**20
+    is_once = count == 1 and (not comma or most == "1")
+    return 1 if count == 0 or is_once else 2 * count
+
+
+def _greatest_size(pattern: str) -> int:
+    """Return a bound on the size of a pattern of any syntax.
+
+    It is the size if every repetition of a group were inside of the next. A group ends with a
+    parenthesis, after which white space or a comment may stand.
+    """
+    of_groups, of_others = [1], [1]
+    for found in _REPEAT.finditer(pattern):
+        before = pattern[found.start() - 1 : found.start()]
+        follows_group = before == ")" or before.isspace()
+        (of_groups if follows_group else of_others).append(_factor(found))
+    return len(pattern) * math.prod(of_groups) * max(of_others)
 
 
 def _size_and_depth(pattern: str) -> tuple[int, int]:
@@ -77,7 +92,7 @@ def _size_and_depth(pattern: str) -> tuple[int, int]:
             sizes[-1] += item
         elif found := _REPEAT.match(pattern, i):
             length = len(found.group())
-            sizes[-1] += item * (_factor(found.group()) - 1)
+            sizes[-1] += item * (_factor(found) - 1)
             item = 0
         else:
             if pattern[i] == "\\":

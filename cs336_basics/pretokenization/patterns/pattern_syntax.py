@@ -26,6 +26,9 @@ from cs336_basics.pretokenization.patterns.char_sets import (
 MAX_REPEAT = 1000
 """The greatest number in the braces of a repetition."""
 
+MAX_POSSESSIVE = 50
+"""The greatest difference of the numbers in the braces of a possessive repetition."""
+
 
 class UnsupportedPatternError(ValueError):
     """A pattern that is not compiled; the message says which part of it is the reason."""
@@ -186,7 +189,8 @@ class _Parser:
             raise self.unsupported(found.group(), length)
         if suffix != "+":
             return Repeat(item, low, high, suffix != "?")
-        if not isinstance(item, Chars):
+        # Each number of times is an alternative.
+        if not isinstance(item, Chars) or (high or 0) - low > MAX_POSSESSIVE:
             raise self.unsupported(found.group(), length)
         return _possessive(item, low, high)
 
@@ -295,6 +299,8 @@ class _Parser:
         if negated and flags.ignore_case:
             raise self.unsupported(self.expression[start : self.index], self.index - start)
         result = union(members)
+        if negated and result == EVERYTHING:  # matches nothing, but `regex` lets it match anything
+            raise self.unsupported(self.expression[start : self.index], self.index - start)
         return result.complement() if negated else result
 
     def class_member(self, flags: _Flags) -> CharSet:

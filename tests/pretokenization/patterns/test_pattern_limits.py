@@ -1,11 +1,17 @@
 """Limits on regular expressions: hostile ones are refused at once, usual ones are accepted."""
 
+import contextlib
+import os
+import random
+import struct
+import sys
 import time
 
 import pytest
 
-from cs336_basics.pretokenization.patterns.named_patterns import compile_pattern
+from cs336_basics.pretokenization.patterns.named_patterns import compile_pattern, resolve_pattern
 from cs336_basics.pretokenization.patterns.pattern_limits import check_limits
+from cs336_basics.pretokenization.patterns.split_program import compile_program
 
 HOSTILE = {
     "((((a{500}){500}){500}))": "repeats too much",
@@ -19,6 +25,10 @@ HOSTILE = {
     "(?#(()((a{500}){500}){500}": "repeats too much",
     "(?x)(a {500} # (\n) {500}": "repeats too much",
     "a{" + "9" * 5000 + "}": "repeats too much",
+    "(" * 20 + "a" + ")+" * 20: "repeats too much",
+    "(?x)" + "(" * 20 + "a" + ") +" * 20: "repeats too much",
+    "(?V1)" + "(?>" * 20 + "[a]" + "){1,2}+" * 20: "repeats too much",
+    "(?:" * 20 + "a" + "){1,}?" * 20: "repeats too much",
     "(" * 60 + "a" + ")" * 60: "nested more than 50 deep",
     "(?:" * 1000 + "a" + ")" * 1000: "nested more than 50 deep",
     "a|" * 6000 + "b": "12,001 characters, more than 10,000",
@@ -45,6 +55,7 @@ def test_hostile_patterns_are_refused_at_once(pattern, problem):
         "(a{100}){100}",
         r"(?V1)[[a-z]--[aeiou]]{3}",
         r"(?x) \p{L}+  # letters",
+        "(" * 40 + "a" + ")?" * 20 + "){1}" * 20 + "b",
         "".join(f"(?:{letter}[({{}}]" for letter in "abcdefghij") + ")" * 10,
         # Many repetitions, none of which is within another.
         r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}"
@@ -60,6 +71,69 @@ def test_usual_patterns_are_accepted_and_compile_soon(pattern):
     start = time.process_time()
     compile_pattern(pattern)
     assert time.process_time() - start < 5
+
+
+ATOMS = ["a", r"\p{L}", r"\s", "[^a]", ".", "ſ", "(?=a)", r"(?<=a)", "$", r"\b", r"\X", "#", " "]
+ATOMS += ["(?i:sk)", r"\N{DIGIT ONE}", "(?#c()", "[[:alpha:]]", "[[a-z]--[aeiou]]", "\n"]
+QUANTIFIERS = ["+", "*", "?", "{1,}", "{1,2}", "+?", "++", "{2}", "{3,}", "{0,5}", "{1}", "{1000}"]
+QUANTIFIERS += ["{,1000}+", "{2,3}+", "{e<=1}", " +", "(?#x)+"]
+GROUPS = ["(", "(?:", "(?i:", "(?>", "(?=", "(?!", "(?<=", "(?|", "(?x:", "(?V1:", "(?r:"]
+
+
+def random_pattern(rng, length=200):
+    """Return a pattern of at most `length` characters, deeply nested more often than not."""
+    flags = rng.choice(["", "", "(?x)", "(?i)", "(?V1)"])
+    if rng.random() < 0.5:
+        group, quantifier = rng.choice(GROUPS), rng.choice(QUANTIFIERS)
+        around = len(group) + len(quantifier) + 1
+        depth = rng.randint(1, max(1, min(60, (length - 20) // around)))
+        return flags + group * depth + rng.choice(ATOMS) + f"){quantifier}" * depth
+    pattern, ends = flags, []
+    while len(pattern) + sum(map(len, ends)) < length - 20:
+        kind = rng.random()
+        if kind < 0.4:
+            pattern += rng.choice(GROUPS)
+            ends.append(")" + rng.choice(QUANTIFIERS))
+        elif kind < 0.5 and ends:
+            pattern += ends.pop()
+        else:
+            pattern += rng.choice(ATOMS) + rng.choice(["", "|", rng.choice(QUANTIFIERS)])
+    return pattern + "".join(reversed(ends))
+
+
+def compile_in_child(pattern):
+    """Return the seconds and the bytes that a new process needs for a pattern."""
+    receive, send = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        before = peak_bytes()
+        start = time.process_time()
+        with contextlib.suppress(ValueError):
+            compile_program(resolve_pattern(pattern))
+        os.write(send, struct.pack("dq", time.process_time() - start, peak_bytes() - before))
+        os._exit(0)
+    os.close(send)
+    with os.fdopen(receive, "rb") as pipe:
+        found = pipe.read()
+    os.waitpid(pid, 0)
+    return struct.unpack("dq", found)
+
+
+def peak_bytes():
+    import resource  # not on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has another unit elsewhere")
+@pytest.mark.parametrize("count", [150, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_no_pattern_takes_more_than_200_mb(count):
+    rng = random.Random(count)
+    for _ in range(count):
+        pattern = random_pattern(rng)
+        seconds, size = compile_in_child(pattern)
+        assert size < 200e6, (pattern, size)
+        assert seconds < 10, (pattern, seconds)  # about 1; machines differ
 
 
 def test_the_most_expensive_accepted_patterns_compile_soon():

@@ -18,6 +18,7 @@ from cs336_basics.pretokenization import (
     splitter,
 )
 from cs336_basics.pretokenization.patterns import char_sets, split_program
+from cs336_basics.pretokenization.patterns.named_patterns import compile_pattern
 from cs336_basics.pretokenization.patterns.pattern_syntax import UnsupportedPatternError
 from cs336_basics.pretokenization.patterns.split_program import compile_program, find_program
 from tests.texts import TEXTS
@@ -48,7 +49,7 @@ EXPRESSIONS = [
 
 
 def expected(expression, text):
-    return [match.span() for match in regex.finditer(expression, text)]
+    return [match.span() for match in compile_pattern(expression).finditer(text)]
 
 
 def random_text(rng, longest=30):
@@ -89,6 +90,7 @@ def test_named_patterns_as_programs_split_as_regex_does(name):
 
 def random_expression(rng, depth=2):
     atoms = ["a", "b", "[ab]", r"\s", r"\S", ".", "[^b]", r"\p{L}", " ", r"\d"]
+    atoms += ["(?i:k)", "(?i:ab)", "[^A1]", r"[^\s\p{Lu}]", r"[^\u2028-\u3000\d]"]
     kind = rng.randrange(6 if depth else 2)
     if kind <= 1:
         return rng.choice(atoms)
@@ -119,7 +121,7 @@ def test_random_expressions_match_as_regex_does_or_are_refused():
             continue
         compiled += 1
         for _ in range(20):
-            text = "".join(rng.choices("aab \n1é", k=rng.randrange(12)))
+            text = "".join(rng.choices("aabAkK\u212aſ \n1é", k=rng.randrange(12)))
             spans = expected(expression, text)
             words = [text[start:end].encode() for start, end in spans]
             found = list(_scanner.pretokenize_bytes(text.encode(), program))
@@ -169,12 +171,36 @@ def test_text_can_be_cut_at_safe_cuts(expression):
         (r"(?m)a$|.", r"'\(\?m\)' at index 0"),
         (r"a{1001}|.", r"'\{1001\}' at index 1"),
         (r"\p{Cyrl}|.", r"p\{Cyrl\}"),
+        (r"[^\s\S]x|.", r"at index 0"),
+        (r"a{,1000}+b|.", r"'\{,1000\}\+' at index 1"),
     ],
 )
 def test_what_is_not_compiled_is_refused_with_its_place(expression, reason):
     regex.compile(expression)
     with pytest.raises(UnsupportedPatternError, match=reason):
         compile_program(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "words"),
+    [
+        (r"(?:(?i:sk)|[^\u2028-\u3000\d])", "zkk1s", ["z", "k", "k", "s"]),
+        (r"(?i:ab)|[^\s\p{Lu}]", "xS aB", ["x", "aB"]),
+    ],
+)
+def test_the_search_of_regex_for_first_characters_leaves_none_out(expression, text, words):
+    assert list(reference.pretokenize(text, expression)) == words
+    assert list(pretokenize(text, expression)) == words
+    assert find_program(expression) is not None
+    without = rf"{expression}|(?<=a)b"  # is not compiled
+    assert find_program(without) is None
+    assert list(pretokenize(text, without)) == words
+
+
+@pytest.mark.parametrize("expression", [r"[^\s\S]x|.", r"[^\d\D]|a"])
+def test_a_negated_set_of_everything_is_split_alike_by_all(expression):
+    words = list(reference.pretokenize("axbx", expression))
+    assert list(pretokenize("axbx", expression)) == words
 
 
 def test_what_is_not_compiled_is_split_by_regex():

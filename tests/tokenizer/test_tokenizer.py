@@ -447,7 +447,7 @@ def test_added_tokens_are_saved_pickled_and_copied(tmp_path):
     ("tokens", "error", "message"),
     [
         ("<|user|>", TypeError, "pass a list"),
-        ({"<|a|>", "<|b|>"}, TypeError, "is a set"),
+        ({"<|a|>", "<|b|>"}, TypeError, "special_tokens is"),
         ({"pad_token": "<|pad|>"}, TypeError, "pass a list of str"),
         ([b"<|user|>"], TypeError, "is of type bytes, not a str"),
         ([""], ValueError, "is empty"),

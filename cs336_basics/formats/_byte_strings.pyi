@@ -9,3 +9,6 @@ def strings_to_tokens(
 def merges_of_strings(
     pairs: list[object], byte_of_code: npt.NDArray[np.uint16]
 ) -> list[tuple[bytes, bytes]] | None: ...
+def merges_of_lines(
+    text: str, byte_of_code: npt.NDArray[np.uint16]
+) -> list[tuple[bytes, bytes]] | None: ...

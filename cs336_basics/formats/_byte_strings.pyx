@@ -32,14 +32,14 @@ def strings_to_tokens(list strings, const uint16_t[::1] byte_of_code):
 def merges_of_strings(list pairs, const uint16_t[::1] byte_of_code):
     """Return the same as `byte_strings.merges_of_strings`."""
     cdef list merges = []
-    cdef Py_ssize_t length, space
     for pair in pairs:
         if type(pair) is str:
-            length = PyUnicode_GET_LENGTH(pair)
-            space = PyUnicode_FindChar(pair, c" ", 0, length, 1)
-            left = token_of(pair, 0, space, byte_of_code)
-            right = token_of(pair, space + 1, length, byte_of_code)
-        elif type(pair) is list and len(<list>pair) == 2:
+            merge = merge_of(pair, 0, PyUnicode_GET_LENGTH(pair), byte_of_code)
+            if merge is None:
+                return None
+            merges.append(merge)
+            continue
+        if type(pair) is list and len(<list>pair) == 2:
             left, right = (<list>pair)[0], (<list>pair)[1]
             if type(left) is not str or type(right) is not str:
                 return None
@@ -51,6 +51,29 @@ def merges_of_strings(list pairs, const uint16_t[::1] byte_of_code):
             return None
         merges.append((left, right))
     return merges
+
+
+def merges_of_lines(str text, const uint16_t[::1] byte_of_code):
+    """Return `merges_of_strings` of the lines of a text, which it does not make."""
+    cdef list merges = []
+    cdef Py_ssize_t length = PyUnicode_GET_LENGTH(text), start = 0, stop
+    while start <= length:
+        stop = PyUnicode_FindChar(text, c"\n", start, length, 1)
+        stop = length if stop < 0 else stop
+        merge = merge_of(text, start, stop, byte_of_code)
+        if merge is None:
+            return None
+        merges.append(merge)
+        start = stop + 1
+    return merges
+
+
+cdef merge_of(str text, Py_ssize_t start, Py_ssize_t stop, const uint16_t[::1] byte_of_code):
+    """Return the merge that these characters represent, or None."""
+    cdef Py_ssize_t space = PyUnicode_FindChar(text, c" ", start, stop, 1)
+    left = token_of(text, start, space, byte_of_code)
+    right = token_of(text, space + 1, stop, byte_of_code)
+    return (left, right) if left and right else None
 
 
 cdef token_of(str text, Py_ssize_t start, Py_ssize_t stop, const uint16_t[::1] byte_of_code):

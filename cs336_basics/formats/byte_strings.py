@@ -164,6 +164,15 @@ def merges_of_strings(pairs: list[Any], place: Callable[[int], str]) -> list[Pai
     return [_merge_of_strings(pair, index, place) for index, pair in enumerate(pairs)]
 
 
+def merges_of_lines(text: str, place: Callable[[int], str]) -> list[Pair]:
+    """Return the merges of the lines of a text, as `merges_of_strings` does."""
+    if _byte_strings is not None and text:
+        found: list[Pair] | None = _byte_strings.merges_of_lines(text, byte_of_code())
+        if found is not None:
+            return found
+    return merges_of_strings(text.split("\n") if text else [], place)
+
+
 def _merge_of_strings(pair: Any, index: int, place: Callable[[int], str]) -> Pair:
     strings = pair.split(" ") if type(pair) is str else pair
     try:

@@ -10,6 +10,7 @@ from cs336_basics.formats import byte_strings
 from cs336_basics.formats.byte_strings import (
     byte_to_character,
     character_to_byte,
+    merges_of_lines,
     merges_of_strings,
     string_to_token,
     strings_to_tokens,
@@ -98,6 +99,19 @@ def test_merges_are_read_whole_or_refused_with_the_first_that_is_wrong(loading, 
             merges_of_strings(items, "merge {}".format)
     else:
         assert merges_of_strings(items, "merge {}".format) == expected
+
+
+@EITHER_WAY
+@given(st.lists(STRINGS | st.tuples(STRINGS, STRINGS).map(" ".join), min_size=1, max_size=5))
+def test_merges_of_lines_are_those_of_strings(loading, lines):
+    text = "\n".join(lines) or "x"
+    try:
+        expected = merges_of_strings(text.split("\n"), "merge {}".format)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=f"^{str(error).partition(': ')[0]}: "):
+            merges_of_lines(text, "merge {}".format)
+    else:
+        assert merges_of_lines(text, "merge {}".format) == expected
 
 
 @given(

@@ -16,7 +16,7 @@ from pathlib import Path
 from cs336_basics._support.reading import decoded, open_regular, parse_json, unique_keys
 from cs336_basics.formats.byte_strings import (
     collection_paused,
-    merges_of_strings,
+    merges_of_lines,
     strings_of_vocab,
     token_to_string,
     vocab_of_strings,
@@ -163,10 +163,11 @@ def load_merges(path: str | os.PathLike[str]) -> list[Pair]:
     """
     # Not `splitlines`, which breaks lines at more than line feeds. A carriage return never occurs
     # in the string of a token.
-    lines = decoded(_read(path), path).replace("\r\n", "\n").rstrip("\r\n").split("\n")
-    first = 1 if lines[0].startswith("#version:") else 0
-    pairs = lines[first:] if lines != [""] else []
-    return merges_of_strings(pairs, lambda index: f"{path}, line {first + 1 + index}")
+    text = decoded(_read(path), path).replace("\r\n", "\n").rstrip("\r\n")
+    first = 1  # number of the first line of `text`
+    if text.startswith("#version:"):
+        text, first = text.partition("\n")[2], 2
+    return merges_of_lines(text, lambda index: f"{path}, line {first + index}")
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

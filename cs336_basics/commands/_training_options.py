@@ -1,10 +1,11 @@
-"""The options of `train` and `estimate`: dataclass defaults < YAML file < command line.
+"""The options of `train` and `estimate`: defaults < base < YAML file < command line.
 
 Every value of a TrainConfig is an option of its dotted name: `--max-steps`, `--model.d-model`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,8 @@ class CommandLine:
     """Of the run, a RunOptions."""
     given: Sequence[str] = ()
     """The keys of the configuration that the line names: precision, model.d_model, ..."""
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Where each value comes from that is no default, by key."""
 
 
 class TrainingCommand(Command):
@@ -99,7 +102,8 @@ class TrainingCommand(Command):
     def help_page(self, words: Sequence[str]) -> str:
         """Return the help page, with the values of the configuration file."""
         given = self.given([word for word in words if word not in ("-h", "--help", "--help-all")])
-        values = read_values(self._source(given, []))
+        found = read_values(self._source(given, []))
+        values = {name: value.value for name, value in found.items()}
         return self.parser("--help-all" in words, values).format_help().rstrip()
 
     def read(self, words: Sequence[str]) -> CommandLine:
@@ -116,8 +120,11 @@ class TrainingCommand(Command):
         options = build(self.options, given, self.shown)
         if options.resume is None and (options.resume_from or options.skip_damaged):
             raise self.usage_error("--resume-from and --skip-damaged need --resume RUN_DIR as well")
-        config = load_config(self._source(given, list(changes)), changes)
-        return CommandLine(config, options, list(changes))
+        source = self._source(given, list(changes))
+        config = load_config(source, changes)
+        origins = {name: value.origin for name, value in read_values(source).items()}
+        origins.update((name, self.shown(name)) for name in changes)
+        return CommandLine(config, options, list(changes), origins)
 
     def _source(self, given: Mapping[str, Any], changed: Sequence[str]) -> Path:
         """Return the file with the configuration.

@@ -1,25 +1,50 @@
-"""Configurations as YAML files: read over the dataclasses' defaults, checked, and written."""
+"""Configurations as YAML files: read over a base or the defaults, checked, and written."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from cs336_basics._support.messages import short_reason, short_repr
+from cs336_basics._support.messages import nearest, short_reason, short_repr
 from cs336_basics._support.reading import decoded, open_regular
-from cs336_basics._support.validation import Word, build
+from cs336_basics._support.validation import Word, build, fields_of
 from cs336_basics.training.config import TrainConfig
 
 _MAX_BYTES = 1 << 18
+_LONGEST_NAME = 100  # in messages
 
 NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "speedrun-exportable", "owt")
 """Configurations that come with the package, in `cs336_basics/configs/`."""
+
+_DIRECTORY = Path(str(resources.files("cs336_basics") / "configs"))
+
+
+class FileValue(NamedTuple):
+    """A value of a YAML file: text, or a list of text; and where it stands."""
+
+    value: Any
+    source: Path
+    line: int
+    column: int
+
+    @property
+    def place(self) -> str:
+        """The file, line and column, for messages."""
+        return f"{self.source}, line {self.line}, column {self.column}"
+
+    @property
+    def origin(self) -> str:
+        """The named configuration, or the file and line."""
+        if self.source.parent == _DIRECTORY:
+            return self.source.stem
+        return f"{self.source}, line {self.line}"
 
 
 def find_config(name: str) -> Path:
@@ -29,7 +54,7 @@ def find_config(name: str) -> Path:
         ValueError: it is neither.
     """
     if name in NAMED_CONFIGS:
-        return Path(str(resources.files("cs336_basics") / "configs" / f"{name}.yaml"))
+        return _DIRECTORY / f"{name}.yaml"
     if not Path(name).is_file():
         raise ValueError(
             f"--config is {short_repr(name)}: it should be a file or one of "
@@ -39,10 +64,10 @@ def find_config(name: str) -> Path:
 
 
 def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> TrainConfig:
-    """Return the defaults, changed by the YAML file `source`, changed by `changes`.
+    """Return the base of the YAML file `source`, changed by the file, changed by `changes`.
 
     Args:
-        source: a YAML file.
+        source: a YAML file; see `read_values`.
         changes: values by dotted name, such as `model.d_model`.
 
     Raises:
@@ -50,19 +75,24 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
     """
     changes = changes or {}
     values = read_values(source)
+    try:
+        return build(TrainConfig, {**{k: v.value for k, v in values.items()}, **changes})
+    except ValueError as error:
+        # A message begins with the name of the value, or of one in a list.
+        name = re.sub(r"\.\d+$", "", str(error).partition(" ")[0])
+        if name in changes or name not in values:
+            raise
+        raise ValueError(f"{values[name].place}: {error}") from None
 
-    def show(name: str) -> str:
-        option = re.sub(r"\.\d+$", "", name)  # one value of a list
-        return f"{source}: {name}" if option in values and option not in changes else name
 
-    return build(TrainConfig, {**values, **changes}, show)
+def read_values(source: Path) -> dict[str, FileValue]:
+    """Return the values of a YAML file and its base by dotted name; those of the file win.
 
-
-def read_values(source: Path) -> dict[str, Any]:
-    """Return the values in a YAML file by dotted name; all of them are text, or lists of text.
+    `base` names the configuration that the file changes, `sample` if it is missing; with `none`
+    these are the values of the file alone, and all others have the defaults of `TrainConfig`.
 
     Raises:
-        ValueError: it is not YAML, or has an unknown name or one twice.
+        ValueError: it is not YAML, has an unknown name or one twice, or an unknown base.
     """
     try:
         with open_regular(source) as file:
@@ -71,32 +101,74 @@ def read_values(source: Path) -> dict[str, Any]:
         raise ValueError(f"{source}: {error.strerror}") from None
     if len(data) > _MAX_BYTES:
         raise ValueError(f"{source} has more than {_MAX_BYTES:,} bytes: a configuration has fewer")
+    text = decoded(data, source)
+    values: dict[str, FileValue] = {}
     try:
-        content = yaml.load(decoded(data, "the file"), Loader=_Loader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ValueError(f"{source} is not YAML: {short_reason(error)}") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{source} should hold names and values, such as `max_steps: 100`")
-    values: dict[str, Any] = {}
-    for name, value in _flatten(content):
-        if name in values:
-            raise ValueError(f"{source}: {name} is given twice")
-        values[name] = value
-    return values
+        for name, value, mark in _named_values(text):
+            found = FileValue(value, source, mark.line + 1, mark.column + 1)
+            if name in values:
+                raise ValueError(f"{found.place}: {short_repr(name)} is given twice")
+            values[name] = found
+    except _NotAMapping:
+        raise ValueError(
+            f"{source} should hold names and values, such as `max_steps: 100`"
+        ) from None
+    except yaml.MarkedYAMLError as error:
+        at = error.problem_mark or error.context_mark
+        place = f", line {at.line + 1}, column {at.column + 1}" if at else ""
+        raise ValueError(f"{source}{place}: not YAML: {error.problem or error.context}") from None
+    except yaml.reader.ReaderError as error:  # a character that no YAML file has
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise ValueError(
+            f"{source}, line {line}, column {column}: not YAML: {error.reason}"
+        ) from None
+    except RecursionError as error:
+        raise ValueError(f"{source} is nested too deeply: {short_reason(error)}") from None
+    return {**_base_values(values.pop("base", None)), **values}
 
 
-def _flatten(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of a file with their dotted names."""
-    for key, value in content.items():
-        name = prefix + str(key).replace("-", "_")
-        if isinstance(value, dict) and not prefix:
-            yield from _flatten(value, f"{name}.")
+def _base_values(base: FileValue | None) -> dict[str, FileValue]:
+    """Return the values of the configuration that `base` names; None: of `sample`."""
+    name = "sample" if base is None else base.value
+    if name == "none":
+        return {}
+    if base is not None and name not in NAMED_CONFIGS:
+        known = (*NAMED_CONFIGS, "none")
+        raise ValueError(
+            f"{base.place}: base is {short_repr(name)}: it should be one of {', '.join(known)}"
+            f"{nearest(name, known) if isinstance(name, str) else ''}"
+        )
+    return read_values(find_config(name))
+
+
+class _NotAMapping(Exception):  # noqa: N818 -- becomes a ValueError that names the file
+    """The file holds something else than names and values."""
+
+
+def _named_values(text: str) -> Iterator[tuple[str, Any, yaml.Mark]]:
+    """Yield the dotted name of each value in a YAML text, the value, and where it begins."""
+    loader = _Loader(text)
+    root = loader.get_single_node()
+    if not isinstance(root, yaml.MappingNode):
+        raise _NotAMapping
+    for name, node in _entries(root):
+        if isinstance(node, yaml.MappingNode):
+            for key, inner in _entries(node):
+                yield f"{name}.{key}", loader.construct_object(inner, deep=True), inner.start_mark
         else:
-            yield name, value
+            yield name, loader.construct_object(node, deep=True), node.start_mark
+
+
+def _entries(mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
+    for key, value in mapping.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise yaml.MarkedYAMLError(problem="a name should be text", problem_mark=key.start_mark)
+        yield key.value.replace("-", "_")[:_LONGEST_NAME], value
 
 
 class _Loader(yaml.BaseLoader):
-    """Reads every value as text, whatever its tag, and refuses a name that is given twice.
+    """Reads every value as text, whatever its tag.
 
     A value without quotes is a `Word`, which the configuration converts as it does those of a
     command line: YAML 1.1 itself takes `off` for false, 010 for 8 and 1e-3 for a string.
@@ -106,13 +178,6 @@ class _Loader(yaml.BaseLoader):
         value = super().construct_scalar(node)
         return Word(value) if node.style is None else str(value)
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if len(set(names)) < len(names):
-            twice = max(names, key=names.count)
-            raise ValueError(f"{short_repr(twice)} is given twice")
-        return super().construct_mapping(node, deep=deep)
-
 
 def config_to_dict(config: TrainConfig) -> dict[str, Any]:
     """Return the configuration as nested dictionaries."""
@@ -121,6 +186,27 @@ def config_to_dict(config: TrainConfig) -> dict[str, Any]:
 
 def config_to_yaml(config: TrainConfig) -> str:
     """Return the configuration as YAML that `load_config` reads back."""
-
-    text: str = yaml.safe_dump(config_to_dict(config), sort_keys=False)
+    text: str = yaml.safe_dump({"base": "none", **config_to_dict(config)}, sort_keys=False)
     return text
+
+
+def config_with_origins(config: TrainConfig, origins: Mapping[str, str]) -> str:
+    """Return the configuration as YAML, with a comment that says where each value comes from.
+
+    Args:
+        config: its values.
+        origins: by dotted name; "default" where one is missing.
+    """
+    content = config_to_dict(config)
+    rows: list[tuple[str, str]] = [("base: none", "all values follow")]
+    sections: set[str] = set()
+    for name, _ in fields_of(TrainConfig):
+        section, _, key = name.rpartition(".")
+        value = content[section][key] if section else content[key]
+        if section and section not in sections:
+            sections.add(section)
+            rows.append((f"{section}:", ""))
+        text = yaml.safe_dump(value, default_flow_style=True, width=1 << 20)
+        line = f"{key}: {text.removesuffix('...' + chr(10)).rstrip()}"
+        rows.append((textwrap.indent(line, "  " * bool(section)), origins.get(name, "default")))
+    return "\n".join(f"{line:<40} # {origin}" if origin else line for line, origin in rows)

@@ -1,4 +1,4 @@
-"""The options of `train`: dataclass defaults < YAML file < command line."""
+"""The options of `train`: defaults < base < YAML file < command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from cs336_basics.__main__ import main
 from cs336_basics.commands.train import COMMAND
 from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import TrainConfig
@@ -25,8 +26,25 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
     file = write(tmp_path / "a.yaml", "batch_size: 7\nmax_steps: 11\nmodel:\n  d_model: 64\n")
     config = config_of("--max-steps", "13", "--config", file)
     assert (config.batch_size, config.max_steps, config.model.d_model) == (7, 13, 64)
-    assert config.eval_every == TrainConfig().eval_every
-    assert config.model.d_ff == ModelConfig().d_ff
+    base = load_config(find_config("sample"))
+    assert config.eval_every == base.eval_every != TrainConfig().eval_every
+    assert config.model.d_ff == base.model.d_ff != ModelConfig().d_ff
+
+
+def test_print_config_shows_each_value_with_its_origin_and_trains_nothing(tmp_path, capsys):
+    file = write(tmp_path / "a.yaml", "base: owt\nmodel:\n  d_model: 64\n")
+    run = tmp_path / "run"
+    words = ["train", "--config", file, "--max-steps", "13", "--run-dir", str(run)]
+    assert main([*words, "--print-config"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    for line in (
+        "max_steps: 13 # --max-steps",
+        f"d_model: 64 # {file}, line 3",
+        "vocab_size: 32000 # owt",
+        "seed: 0 # default",
+    ):
+        assert line in lines
+    assert not run.exists()
 
 
 def test_no_argument_means_the_sample_configuration():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from cs336_basics.training.config_files import (
     NAMED_CONFIGS,
     config_to_dict,
     config_to_yaml,
+    config_with_origins,
     find_config,
     load_config,
 )
@@ -22,9 +24,10 @@ from cs336_basics.training.config_files import (
 
 @pytest.fixture
 def load(tmp_path):
-    def load(text, changes=None):
+    def load(text, changes=None, base="none"):
         file = tmp_path / "a.yaml"
-        file.write_text(text, encoding="utf-8")
+        # At the end: the lines keep their numbers.
+        file.write_text(f"{text}\nbase: {base}\n" if base else text, encoding="utf-8")
         return load_config(file, changes)
 
     return load
@@ -75,51 +78,81 @@ def test_null_is_none_where_that_is_possible(load):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("max_steps: 1.5", "max_steps is '1.5'"),
+        ("max_steps: 1.5", "line 1, column 12: max_steps is '1.5'"),
         ("max_steps: '24'", "max_steps is '24': it should be an integer"),
         ("compile: 'true'", "compile is 'true': it should be true or false"),
         ("max_steps: null", "max_steps is 'null'"),
         ("max_steps: 0x1f", "max_steps is '0x1f'"),
-        ("compile: 3", "compile is '3'"),
+        ("\n\ncompile: 3", "line 3, column 10: compile is '3'"),
         ("optimizer:\n  betas: [1]", "optimizer.betas"),
-        ("optimizer:\n  betas: [1, x]", "yaml: optimizer.betas is "),
+        ("optimizer:\n  betas: [1, x]", "line 2, column 10: optimizer.betas is "),
         ("data: {train_path: []}", "data.train_path is []"),
-        ("model: 5", "model is not an option"),
+        ("model: 5", "line 1, column 8: model is not an option"),
         ("model: {d_model: {a: 1}}", "model.d_model is {'a': '1'}"),
         ("max_step: 5", "max_step is not an option: did you mean max_steps"),
-        ("max_steps: 1\nmax_steps: 2", "'max_steps' is given twice"),
-        ("max_steps: 1\nmax-steps: 2", "max_steps is given twice"),
-        ("model: {d_ff: 1, d_ff: 2}", "'d_ff' is given twice"),
+        ("max_steps: 1\nmax_steps: 2", "line 2, column 12: 'max_steps' is given twice"),
+        ("max_steps: 1\nmax-steps: 2", "line 2, column 12: 'max_steps' is given twice"),
+        ("model: {d_ff: 1, d_ff: 2}", "'model.d_ff' is given twice"),
         ("- 5", "should hold names and values"),
         ("", "should hold names and values"),
-        ("a: [", "is not YAML"),
+        ("a: [", "line 1, column 5: not YAML"),
+        ("seed: 1\n\ta: 2", "line 2, column 1: not YAML"),
         ("model:\n  <<: {d_ff: 8}", "model.<< is"),
-        ("seed: &a [*a]", "is not YAML"),
+        ("seed: &a [*a]", "line 1, column 7: not YAML"),
         ("name: !!python/object/apply:os.getcwd []", "name is []"),
-        ("? [a]\n: 1\n", "is not YAML"),
+        ("? [a]\n: 1\n", "line 1, column 3: not YAML"),
         ("a" * 1_000 + ": 1\n", "aaa"),
         ("seed: [" + "1, " * 10_000 + "1]\n", "seed is ['1', '1'"),
         ("seed: " + "9" * 5_000 + "\n", "seed is '999"),
-        ("[" * 100_000, "is not YAML"),
+        ("[" * 100_000, "nested too deeply"),
         ("log_to: " + "x" * 100_000 + "\n", "log_to is 'xxx"),
         ("x" * 300_000, "262,144 bytes"),
-        ("\x00", "is not YAML"),
+        ("seed: 1\nname: \x00", "line 2, column 7: not YAML"),
+        ("base: smple", "line 1, column 7: base is 'smple'"),
+        ("base: [sample]", "base is ['sample']"),
+        ("model: {base: sample}", "model.base is not an option"),
     ],
 )
 def test_what_is_wrong_is_one_short_line(load, tmp_path, text, message):
-    with pytest.raises(ValueError, match=r"\S") as error:
-        load(text)
+    with pytest.raises(ValueError, match=r"a\.yaml") as error:
+        load(text, base=None)
     found = str(error.value)
     assert message in found
     assert "\n" not in found
     assert len(found) < 700 + len(str(tmp_path))
 
 
-def test_a_value_of_the_file_is_named_with_the_file(load):
-    with pytest.raises(ValueError, match=r"a\.yaml: batch_size is '0'"):
+def test_a_value_of_the_file_is_named_with_its_place(load):
+    with pytest.raises(ValueError, match=r"a\.yaml, line 1, column 13: batch_size is '0'"):
         load("batch_size: 0", {"seed": 1})
     with pytest.raises(ValueError, match=r"^max_steps is 0"):
         load("max_steps: 5", {"max_steps": 0})
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        (None, find_config("sample")),
+        *((name, find_config(name)) for name in NAMED_CONFIGS),
+        ("none", None),
+    ],
+)
+def test_a_file_changes_its_base_and_no_other_value(load, base, expected):
+    before = TrainConfig() if expected is None else load_config(expected)
+    found = load("data:\n  train_path: a.txt\nmodel: {d_ff: 256}", base=base)
+    changes = {"data.train_path": "a.txt", "model.d_ff": 256}
+    assert flat(found) == {**flat(before), **changes}
+
+
+def test_the_configuration_with_origins_reads_back_the_same(load, tmp_path):
+    config = load(
+        "sample_prompt: \"a\\n\\n b: '#' c\"\ndata: {train_path: [a, 'null'], pattern: \"x\\n #\"}"
+    )
+    text = config_with_origins(config, {"max_steps": "--max-steps"})
+    (tmp_path / "b.yaml").write_text(text, encoding="utf-8")
+    assert load_config(tmp_path / "b.yaml") == config
+    assert text.count("# default") == len(flat(config)) - 1
+    assert re.search(r"^max_steps: 1000 +# --max-steps$", text, re.MULTILINE)
 
 
 def test_a_tag_runs_nothing(load, tmp_path):
@@ -144,7 +177,7 @@ def test_a_written_configuration_reads_back_the_same(load, name):
         schedule=ScheduleConfig(cycle_steps=123),
         data=DataConfig(train_path=("a", "null")),
     )
-    assert load(config_to_yaml(config)) == config
+    assert load(config_to_yaml(config), base=None) == config
     assert yaml.safe_load(config_to_yaml(config))["optimizer"]["betas"] == [0.8, 0.99]
 
 

@@ -65,7 +65,7 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
     # Imported here: all of it needs torch, and help pages do without.
     import torch
 
-    from cs336_basics.generation import Sampling, generate_text, stop_at
+    from cs336_basics.generation import Sampling, stop_at
     from cs336_basics.training.load_run import load_run
 
     # Checked before the model is loaded, and once for all prompts.
@@ -84,9 +84,7 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
     generator = torch.Generator().manual_seed(options.seed)
 
     def continuation(prompt: str) -> Iterator[str]:
-        return generate_text(
-            run.model,
-            run.tokenizer,
+        return run.stream(
             prompt,
             options.max_new_tokens,
             sampling,
@@ -135,7 +133,7 @@ COMMAND = Command(
     "generate",
     Options,
     generate,
-    "generate --run runs/my --prompt 'Once upon a time'",
+    "generate --run runs/my --prompt 'The'",
     "generate --run runs/my --temperature 0 --max-new-tokens 100",
     "generate --run runs/my --interactive",
 )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from cs336_basics.checkpoints.checkpoint import read_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
+from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.tokenizer import Tokenizer
 from cs336_basics.training.config_files import load_config
@@ -17,12 +20,68 @@ from cs336_basics.training.devices import choose_device
 _MOST_ANGLES = 1 << 24
 """Entries of the table of RoPE's angles that are accepted with a checkpoint of any size."""
 
+DEFAULT_SAMPLING = Sampling(temperature=0.8, top_p=0.95)
+"""How text is drawn unless the caller says otherwise, here and in the command `generate`."""
+
 
 class LoadedRun(NamedTuple):
-    """What a run has trained."""
+    """The model and the tokenizer of a run, which generate text together."""
 
     model: TransformerLM
     tokenizer: Tokenizer
+
+    def generate(
+        self,
+        prompt: str = "",
+        max_new_tokens: int = 256,
+        sampling: Sampling | None = None,
+        *,
+        stop: Sequence[str] = (),
+        generator: torch.Generator | None = None,
+        use_cache: bool = True,
+    ) -> str:
+        """Return the text that continues a prompt, without the prompt; see `stream`."""
+        return "".join(
+            self.stream(
+                prompt,
+                max_new_tokens,
+                sampling,
+                stop=stop,
+                generator=generator,
+                use_cache=use_cache,
+            )
+        )
+
+    def stream(
+        self,
+        prompt: str = "",
+        max_new_tokens: int = 256,
+        sampling: Sampling | None = None,
+        *,
+        stop: Sequence[str] = (),
+        generator: torch.Generator | None = None,
+        use_cache: bool = True,
+    ) -> Iterator[str]:
+        """Yield the text that continues a prompt, in strings of whole characters, as it comes.
+
+        Args:
+            prompt: how the text begins; an empty one begins a new document.
+            sampling: how each token is drawn; None: DEFAULT_SAMPLING.
+            max_new_tokens, stop, generator, use_cache: see `generate_text`.
+
+        Raises:
+            TypeError, ValueError: see `generate_text`.
+        """
+        return generate_text(
+            self.model,
+            self.tokenizer,
+            prompt,
+            max_new_tokens,
+            sampling or DEFAULT_SAMPLING,
+            stop=stop,
+            generator=generator,
+            use_cache=use_cache,
+        )
 
 
 def load_run(

@@ -1,12 +1,14 @@
-"""A model is loaded from a run only if its checkpoint can hold it."""
+"""A run gives its model and tokenizer, and text; only if its checkpoint can hold the model."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from cs336_basics.commands.generate import Options
+from cs336_basics.generation import Sampling, generate_text
 from cs336_basics.training.config_files import config_to_yaml
-from cs336_basics.training.load_run import load_run
+from cs336_basics.training.load_run import DEFAULT_SAMPLING, load_run
 from tests.training.tiny_runs import CONFIG, TOKENIZER, changed, make
 
 
@@ -33,6 +35,31 @@ def test_a_run_is_loaded(run):
     ids = torch.arange(5)
     assert torch.equal(model(ids), run.model(ids))
     assert tokenizer.vocab == TOKENIZER.vocab
+
+
+def test_a_loaded_run_continues_a_prompt(run):
+    loaded = load_run(with_config(run))
+    seeds = [torch.Generator().manual_seed(seed) for seed in (1, 1, 1, 2)]
+    text = loaded.generate("Ab", 40, generator=seeds[0])
+    assert "".join(loaded.stream("Ab", 40, generator=seeds[1])) == text
+    expected = generate_text(
+        loaded.model, loaded.tokenizer, "Ab", 40, DEFAULT_SAMPLING, generator=seeds[2]
+    )
+    assert "".join(expected) == text
+    assert loaded.generate("Ab", 40, generator=seeds[3]) != text
+    greedy = [loaded.generate(sampling=Sampling(temperature=0), use_cache=c) for c in (True, False)]
+    assert greedy[0] == greedy[1]  # from the beginning of a document
+    first = text.strip()[0]
+    assert (
+        loaded.generate("Ab", 40, stop=[first], generator=seeds[0].manual_seed(1))
+        == (text[: text.index(first)])
+    )
+
+
+def test_python_and_the_command_draw_text_alike():
+    fields = Options.__dataclass_fields__
+    for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty"):
+        assert getattr(DEFAULT_SAMPLING, name) == fields[name].default, name
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def _explain(
 def _print_summary(result: TrainResult, run: RunDirectory) -> None:
     """Print how the run ended, a generated text, and where the files are."""
     if result.sample is not None:
-        say(f"\nA story from the trained model:\n\n{result.sample}")
+        say(f"\nText from the trained model:\n\n{result.sample}")
     rows = [
         ("steps", f"{result.step:,}"),
         ("tokens", f"{result.tokens:,}"),
@@ -190,7 +190,4 @@ def _print_summary(result: TrainResult, run: RunDirectory) -> None:
     say("")
     for name, value in rows:
         say(f"{name:<22}{value}")
-    say(
-        f"\nMore stories:         {INVOCATION} generate --run {shlex.quote(str(run.path))} "
-        "--prompt 'Once upon a time'"
-    )
+    say(f"\nMore text:            {INVOCATION} generate --run {shlex.quote(str(run.path))}")

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
-from cs336_basics._support.files import write_json
+from cs336_basics._support.files import printable_path, write_json
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
@@ -81,6 +81,7 @@ class Tokenizer:
         pattern, cache_size, backend, ignore_merges: as given.
         splitter: the `Splitter` of pattern and special tokens.
         encoder: the `Encoder` that does the work.
+        source: the file, directory or name that it was loaded from, for messages; None: from none.
 
     A tokenizer may be shared between threads, forked, copied and pickled. The native backend
     releases the GIL while it encodes.
@@ -130,6 +131,7 @@ class Tokenizer:
         # (A bound method: as fast as one of this class.)
         self._choose_special = SpecialChoice(self.encoder.all_special, self.special_tokens).choose
         self._hash: str | None = None
+        self.source: str | None = None
 
     # The encoder holds caches and pointers, so a copy or an unpickled tokenizer makes its own.
 
@@ -270,12 +272,18 @@ class Tokenizer:
 
     @classmethod
     def _of(
-        cls, parts: TokenizerParts, source: object, cache_size: int, backend: str | None
+        cls,
+        parts: TokenizerParts,
+        source: str | os.PathLike[str],
+        cache_size: int,
+        backend: str | None,
     ) -> Tokenizer:
         try:
-            return cls(**parts._asdict(), cache_size=cache_size, backend=backend)
+            tokenizer = cls(**parts._asdict(), cache_size=cache_size, backend=backend)
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
+        tokenizer.source = printable_path(source)
+        return tokenizer
 
     def save(
         self, directory: str | os.PathLike[str], training: Mapping[str, Any] | None = None

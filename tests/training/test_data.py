@@ -292,7 +292,7 @@ def test_files_are_checked(files):
     assert len(TokenWindows(files, 8, vocab_size=257, tokenizer_hash=TOKENIZER.hash())) > 0
     with pytest.raises(ValueError, match="vocabulary of 100"):
         TokenWindows(files, 8, vocab_size=100)
-    with pytest.raises(ValueError, match="made by the tokenizer"):
+    with pytest.raises(ValueError, match="made by another tokenizer"):
         TokenDocuments(files, tokenizer_hash="0" * 64)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         TokenWindows(files[0].parent / "gone.npy", 8)

@@ -62,10 +62,11 @@ def encode_file(
             tokens and does not end with it already.
 
     Returns:
-        the metadata of the file: tokenizer_hash, vocab_size, dtype (uint16, or uint32 where ids
-        reach 65,536), num_tokens, num_bytes (of the text, uncompressed), bytes_per_token, source (a
-        path, or a list of several), library_version; with `document_starts` also num_documents and
-        document_separator (a special token or None); with `end_of_document` also that token.
+        the metadata of the file: tokenizer (its `source`), tokenizer_hash, vocab_size, dtype
+        (uint16, or uint32 where ids reach 65,536), num_tokens, num_bytes (of the text,
+        uncompressed), bytes_per_token, source (a path, or a list of several), library_version;
+        with `document_starts` also num_documents and document_separator (a special token or
+        None); with `end_of_document` also that token.
 
     Raises:
         FileNotFoundError: there is no such source.

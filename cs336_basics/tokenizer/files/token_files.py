@@ -96,9 +96,11 @@ def open_token_file(
         found = _map(file, path)
     made_by, size = found.metadata["tokenizer_hash"], found.metadata["vocab_size"]
     if tokenizer_hash is not None and made_by != tokenizer_hash:
+        source = found.metadata.get("tokenizer")
+        which = f", which was in {short_repr(source)}" if isinstance(source, str) else ""
         raise ValueError(
-            f"{path} was made by the tokenizer {short_repr(made_by)}, not by {tokenizer_hash!r}: "
-            "load that tokenizer, or encode the text again with this one"
+            f"{path} was made by another tokenizer{which}: load that tokenizer, or encode the text "
+            "again with this one"
         )
     if vocab_size is not None and size > vocab_size:
         raise ValueError(

@@ -127,6 +127,7 @@ class TokenWriter:
             metadata: what the writer does not know: at least num_bytes, the size of the text.
         """
         metadata = metadata | {
+            "tokenizer": self._tokenizer.source,
             "tokenizer_hash": self._tokenizer.hash(),
             "vocab_size": self._tokenizer.vocab_size,
             "dtype": self._dtype.name,

@@ -117,7 +117,7 @@ def test_a_write_that_fails_leaves_the_old_files(tokenizer, pruned, source, out,
 
 def test_files_of_other_tokenizers_are_refused(tokenizer, pruned, source, out):
     encode_file(tokenizer, source, out / "old.npy")
-    with pytest.raises(ValueError, match="was made by the tokenizer"):
+    with pytest.raises(ValueError, match="was made by another tokenizer"):
         translate_token_file(out / "old.npy", out / "new.npy", pruned, tokenizer)
     without_end = small_tokenizer(())
     with pytest.raises(ValueError, match="special token that it lacks"):

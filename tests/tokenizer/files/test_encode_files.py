@@ -51,6 +51,7 @@ def test_a_token_file_holds_the_ids_of_the_text(source, out, backend):
     assert np.load(out / "text.npy").tolist() == expected
     assert metadata == metadata_of(out / "text.npy")
     assert metadata == {
+        "tokenizer": None,
         "tokenizer_hash": tokenizer.hash(),
         "vocab_size": tokenizer.vocab_size,
         "dtype": "uint16",

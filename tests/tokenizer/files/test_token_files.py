@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cs336_basics.tokenizer import encode_file, load_document_starts, load_token_file
+from cs336_basics.tokenizer import (
+    Tokenizer,
+    encode_file,
+    load_document_starts,
+    load_token_file,
+)
 from cs336_basics.tokenizer.files.token_files import FOOTER, MAGIC
 from tests.tokenizer.examples import small_tokenizer
 from tests.tokenizer.files.corpus_files import metadata_of, rewrite
@@ -38,10 +43,17 @@ def test_numpy_maps_the_ids_and_ignores_what_follows(source, out):
         assert np.load(file).tolist() == found.tolist()
 
 
-def test_a_file_of_another_tokenizer_is_refused_with_both_hashes(token_file):
-    ours, other = small_tokenizer().hash(), small_tokenizer(()).hash()
-    with pytest.raises(ValueError, match=rf"{ours}.*{other}"):
-        load_token_file(token_file, tokenizer_hash=other)
+@pytest.mark.parametrize("directory", [None, "made/by"])
+def test_a_file_of_another_tokenizer_is_refused_with_its_directory(source, out, directory):
+    tokenizer = small_tokenizer()
+    if directory is not None:
+        tokenizer.save(out / directory)
+        tokenizer = Tokenizer.from_directory(out / directory)
+    encode_file(tokenizer, source, out / "a.npy", num_workers=1)
+    with pytest.raises(ValueError, match="tokenizer") as caught:
+        load_token_file(out / "a.npy", tokenizer_hash=small_tokenizer(()).hash())
+    assert (str(out / "made/by") in str(caught.value)) == (directory is not None)
+    assert tokenizer.hash() not in str(caught.value)
 
 
 def test_arguments_of_the_wrong_type_are_named(token_file):

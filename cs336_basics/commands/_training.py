@@ -92,6 +92,8 @@ def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: W
     resume = None
     if command.options.resume is not None:
         resume = Resumption(command.options.resume_from, command.options.skip_damaged)
+        if command.note is not None and world.is_first:
+            say(command.note)
     trainer: Trainer | None = None
     try:
         with open_trainer(

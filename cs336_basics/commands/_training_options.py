@@ -9,12 +9,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cs336_basics._support.validation import Checked, Option, build, fields_of, option
 from cs336_basics.commands._options import Command
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.config_files import NAMED_CONFIGS, find_config, load_config, read_values
+from cs336_basics.training.schedule import resumed_schedule
 
 COMMON = (
     "name",
@@ -43,9 +44,8 @@ RESUME_OPTIONS = (
     "data.data_dir",
     "data.tokenizer",
 )
-"""What may differ when a run is continued. Another max_steps bends the rest of the learning rate's
-curve, unless schedule.cycle_steps is set; the steps that were taken stay what they were. Files may
-have moved: the hashes that the run has recorded refuse others."""
+"""What may differ when a run is continued. Files may have moved: the hashes that the run has
+recorded refuse others."""
 
 
 @dataclass(kw_only=True)
@@ -70,6 +70,12 @@ class RunOptions(Checked):
         False,
         rare=True,
     )
+    schedule: Literal["continue", "extend"] = option(
+        "with --resume and another --max-steps: the learning rate's schedule ends where it would "
+        "have ended, or at the new last step",
+        "continue",
+        rare=True,
+    )
 
 
 @dataclass
@@ -83,6 +89,8 @@ class CommandLine:
     """The keys of the configuration that the line names: precision, model.d_model, ..."""
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Where each value comes from that is no default, by key."""
+    note: str | None = None
+    """A line about the schedule of a run that is resumed with other max_steps."""
 
 
 class TrainingCommand(Command):
@@ -118,13 +126,21 @@ class TrainingCommand(Command):
         given = self.given(words)
         changes = {name: given.pop(name) for name in dict(fields_of(TrainConfig)) if name in given}
         options = build(self.options, given, self.shown)
-        if options.resume is None and (options.resume_from or options.skip_damaged):
-            raise self.usage_error("--resume-from and --skip-damaged need --resume RUN_DIR as well")
+        for name in ("resume_from", "skip_damaged", "schedule"):
+            if options.resume is None and name in given:
+                raise self.usage_error(f"{self.shown(name)} needs --resume RUN_DIR as well")
         source = self._source(given, list(changes))
         config = load_config(source, changes)
         origins = {name: value.origin for name, value in read_values(source).items()}
         origins.update((name, self.shown(name)) for name in changes)
-        return CommandLine(config, options, list(changes), origins)
+        note = None
+        if options.resume is not None:
+            before = load_config(source).max_steps
+            schedule, note = resumed_schedule(config, before, options.schedule)
+            if schedule != config.schedule:
+                config = dataclasses.replace(config, schedule=schedule)
+                origins["schedule.cycle_steps"] = f"--schedule {options.schedule}"
+        return CommandLine(config, options, list(changes), origins, note)
 
     def _source(self, given: Mapping[str, Any], changed: Sequence[str]) -> Path:
         """Return the file with the configuration.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from cs336_basics.training.config import ScheduleConfig
+    from cs336_basics.training.config import ScheduleConfig, TrainConfig
 
 
 def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -> float:
@@ -23,6 +24,46 @@ def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -
         raise ValueError(f"schedule.shape is {config.shape!r}: it must be cosine or linear")
     decay = min(round(config.decay_fraction * cycle), cycle - warmup)
     return linear_schedule(step, highest, lowest, warmup, decay, cycle)
+
+
+def resumed_schedule(
+    config: TrainConfig, steps_before: int, how: Literal["continue", "extend"]
+) -> tuple[ScheduleConfig, str | None]:
+    """Return the schedule of a run that is resumed, and a line about it if `max_steps` differs.
+
+    Args:
+        config: the run's, with the new `max_steps`.
+        steps_before: the `max_steps` that the run had.
+        how: `"continue"`: the schedule ends where it would have ended; `"extend"`: at `max_steps`.
+
+    Raises:
+        ValueError: the learning rate of the added steps would be 0.
+    """
+    old, steps = config.schedule, config.max_steps
+    end = old.cycle_steps or steps_before
+    if how == "extend":
+        new = dataclasses.replace(old, cycle_steps=None)
+        before, now = (scheduled_learning_rate(end, s, n) for s, n in ((old, end), (new, steps)))
+        if steps == end:
+            return new, None
+        return new, (
+            f"the schedule of the learning rate now ends at step {steps:,} instead of {end:,}: "
+            f"at step {end:,} it is {now:.3g} instead of {before:.3g}"
+        )
+    if steps == steps_before:
+        return old, None
+    new, lowest = dataclasses.replace(old, cycle_steps=end), old.min_learning_rate
+    if steps > end and lowest == 0:
+        raise ValueError(
+            f"max_steps is {steps}: the learning rate is 0 after step {end}, where the schedule of "
+            "this run ends, so further steps would learn nothing; --schedule extend ends it at "
+            "max_steps"
+        )
+    rest = f", then the learning rate stays at {lowest:.3g}" if steps > end else ""
+    return new, (
+        f"max_steps becomes {steps:,}: the schedule of the learning rate still ends at step "
+        f"{end:,}{rest} (--schedule extend: it ends at step {steps:,})"
+    )
 
 
 def cosine_schedule(

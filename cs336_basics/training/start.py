@@ -154,7 +154,12 @@ def open_trainer(
             trainer = _build(config, run, data, world, say)
             if resume is not None:
                 resume_run(trainer, resume.checkpoint, skip_damaged=resume.skip_damaged)
-                say(f"resuming after step {trainer.step}")
+                say(
+                    f"the run is complete: its {trainer.step:,} steps are taken; to train on, "
+                    "resume it with more --max-steps"
+                    if trainer.is_complete()
+                    else f"resuming after step {trainer.step}"
+                )
             if world.is_first:
                 # Of a resumed run only now: a configuration that was refused replaces no other.
                 save_config(trainer.config, run)

@@ -310,6 +310,10 @@ class Trainer:
     def _evaluation_is_due(self, step: int) -> bool:
         return step % self.config.eval_every == 0 or step == self.config.max_steps
 
+    def is_complete(self) -> bool:
+        """Return whether the last step is taken and evaluated, so that `fit` has nothing to do."""
+        return self.step == self.config.max_steps and not self._evaluation_is_missing()
+
     def _evaluation_is_missing(self) -> bool:
         rows = self.run.read_metrics()
         done = any("val_loss" in row and row["step"] == self.step for row in rows)

@@ -182,11 +182,36 @@ class TestResume:
         assert (run.data / "sample_train.txt").stat().st_mtime_ns == text_time
         assert_equal_runs("run", whole)
 
-    def test_a_run_with_more_steps_continues(self, tiny, whole, capsys):
+    def test_a_complete_run_says_so_and_changes_nothing(self, tiny, whole, capsys):
         shutil.copytree(whole, "run")
-        assert main(["--resume", "run", "--max-steps", "14"]) == 0
-        assert RunDirectory("run").read_metrics()[-1]["step"] == 14
-        assert yaml.safe_load(Path("run/config.yaml").read_text())["max_steps"] == 14
+        assert main(["--resume", "run"]) == 0
+        out = capsys.readouterr().out
+        assert "complete" in out
+        assert "resuming" not in out
+        assert_equal_runs("run", whole)
+
+    @pytest.mark.parametrize("how", ["continue", "extend"])
+    def test_more_steps_keep_the_schedule_unless_it_is_extended(self, tiny, whole, capsys, how):
+        shutil.copytree(whole, "run")
+        words = ["--resume", "run", "--resume-from", "run/checkpoints/step_00000006.safetensors"]
+        assert main([*words, "--max-steps", "14", "--schedule", how]) == 0
+        assert re.search(r"schedule of the learning rate .* step 12\b", capsys.readouterr().out)
+        rows = [
+            {row["step"]: row for row in RunDirectory(run).read_metrics() if "lr" in row}
+            for run in ("run", whole)
+        ]
+        assert max(rows[0]) == 14
+        config = yaml.safe_load(Path("run/config.yaml").read_text())
+        lowest = config["schedule"]["min_learning_rate"]
+        if how == "continue":  # bit for bit the run without more steps, as far as that goes
+            keys = ("train_loss", "lr", "grad_norm")
+            for step in (8, 10, 12):
+                assert [rows[0][step][k] for k in keys] == [rows[1][step][k] for k in keys]
+            assert rows[0][14]["lr"] == lowest
+        else:
+            assert rows[0][12]["lr"] > rows[1][12]["lr"] == rows[0][14]["lr"] == lowest
+        assert config["max_steps"] == 14
+        assert config["schedule"]["cycle_steps"] == {"continue": 12, "extend": None}[how]
 
     def test_the_text_of_a_run_may_move(self, tiny, tmp_path, capsys):
         text = tmp_path / "text.txt"

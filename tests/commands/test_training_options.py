@@ -9,7 +9,7 @@ import pytest
 from cs336_basics.__main__ import main
 from cs336_basics.commands.train import COMMAND
 from cs336_basics.model import ModelConfig
-from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config import ScheduleConfig, TrainConfig
 from cs336_basics.training.config_files import config_to_yaml, find_config, load_config
 
 
@@ -104,6 +104,7 @@ def test_null_undoes_a_value_of_the_file(tmp_path):
         (["stray"], "stray"),
         (["--resume-from", "x.pt"], "--resume"),
         (["--skip-damaged"], "--resume"),
+        (["--schedule", "extend"], "--resume"),
     ],
 )
 def test_an_error_on_the_command_line_is_named_on_one_line(words, named):
@@ -123,7 +124,11 @@ def test_resume_uses_the_configuration_of_the_run(run_dir):
     command = COMMAND.read(["--resume", run_dir, "--max-steps", "2000"])
     assert str(command.options.resume) == run_dir
     assert command.given == ["max_steps"]
-    assert command.config == dataclasses.replace(TrainConfig(), seed=9, max_steps=2000)
+    schedule = ScheduleConfig(cycle_steps=TrainConfig().max_steps)
+    expected = dataclasses.replace(TrainConfig(), seed=9, max_steps=2000, schedule=schedule)
+    assert command.config == expected
+    assert command.origins["schedule.cycle_steps"] == "--schedule continue"
+    assert COMMAND.read(["--resume", run_dir]).config == TrainConfig(seed=9)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs336_basics.training import cosine_schedule, linear_schedule
-from cs336_basics.training.config import ScheduleConfig
-from cs336_basics.training.schedule import scheduled_learning_rate
+from cs336_basics.training.config import ScheduleConfig, TrainConfig
+from cs336_basics.training.schedule import resumed_schedule, scheduled_learning_rate
 
 
 def test_cosine_values_by_hand():
@@ -106,3 +106,40 @@ def test_bad_values_are_refused(schedule, good, bad):
         arguments = [*good[:position], value, *good[position + 1 :]]
         with pytest.raises(ValueError, match=str(value)):
             schedule(*arguments)
+
+
+# resumed runs
+
+
+@pytest.mark.parametrize(
+    ("cycle", "steps", "how", "end", "is_said"),
+    [
+        (None, 600, "continue", None, False),
+        (None, 600, "extend", None, False),
+        (None, 700, "continue", 600, True),
+        (None, 700, "extend", None, True),
+        (None, 400, "continue", 600, True),
+        (None, 400, "extend", None, True),
+        (500, 600, "continue", 500, False),
+        (500, 600, "extend", None, True),
+        (500, 700, "continue", 500, True),
+        (500, 700, "extend", None, True),
+    ],
+)
+def test_the_schedule_of_a_resumed_run_ends_where_it_is_asked_to(cycle, steps, how, end, is_said):
+    old = ScheduleConfig(cycle_steps=cycle)
+    new, line = resumed_schedule(TrainConfig(max_steps=steps, schedule=old), 600, how)
+    assert new == dataclasses.replace(old, cycle_steps=end)
+    assert (line is not None) is is_said
+    if how == "continue":  # what was true of every step is still true
+        for step in range(1, 701):
+            before = scheduled_learning_rate(step, old, 600)
+            assert scheduled_learning_rate(step, new, steps) == before
+
+
+def test_steps_with_a_learning_rate_of_zero_are_refused():
+    schedule = ScheduleConfig(min_learning_rate=0)
+    with pytest.raises(ValueError, match="max_steps is 700"):
+        resumed_schedule(TrainConfig(max_steps=700, schedule=schedule), 600, "continue")
+    for steps, how in ((700, "extend"), (600, "continue"), (400, "continue")):
+        resumed_schedule(TrainConfig(max_steps=steps, schedule=schedule), 600, how)

@@ -25,6 +25,7 @@ COMMANDS = {
     "datasets": "list the datasets, their licences, and what is there",
     "download": "fetch a dataset, or generate the sample corpus",
     "train-bpe": "train a BPE tokenizer on text",
+    "explain": "draw what the trainers hold while they merge your words",
     "compare": "compare tokenizers: bytes per token, speed, longest tokens",
     "tokens": "count how often each token occurs in text",
     "prune": "make a tokenizer smaller, by what occurs in text",

@@ -5,6 +5,7 @@ import pytest
 from benchmarks.stages import page
 from cs336_basics import TRAINERS
 from cs336_basics.bpe import is_built
+from cs336_basics.bpe.explain import draw
 
 if not all(is_built(trainer) for trainer in TRAINERS.values()):
     pytest.skip("the compiled trainers are not built", allow_module_level=True)
@@ -20,7 +21,7 @@ def test_the_page_has_a_section_an_example_and_a_table_of_every_stage():
     for name in TRAINERS:
         assert f"\n## {name}\n" in text
         assert f"<!-- table: stage: {name} -->" in text
-        assert page.EXAMPLES[name]() in text
+        assert draw(name, page.WORDS, page.MERGES) in text
 
 
 def test_a_function_that_does_not_exist_is_named():

@@ -1,0 +1,139 @@
+"""explain: what it draws is what BPE holds at that moment, in every trainer, for any words."""
+
+import re
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs336_basics import TRAINERS
+from cs336_basics.bpe.explain import MOST_BYTES, draw, explain
+from cs336_basics.bpe.unbuilt import unbuilt_trainer
+from tests.bpe.trainers import WORKED_EXAMPLE, every_trainer, merge_everywhere, specified_merges
+
+WORDS = [word for word, count in WORKED_EXAMPLE.items() for _ in range(count)]
+PAIR = re.compile(r"^\((\w+), (\w+)\) +(\d+)(?: +(.+))?$", re.MULTILINE)
+
+
+def held(words, num_merges):
+    """The words after some merges, as lists of symbols, and the counts of their pairs."""
+    split = [([bytes([byte]) for byte in word], count) for word, count in words.items()]
+    for pair in specified_merges(words, num_merges):
+        merge_everywhere(split, *pair)
+    counts = Counter()
+    for symbols, count in split:
+        for pair in pairwise(symbols):
+            counts[pair] += count
+    return [symbols for symbols, _ in split], counts
+
+
+def drawn_counts(name, drawing):
+    """The counts of pairs in a drawing; of the heap, those that are in it now."""
+    counts = {}
+    for left, right, count, rest in PAIR.findall(drawing.partition("\nheap ")[0]):
+        now = int(rest.split()[0]) if name == "heap" else int(count)
+        if now:
+            counts[left.encode(), right.encode()] = now
+    return counts
+
+
+ascii_words = st.dictionaries(
+    st.text("aabc", min_size=1, max_size=7).map(str.encode), st.integers(1, 9), min_size=1
+)
+
+
+@every_trainer
+@given(words=ascii_words, num_merges=st.integers(1, 6))
+def test_a_drawing_has_every_pair_with_its_count(name, words, num_merges):
+    drawing = draw(name, words, num_merges)
+    _, expected = held(words, num_merges)
+    if name == "native":  # keeps no rarer pair, and counts again only when it needs one
+        threshold = int(re.search(r"threshold: (\d+)", drawing)[1]) if expected else 1
+        expected = {pair: count for pair, count in expected.items() if count >= threshold}
+    assert drawn_counts(name, drawing) == expected
+
+
+@pytest.mark.parametrize("name", ["naive", "incremental"])
+@given(words=ascii_words, num_merges=st.integers(0, 6))
+def test_a_drawing_has_the_words_as_they_are_merged(name, words, num_merges):
+    drawing = draw(name, words, num_merges)
+    symbols, _ = held(words, num_merges)
+    rows = enumerate(zip(words.values(), symbols, strict=True))
+    shown = [[str(i), str(n), *map(bytes.decode, word)] for i, (n, word) in rows]
+    assert [line.split() for line in drawing.split("\n")[1 : len(words) + 1]] == shown
+    following = specified_merges(words, num_merges + 1)[num_merges:]
+    best = [f"({left.decode()}, {right.decode()})" for left, right in following]
+    assert f"the maximum: {''.join(best) or 'none'}" in drawing
+
+
+@every_trainer
+def test_an_explanation_is_the_merges_and_the_drawings(name):
+    drawing = f"{name}\n\n{draw(name, WORKED_EXAMPLE, 2)}"
+    assert explain(WORDS, 2, name) == f"merges: (s, t) (e, st)\n\n{drawing}"
+    assert drawing in explain(WORDS, 2)
+
+
+@every_trainer
+@pytest.mark.parametrize("words", [WORDS, [b"a"], [b"\xff"]])
+def test_a_training_ends_where_no_pair_is_left(name, words):
+    last = explain(words, 12, name)
+    assert "; no pair is left\n" in last
+    assert explain(words, 10**18, name) == last
+    assert explain(words, 0, name).startswith("merges: none")
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        (b"\x1b[31m", r"\x1b[31m"),
+        (b"\xc3\xa9\xff\x80", r"é\xff\x80"),
+        ("中\xa0\u200b\U000e0001".encode(), r"中\u00a0\u200b\U000e0001"),
+        (b"\\xff", r"\\xff"),
+        (b".", "'.'"),
+        (b"-", "'-'"),
+    ],
+)
+def test_a_symbol_is_drawn_as_text_that_is_safe_and_clear(word, shown):
+    row = draw("naive", {word: 1}, 99).split("\n")[1]
+    assert row == f"0     1      {shown}"
+    for name in TRAINERS:
+        for num_merges in (0, 1, 99):
+            assert explain([word], num_merges, name).replace("\n", "").isprintable()
+
+
+def test_columns_are_aligned_where_characters_are_wide():
+    position, token, *_ = draw("memoryview", {"中文".encode(): 1}, 4).split("\n")
+    assert position == "position   0   1  2  3   4  5"
+    assert token == "token      中  .  .  文  .  ."
+
+
+@pytest.mark.parametrize("name", ["memoryview", "native"])
+def test_a_line_is_not_longer_than_a_page_is_wide(name):
+    words = {bytes([byte]) * 20: 1 for byte in b"abcdefghij"}
+    lines = draw(name, words, 30).partition("\n\npair")[0].split("\n")
+    assert max(map(len, lines)) <= 110
+    numbers = [line.split()[1:] for line in lines if line.startswith("position")]
+    assert len(numbers) > 3
+    assert [int(n) for band in numbers for n in band] == list(range(sum(map(len, numbers))))
+
+
+@every_trainer
+def test_words_have_a_limit_that_is_named(name):
+    assert draw(name, {b"a" * MOST_BYTES: 1}, 2)
+    with pytest.raises(ValueError, match=f"501 bytes.*{'b' * 20}.*{MOST_BYTES}"):
+        draw(name, {b"a": 1, b"b" * MOST_BYTES: 1}, 2)
+    for words in ({}, {b"": 3}):
+        with pytest.raises(ValueError, match="no words"):
+            draw(name, words, 2)
+
+
+def test_a_trainer_that_is_not_built_is_left_out_or_named(monkeypatch):
+    monkeypatch.setitem(TRAINERS, "native", unbuilt_trainer("native"))
+    assert "\nmemoryview\n" in explain(WORDS)
+    assert "\nnative\n" not in explain(WORDS)
+    with pytest.raises(ImportError, match="native"):
+        explain(WORDS, 2, "native")
+    with pytest.raises(ValueError, match="hep"):
+        explain(WORDS, 2, "hep")

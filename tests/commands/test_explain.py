@@ -1,0 +1,36 @@
+"""`explain`: the drawings of docs/stages.md for the words on the command line."""
+
+import os
+
+import pytest
+
+from cs336_basics.bpe.explain import explain as explained
+from tests.commands.small_run import command
+
+explain = command("explain")
+
+
+@pytest.mark.parametrize(
+    ("words", "stage", "arguments"),
+    [
+        (b"low lower widest", None, []),
+        (b"low lower widest", "heap", ["--trainer", "heap", "--merges", "2"]),
+        (b"\xff\x07 \x1b caf\xc3\xa9 \xe4\xb8", "native", ["--trainer", "native"]),
+    ],
+)
+def test_it_prints_the_drawings_of_the_words(words, stage, arguments, capsys):
+    text = os.fsdecode(words)
+    assert explain([text, *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert printed == explained(words.split(), 2, stage) + "\n"
+    assert explain([*text.split(), *arguments]) == 0
+    assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize("words", ["", " \n\t\u3000", "a" * 501])
+def test_nothing_and_too_much_are_one_line(words, capsys):
+    assert explain([words]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("cs336 explain: error: ")
+    assert printed.err.count("\n") == 1

@@ -210,6 +210,6 @@ def check_files(words):
         path = word.partition("::")[0]
         if before == "-m" and word.startswith("benchmarks."):
             path = word.replace(".", "/") + ".py"
-        is_ours = path == "setup.py" or path.startswith(("tests", "benchmarks"))
+        is_ours = path == "setup.py" or path.startswith(("tests", "benchmarks", "exercises"))
         if is_ours and not (ROOT / path).exists():
             raise ValueError(f"there is no file {path}")

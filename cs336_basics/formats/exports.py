@@ -2,7 +2,7 @@
 
 A format of tokenizers is a module with two functions,
 
-    contents(parts)                         name -> content of each file
+    contents(parts, **options)              name -> content of each file
     runtime(directory, special_tokens)      the runtime's name, and its function text -> ids
 
 and one of models, with keyword arguments that only this format has, a module with
@@ -33,6 +33,9 @@ WEIGHT_TYPES = ("f32", "f16", "q8_0")
 """Types of the matrices in GGUF: float32, float16, and int8 with a float16 scale for every 32
 numbers. The gains of the norms are float32 in all of them."""
 
+ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
+"""What special tokens can be for in Hugging Face's files: options that take one each."""
+
 
 @dataclass(frozen=True)
 class Format:
@@ -51,28 +54,31 @@ class Format:
 
 
 TOKENIZER_FORMATS: dict[str, Format] = {
-    "huggingface": Format("huggingface.tokenizer_json"),
+    "huggingface": Format("huggingface.tokenizer_json", ROLES),
     "tiktoken": Format("tiktoken.ranks"),
     "gpt2": Format("gpt2.pair", merges_only=True),
 }
 
 MODEL_FORMATS: dict[str, Format] = {
-    "huggingface": Format("huggingface.huggingface_models"),
-    "onnx": Format("onnx.onnx_models", ("without_cache",)),
+    "huggingface": Format("huggingface.huggingface_models", ROLES),
+    "onnx": Format("onnx.onnx_models", ("without_cache", *ROLES)),
     "gguf": Format("gguf.gguf_models", ("type",)),
 }
 
 
-def export_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> None:
+def export_tokenizer(
+    tokenizer: Tokenizer, to: str, output: str | os.PathLike[str], **options: Any
+) -> None:
     """Write a tokenizer in another library's format.
 
     Args:
         tokenizer: the tokenizer; it is not changed.
         to: a key of TOKENIZER_FORMATS.
         output: the directory to write, which must be new or empty.
+        options: those of the format, see TOKENIZER_FORMATS: `pad_token="<pad>"` and so on.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer.
+        TypeError: `tokenizer` is not a Tokenizer; an option that the format does not have.
         ValueError: no such format, or one that cannot represent the tokenizer; says why. Nothing
             is written then.
         FileExistsError: the output exists.
@@ -80,9 +86,10 @@ def export_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[st
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
     found = _tokenizer_format(tokenizer, to)
+    _check_options(to, found, options)
     if found.merges_only:
         check_merges_suffice(tokenizer, f"a program that reads {to}")
-    write_directory(output, found.load().contents(tokenizer.parts()))
+    write_directory(output, found.load().contents(tokenizer.parts(), **options))
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
@@ -177,7 +184,11 @@ def _model_format(model: object, tokenizer: object, to: str, options: Mapping[st
     found = _tokenizer_format(tokenizer, to, MODEL_FORMATS)
     if not isinstance(model, TransformerLM):
         raise TypeError(f"model is {short_repr(model)}: pass a TransformerLM")
+    _check_options(to, found, options)
+    return found
+
+
+def _check_options(to: str, found: Format, options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in found.options:
             raise TypeError(f"{name} is not an option of the format {to}: omit it")
-    return found

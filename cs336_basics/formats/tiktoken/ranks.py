@@ -60,7 +60,7 @@ def load(directory=Path(__file__).parent):
 
 if __name__ == "__main__":
     encoding = load()
-    ids = encoding.encode("Once upon a time", allowed_special="all")
+    ids = encoding.encode("Hello, world", allowed_special="all")
     print(ids, encoding.decode(ids))
 '''
 

@@ -29,7 +29,7 @@ def test_the_python_runs_as_a_program_from_any_directory(tmp_path):
         [sys.executable, str(tmp_path / "my encoding" / "encoding.py")],
         capture_output=True, text=True, check=True, cwd="/",
     )  # fmt: skip
-    assert done.stdout == f"{ours.encode('Once upon a time')} Once upon a time\n"
+    assert done.stdout == f"{ours.encode('Hello, world')} Hello, world\n"
     encoding = runpy.run_path(str(tmp_path / "my encoding" / "encoding.py"))["load"]()
     for text in chosen_texts():
         assert encoding.decode(ours.encode(text)) == text

@@ -41,6 +41,7 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
 
     Raises:
         IsADirectoryError: `path` is a directory.
+        NotADirectoryError: what should be a directory of `path` is a file.
         ValueError: it is a device, a FIFO or a socket, which cannot be replaced as a whole.
         OSError: it cannot be written; names `path`, and where the disk is full the space.
     """
@@ -84,9 +85,11 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Raises:
         FileExistsError: `path` exists and is not an empty directory, or is the current one.
+        NotADirectoryError: what should be a directory of `path` is a file.
         OSError: it cannot be written; names `path`, and where the disk is full the space.
     """
     target = Path(os.path.realpath(path))
+    _check_is_in_directory(path)
     if os.path.lexists(target):
         if not target.is_dir() or any(target.iterdir()):
             raise FileExistsError(f"{os.fspath(path)} exists and is not empty: name a new one")
@@ -131,6 +134,7 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
 
 def replaced_file(path: str | os.PathLike[str]) -> Path:
     """Return the file that is replaced when `path` is written: `path`, or the target of a link."""
+    _check_is_in_directory(path)
     # Renaming a file over /dev/stdout would lose the output of the file that it stands for.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))
     if parent == "/dev" or parent.startswith("/proc/"):
@@ -141,6 +145,17 @@ def replaced_file(path: str | os.PathLike[str]) -> Path:
             raise IsADirectoryError(f"{os.fspath(path)} is a directory: name a file to write to")
         check_is_regular(path, mode)
     return Path(os.path.realpath(path))
+
+
+def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
+    """Refuse a path through a file, of which the system says no more than "Not a directory"."""
+    for parent in Path(path).parents:
+        if parent.is_dir():
+            return
+        if os.path.lexists(parent):
+            raise NotADirectoryError(
+                f"{parent} is a file, so {os.fspath(path)} cannot be written: name a directory"
+            )
 
 
 @contextlib.contextmanager

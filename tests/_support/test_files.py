@@ -234,6 +234,16 @@ def test_a_fifo_and_a_link_to_one_are_refused_and_stay(tmp_path):
 
 
 @posix_only
+@pytest.mark.parametrize("write", [atomic_writer, atomic_path, new_directory])
+@pytest.mark.parametrize("below", ["a", "a/b/c"])
+def test_a_path_through_a_file_names_the_file(tmp_path, write, below):
+    file = tmp_path / "books.txt"
+    file.write_text("mine")
+    with pytest.raises(NotADirectoryError, match=r"books\.txt is a file"), write(file / below):
+        pass
+    assert file.read_text() == "mine"
+
+
 def test_links_in_a_circle_are_an_error(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

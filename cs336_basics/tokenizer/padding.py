@@ -14,7 +14,6 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import (
     EncodedBatch,
-    checked_batch,
     is_plain_array,
     plain_ids,
     sequences_of,
@@ -122,7 +121,7 @@ def pad(
                 f"max_length is {max_length}: it must be a multiple of multiple_of, {multiple_of}"
             )
     if isinstance(sequences, EncodedBatch):
-        batch = _truncated_batch(checked_batch(sequences), max_length, truncate_side)
+        batch = _truncated_batch(sequences, max_length, truncate_side)
         mask = _mask(np.diff(batch.offsets), multiple_of, side)
         padded = np.full(mask.shape, pad_id, limits.dtype)
         _check_batch_ids(batch, limits)

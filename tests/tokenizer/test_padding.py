@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -153,16 +154,17 @@ def test_an_encoded_batch_is_padded_and_truncated_as_its_sequences(
     ],
 )
 def test_a_batch_whose_offsets_do_not_fit_is_refused(ids, offsets):
-    batch = EncodedBatch(np.array(ids), np.array(offsets))
-    for use in (pad, lambda batch: truncate(batch, 1), small_tokenizer().decode_batch):
+    batch = EncodedBatch([7], [0, 1])
+    for make in (EncodedBatch, lambda ids, offsets: batch._replace(ids=ids, offsets=offsets)):
         with pytest.raises(ValueError, match="the batch has"):
-            use(batch)
+            make(np.array(ids), np.array(offsets))
 
 
 def test_a_batch_of_lists_is_a_batch():
     batch = EncodedBatch([97, 98, 99], [0, 2, 3])
     assert small_tokenizer().decode_batch(batch) == ["ab", "c"]
     assert [ids.tolist() for ids in truncate(batch, 1)] == [[97], [99]]
+    assert [ids.tolist() for ids in pickle.loads(pickle.dumps(batch)).arrays()] == [[97, 98], [99]]
     assert pad(batch).ids.tolist() == [[97, 98], [99, 0]]
 
 

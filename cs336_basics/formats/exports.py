@@ -13,14 +13,15 @@ and one of models, with keyword arguments that only this format has, a module wi
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.formats.outputs import check_is_free, write_directory
 
@@ -97,14 +98,16 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
 
     Raises:
         ImportError: the runtime is not installed.
-        RuntimeError: the two differ.
+        OSError: the output cannot be read.
+        RuntimeError: the two differ, or the output is damaged.
         TypeError: `tokenizer` is not a Tokenizer.
     """
     from cs336_basics.formats.agreement import Agreement, compare_ids
 
     found = _tokenizer_format(tokenizer, to)
-    name, encode = found.load().runtime(Path(output), tokenizer.special_tokens)
-    return Agreement(name, (compare_ids(tokenizer, encode),))
+    with _damage_named(output):
+        name, encode = found.load().runtime(Path(output), tokenizer.special_tokens)
+        return Agreement(name, (compare_ids(tokenizer, encode),))
 
 
 def export_model(
@@ -157,13 +160,26 @@ def check_model(
 
     Raises:
         ImportError: the runtime is not installed.
-        RuntimeError: something differs.
+        OSError: the output cannot be read.
+        RuntimeError: something differs, or the output is damaged.
         TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
             the format does not have.
     """
     found = _model_format(model, tokenizer, to, options)
-    agreement: Agreement = found.load().check(model, tokenizer, Path(output), **options)
+    with _damage_named(output):
+        agreement: Agreement = found.load().check(model, tokenizer, Path(output), **options)
     return agreement
+
+
+@contextlib.contextmanager
+def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise RuntimeError for what other libraries raise when they read a damaged file: anything."""
+    try:
+        yield
+    except (ImportError, OSError, MemoryError, RuntimeError):
+        raise
+    except Exception as error:
+        raise RuntimeError(f"{output} cannot be read: {short_reason(error)}") from error
 
 
 def _tokenizer_format(

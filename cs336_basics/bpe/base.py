@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from cs336_basics._support.arguments import MAX_INT64, checked_integer, names_the_nearest
+from cs336_basics._support.arguments import MAX_INT64, checked_integer
+from cs336_basics._support.memory import holding
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.warnings import warn
 from cs336_basics.bpe.options import TIE_BREAKS, apply_options
@@ -71,7 +72,6 @@ class BPE_Trainer:
     counts: list[int]
     """How often each word occurs."""
 
-    @names_the_nearest
     def __init__(
         self,
         *,
@@ -197,7 +197,10 @@ class BPE_Trainer:
                 if not isinstance(word_counts, WordCounts):
                     word_counts = WordCounts.from_mapping(word_counts)
             word_counts.check_made_with(self.pattern, tokens)
-            with recorder.progress_bar(self.progress, num_merges):
+            with (
+                holding(lambda: _size_of(word_counts)),
+                recorder.progress_bar(self.progress, num_merges),
+            ):
                 merges = self.learn_merges(word_counts, num_merges, recorder)
             vocab, all_merges = self.start.extended(tokens, merges)
         if len(merges) < num_merges:
@@ -233,6 +236,11 @@ class BPE_Trainer:
     def tie(self, pair: Pair) -> Any:
         """Return the key of a pair among equally frequent ones: the greatest is merged first."""
         return pair
+
+
+def _size_of(words: WordCounts) -> str:
+    longest = max((end - start for start, end in pairwise(words.offsets)), default=0)
+    return f"{len(words):,} distinct words of {len(words.data):,} bytes, the longest of {longest:,}"
 
 
 def _checked_counts(word_counts: Mapping[bytes, int]) -> WordCounts:

@@ -53,8 +53,6 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
 Any other exception is a bug of the library and keeps its traceback.
 """
 
-_PACKAGES = {"yaml": "pyyaml"} | dict.fromkeys(("torch", "safetensors"), "'cs336-basics[torch]'")
-"""Module of another library -> what to install, where that has another name."""
 
 LONGEST_MESSAGE = 2000
 """The most characters of an error or a warning that are printed: half of them from its end."""
@@ -63,6 +61,9 @@ LONGEST_MESSAGE = 2000
 class OutputEnded(Exception):  # noqa: N818 -- not always an error: `... | head` has seen enough
     """Standard output takes no more text."""
 
+
+shown_names: dict[str, str] = {}
+"""File of this program's own -> how messages call it."""
 
 _output_errors: list[OSError] = []
 """The error of writing standard output, other than that its reader left, until it is reported."""
@@ -118,7 +119,7 @@ def describe_error(error: Exception) -> str:
         return f"{os.fsdecode(name)}: {error.strerror}" if is_path else error.strerror
     if isinstance(error, ModuleNotFoundError) and error.name:
         module = error.name.partition(".")[0]
-        package = _PACKAGES.get(module, module)
+        package = {"yaml": "pyyaml"}.get(module, module)
         return f"this needs {module}, which is not installed: pip install {package}"
 
     from cs336_basics.pretokenization.reading.corpus import MissingFieldError
@@ -129,9 +130,17 @@ def describe_error(error: Exception) -> str:
     # The library advises in keyword arguments.
     message = re.sub(r"\b([a-z]+)=True(?: \(--\1\))?", r"--\1", _one_line(str(error)))
     message = re.sub(r"""\b([a-z]+)=["']([a-z]+)["']""", r"--\1 \2", message)
-    if not message:  # as of a MemoryError
-        return "out of memory" if isinstance(error, MemoryError) else type(error).__name__
-    return message
+    if isinstance(error, MemoryError):
+        return _with_peak("out of memory" if message in ("", "std::bad_alloc") else message)
+    return message or type(error).__name__
+
+
+def _with_peak(message: str) -> str:
+    """Return the message of a MemoryError with the memory that the process held."""
+    from cs336_basics._support.memory import peak_memory
+
+    peak = peak_memory()
+    return message if peak is None else f"{message}; the process held up to {peak / 1e9:.1f} GB"
 
 
 def _one_line(message: str) -> str:
@@ -202,6 +211,8 @@ def show(text: str) -> None:
 
 def complain(text: str) -> None:
     """Print a line on standard error, if it can be written."""
+    for path, name in shown_names.items():
+        text = text.replace(path, name)
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:

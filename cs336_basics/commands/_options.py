@@ -26,6 +26,7 @@ from cs336_basics._support.validation import (
 )
 from cs336_basics.commands import INVOCATION, PROGRAM
 from cs336_basics.commands._cli import say
+from cs336_basics.commands._inputs import STDIN, saved_stdin, say_directories
 
 if TYPE_CHECKING:
     from cs336_basics.pretokenization import Corpus
@@ -38,15 +39,23 @@ class UsageError(ValueError):
 
 
 Several = tuple[str, ...]
+Format = Literal["text", "jsonl", "csv", "parquet", "arrow"]
 TextErrors = Annotated[str, one_of(("replace", "strict"))]
 
 TOKENIZER = option("directory that train-bpe wrote", metavar="DIR")
 INPUT_HELP = (
-    "text or JSON lines (.jsonl), also .gz and .zst, or .parquet, .arrow; a glob such as "
-    "'data/*.txt' names several"
+    "text, JSON lines (.jsonl) or .csv, also .gz and .zst, or .parquet, .arrow; a directory or a "
+    "glob such as 'data/*.txt' names several, - is standard input"
 )
 FIELD = option("field of JSON lines that holds the text", None, metavar="NAME")
-COLUMN = option("column of Parquet and Arrow files that holds the text", None, metavar="NAME")
+COLUMN = option("column of CSV, Parquet, Arrow that holds the text", None, metavar="NAME")
+FORMAT = option(
+    "text, jsonl, csv, parquet or arrow: read the input so, whatever its name and content", None,
+    metavar="NAME",
+)  # fmt: skip
+MAX_PIECE_BYTES = option(
+    "most bytes of a row, and of text without a place to cut it", 64 << 20, rare=True, ge=1
+)
 ERRORS = option(
     "what to do with bytes that are not UTF-8: replace them with U+FFFD, refuse them (strict), or "
     "keep them as the tokens of these bytes (bytes, for commands that encode)",
@@ -67,15 +76,26 @@ class TextOptions(Checked):
     input: Several = option(INPUT_HELP)
     field: str | None = FIELD
     column: str | None = COLUMN
+    format: Format | None = FORMAT
     errors: TextErrors = ERRORS
+    max_piece_bytes: int = MAX_PIECE_BYTES
     num_workers: int | None = NUM_WORKERS
     overwrite: bool = option("replace outputs that exist", False)
 
     def corpus(self) -> Corpus:
-        """Return the text that the options name."""
+        """Return the text that the options name, after printing what directories hold."""
         from cs336_basics.pretokenization import Corpus  # help pages do not need it
 
-        return Corpus(list(self.input), field=self.field, column=self.column, errors=self.errors)
+        corpus = Corpus(
+            [saved_stdin() if name == STDIN else name for name in self.input],
+            field=self.field,
+            column=self.column,
+            format=self.format,
+            errors=self.errors,
+            max_piece_bytes=self.max_piece_bytes,
+        )
+        say_directories(self.input)
+        return corpus
 
 
 @dataclass(kw_only=True)
@@ -136,10 +156,8 @@ class Command:
         Raises:
             UsageError: an unknown option, or one without its value.
         """
-        end = words.index("--") if "--" in words else len(words)  # after it no word is an option
-        written = [*map(_with_dashes, words[:end]), *words[end:]]
         try:
-            found, rest = self.parser().parse_known_args(written)
+            found, rest = self.parser().parse_known_args([_with_dashes(word) for word in words])
         except argparse.ArgumentError as error:
             raise self.usage_error(f"{error.argument_name} {error.message}") from None
         if rest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import Checked, Count, option
 from cs336_basics.commands._cli import say
+from cs336_basics.commands._inputs import STDIN, saved_stdin, say_directories
 from cs336_basics.commands._options import (
     COLUMN,
     ERRORS,
     FIELD,
     INPUT_HELP,
     Command,
+    Format,
     Several,
     TextErrors,
 )
@@ -48,6 +51,9 @@ class Options(Checked):
     format: Literal["table", "json"] = option("of what is printed", "table")
     field: str | None = FIELD
     column: str | None = COLUMN
+    input_format: Format | None = option(
+        "read the input as this, whatever its name and content", None, rare=True
+    )
     errors: TextErrors = ERRORS
 
 
@@ -78,11 +84,23 @@ def compare(options: Options) -> None:
 
 def _open_corpora(options: Options) -> list[tuple[str, Corpus]]:
     """Return the corpora by name."""
-    from cs336_basics.pretokenization.reading.corpus import Corpus, check_options_are_used
+    from cs336_basics.pretokenization.reading.corpus import (
+        Corpus,
+        MissingFieldError,
+        check_options_are_used,
+    )
 
     given: dict[str, Any] = {"field": options.field, "column": options.column}
-    corpora = [Corpus.fitting(name, errors=options.errors, **given) for name in options.input]
-    check_options_are_used(corpora, **given)
+    say_directories(options.input if options.format == "table" else ())
+    files = [saved_stdin() if name == STDIN else name for name in options.input]
+    how: dict[str, Any] = {"errors": options.errors, "format": options.input_format, **given}
+    try:
+        corpora = [Corpus.fitting(file, **how) for file in files]
+        check_options_are_used(corpora, **given)
+    except MissingFieldError:
+        raise
+    except ValueError as error:  # --format is that of the output here
+        raise ValueError(re.sub(r'\bformat="(\w+)"', r"--input-format \1", str(error))) from None
     return list(zip(options.input, corpora, strict=True))
 
 

@@ -27,7 +27,7 @@ class Options(TextOptions):
     vocab_size: int = option("256 bytes + special tokens + merges")
     input: Several = option(INPUT_HELP, ())
     special_token: tuple[str, ...] = option(
-        "text that becomes one token, such as '<|endoftext|>'; one or several", (), metavar="TEXT"
+        "text that becomes one token, such as '<|endoftext|>'; repeatable", (), metavar="TEXT"
     )
     pattern: str | None = option(
         f"split pattern: {', '.join(PATTERNS)}, or a regular expression (default: gpt2, or that "
@@ -78,7 +78,7 @@ class Options(TextOptions):
 
 def _check_has_no_text_options(options: Options) -> None:
     """Refuse options that say how --input is read, where there is none."""
-    for name in ("field", "column", "errors", "ray"):
+    for name in ("field", "column", "format", "errors", "ray"):
         value = getattr(options, name)
         if value is not None and (name, value) != ("errors", "replace"):
             raise ValueError(f"--{name} {value} is for the text of --input, which is not given")

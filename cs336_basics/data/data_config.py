@@ -39,7 +39,13 @@ class DataConfig(Checked):
         lt=1,
     )
     field: str | None = option("field of JSON lines that holds the text", None)
-    column: str | None = option("column of Parquet and Arrow files", None)
+    column: str | None = option("column of CSV, Parquet and Arrow files", None)
+    format: Literal["text", "jsonl", "csv", "parquet", "arrow"] | None = option(
+        "how all files of train_path and valid_path are read; unset: as their names say", None
+    )
+    max_piece_bytes: int = option(
+        "most bytes of a row, and of text without a place to cut it", 64 << 20, ge=1
+    )
     errors: Literal["replace", "strict"] = option(
         "replace bytes that are not UTF-8 with U+FFFD, or refuse them", "replace"
     )

@@ -6,6 +6,8 @@ two parts.
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import shutil
 from collections.abc import Iterator
@@ -18,7 +20,8 @@ from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.pretokenization.reading.arrow import batches_of_file
 from cs336_basics.pretokenization.reading.chunking import next_cut
-from cs336_basics.pretokenization.reading.corpus import Corpus, kind_of
+from cs336_basics.pretokenization.reading.corpus import Corpus
+from cs336_basics.pretokenization.reading.csv_rows import column_texts
 from cs336_basics.pretokenization.reading.readers import next_line
 from cs336_basics.pretokenization.reading.storage import (
     decompressed_blocks,
@@ -71,7 +74,7 @@ def hold_out(
         corpus: the text.
         fraction: between 0 and 1.
         directory: where the parts of the file with the cut go: train.txt and valid.txt, or .jsonl,
-            or .parquet.
+            .csv, .parquet.
         stages: record the parts.
 
     Raises:
@@ -94,7 +97,8 @@ def hold_out(
         has_before=index > 0,
         has_after=index + 1 < len(files),
     )
-    ending = {"text": "txt", "jsonl": "jsonl"}.get(kind_of(file), "parquet")
+    kind = corpus.kinds[index]
+    ending = {"text": "txt", "jsonl": "jsonl", "csv": "csv"}.get(kind, "parquet")
     parts = train, valid = directory / f"train.{ending}", directory / f"valid.{ending}"
     window = divided.window
     inputs = {
@@ -103,7 +107,8 @@ def hold_out(
         "column": corpus.column,
     }
     directory.mkdir(parents=True, exist_ok=True)
-    divide = divided.divide_table if ending == "parquet" else divided.divide_text
+    divisions = {"parquet": divided.divide_table, "csv": divided.divide_csv}
+    divide = divisions.get(ending, divided.divide_text)
     try:
         stages.run("text", inputs, parts, lambda: divide(train, valid))
     except _CannotBeCutError:
@@ -158,11 +163,32 @@ class _DividedFile:
 
     def _cut_in(self, file: IO[bytes], window: Window, size: int) -> int:
         """Return the offset of the cut in text or JSON lines of `size` bytes."""
-        if kind_of(self.corpus.files[0]) == "text":
+        if self.corpus.kinds[0] == "text":
             cut = cut_near(file, window, size)
             return self._checked([] if cut is None else [cut], size)
         end = _end_of_text(file, size)
         return self._checked(_lines_near(file, window.target, end), end)
+
+    def divide_csv(self, train: Path, valid: Path) -> None:
+        """Write the two parts of a CSV file, with the column of the text only."""
+        num_rows = sum(1 for _ in self._csv_texts())
+        target = self.window.scaled(self.corpus.sizes[0], num_rows).target
+        cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
+        texts = self._csv_texts()
+        for path, part in ((train, itertools.islice(texts, cut)), (valid, texts)):
+            with atomic_writer(path) as file:
+                text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
+                writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+                writer.writerow([self.corpus.column])
+                writer.writerows([row] for row in part)
+                text.detach()
+
+    def _csv_texts(self) -> Iterator[str]:
+        name, column = self.corpus.files[0], self.corpus.column
+        assert column is not None
+        with open_path(name) as file:
+            for _, row in column_texts(file, name, column, self.corpus.max_piece_bytes):
+                yield row if isinstance(row, str) else row.decode("utf-8", "surrogateescape")
 
     def divide_table(self, train: Path, valid: Path) -> None:
         """Write the two parts of a table as Parquet, in record batches of one column."""
@@ -190,7 +216,7 @@ class _DividedFile:
         name, column = self.corpus.files[0], self.corpus.column
         assert column is not None
         with open_path(name) as file:
-            yield from batches_of_file(file, name, kind_of(name), column)
+            yield from batches_of_file(file, name, self.corpus.kinds[0], column)
 
     def _checked(self, cuts: list[int], end: int) -> int:
         """Return the first of some cuts, or a cut at one of the ends, that leaves text to both.

@@ -16,8 +16,6 @@ from cs336_basics.pretokenization.reading.corpus import (
     MissingFieldError,
     check_options_are_used,
     expand_paths,
-    is_plain_text,
-    kind_of,
 )
 from cs336_basics.pretokenization.reading.readers import read_texts
 from cs336_basics.pretokenization.reading.storage import is_url
@@ -38,7 +36,7 @@ class Text:
 
         A single text is as its author wrote it.
         """
-        is_one = len(corpus.files) == 1 and kind_of(corpus.files[0]) == "text"
+        is_one = len(corpus.files) == 1 and corpus.kinds[0] == "text"
         return cls(corpus, None if is_one else END_OF_TEXT)
 
     def fingerprint(self, sha256_of: Callable[[str], str]) -> dict[str, Any]:
@@ -47,7 +45,7 @@ class Text:
         Names of files are not included, so that data can be moved.
         """
         corpus, hashes = self.corpus, [sha256_of(file) for file in self.corpus.files]
-        if len(hashes) == 1 and is_plain_text(corpus.files[0]) and corpus.errors == "replace":
+        if len(hashes) == 1 and corpus.plain[0] and corpus.errors == "replace":
             return {"source": hashes[0]}
         lines = [f"{kind} {digest}" for kind, digest in zip(corpus.kinds, hashes, strict=True)]
         found = {"sources": _combined(lines), "errors": corpus.errors}
@@ -120,11 +118,19 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> So
 
 def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
     try:
-        corpus = Corpus.fitting(files, field=data.field, column=data.column, errors=data.errors)
-        for file in files:  # what they show at their beginning; of text, Corpus has checked it
-            if kind_of(file) == "jsonl":
+        corpus = Corpus.fitting(
+            files,
+            field=data.field,
+            column=data.column,
+            errors=data.errors,
+            format=data.format,
+            max_piece_bytes=data.max_piece_bytes,
+        )
+        # What they show at their beginning; of text, Corpus has checked it.
+        for file, kind in zip(files, corpus.kinds, strict=True):
+            if kind == "jsonl":
                 next(read_texts(corpus, file, Splitter()), None)
-            elif kind_of(file) != "text":
+            elif kind != "text":
                 corpus.only([file]).chunks()
     except MissingFieldError as error:
         example = error.columns[0] if error.columns else "text"
@@ -140,7 +146,7 @@ def check_length(key: str, source: Source | None, context_length: int) -> None:
     Raises:
         ValueError: it has too few bytes.
     """
-    if not isinstance(source, Text) or not all(map(is_plain_text, source.corpus.files)):
+    if not isinstance(source, Text) or not all(source.corpus.plain):
         return
     num_bytes, num_files = source.corpus.num_bytes, len(source.corpus.files)
     # A token has at least one byte, except those that separate files.

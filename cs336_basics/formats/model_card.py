@@ -27,11 +27,10 @@ class ModelCard:
     """Name, such as "validation loss", -> value in nats per token."""
 
 
-def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> str:
+def card_text(card: ModelCard, config: ModelConfig, name: str) -> str:
     """Return the model card as Markdown, with the metadata block of Hugging Face's hub.
 
-    Its example continues the prompt, such as the token that separates documents. The licence is
-    left to the user: only they know the terms of their data.
+    The licence is left to the user: only they know the terms of their data.
     """
     kind = "Qwen3" if config.qk_norm else "Llama"
     lines = [
@@ -54,7 +53,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> s
         "",
         f"tokenizer = AutoTokenizer.from_pretrained({name!r})",
         f"model = AutoModelForCausalLM.from_pretrained({name!r})",
-        f'ids = tokenizer({prompt!r}, return_tensors="pt").input_ids',
+        'ids = tokenizer("Once upon a time", return_tensors="pt").input_ids',
         f"output = model.generate(ids, max_length={config.context_length}, do_sample=True)",
         "print(tokenizer.decode(output[0]))",
         "```",

@@ -172,6 +172,11 @@ class SafeCutBuffer:
         self._searched = max(0, len(waiting) - margin)
         return independent
 
+    @property
+    def num_waiting(self) -> int:
+        """The number of bytes that wait."""
+        return len(self._waiting)
+
     def rest(self) -> bytes:
         """Return the bytes that wait, where the text ends."""
         return bytes(self._waiting)

@@ -74,7 +74,7 @@ def test_every_kind_of_input_has_its_option(work, capsys):
     message = "field is 'text', but no file is JSON lines (.jsonl, .ndjson): omit it"
     assert message in capsys.readouterr().err
     assert compare(["--tokenizer", "a", "--input", "text.txt", "--column", "text"]) == 2
-    message = "column is 'text', but no file is Parquet or Arrow (.parquet, .arrow, .feather)"
+    message = "column is 'text', but no file is Parquet, Arrow or CSV"
     assert message in capsys.readouterr().err
 
 

@@ -9,11 +9,13 @@
 namespace cs336 {
 
 struct Failure {
-    enum Kind { NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, ABSENT_BYTE, LONE_SURROGATE };
+    enum Kind {
+        NONE, SYSTEM, SHORTER, NOT_UTF8, MEMORY, OTHER_KIND, ABSENT_BYTE, LONE_SURROGATE, TOO_LONG
+    };
     Kind kind = NONE;
     size_t file = 0;        // index of the file; SIZE_MAX: no file
     uint64_t offset = 0;    // in the file
-    uint64_t expected = 0;  // SHORTER: the size that the file had before
+    uint64_t expected = 0;  // SHORTER: the size that the file had before; TOO_LONG: the limit
     int code = 0;           // SYSTEM: errno; NOT_UTF8, ABSENT_BYTE: the byte
     std::string message;    // OTHER_KIND
 };

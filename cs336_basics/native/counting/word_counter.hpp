@@ -107,12 +107,12 @@ class FileCounter {
     using Watch = int (*)(void* watcher, uint64_t bytes_done);
 
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
-                int num_threads, size_t block_size, size_t max_own_words, Watch watch,
-                void* watcher)
+                int num_threads, size_t block_size, size_t max_own_words, size_t max_piece,
+                Watch watch, void* watcher)
         : max_own_words_(max_own_words),
           options_(std::move(options)),
           reader_(options_.tokens, options_.scanner, std::move(paths), std::move(sizes),
-                  block_size),
+                  block_size, max_piece),
           watch_(watch),
           watcher_(watcher) {
         num_threads_ =

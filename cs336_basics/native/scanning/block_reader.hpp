@@ -35,13 +35,15 @@ class BlockReader {
         uint64_t num_bytes;  // for progress: the sum over all blocks is the size of all files
     };
 
-    // `tokens` must outlive this object.
+    // `tokens` must outlive this object. A text without a safe cut for more than `max_piece` bytes
+    // is refused, before it fills the memory.
     BlockReader(const SpecialTokens& tokens, const Scanner& scanner, std::vector<std::string> paths,
-                std::vector<uint64_t> sizes, size_t block_size)
+                std::vector<uint64_t> sizes, size_t block_size, size_t max_piece)
         : cuts_(tokens, scanner),
           paths_(std::move(paths)),
           sizes_(std::move(sizes)),
-          block_size_(block_size) {
+          block_size_(block_size),
+          max_piece_(max_piece) {
         size_t blocks = 0;
         for (const uint64_t size : sizes_) {
             first_block_.push_back(blocks);
@@ -98,12 +100,16 @@ class BlockReader {
     // needed.
     Failure find_end(ReadState& state, size_t file, const std::atomic<bool>& cancelled, View& view,
                      size_t& end) const {
+        const uint64_t from = view.origin + end;
         for (;;) {
             const bool whole = view.origin + view.size == sizes_[file];
             // The cuts up to here depend on bytes that were read.
             const size_t known = whole ? view.size : view.size - cuts_.margin();
             end = cuts_.first(state.buffer.data(), view.size, end, known);
             if (end < known || whole) return {};
+            if (view.origin + end - from > max_piece_) {
+                return {Failure::TOO_LONG, file, from, max_piece_, 0, ""};
+            }
             if (cancelled) throw Cancelled();
             const Failure failure =
                 read_to(state, file, view,
@@ -134,6 +140,7 @@ class BlockReader {
     const std::vector<uint64_t> sizes_;
     std::vector<size_t> first_block_;
     const size_t block_size_;
+    const size_t max_piece_;
 };
 
 }  // namespace cs336

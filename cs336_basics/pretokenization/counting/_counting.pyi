@@ -17,6 +17,7 @@ def count_files(
     simd_level: str | None = None,
     most_own_words: int = ...,
     replaced: list[tuple[int, int, int, int]] | None = None,
+    max_piece_bytes: int = ...,
 ) -> Buffers: ...
 def first_repeated(data: Buffer, offsets: Buffer) -> int: ...
 

@@ -21,6 +21,7 @@ from cs336_basics.pretokenization.scanners cimport Scanner, make_scanner, simd_l
 
 from cs336_basics.pretokenization._scanner import default_simd_level
 from cs336_basics.pretokenization.splitter import check_special_tokens
+from cs336_basics.pretokenization.reading.storage import MAX_PIECE_BYTES
 from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
 
 
@@ -40,7 +41,7 @@ cdef extern from "counting/word_counter.hpp" namespace "cs336" nogil:
         cbool strict
 
     cdef cppclass FileCounter:
-        FileCounter(vector[string], vector[uint64_t], SplitOptions, int, size_t, size_t,
+        FileCounter(vector[string], vector[uint64_t], SplitOptions, int, size_t, size_t, size_t,
                     int (*)(void*, uint64_t) except -1, void*) except +
         Failure count() except +
         size_t num_words()
@@ -81,7 +82,7 @@ cdef SplitOptions make_options(special_tokens, pattern, errors, simd_level) exce
 
 def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, block_size,
                 progress_callback=None, simd_level=None, most_own_words=MOST_OWN_WORDS,
-                replaced=None):
+                replaced=None, max_piece_bytes=MAX_PIECE_BYTES):
     """Count the pre-tokens of files with threads; see `count_words`.
 
     Args:
@@ -99,13 +100,15 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         replaced: a list, to which `(file, sequences, bytes, offset)` is appended for every file with
             sequences that are not UTF-8: its index, their number and their bytes, and where the
             first one is.
+        max_piece_bytes: a text without a safe cut for more bytes is refused.
 
     Returns:
         `(data, offsets, counts)`, the buffers of a WordCounts.
 
     Raises:
         ValueError: the pattern has no scanner; `errors`, `block_size` or a special token is not
-            valid; a file is not valid UTF-8 (errors="strict") or became shorter.
+            valid; a file is not valid UTF-8 (errors="strict"), became shorter, or has no safe cut
+            for too long.
         OSError: a file cannot be read.
         MemoryError: there is not enough memory for the distinct words.
     """
@@ -122,8 +125,9 @@ def count_files(paths, sizes, special_tokens, pattern, num_workers, errors, bloc
         c_paths.push_back(<string>os.fsencode(name))
         c_sizes.push_back(size)
     num_workers, block_size = min(num_workers, 1 << 16), min(block_size, 1 << 48)
+    max_piece_bytes = min(max_piece_bytes, 1 << 62)
     job.reset(new FileCounter(c_paths, c_sizes, options, num_workers, block_size, most_own_words,
-                              watch, <void*>progress_callback))
+                              max_piece_bytes, watch, <void*>progress_callback))
     with nogil:
         failure = job.get().count()
     raise_failure(failure, names)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.memory import holding
 from cs336_basics._support.messages import short_repr
 from cs336_basics._support.progress import HiddenBar, byte_bar
 from cs336_basics._support.warnings import warn
@@ -110,7 +111,10 @@ def count_words(
     changes = TextChanges()
     num_bytes = sum(chunk.num_bytes for chunk, *_ in chunks)
     num_bytes += plain.num_bytes if backend == "native" else 0
-    with byte_bar(progress, num_bytes, "counting words") as bar:
+    with (
+        holding(lambda: f"the distinct words of {corpus.num_bytes:,} bytes of {corpus.files[0]}"),
+        byte_bar(progress, num_bytes, "counting words") as bar,
+    ):
         if plain.files and backend == "native":
             size = chunk_size or DEFAULT_BLOCK_SIZE
             total.add(_count_native(plain, splitter, workers, size, bar, changes))
@@ -202,6 +206,7 @@ def _count_native(
         block_size,
         None if bar.disable else lambda done: bar.update(done - bar.n),
         replaced=replaced,
+        max_piece_bytes=corpus.max_piece_bytes,
     )
     bar.update(sum(sizes) - bar.n)
     changes.num_bytes += sum(sizes)

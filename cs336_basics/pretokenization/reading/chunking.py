@@ -9,7 +9,11 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import IO
 
-from cs336_basics.pretokenization.reading.storage import became_shorter
+from cs336_basics.pretokenization.reading.storage import (
+    MAX_PIECE_BYTES,
+    became_shorter,
+    piece_too_long,
+)
 from cs336_basics.pretokenization.safe_cuts import SafeCutBuffer, SafeCuts
 
 REACH = 4 << 20
@@ -18,7 +22,13 @@ REACH = 4 << 20
 _WINDOW = 1 << 16
 
 
-def next_cut(file: IO[bytes], target: int, cuts: SafeCuts, reach: int = REACH) -> int:
+def next_cut(
+    file: IO[bytes],
+    target: int,
+    cuts: SafeCuts,
+    reach: int = REACH,
+    max_bytes: int = MAX_PIECE_BYTES,
+) -> int:
     """Return the first offset at or after `target` of an open file where it can be cut.
 
     That is the first end of a special token within `reach` bytes; otherwise the first cut of
@@ -27,7 +37,7 @@ def next_cut(file: IO[bytes], target: int, cuts: SafeCuts, reach: int = REACH) -
     next begins.
 
     Raises:
-        ValueError: the file became shorter while it was read.
+        ValueError: the file became shorter while it was read, or has no cut for `max_bytes`.
     """
     size = file.seek(0, os.SEEK_END)
     if target >= size or not cuts.may_exist:
@@ -56,15 +66,37 @@ def next_cut(file: IO[bytes], target: int, cuts: SafeCuts, reach: int = REACH) -
             return origin + inside
         if stop == size:
             return size
+        if stop - target > max_bytes:
+            name = getattr(file, "name", "the file")
+            raise piece_too_long(f"{name}, the text from byte {target:,} on", max_bytes)
         # Bytes up to `stop` are decided: the next, larger window only searches the rest.
         searched, window = max(searched, stop), window * 2
 
 
-def safe_blocks(blocks: Iterable[bytes], cuts: SafeCuts) -> Iterator[bytes]:
-    """Regroup the blocks of a text so that each can be split by itself, with the same result."""
+def safe_blocks(
+    blocks: Iterable[bytes],
+    cuts: SafeCuts,
+    offset: int = 0,
+    path: str = "the text",
+    max_bytes: int = MAX_PIECE_BYTES,
+) -> Iterator[bytes]:
+    """Regroup the blocks of a text so that each can be split by itself, with the same result.
+
+    Args:
+        blocks: of the text.
+        cuts: where it can be cut.
+        offset, path: where the text begins in which file, for messages.
+        max_bytes: the most that is held.
+
+    Raises:
+        ValueError: the text has no cut for more than `max_bytes`.
+    """
     buffer = SafeCutBuffer(cuts)
     for block in blocks:
         if independent := buffer.add(block):
+            offset += len(independent)
             yield independent
+        if buffer.num_waiting > max_bytes:
+            raise piece_too_long(f"{path}, the text from byte {offset:,} on", max_bytes)
     if rest := buffer.rest():
         yield rest

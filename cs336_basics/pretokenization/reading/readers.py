@@ -1,11 +1,11 @@
-"""Reads the texts of a corpus: blocks of a text, rows of JSON lines, Parquet and Arrow files."""
+"""Reads the texts of a corpus: blocks of a text, rows of JSON lines, CSV, Parquet and Arrow."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
@@ -18,11 +18,14 @@ from cs336_basics.pretokenization.reading.arrow import (
 )
 from cs336_basics.pretokenization.reading.chunking import next_cut, safe_blocks
 from cs336_basics.pretokenization.reading.corpus import WHOLE_FILE, Chunk, Corpus
+from cs336_basics.pretokenization.reading.csv_rows import column_texts
 from cs336_basics.pretokenization.reading.encodings import BEGINNING, check_file
 from cs336_basics.pretokenization.reading.storage import (
     became_shorter,
     decompressed_blocks,
+    lines_of,
     open_path,
+    piece_too_long,
     size_of,
 )
 from cs336_basics.pretokenization.reading.utf8_errors import invalid_utf8_error
@@ -111,6 +114,8 @@ def texts_of_chunk(
         return _table_rows(chunk)
     if chunk.kind == "jsonl":
         return _json_rows(chunk)
+    if chunk.kind == "csv":
+        return _csv_rows(chunk)
     return _text_blocks(chunk, cuts, block_size)
 
 
@@ -124,11 +129,12 @@ def _text_blocks(chunk: Chunk, cuts: SafeCuts, block_size: int) -> Iterator[tupl
             start = 0
             blocks = decompressed_blocks(file, chunk.path, block_size)
         else:
-            start = next_cut(file, chunk.start, cuts) if chunk.start else 0
-            end = next_cut(file, chunk.end, cuts)
+            most = chunk.max_piece_bytes
+            start = next_cut(file, chunk.start, cuts, max_bytes=most) if chunk.start else 0
+            end = next_cut(file, chunk.end, cuts, max_bytes=most)
             blocks = blocks_between(file, chunk.path, start, end, block_size)
         offset = start
-        for block in safe_blocks(blocks, cuts):
+        for block in safe_blocks(blocks, cuts, start, chunk.path, chunk.max_piece_bytes):
             if offset == 0 and chunk.errors != "bytes":
                 check_file(block[:BEGINNING], chunk.path)
             num_read = file.tell() if chunk.end == WHOLE_FILE else offset + len(block) - start
@@ -160,14 +166,15 @@ def _json_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
     """Yield the text of every line that begins within a chunk."""
     with open_path(chunk.path) as file:
         if chunk.end == WHOLE_FILE:
-            lines = _lines(decompressed_blocks(file, chunk.path, DEFAULT_BLOCK_SIZE), 0)
+            start = 0
+            blocks = decompressed_blocks(file, chunk.path, DEFAULT_BLOCK_SIZE)
         else:
             start = next_line(file, chunk.start, chunk.end)
             if start == chunk.end:
                 return
-            lines = _lines(iter(lambda: file.read(DEFAULT_BLOCK_SIZE), b""), start)
             file.seek(start)
-        for offset, line in lines:
+            blocks = iter(lambda: file.read(DEFAULT_BLOCK_SIZE), b"")
+        for offset, line in lines_of(blocks, start, chunk.path, chunk.max_piece_bytes):
             if chunk.end != WHOLE_FILE and offset >= chunk.end:
                 return
             if offset == 0 and chunk.errors != "bytes":
@@ -203,24 +210,6 @@ def next_line(file: IO[bytes], start: int, end: int) -> int:
     return end
 
 
-def _lines(blocks: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, line) from blocks of a file, the first of which begins at `offset`."""
-    rest: list[bytes] = []  # of a line that continues; joined once, however long it is
-    for block in blocks:
-        first, *more = block.split(b"\n")
-        rest.append(first)
-        if not more:
-            continue
-        lines = [b"".join(rest), *more]
-        rest = [lines.pop()]
-        for line in lines:
-            yield offset, line
-            offset += len(line) + 1
-    last = b"".join(rest)
-    if last:
-        yield offset, last
-
-
 def _text_of_line(line: bytes, chunk: Chunk, origin: str) -> str | bytes:
     """Return the text of a line: bytes if the line is not UTF-8, which remain as they are."""
     is_utf8 = True
@@ -254,6 +243,17 @@ def _without_surrogate(escape: re.Match[str]) -> str:
     return r"\ufffd" if escape.lastgroup == "surrogate" else escape[0]
 
 
+# --- CSV -----------------------------------------------------------------------------------------
+
+
+def _csv_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
+    """Yield the text of every row of a CSV file."""
+    assert chunk.field is not None
+    with open_path(chunk.path) as file:
+        for location, text in column_texts(file, chunk.path, chunk.field, chunk.max_piece_bytes):
+            yield location, text, min(file.tell(), chunk.num_bytes)
+
+
 # --- Parquet and Arrow ---------------------------------------------------------------------------
 
 
@@ -280,5 +280,8 @@ def _table_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
             for text in texts:
                 row += 1
                 if text is not None:
+                    if len(text) > chunk.max_piece_bytes:
+                        where = f"{chunk.path}, row {row - 1:,}{of_group}"
+                        raise piece_too_long(where, chunk.max_piece_bytes)
                     num_read = chunk.num_bytes * row // total if total else file.tell()
                     yield f"row {row - 1:,}{of_group}", text, min(num_read, chunk.num_bytes)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 COMPRESSED_ENDINGS = (".gz", ".zst")
+
+MAX_PIECE_BYTES = 64 << 20
+"""Bytes of the longest row, and of the longest text without a place to cut it."""
 
 
 def is_url(path: str) -> bool:
@@ -81,6 +84,49 @@ def decompressed_blocks(file: IO[bytes], path: str, block_size: int) -> Iterator
                 return
             done += len(block)
             yield block
+
+
+def lines_of(
+    blocks: Iterable[bytes], offset: int, path: str, max_bytes: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield (byte offset, line) from blocks of a file, the first of which begins at `offset`.
+
+    Raises:
+        ValueError: a line has more than `max_bytes`; it is not held as a whole.
+    """
+
+    def too_long() -> ValueError:
+        return piece_too_long(f"{path}, the line at byte {offset:,}", max_bytes)
+
+    rest: list[bytes] = []  # of a line that continues; joined once, however long it is
+    num_waiting = 0
+    for block in blocks:
+        first, *more = block.split(b"\n")
+        rest.append(first)
+        num_waiting += len(first)
+        if num_waiting > max_bytes:
+            raise too_long()
+        if not more:
+            continue
+        lines = [b"".join(rest), *more]
+        rest = [lines.pop()]
+        num_waiting = len(rest[0])
+        for line in lines:
+            if len(line) > max_bytes:
+                raise too_long()
+            yield offset, line
+            offset += len(line) + 1
+    last = b"".join(rest)
+    if last:
+        yield offset, last
+
+
+def piece_too_long(where: str, max_bytes: int) -> ValueError:
+    """Return the error for a row, or a text that cannot be cut, that is longer than the limit."""
+    return ValueError(
+        f"{where} is longer than {max_bytes:,} bytes, the limit of a row and of text without a "
+        "place to cut it: if it is meant, raise max_piece_bytes (--max-piece-bytes)"
+    )
 
 
 def became_shorter(path: str | os.PathLike[str], size: int, expected: int) -> ValueError:

@@ -81,7 +81,8 @@ cdef extern from "encoding/file_encoder.hpp" namespace "cs336" nogil:
         void gather(uint8_t* out) except +
 
     cdef cppclass BlockReader:
-        BlockReader(const SpecialTokens&, const Scanner&, vector[string], vector[uint64_t], size_t) except +
+        BlockReader(const SpecialTokens&, const Scanner&, vector[string], vector[uint64_t], size_t,
+                    size_t) except +
         size_t num_blocks()
 
     cdef cppclass EncodedBlock:

@@ -448,6 +448,7 @@ cdef class FileEncoding:
         num_workers: the number of threads.
         errors: what is done with bytes that are not UTF-8: "replace", "strict" or "bytes".
         separator: id of a special token at which documents end, or None.
+        max_piece_bytes: a text without a safe cut for more bytes is refused.
 
     Raises, instead of yielding the failing block:
         OSError, ValueError: a file cannot be read, became shorter, is not UTF-8.
@@ -463,7 +464,7 @@ cdef class FileEncoding:
     cdef bint begun, closed
 
     def __init__(self, Encoder encoder not None, paths, sizes, SpecialSet special not None,
-                 size_t block_size, int num_workers, errors, separator):
+                 size_t block_size, int num_workers, errors, separator, max_piece_bytes):
         cdef vector[string] c_paths
         cdef vector[uint64_t] c_sizes
         cdef InvalidBytes invalid_bytes = InvalidBytes.REPLACE
@@ -476,7 +477,8 @@ cdef class FileEncoding:
             c_paths.push_back(<string>os.fsencode(path))
             c_sizes.push_back(size)
         self.reader.reset(new BlockReader(
-            special.special.tokens, encoder.scanner, c_paths, c_sizes, block_size))
+            special.special.tokens, encoder.scanner, c_paths, c_sizes, block_size,
+            min(max_piece_bytes, 1 << 62)))
         self.workers = encoder.acquire_all(
             num_threads(num_workers, self.reader.get().num_blocks()), self.pointers)
         self.job.reset(new FileEncoder(

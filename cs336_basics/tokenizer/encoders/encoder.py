@@ -26,6 +26,7 @@ from cs336_basics._support.warnings import warn
 from cs336_basics.pretokenization import pretokenize, split_special_tokens
 from cs336_basics.pretokenization.patterns.named_patterns import pattern_name
 from cs336_basics.pretokenization.patterns.split_program import complete_program
+from cs336_basics.pretokenization.reading.storage import MAX_PIECE_BYTES
 from cs336_basics.pretokenization.reading.text_changes import dropped_message
 from cs336_basics.pretokenization.splitter import search_words
 from cs336_basics.tokenizer.ids import TokenArray, plain_ids, token_dtype
@@ -254,5 +255,6 @@ class FileEncoder(Encoder):
         num_workers: int,
         errors: str,
         separator: int | None,
+        max_piece_bytes: int = MAX_PIECE_BYTES,
     ) -> FileEncoding:
         """Return an iterator over the blocks of files of plain text, as `_encoder.FileEncoding`."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs336_basics.pretokenization import pretokenize, split_special_tokens
+from cs336_basics.pretokenization.reading.storage import MAX_PIECE_BYTES
 from cs336_basics.tokenizer.encoders import _encoder
 from cs336_basics.tokenizer.encoders._decoder import Decoder
 from cs336_basics.tokenizer.encoders.encoder import Encoder, FileEncoder, offsets_of
@@ -122,12 +123,14 @@ class NativeEncoder(NativeWordEncoder, FileEncoder):
         num_workers: int,
         errors: str,
         separator: int | None,
+        max_piece_bytes: int = MAX_PIECE_BYTES,
     ) -> _encoder.FileEncoding:
         """As `FileEncoder`."""
         special = self._special_sets[self.all_special]
         return _encoder.FileEncoding(
-            self._compiled, files, sizes, special, block_size, num_workers, errors, separator
-        )
+            self._compiled, files, sizes, special, block_size, num_workers, errors, separator,
+            max_piece_bytes,
+        )  # fmt: skip
 
     def located_words(self, text: str, special: frozenset[str]) -> Iterator[tuple[int, str, bool]]:
         """As `Encoder`. The pattern matches every character, so that lengths add up."""

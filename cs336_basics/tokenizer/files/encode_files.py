@@ -13,6 +13,7 @@ from typing import Any
 
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.files import check_is_no_input, printable_path
+from cs336_basics._support.memory import holding
 from cs336_basics._support.progress import byte_bar, title_of
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.reading.corpus import Corpus, PathsLike
@@ -97,7 +98,10 @@ def encode_file(
     )  # fmt: skip
     names = [printable_path(file) for file in corpus.files]
     changes = TextChanges()
-    with byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar:
+    with (
+        holding(lambda: f"ids of chunks of {chunk_size:,} bytes of {title_of(corpus.files)}"),
+        byte_bar(progress, corpus.num_bytes, f"encoding {title_of(corpus.files)}") as bar,
+    ):
         return write_token_file(
             tokenizer,
             encoded_blocks(tokenizer, corpus, task, num_workers, changes),

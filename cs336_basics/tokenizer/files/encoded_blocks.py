@@ -23,7 +23,7 @@ import numpy.typing as npt
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.counting.count_texts import replaced_surrogates, to_utf8
 from cs336_basics.pretokenization.counting.parallel import map_ordered
-from cs336_basics.pretokenization.reading.corpus import Corpus, is_plain_text
+from cs336_basics.pretokenization.reading.corpus import Corpus
 from cs336_basics.pretokenization.reading.readers import TextBlock, read_texts
 from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
@@ -124,8 +124,9 @@ def encoded_blocks(
         yield from encode_batches(tokenizer, read_batches(corpus, task, 0), task, num_workers)
         return
     bytes_read = 0
-    for is_plain, group in itertools.groupby(corpus.files, key=is_plain_text):
-        files = corpus.only(group)
+    files_and_plainness = zip(corpus.files, corpus.plain, strict=True)
+    for is_plain, group in itertools.groupby(files_and_plainness, key=lambda item: item[1]):
+        files = corpus.only(file for file, _ in group)
         if is_plain:
             yield from _encode_plain_text(encoder, files, task, bytes_read, num_workers, changes)
         else:
@@ -154,6 +155,7 @@ def _encode_plain_text(
         num_workers=num_workers,
         errors=task.errors,
         separator=task.separator_id,
+        max_piece_bytes=corpus.max_piece_bytes,
     )
     with contextlib.closing(encoding):
         try:

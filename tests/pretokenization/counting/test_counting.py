@@ -133,7 +133,8 @@ def test_any_bytes_are_counted_like_the_reference(tmp_path_factory, data, block_
     path = tmp_path_factory.getbasetemp() / "any_native.bin"
     path.write_bytes(data)
     tokens = ["<|a|>", "|>"]
-    counts = count_natively(path, Splitter(pattern, tokens), num_workers=2, chunk_size=block_size)
+    corpus, splitter = Corpus(path, format="text"), Splitter(pattern, tokens)
+    counts = count_natively(corpus, splitter, num_workers=2, chunk_size=block_size)
     assert counts == expected_counts(data, tokens, pattern)
 
 

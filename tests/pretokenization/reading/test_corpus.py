@@ -1,6 +1,7 @@
 """Corpus: its checks, the files and chunks it names, and pickling."""
 
 import dataclasses
+import gzip
 import os
 import pickle
 import re
@@ -13,8 +14,6 @@ from cs336_basics.pretokenization import Corpus, MissingFieldError, Splitter, co
 from cs336_basics.pretokenization.reading.corpus import (
     Chunk,
     check_options_are_used,
-    is_plain_text,
-    kind_of,
 )
 
 
@@ -55,7 +54,6 @@ def test_urls_are_read_through_fsspec(folder):
         ("gone.txt", {}, FileNotFoundError, r"^'.*gone\.txt' does not exist$"),
         ("a.txt/b.txt", {}, FileNotFoundError, "does not exist"),
         ("*.csv", {}, FileNotFoundError, r"no file matches the glob '.*\*\.csv'"),
-        (".", {}, ValueError, r"is a directory: name a file, or a glob such as '.*\*\.txt'"),
         ("fifo", {}, ValueError, "is a pipe or a device"),
         ("empty.txt", {}, ValueError, r"^'.*empty\.txt' is empty"),
         ("a.txt", {"errors": "ignore"}, ValueError, "errors is 'ignore': it must be one of repl"),
@@ -117,18 +115,18 @@ def test_fitting_passes_the_field_and_the_column_only_where_a_file_needs_them(fo
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("field", "data.field is 'x', but no file is JSON lines (.jsonl, .ndjson): omit it"),
+        ("field", "data.field is 'x', but no file is JSON lines (.jsonl, .ndjson)"),
         (
             "column",
-            "data.column is 'x', but no file is Parquet or Arrow (.parquet, .arrow, .feather): "
-            "omit it",
+            "data.column is 'x', but no file is Parquet, Arrow or CSV (.parquet, .arrow, .feather, "
+            ".csv)",
         ),
     ],
 )
 def test_an_option_that_no_corpus_uses_is_refused(folder, option, message):
     given = {"field": None, "column": None, option: "x"}
     corpora = [Corpus.fitting(folder / name, **given) for name in ("a.txt", "b.txt")]
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}:"):
         check_options_are_used(corpora, prefix="data.", **given)
 
 
@@ -177,9 +175,51 @@ def test_chunks_carry_field_and_errors(folder):
     ]
 
 
-def test_the_name_of_a_file_tells_its_kind():
-    assert kind_of("a/b.txt") == kind_of("b.txt.gz") == kind_of("b") == "text"
-    assert kind_of("b.JSONL.zst") == "jsonl"
-    assert kind_of("b.parquet") == "parquet"
-    assert is_plain_text("b.txt")
-    assert not any(map(is_plain_text, ["b.gz", "b.txt.zst", "b.jsonl", "b.parquet", "s3://b.txt"]))
+def test_only_text_without_compression_on_this_machine_is_plain(folder):
+    (folder / "b.gz").write_bytes(gzip.compress(b"bb"))
+    files = [folder / "b.txt", folder / "b.gz", folder / "c.jsonl", "s3://b.txt"]
+    assert Corpus(files, field="body").plain == (True, False, False, False)
+
+
+def test_a_directory_is_its_files_with_known_endings(folder):
+    (folder / "z" / "deep").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    for name in ("z/deep/x.MD", "z/code.py.gz", "z/picture.png", ".git/a.txt", ".hidden.txt"):
+        (folder / name).write_text("")
+    (folder / "c.jsonl").unlink()
+    (folder / "z" / "code.py.gz").write_bytes(gzip.compress(b"x = 1"))
+    names = ["a.txt", "b.txt", "empty.txt", "z/code.py.gz", "z/deep/x.MD"]
+    assert Corpus(folder).files == tuple(str(folder / name) for name in names)
+    (folder / "images").mkdir()
+    (folder / "images" / "a.png").write_text("")
+    with pytest.raises(ValueError, match=r"images' is a directory.*images/\*\*/\*\.png'"):
+        Corpus([folder / "a.txt", folder / "images"])
+
+
+def test_the_format_overrides_names_and_contents(folder):
+    rows = '{"text": "a b"}\n' * 3
+    (folder / "rows.txt").write_text(rows)
+    (folder / "rows.json").write_text(rows)
+    assert Corpus(folder / "rows.json", field="text").kinds == ("jsonl",)
+    assert Corpus(folder / "rows.json", format="text").kinds == ("text",)
+    with pytest.raises(ValueError, match=r"rows\.txt .*format=\"jsonl\""):
+        Corpus(folder / "rows.txt")
+    words = {b"a": 3, b" b": 3}
+    assert count_words(Corpus(folder / "rows.txt", field="text", format="jsonl")) == words
+    assert count_words(Corpus(folder / "rows.json", field="text"), num_workers=1) == words
+    assert b"text" in count_words(Corpus(folder / "rows.txt", format="text"))
+    with pytest.raises(ValueError, match="format is 'yaml'"):
+        Corpus(folder / "rows.txt", format="yaml")
+
+
+def test_csv_needs_a_column_that_it_has(folder):
+    (folder / "rows.csv").write_text("id,text\n1,a\n")
+    with pytest.raises(MissingFieldError, match="id, text") as caught:
+        Corpus(folder / "rows.csv")
+    assert caught.value.option == "column"
+    with pytest.raises(MissingFieldError, match="'body'"):
+        Corpus(folder / "rows.csv", column="body").chunks()
+    (folder / "rows.csv").write_text("text,text\n1,a\n")
+    with pytest.raises(ValueError, match="several columns"):
+        Corpus(folder / "rows.csv", column="text").chunks()
+    assert Corpus([folder / "empty.txt", folder / "a.txt"], format="csv", column="a").kinds

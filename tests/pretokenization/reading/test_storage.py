@@ -10,6 +10,7 @@ from cs336_basics.pretokenization import (
     count_words,
 )
 from cs336_basics.pretokenization.counting.count_texts import count_chunk
+from cs336_basics.pretokenization.reading import csv_rows, readers, storage
 from tests.pretokenization.reading.counted import DOCUMENTS, EOT, RNG, count, expected, json_lines
 
 pytest.importorskip("pyarrow.ipc")
@@ -50,7 +51,7 @@ def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
 def test_damaged_compressed_files_are_named(tmp_path, ending, damage):
     # Random letters, so that the compressed file is long enough to be damaged in its middle.
     documents = ["".join(RNG.choices("abcdefghijklmnop ", k=20_000)) for _ in range(20)]
-    data = json_lines(documents).encode()
+    data = (json_lines(documents) if "jsonl" in ending else "\n".join(documents)).encode()
     packed = gzip.compress(data) if ending.endswith("gz") else zstd.compress(
         data, options={zstd.CompressionParameter.checksum_flag: 1}
     )  # fmt: skip
@@ -71,3 +72,38 @@ def test_a_file_that_vanishes_is_named(tmp_path):
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"rows\.jsonl"):
         count_chunk(chunk, Splitter())
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
+@pytest.mark.parametrize("name", ["bomb.txt", "bomb.jsonl", "bomb.csv"])
+def test_a_bomb_is_refused_before_it_is_decompressed_as_a_whole(
+    tmp_path, monkeypatch, name, compress
+):
+    ending = ".gz" if compress is gzip.compress else ".zst"
+    before = {"txt": "", "jsonl": '{"text": "', "csv": 'text\n"'}[name.split(".")[1]]
+    path = tmp_path / (name + ending)
+    path.write_bytes(compress(before.encode() + b"a" * (32 << 20)))
+    options = {"field": "text"} if "jsonl" in name else {"column": "text"} if "csv" in name else {}
+    read = []
+
+    def counted(*arguments, blocks=storage.decompressed_blocks):
+        for block in blocks(*arguments):
+            read.append(len(block))
+            yield block
+
+    for module in (readers, csv_rows):
+        monkeypatch.setattr(module, "decompressed_blocks", counted)
+    with pytest.raises(ValueError, match=rf"{name}{ending}, .* 2,000,000 bytes.*max_piece_bytes"):
+        count([path], max_piece_bytes=2_000_000, **options)
+    assert 2_000_000 < sum(read) < 4_000_000
+
+
+def test_a_line_is_given_up_when_it_exceeds_the_limit():
+    blocks = iter([b"ab\nc", b"d\n", b"e" * 5, b"f" * 5, b"never read"])
+    lines = storage.lines_of(blocks, 10, "x.jsonl", 7)
+    assert [next(lines), next(lines)] == [(10, b"ab"), (13, b"cd")]
+    with pytest.raises(ValueError, match=r"x\.jsonl, the line at byte 16 is longer than 7 bytes"):
+        next(lines)
+    assert next(blocks) == b"never read"
+    with pytest.raises(ValueError, match="line at byte 3 is longer than 2 bytes"):
+        list(storage.lines_of([b"ab\nabc\n"], 0, "x.jsonl", 2))

@@ -1,0 +1,166 @@
+"""Kinds of files: text, JSON lines, CSV, Parquet, Arrow; by the name, else by the content.
+
+The content decides only where it is evident: prose, code, tables of Markdown and logs are text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterator
+
+from cs336_basics.pretokenization.reading.storage import COMPRESSED_ENDINGS
+
+KINDS = ("text", "jsonl", "csv", "parquet", "arrow")
+
+HEAD = 1 << 16
+"""Bytes of a file's beginning that are looked at."""
+
+JSON = "json"
+"""The ending of a name that may be JSON lines or not: the content decides."""
+
+_ENDINGS = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": JSON, ".csv": "csv", ".tsv": "csv",
+    ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
+}  # fmt: skip
+
+_TEXT_ENDINGS = (
+    ".txt", ".text", ".md", ".markdown", ".rst", ".adoc", ".org", ".tex", ".html", ".htm", ".xml",
+    ".css", ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".cs", ".go", ".java", ".js", ".jsx", ".ts",
+    ".tsx", ".kt", ".lua", ".php", ".pl", ".py", ".pyx", ".r", ".rb", ".rs", ".scala", ".sh",
+    ".sql", ".swift", ".toml", ".yaml", ".yml",
+)  # fmt: skip
+
+_FIRST_LINES = 5
+_FEWEST_BYTES = 32
+"""Fewer bytes than these are no evidence that a file is binary."""
+
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
+_BEGINNING_OF_OBJECT = re.compile(r'\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:\s*["\[{\d\-tfn]')
+_NAME_OF_COLUMN = re.compile(r"[A-Za-z_][\w.-]{0,60}")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+
+
+def named_kind(path: str | os.PathLike[str]) -> str:
+    """Return the kind of a file according to its name: one of KINDS, or JSON."""
+    return _ENDINGS.get(_ending(path), "text")
+
+
+def has_known_ending(path: str | os.PathLike[str]) -> bool:
+    """Return whether the name of a file says that it holds text, or rows with text."""
+    ending = _ending(path)
+    return ending in _ENDINGS or ending in _TEXT_ENDINGS
+
+
+def _ending(path: str | os.PathLike[str]) -> str:
+    name = os.fspath(path).lower()
+    for ending in COMPRESSED_ENDINGS:
+        name = name.removesuffix(ending)
+    return os.path.splitext(name)[1]
+
+
+def kind_of_json(head: bytes, path: str) -> str:
+    """Return the kind of a file with the ending .json.
+
+    Args:
+        head: its first HEAD bytes, decompressed; all, if there are fewer.
+        path: its name, for the message.
+
+    Raises:
+        ValueError: it is one JSON value, not one object a line.
+    """
+    if _is_json_lines(head):
+        return "jsonl"
+    if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
+        raise ValueError(
+            f"{path} is one JSON value, not JSON lines: write one object a line, as `jq -c '.[]'` "
+            'does, or pass format="text" to read it as plain text'
+        )
+    return "text"
+
+
+def check_is_text(head: bytes, path: str, *, may_be_binary: bool) -> None:
+    """Refuse a file that is evidently not plain text, though its name does not say so.
+
+    Args:
+        head: its first HEAD bytes, decompressed; all, if there are fewer.
+        path: its name, for the message.
+        may_be_binary: whether bytes that are not text are meant.
+
+    Raises:
+        ValueError: it is JSON lines, CSV, or binary.
+    """
+    as_text = 'or format="text" to read it as plain text'
+    if _is_json_lines(head):
+        raise ValueError(f'{path} holds JSON lines: pass format="jsonl" and the field, {as_text}')
+    if _is_csv(head):
+        raise ValueError(f'{path} holds CSV: pass format="csv" and the column, {as_text}')
+    if not may_be_binary and _is_binary(head):
+        raise ValueError(
+            f'{path} is binary, not text: name a text, or pass format="text" to read it as text'
+        )
+
+
+def _is_json_lines(head: bytes) -> bool:
+    """Return whether the first lines are JSON objects, or the only one begins like an object."""
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    if not text.lstrip().startswith("{"):
+        return False
+    lines = [line for line in _whole_lines(text, len(head) < HEAD) if line.strip()]
+    if not lines:
+        return _BEGINNING_OF_OBJECT.match(text) is not None
+    return all(map(_is_object, lines[:_FIRST_LINES]))
+
+
+def _is_object(line: str) -> bool:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and bool(value)
+
+
+def _is_csv(head: bytes) -> bool:
+    """Return whether there is a line of names, then rows with as many fields.
+
+    One of them must be quoted because of what it holds, or a column must hold numbers.
+    """
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+    names = text.partition("\n")[0].rstrip("\r").split(",")
+    if len(set(names)) < max(2, len(names)) or not all(map(_NAME_OF_COLUMN.fullmatch, names)):
+        return False
+    rows: list[list[str]] = []
+    reader = csv.reader(_whole_lines(text, len(head) < HEAD), strict=True)
+    try:
+        rows.extend(row for row in reader if row)
+    except csv.Error as error:
+        if len(head) < HEAD or "end of data" not in str(error):
+            return False
+    rows = rows[1:]
+    if len(rows) < 2 or any(len(row) != len(names) for row in rows):
+        return False
+    columns = zip(*rows, strict=True)
+    return any(re.search('[,"\n]', field) for row in rows for field in row) or any(
+        all(map(_NUMBER.fullmatch, column)) for column in columns
+    )
+
+
+def _is_binary(head: bytes) -> bool:
+    """Return whether many bytes are control characters, and the whole is not UTF-8."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        controls = len(head) - len(head.translate(None, _CONTROLS))
+        return len(head) >= _FEWEST_BYTES and controls > len(head) / 20
+    return False
+
+
+def _whole_lines(text: str, is_whole: bool) -> Iterator[str]:
+    """Yield the lines of a head, without the last one where it is cut."""
+    for line in io.StringIO(text, newline="\n"):
+        if is_whole or line.endswith("\n"):
+            yield line

@@ -1,0 +1,95 @@
+"""Inputs without a name or of several names: standard input, directories, other formats."""
+
+import gzip
+import io
+import json
+import sys
+
+import pytest
+
+from cs336_basics import Tokenizer, train_bpe
+from cs336_basics.pretokenization import Corpus
+from tests.commands.small_run import command
+
+TEXT = "the cat sat on the mat, and the dog sat on the cat\n" * 20
+
+train_bpe_command = command("train-bpe")
+
+
+class _Stdin:
+    def __init__(self, data):
+        self.buffer = io.BytesIO(data)
+
+
+def trained(output, *options):
+    status = train_bpe_command(
+        ["--vocab-size", "270", "--output", str(output), "--num-workers", "1", *map(str, options)]
+    )
+    return Tokenizer.from_directory(output) if status == 0 else None
+
+
+@pytest.fixture
+def expected(tmp_path):
+    path = tmp_path / "plain"
+    path.write_text(TEXT)
+    return train_bpe(path, 270, [])[1]
+
+
+def test_standard_input_is_read_like_a_file(tmp_path, monkeypatch, expected):
+    monkeypatch.setattr(sys, "stdin", _Stdin(TEXT.encode()))
+    assert trained(tmp_path / "out", "--input", "-").merges == expected
+    rows = json.dumps({"text": TEXT}).encode()
+    monkeypatch.setattr(sys, "stdin", _Stdin(rows))
+    found = trained(tmp_path / "rows", "--input", "-", "--format", "jsonl", "--field", "text")
+    assert found.merges == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"", "standard input is empty"), (b'{"text": "a"}\n', "standard input holds JSON lines")],
+)
+def test_what_standard_input_holds_is_checked(tmp_path, monkeypatch, capsys, data, message):
+    monkeypatch.setattr(sys, "stdin", _Stdin(data))
+    assert trained(tmp_path / "out", "--input", "-") is None
+    assert message in capsys.readouterr().err
+
+
+def test_the_files_of_a_directory_are_listed(tmp_path, capsys, expected):
+    folder = tmp_path / "docs"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "b.md").write_text(TEXT)
+    (folder / "deep" / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+    (folder / "c.png").write_bytes(b"\x89PNG")
+    assert trained(tmp_path / "out", "--input", folder).merges == expected
+    printed = capsys.readouterr().out
+    assert f"{folder}: 2 files\n  b.md\n  deep/a.txt.gz\n" in printed
+    for number in range(30):
+        (folder / f"{number}.txt").write_text("a")
+    trained(tmp_path / "more", "--input", folder)
+    assert "\n  and 12 more\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["c4.json", "c4.json.gz", "c4.csv", "c4.csv.gz"])
+def test_rows_are_found_whatever_they_are_called(tmp_path, name, expected, capsys):
+    row = json.dumps({"text": TEXT, "url": "x"}) + "\n" if "json" in name else (
+        f'url,text\nx,"{TEXT}"\n'
+    )  # fmt: skip
+    data = row.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    option = "--field" if "json" in name else "--column"
+    found = trained(tmp_path / "out", "--input", tmp_path / name, option, "text")
+    assert found.merges == expected
+    assert trained(tmp_path / "none", "--input", tmp_path / name) is None
+    assert f"give {option} " in capsys.readouterr().err
+    (tmp_path / "copy").write_bytes(data)
+    copy = Corpus(tmp_path / "copy", format="text")
+    as_text = trained(tmp_path / "text", "--input", tmp_path / name, "--format", "text")
+    assert as_text.merges == train_bpe(copy, 270, [])[1]
+
+
+def test_a_text_without_an_end_is_refused_with_the_option(tmp_path, capsys):
+    (tmp_path / "nul.txt").write_bytes(bytes(3 << 20))
+    options = ["--input", tmp_path / "nul.txt", "--max-piece-bytes", 1 << 20]
+    assert trained(tmp_path / "out", *options) is None
+    assert "nul.txt, the text from byte 1,048,576 on" in (err := capsys.readouterr().err)
+    assert "--max-piece-bytes" in err

@@ -1,0 +1,62 @@
+"""CSV: the texts of a column, and what is refused."""
+
+import csv
+import gzip
+import io
+
+import pytest
+
+from cs336_basics.pretokenization import Corpus
+from cs336_basics.pretokenization.reading.csv_rows import column_texts, read_header
+from tests.pretokenization.reading.counted import DOCUMENTS, count, expected
+
+LIMIT = 1 << 20
+
+
+def texts(data, column="text", name="x.csv", limit=LIMIT):
+    return [text for _, text in column_texts(io.BytesIO(data), name, column, limit)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv"])
+def test_documents_are_counted_as_they_were_written(tmp_path, name):
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter="\t" if "tsv" in name else ",")
+    writer.writerows([("id", "text"), *enumerate(DOCUMENTS)])
+    data = file.getvalue().encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert Corpus(tmp_path / name, column="text").kinds == ("csv",)
+    for chunk_size in (1, 1 << 20):
+        assert count([tmp_path / name], column="text", chunk_size=chunk_size) == expected(DOCUMENTS)
+
+
+def test_rows_are_split_as_the_csv_module_splits_them():
+    data = b'\xef\xbb\xbfid,text\r\n1,"a, ""b""\nc"\r\n\r\n2,d\0e\n3,'
+    assert texts(data) == ['a, "b"\nc', "d\0e", ""]
+    assert read_header(io.BytesIO(data), "x.csv", LIMIT) == ["id", "text"]
+    assert read_header(io.BytesIO(b""), "x.csv", LIMIT) == []
+    locations = [where for where, _ in column_texts(io.BytesIO(data), "x.csv", "text", LIMIT)]
+    assert locations == [f"the row at line {line}" for line in (2, 5, 6)]
+
+
+def test_bytes_that_are_not_utf8_remain():
+    assert texts(b"text\ncaf\xe9\nok\n") == [b"caf\xe9", "ok"]
+
+
+def test_a_field_may_be_longer_than_the_limit_of_the_csv_module():
+    assert texts(b"text\n" + b"a" * 300_000) == ["a" * 300_000]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"id,text\n1,a\n2\n", "x.csv, the row at line 3: 1 fields, but the first row has 2"),
+        (b"id,text\n1,a,b\n", "x.csv, the row at line 2: 3 fields"),
+        (b'id,text\n1,"a\nb\n', "x.csv, the row at line 2: not CSV"),
+        (b'id,text\n1,"a"b\n', "x.csv, the row at line 2: not CSV"),
+        (b"id,text\n1," + b"a" * 3000, "x.csv, the line at byte 8 is longer than 2,000"),
+        (b'id,text\n1,"' + b"a\n" * 3000, "x.csv, the row at line 2 is longer than 2,000"),
+    ],
+)
+def test_what_is_not_csv_is_refused_with_its_line(data, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        texts(data, limit=2000)

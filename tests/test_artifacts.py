@@ -147,27 +147,118 @@ class TorchFile(Checkpoint):
         return load_checkpoint(path, *self.run())
 
 
-class Export(Directory):
+class ExportToTiktoken:
     """An exported tokenizer; there is no older one."""
+
+    to, num_files = "tiktoken", 3
 
     def write(self, path, version):
         from cs336_basics.formats import export_tokenizer
-        from cs336_basics.tokenizer import Tokenizer
 
-        tokenizer = Tokenizer({byte: bytes([byte]) for byte in range(256)}, [])
         if version == 2:
-            export_tokenizer(tokenizer, "tiktoken", path)
+            export_tokenizer(tokenizer_to_export(), self.to, path)
 
     def read(self, path):
         from cs336_basics.tokenizer import Tokenizer
 
-        return Tokenizer.from_tiktoken(path).vocab_size - 254 if path.exists() else 1
+        if not path.exists():
+            return 1
+        assert len(list(path.iterdir())) == self.num_files
+        found = getattr(Tokenizer, f"from_{self.to}")(path)
+        assert found.hash() == tokenizer_to_export().hash()
+        return 2
+
+
+class ExportToGpt2(ExportToTiktoken):
+    to, num_files = "gpt2", 2
+
+
+class ExportToHuggingFace(ExportToTiktoken):
+    to, num_files = "huggingface", 2
+
+
+class ExportModelToHuggingFace:
+    """An exported model; there is no older one."""
+
+    to, needs = "huggingface", ()
+
+    def write(self, path, version):
+        from cs336_basics.formats import export_model
+
+        if version == 2:
+            export_model(model_to_export(2), tokenizer_to_export(), self.to, path)
+
+    def read(self, path):
+        from cs336_basics.formats.huggingface import load_model
+
+        if not path.exists():
+            return 1
+        assert {file.name for file in path.iterdir()} >= {"README.md", "generation_config.json"}
+        load_model(path)
+        return 2
+
+
+class ExportModelToOnnx(ExportModelToHuggingFace):
+    to, needs = "onnx", ("onnx", "onnxscript")
+
+    def write(self, path, version):
+        from cs336_basics.formats.onnx import onnx_models
+
+        if not hasattr(onnx_models._graph, "cache_info"):
+            onnx_models._graph = functools.cache(onnx_models._graph)
+        onnx_models._graph(model_to_export(2), False)  # made once: it takes seconds
+        super().write(path, version)
+
+    def read(self, path):
+        import onnx
+
+        if not path.exists():
+            return 1
+        assert (path / "tokenizer_config.json").exists()
+        onnx.load(path / "model.onnx")
+        return 2
+
+
+class ExportModelToGguf(ExportModelToHuggingFace):
+    """A file of llama.cpp over an older one."""
+
+    to, needs = "gguf", ("gguf",)
+
+    def write(self, path, version):
+        from cs336_basics.formats import export_model
+
+        model = model_to_export(version)
+        export_model(model, tokenizer_to_export(), self.to, path, overwrite=True)
+
+    def read(self, path):
+        import gguf
+
+        return int(gguf.GGUFReader(path).get_field("llama.block_count").contents())
+
+
+@functools.cache
+def tokenizer_to_export():
+    from tests.formats.exported import byte_tokenizer
+
+    return byte_tokenizer("<|endoftext|>", merges=[(b"a", b"b")])
+
+
+@functools.cache
+def model_to_export(num_layers):
+    import torch
+
+    from tests.formats.models import random_model
+
+    torch.set_num_threads(1)
+    size = {"context_length": 16, "d_model": 16, "num_heads": 2, "d_ff": 24}
+    return random_model(vocab_size=258, num_layers=num_layers, **size)
 
 
 KINDS = {
     kind.__name__: kind
     for kind in (Json, Directory, SavedTokenizer, TokenFile, Counts, RunFiles, Checkpoint,
-                 TorchFile, Export)
+                 TorchFile, ExportToTiktoken, ExportToGpt2, ExportToHuggingFace,
+                 ExportModelToHuggingFace, ExportModelToOnnx, ExportModelToGguf)
 }  # fmt: skip
 
 
@@ -204,4 +295,6 @@ def prepared(artifact, paths):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("name", KINDS)
 def test_a_fault_at_any_call_leaves_the_old_artifact_or_the_new_one(tmp_path, name):
+    for library in getattr(KINDS[name], "needs", ()):
+        pytest.importorskip(library)
     run_alone(check_every_call, name, tmp_path)

@@ -28,7 +28,6 @@ from tests.documents.blocks import read_page
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cs336_basics"
-LIGHT = ROOT / "requirements-light.txt"
 OURS = "cs336-basics"
 GENERATED = (".so", ".pyd", ".pyc", ".cpp")
 # Of the repository and not of the project.
@@ -167,17 +166,15 @@ def requirements_of(wheel, *extras):
     return found
 
 
-def test_the_light_requirements_are_those_of_the_package(pure_wheel):
-    declared = set(requirements_of(pure_wheel))
-    light = set(map(Requirement, requirement_lines()))
-    assert light - declared == set()
-    needs_torch = {r.name for r in declared - light}
-    assert needs_torch == {"torch", "safetensors", "matplotlib"}
-
-
-def requirement_lines():
-    lines = LIGHT.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+def test_torch_is_an_extra_and_tests_and_benchmarks_have_it(pure_wheel):
+    default = {requirement.name for requirement in requirements_of(pure_wheel)}
+    with_torch = {requirement.name for requirement in requirements_of(pure_wheel, "torch")}
+    assert with_torch - default == {"torch", "safetensors", "matplotlib"}
+    for extra in ("test", "bench"):
+        (ours,) = [
+            r for r in requirements_of(pure_wheel, extra) if canonicalize_name(r.name) == OURS
+        ]
+        assert "torch" in ours.extras
 
 
 # --- what is installed from them -----------------------------------------------------------------
@@ -261,7 +258,7 @@ def check_light(python, directory, **variables):
 
 
 def test_the_package_without_a_compiler_and_without_torch(pure_wheel, tmp_path):
-    python = environment(tmp_path, pure_wheel, map(Requirement, requirement_lines()))
+    python = environment(tmp_path, pure_wheel, requirements_of(pure_wheel))
     check_without_torch(python, tmp_path)
     (tmp_path / "text.txt").write_text("low low lower newest newest widest " * 30)
     words = ["--input", "text.txt", "--vocab-size", "270", "--output", "tokenizer"]
@@ -273,11 +270,44 @@ def test_the_package_without_a_compiler_and_without_torch(pure_wheel, tmp_path):
     assert "pure Python" in version
 
 
+USER_SCRIPT = """
+from cs336_basics import TRAINERS, Tokenizer, train_bpe
+
+vocab, merges = train_bpe("text.txt", 300, ["<|endoftext|>"], min_frequency=2)
+train_bpe("text.txt", 300, [], min_frequency="2")  # wrong
+train_bpe("text.txt", 300, [], min_freq=2)  # wrong
+TRAINERS["heap"](tie_break=3)  # wrong
+tokenizer = Tokenizer(vocab, merges)
+ids: list[int] = tokenizer.encode("text")
+text: str = tokenizer.encode("text")  # wrong
+"""
+
+
+@pytest.mark.parametrize(
+    ("checker", "interpreter"), [("mypy", "--python-executable"), ("pyright", "--pythonpath")]
+)
+def test_type_checkers_see_an_editable_install_from_elsewhere(tmp_path, checker, interpreter):
+    if importlib.util.find_spec(checker) is None:
+        pytest.skip(f"{checker} is not installed")
+    source = copy_of_the_project(tmp_path / "project")
+    (tmp_path / "wheel").mkdir()
+    wheel = build("editable", source, tmp_path / "wheel", CS336_SKIP_EXTENSIONS="1")
+    python = environment(tmp_path, wheel, requirements_of(wheel))
+    (tmp_path / "user").mkdir()
+    script = tmp_path / "user" / "script.py"
+    script.write_text(USER_SCRIPT)
+    done = run([sys.executable, "-m", checker, interpreter, python, script], script.parent)
+    found = re.findall(r"script\.py:(\d+):.*error", done.stdout)
+    lines = USER_SCRIPT.splitlines()
+    wrong = [str(number) for number, line in enumerate(lines, 1) if line.endswith("# wrong")]
+    assert found == wrong, done.stdout + done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pure_wheel", "compiled_wheel"])
 def test_the_readme_and_the_quick_check_without_torch(kind, request, tmp_path):
     wheel = request.getfixturevalue(kind)
-    python = environment(tmp_path, wheel, map(Requirement, requirement_lines()))
+    python = environment(tmp_path, wheel, requirements_of(wheel))
     skipped = "1" if kind == "pure_wheel" else "0"
     check_light(python, tmp_path / "work", CS336_SKIP_EXTENSIONS=skipped)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import nearest, short_repr
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_INT64 = 2**63 - 1
 
@@ -40,3 +45,20 @@ def checked_integer(
     if largest is not None and number > largest:
         raise ValueError(f"{name} is {short_repr(number)}: it must be at most {largest}{note}")
     return number
+
+
+def names_the_nearest(function: F) -> F:
+    """Return a function whose error about an unknown keyword argument names the nearest one.
+
+    Python itself does so from 3.13 on.
+    """
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        for name in options:
+            if name not in known:
+                raise TypeError(f"{short_repr(name)} is not an argument{nearest(name, known)}")
+        return function(*arguments, **options)
+
+    return cast(F, checked)

@@ -16,14 +16,15 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 200
 """Bytes of a name that its temporary name repeats; most systems allow 255."""
-_NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+NO_SPACE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+"""Errors of a disk that is full, or of a limit of the user's."""
 
 _being_written: set[str] = set()
 """Temporary names of this process: its number may be that of a process that was killed."""
@@ -40,8 +41,9 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
 
     Raises:
         IsADirectoryError: `path` is a directory.
+        NotADirectoryError: what should be a directory of `path` is a file.
         ValueError: it is a device, a FIFO or a socket, which cannot be replaced as a whole.
-        OSError: it cannot be written; names `path` where the disk is full.
+        OSError: it cannot be written; names `path`, and where the disk is full the space.
     """
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     with (
@@ -52,19 +54,26 @@ def atomic_writer(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO
 
 
 @contextlib.contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str], size: int | None = None) -> Iterator[Path]:
     """Yield the name of an empty temporary file that becomes `path`, as `atomic_writer` does.
 
-    For libraries that open the file themselves. They must close it before the block ends.
+    For libraries that open the file themselves, or put another in its place. They must close it
+    before the block ends.
+
+    Args:
+        path: the final name.
+        size: bytes that it will have, where that is known, for the message of a full disk.
     """
     target = replaced_file(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary_name(target) as temporary:
+    with _temporary_name(target, size) as temporary:
         mode = target.stat().st_mode & 0o777 if target.exists() else None
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600))
+        if mode is None:
+            mode = temporary.stat().st_mode & 0o777
         yield temporary
         sync(temporary)
-        if mode is not None:
+        if temporary.stat().st_mode & 0o777 != mode:  # safetensors makes files for the owner alone
             os.chmod(temporary, mode)
         os.replace(temporary, target)
         sync(target.parent)
@@ -76,9 +85,11 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Raises:
         FileExistsError: `path` exists and is not an empty directory, or is the current one.
-        OSError: it cannot be written; names `path` where the disk is full.
+        NotADirectoryError: what should be a directory of `path` is a file.
+        OSError: it cannot be written; names `path`, and where the disk is full the space.
     """
     target = Path(os.path.realpath(path))
+    _check_is_in_directory(path)
     if os.path.lexists(target):
         if not target.is_dir() or any(target.iterdir()):
             raise FileExistsError(f"{os.fspath(path)} exists and is not empty: name a new one")
@@ -123,6 +134,7 @@ def check_is_regular(path: str | os.PathLike[str], mode: int) -> None:
 
 def replaced_file(path: str | os.PathLike[str]) -> Path:
     """Return the file that is replaced when `path` is written: `path`, or the target of a link."""
+    _check_is_in_directory(path)
     # Renaming a file over /dev/stdout would lose the output of the file that it stands for.
     parent = os.path.realpath(os.path.dirname(os.path.abspath(path)))
     if parent == "/dev" or parent.startswith("/proc/"):
@@ -135,8 +147,19 @@ def replaced_file(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(path))
 
 
+def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
+    """Refuse a path through a file, of which the system says no more than "Not a directory"."""
+    for parent in Path(path).parents:
+        if parent.is_dir():
+            return
+        if os.path.lexists(parent):
+            raise NotADirectoryError(
+                f"{parent} is a file, so {os.fspath(path)} cannot be written: name a directory"
+            )
+
+
 @contextlib.contextmanager
-def _temporary_name(target: Path) -> Iterator[Path]:
+def _temporary_name(target: Path, size: int | None = None) -> Iterator[Path]:
     """Yield a name beside `target` that no other writer uses; what is left there is removed."""
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME:
@@ -145,15 +168,47 @@ def _temporary_name(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     _being_written.add(temporary.name)
     try:
-        yield temporary
+        with full_disk_names(target, size, lambda: remove(temporary)):
+            yield temporary
     except OSError as error:
-        if error.filename is None and error.errno in _NO_SPACE:
-            raise OSError(error.errno, error.strerror, os.fspath(target)) from error
+        name = str(error.filename)
+        if name == str(temporary) or name.startswith(f"{temporary}{os.sep}"):
+            own = str(target) + name.removeprefix(str(temporary))
+            raise OSError(error.errno, error.strerror, own) from error
         raise
     finally:
         with contextlib.suppress(OSError):  # which must not hide the first error
             remove(temporary)
         _being_written.discard(temporary.name)
+
+
+@contextlib.contextmanager
+def full_disk_names(
+    target: Path, size: int | None = None, free: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Name a file, and the space that is missing, in the error of a disk that is full.
+
+    Args:
+        target: the file that is written within this block.
+        size: its bytes, where that is known.
+        free: removes what was written of it, which then counts as free space.
+    """
+    try:
+        yield
+    except OSError as error:
+        # What opens a file has named it, and lacked an entry in a directory, not bytes.
+        if error.filename is not None or error.errno not in NO_SPACE:
+            raise
+        reason = error.strerror or ""
+        with contextlib.suppress(OSError):
+            if free is not None:
+                free()
+            left = shutil.disk_usage(target.parent).free
+            if error.errno == errno.ENOSPC and size is None:
+                reason += f": more than the {left:,} bytes that are free are needed"
+            elif error.errno == errno.ENOSPC and left < (size or 0):  # or there is a quota
+                reason += f": {size:,} bytes are needed and {left:,} are free"
+        raise OSError(error.errno, reason, os.fspath(target)) from error
 
 
 def _remove_leftovers(directory: Path, pattern: re.Pattern[str]) -> None:

@@ -6,12 +6,14 @@ one before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.arguments import names_the_nearest
+from cs336_basics._support.messages import nearest, short_repr
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
+from cs336_basics.bpe.trace import Trace
 from cs336_basics.bpe.unbuilt import is_built, unbuilt_trainer
 from cs336_basics.bpe.v1_naive import NaiveTrainer
 from cs336_basics.bpe.v2_incremental import IncrementalTrainer
@@ -44,8 +46,16 @@ __all__ = [
     "train_bpe",
 ]
 
-TRAINERS: dict[str, type[BPE_Trainer]] = {
-    trainer.name: trainer
+
+class _Trainers(dict[str, type[BPE_Trainer]]):
+    """A dict whose KeyError names the nearest key."""
+
+    def __missing__(self, name: object) -> type[BPE_Trainer]:
+        raise KeyError(_unknown(name))
+
+
+TRAINERS: dict[str, type[BPE_Trainer]] = _Trainers(
+    (trainer.name, trainer)
     for trainer in (
         NaiveTrainer,
         IncrementalTrainer,
@@ -53,7 +63,7 @@ TRAINERS: dict[str, type[BPE_Trainer]] = {
         MemoryviewTrainer,
         NativeTrainer,
     )
-}
+)
 """name -> class, in reading order."""
 
 DEFAULT_TRAINER = next(
@@ -69,17 +79,30 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
         ValueError: no trainer has this name.
     """
     if not isinstance(name, str) or name not in TRAINERS:
-        raise ValueError(f"trainer is {short_repr(name)}: it must be one of {', '.join(TRAINERS)}")
+        raise ValueError(_unknown(name))
     return TRAINERS[name]
 
 
+def _unknown(name: object) -> str:
+    near = nearest(name, TRAINERS) if isinstance(name, str) else ""
+    return f"trainer is {short_repr(name)}: it must be one of {', '.join(TRAINERS)}{near}"
+
+
+@names_the_nearest
 def train_bpe(
     input_path: Corpus | PathsLike,
     vocab_size: int,
     special_tokens: Iterable[str],
     *,
     trainer: str = DEFAULT_TRAINER,
-    **options: Any,
+    pattern: str = "gpt2",
+    num_workers: int | None = None,
+    progress: bool = False,
+    min_frequency: int = 1,
+    max_token_length: int | None = None,
+    tie_break: str = "lexicographic",
+    trace: Trace | None = None,
+    continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
 ) -> tuple[dict[int, bytes], list[Pair]]:
     """Train a byte-level BPE vocabulary on one or several files.
 
@@ -93,11 +116,20 @@ def train_bpe(
         vocab_size: 256 bytes + special tokens + merges.
         special_tokens: cut out of the text before anything is counted.
         trainer: a name in TRAINERS; all learn the same merges.
-        options: what BPE_Trainer takes: `pattern`, `num_workers`, `progress`, `min_frequency`,
-            `max_token_length`, `tie_break`, `trace`, and `continue_from`, an existing vocabulary
-            and its merges from which training goes on.
+        pattern, num_workers, progress, min_frequency, max_token_length, tie_break, trace,
+            continue_from: those of `BPE_Trainer`.
 
     Returns:
         `(vocab, merges)`; see `BPE_Trainer.train`, also for what is raised.
     """
-    return get_trainer(trainer)(**options).train(input_path, vocab_size, special_tokens)
+    made = get_trainer(trainer)(
+        pattern=pattern,
+        num_workers=num_workers,
+        progress=progress,
+        min_frequency=min_frequency,
+        max_token_length=max_token_length,
+        tie_break=tie_break,
+        trace=trace,
+        continue_from=continue_from,
+    )
+    return made.train(input_path, vocab_size, special_tokens)

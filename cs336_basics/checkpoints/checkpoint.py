@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -65,11 +66,14 @@ def write_checkpoint(
     content["optimizer"] = kind_of(optimizer)
     content["crc32"] = {part: _checksum(content, tensors) for part, tensors in parts.items()}
     tensors = {f"{part}.{k}": value for part in parts for k, value in parts[part].items()}
-    with atomic_path(path) as temporary:
+    with atomic_path(path, sum(value.nbytes for value in tensors.values())) as temporary:
         try:
             save_file(tensors, temporary, {_ENTRY: json.dumps(content)})
-        except SafetensorError as error:  # on a full disk
-            raise OSError(f"{os.fspath(path)} was not written: {error}") from error
+        except SafetensorError as error:
+            number = re.search(r"\(os error (\d+)\)", str(error))
+            if number is None or os.name == "nt":  # whose numbers are others
+                raise OSError(f"{os.fspath(path)} was not written: {error}") from error
+            raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def read_checkpoint(

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.files import atomic_writer, remove, sync
+from cs336_basics._support.files import atomic_writer, full_disk_names, remove, sync
 from cs336_basics._support.reading import open_regular
 
 
@@ -59,7 +59,13 @@ class RunDirectory:
             ValueError: another process has the lock.
         """
         self._check_is_free()
-        self.lock()
+        try:
+            self.lock()
+        except OSError as error:
+            raise type(error)(
+                f"cannot make the directory {self.path}: {error.strerror}: name another with "
+                "--run-dir"
+            ) from error
         try:
             self._check_is_free()  # another process may have had the lock meanwhile
         except BaseException:
@@ -96,7 +102,7 @@ class RunDirectory:
 
     def remove_temporary_files(self) -> None:
         """Remove the files that a killed process left half written."""
-        for left in list(self.path.rglob(".*.tmp")):
+        for left in [*self.path.rglob(".*.tmp"), *self.checkpoints.glob(".tmp*")]:  # safetensors'
             remove(left)
 
     def checkpoint(self, step: int) -> Path:
@@ -249,7 +255,7 @@ def step_of(checkpoint: str | os.PathLike[str]) -> int | None:
 
 
 def _append_line(file: Path, row: dict[str, Any]) -> None:
-    with open(file, "a", encoding="utf-8", newline="\n") as out:
+    with full_disk_names(file), open(file, "a", encoding="utf-8", newline="\n") as out:
         out.write(json.dumps(row) + "\n")
 
 

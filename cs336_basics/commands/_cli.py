@@ -53,6 +53,8 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
 Any other exception is a bug of the library and keeps its traceback.
 """
 
+_PACKAGES = {"yaml": "pyyaml"} | dict.fromkeys(("torch", "safetensors"), "'cs336-basics[torch]'")
+"""Module of another library -> what to install, where that has another name."""
 
 LONGEST_MESSAGE = 2000
 """The most characters of an error or a warning that are printed: half of them from its end."""
@@ -119,7 +121,7 @@ def describe_error(error: Exception) -> str:
         return f"{os.fsdecode(name)}: {error.strerror}" if is_path else error.strerror
     if isinstance(error, ModuleNotFoundError) and error.name:
         module = error.name.partition(".")[0]
-        package = {"yaml": "pyyaml"}.get(module, module)
+        package = _PACKAGES.get(module, module)
         return f"this needs {module}, which is not installed: pip install {package}"
 
     from cs336_basics.pretokenization.reading.corpus import MissingFieldError

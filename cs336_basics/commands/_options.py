@@ -156,8 +156,10 @@ class Command:
         Raises:
             UsageError: an unknown option, or one without its value.
         """
+        end = words.index("--") if "--" in words else len(words)  # after it no word is an option
+        written = [*map(_with_dashes, words[:end]), *words[end:]]
         try:
-            found, rest = self.parser().parse_known_args([_with_dashes(word) for word in words])
+            found, rest = self.parser().parse_known_args(written)
         except argparse.ArgumentError as error:
             raise self.usage_error(f"{error.argument_name} {error.message}") from None
         if rest:

@@ -8,9 +8,10 @@ import sys
 
 import torch
 
+from cs336_basics._support.files import NO_SPACE
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import INVOCATION
-from cs336_basics.commands._cli import complain, say
+from cs336_basics.commands._cli import complain, describe_error, say
 from cs336_basics.commands._training_options import CommandLine
 from cs336_basics.data.prepare import Sources
 from cs336_basics.training.allocator import keep_freed_memory
@@ -155,7 +156,11 @@ def _explain(
     if trainer is None:
         return None
     if isinstance(error, OSError):  # a full disk; what was saved before is whole
-        return OSError(f"{error}; to continue from the last checkpoint: {again}")
+        keep = trainer.config.keep_checkpoints
+        advice = ""
+        if error.errno in NO_SPACE and keep > 1:
+            advice = f" (a smaller --keep-checkpoints, now {keep}, needs less)"
+        return OSError(f"{describe_error(error)}; to continue: {again}{advice}")
     if world.size > 1:  # what a collective operation raises when another process is gone
         return RuntimeError(
             f"process {world.rank} of {world.size} stopped: {error}; to continue from the "

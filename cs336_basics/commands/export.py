@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cs336_basics._support.validation import Checked, one_of, option
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import Command, UsageError
-from cs336_basics.formats.exports import MODEL_FORMATS, TOKENIZER_FORMATS, WEIGHT_TYPES
+from cs336_basics.formats.exports import MODEL_FORMATS, ROLES, TOKENIZER_FORMATS, WEIGHT_TYPES
 
 if TYPE_CHECKING:
     from cs336_basics.formats.agreement import Agreement
@@ -44,6 +44,25 @@ class Options(Checked):
     without_cache: bool = option(
         "in ONNX, take ids alone, without keys and values of earlier tokens", False
     )
+    eos_token: str | None = option(
+        "special token that ends a text, in Hugging Face's files (default: <|endoftext|>)",
+        None,
+        metavar="TOKEN",
+    )
+    pad_token: str | None = option(
+        "special token that fills short texts, there (default: the one that ends texts)",
+        None,
+        metavar="TOKEN",
+    )
+    bos_token: str | None = option(
+        "special token that begins a text, there; it is not added to texts",
+        None,
+        metavar="TOKEN",
+        rare=True,
+    )
+    unk_token: str | None = option(
+        "special token for unknown text, there", None, metavar="TOKEN", rare=True
+    )
     overwrite: bool = option("replace a file that exists (a directory must be new or empty)", False)
 
 
@@ -57,6 +76,7 @@ def export(options: Options) -> None:
         raise UsageError(f"{source} can be exported to {', '.join(formats)}, not to {options.to}")
     # What only some formats have.
     own = {"type": options.type, "without_cache": options.without_cache or None}
+    own |= {role: getattr(options, role) for role in ROLES}
     own = {name: value for name, value in own.items() if value is not None}
     unused = [name for name in own if name not in formats[options.to].options]
     if options.checkpoint is not None and options.run is None:
@@ -66,17 +86,17 @@ def export(options: Options) -> None:
             f"--{name.replace('_', '-')} has no meaning for {source} to {options.to}: omit it"
         )
     if options.tokenizer is not None:
-        _export_tokenizer(options, options.tokenizer)
+        _export_tokenizer(options, options.tokenizer, own)
     else:
         _export_run(options, str(options.run), own)
 
 
-def _export_tokenizer(options: Options, directory: str) -> None:
+def _export_tokenizer(options: Options, directory: str, own: dict[str, Any]) -> None:
     from cs336_basics.formats import check_tokenizer, export_tokenizer
     from cs336_basics.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.from_directory(directory)
-    export_tokenizer(tokenizer, options.to, options.output)
+    export_tokenizer(tokenizer, options.to, options.output, **own)
     _report(options.output, lambda: check_tokenizer(tokenizer, options.to, options.output))
 
 
@@ -92,6 +112,7 @@ def _export_run(options: Options, directory: str, own: dict[str, Any]) -> None:
     data = load_config(RunDirectory(directory).config).data
     card = card_of_run(directory, data, options.checkpoint)
     export_model(model, tokenizer, to, output, card=card, overwrite=options.overwrite, **own)
+    own = {name: value for name, value in own.items() if name not in ROLES}
     _report(output, lambda: check_model(model, tokenizer, to, output, **own))
 
 

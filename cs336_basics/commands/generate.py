@@ -30,7 +30,7 @@ class Options(Checked):
     repetition_penalty: float = option(
         "above 1, tokens of the text become less likely; 1 is off", 1.0, rare=True
     )
-    stop: tuple[str, ...] = option("end before this text; repeatable", (), metavar="TEXT")
+    stop: tuple[str, ...] = option("end before this text; one or several", (), metavar="TEXT")
     seed: int = option("the same seed gives the same text", 0, ge=-(2**63), lt=2**64)
     interactive: bool = option(
         "read prompts from standard input, one per line, until Ctrl-D", False

@@ -27,7 +27,7 @@ class Options(TextOptions):
     vocab_size: int = option("256 bytes + special tokens + merges")
     input: Several = option(INPUT_HELP, ())
     special_token: tuple[str, ...] = option(
-        "text that becomes one token, such as '<|endoftext|>'; repeatable", (), metavar="TEXT"
+        "text that becomes one token, such as '<|endoftext|>'; one or several", (), metavar="TEXT"
     )
     pattern: str | None = option(
         f"split pattern: {', '.join(PATTERNS)}, or a regular expression (default: gpt2, or that "

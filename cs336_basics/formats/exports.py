@@ -2,7 +2,7 @@
 
 A format of tokenizers is a module with two functions,
 
-    contents(parts)                         name -> content of each file
+    contents(parts, **options)              name -> content of each file
     runtime(directory, special_tokens)      the runtime's name, and its function text -> ids
 
 and one of models, with keyword arguments that only this format has, a module with
@@ -13,14 +13,15 @@ and one of models, with keyword arguments that only this format has, a module wi
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cs336_basics._support.messages import short_repr
+from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics.formats.model_card import ModelCard
 from cs336_basics.formats.outputs import check_is_free, write_directory
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:  # the table of formats needs neither
 WEIGHT_TYPES = ("f32", "f16", "q8_0")
 """Types of the matrices in GGUF: float32, float16, and int8 with a float16 scale for every 32
 numbers. The gains of the norms are float32 in all of them."""
+
+ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
+"""What special tokens can be for in Hugging Face's files: options that take one each."""
 
 
 @dataclass(frozen=True)
@@ -51,28 +55,31 @@ class Format:
 
 
 TOKENIZER_FORMATS: dict[str, Format] = {
-    "huggingface": Format("huggingface.tokenizer_json"),
+    "huggingface": Format("huggingface.tokenizer_json", ROLES),
     "tiktoken": Format("tiktoken.ranks"),
     "gpt2": Format("gpt2.pair", merges_only=True),
 }
 
 MODEL_FORMATS: dict[str, Format] = {
-    "huggingface": Format("huggingface.huggingface_models"),
-    "onnx": Format("onnx.onnx_models", ("without_cache",)),
+    "huggingface": Format("huggingface.huggingface_models", ROLES),
+    "onnx": Format("onnx.onnx_models", ("without_cache", *ROLES)),
     "gguf": Format("gguf.gguf_models", ("type",)),
 }
 
 
-def export_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> None:
+def export_tokenizer(
+    tokenizer: Tokenizer, to: str, output: str | os.PathLike[str], **options: Any
+) -> None:
     """Write a tokenizer in another library's format.
 
     Args:
         tokenizer: the tokenizer; it is not changed.
         to: a key of TOKENIZER_FORMATS.
         output: the directory to write, which must be new or empty.
+        options: those of the format, see TOKENIZER_FORMATS: `pad_token="<pad>"` and so on.
 
     Raises:
-        TypeError: `tokenizer` is not a Tokenizer.
+        TypeError: `tokenizer` is not a Tokenizer; an option that the format does not have.
         ValueError: no such format, or one that cannot represent the tokenizer; says why. Nothing
             is written then.
         FileExistsError: the output exists.
@@ -80,9 +87,10 @@ def export_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[st
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
     found = _tokenizer_format(tokenizer, to)
+    _check_options(to, found, options)
     if found.merges_only:
         check_merges_suffice(tokenizer, f"a program that reads {to}")
-    write_directory(output, found.load().contents(tokenizer.parts()))
+    write_directory(output, found.load().contents(tokenizer.parts(), **options))
 
 
 def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str]) -> Agreement:
@@ -90,14 +98,16 @@ def check_tokenizer(tokenizer: Tokenizer, to: str, output: str | os.PathLike[str
 
     Raises:
         ImportError: the runtime is not installed.
-        RuntimeError: the two differ.
+        OSError: the output cannot be read.
+        RuntimeError: the two differ, or the output is damaged.
         TypeError: `tokenizer` is not a Tokenizer.
     """
     from cs336_basics.formats.agreement import Agreement, compare_ids
 
     found = _tokenizer_format(tokenizer, to)
-    name, encode = found.load().runtime(Path(output), tokenizer.special_tokens)
-    return Agreement(name, (compare_ids(tokenizer, encode),))
+    with _damage_named(output):
+        name, encode = found.load().runtime(Path(output), tokenizer.special_tokens)
+        return Agreement(name, (compare_ids(tokenizer, encode),))
 
 
 def export_model(
@@ -150,13 +160,26 @@ def check_model(
 
     Raises:
         ImportError: the runtime is not installed.
-        RuntimeError: something differs.
+        OSError: the output cannot be read.
+        RuntimeError: something differs, or the output is damaged.
         TypeError: `model` is not a TransformerLM, or `tokenizer` not a Tokenizer; an option that
             the format does not have.
     """
     found = _model_format(model, tokenizer, to, options)
-    agreement: Agreement = found.load().check(model, tokenizer, Path(output), **options)
+    with _damage_named(output):
+        agreement: Agreement = found.load().check(model, tokenizer, Path(output), **options)
     return agreement
+
+
+@contextlib.contextmanager
+def _damage_named(output: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise RuntimeError for what other libraries raise when they read a damaged file: anything."""
+    try:
+        yield
+    except (ImportError, OSError, MemoryError, RuntimeError):
+        raise
+    except Exception as error:
+        raise RuntimeError(f"{output} cannot be read: {short_reason(error)}") from error
 
 
 def _tokenizer_format(
@@ -177,7 +200,11 @@ def _model_format(model: object, tokenizer: object, to: str, options: Mapping[st
     found = _tokenizer_format(tokenizer, to, MODEL_FORMATS)
     if not isinstance(model, TransformerLM):
         raise TypeError(f"model is {short_repr(model)}: pass a TransformerLM")
+    _check_options(to, found, options)
+    return found
+
+
+def _check_options(to: str, found: Format, options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in found.options:
             raise TypeError(f"{name} is not an option of the format {to}: omit it")
-    return found

@@ -27,10 +27,11 @@ class ModelCard:
     """Name, such as "validation loss", -> value in nats per token."""
 
 
-def card_text(card: ModelCard, config: ModelConfig, name: str) -> str:
+def card_text(card: ModelCard, config: ModelConfig, name: str, prompt: str) -> str:
     """Return the model card as Markdown, with the metadata block of Hugging Face's hub.
 
-    The licence is left to the user: only they know the terms of their data.
+    Its example continues the prompt, such as the token that separates documents. The licence is
+    left to the user: only they know the terms of their data.
     """
     kind = "Qwen3" if config.qk_norm else "Llama"
     lines = [
@@ -53,7 +54,7 @@ def card_text(card: ModelCard, config: ModelConfig, name: str) -> str:
         "",
         f"tokenizer = AutoTokenizer.from_pretrained({name!r})",
         f"model = AutoModelForCausalLM.from_pretrained({name!r})",
-        'ids = tokenizer("Once upon a time", return_tensors="pt").input_ids',
+        f'ids = tokenizer({prompt!r}, return_tensors="pt").input_ids',
         f"output = model.generate(ids, max_length={config.context_length}, do_sample=True)",
         "print(tokenizer.decode(output[0]))",
         "```",

@@ -7,7 +7,7 @@ new optimizer, since the states of the old one (AdamW's moments) belong to the o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from cs336_basics._support.arguments import checked_integer
+from cs336_basics._support.messages import short_repr
 from cs336_basics.model.layers import Embedding, Linear
 from cs336_basics.model.transformer import TransformerLM
 
@@ -44,18 +45,22 @@ def resize_embeddings(
             a part is not old.
     """
     old_size = _vocab_size_of(model)
-    vocab_size = checked_integer("vocab_size", vocab_size, 1)
+    vocab_size = checked_integer("vocab_size", vocab_size, 1, 1 << 32, note=" (ids have 32 bits)")
     if vocab_size < old_size:
         raise ValueError(
             f"vocab_size is {vocab_size:,}, and the model has {old_size:,} ids: to remove rows, "
             "use select_embeddings"
         )
-    made_of = {
-        checked_integer("an id of parts", new_id, old_size, vocab_size - 1): [
+    if not isinstance(parts, (Mapping, type(None))):
+        raise TypeError(f"parts is {short_repr(parts)}: pass a dict of new id -> old ids")
+    made_of: dict[int, list[int]] = {}
+    for new_id, old_ids in (parts or {}).items():
+        new_id = checked_integer("an id of parts", new_id, old_size, vocab_size - 1)
+        if not isinstance(old_ids, Iterable):
+            raise TypeError(f"the parts of id {new_id} are {short_repr(old_ids)}: pass a list")
+        made_of[new_id] = [
             checked_integer(f"a part of id {new_id}", part, 0, old_size - 1) for part in old_ids
         ]
-        for new_id, old_ids in (parts or {}).items()
-    }
 
     def grown(table: Tensor) -> Tensor:
         # Sums of 50,000 numbers in bfloat16 would have no correct digit.
@@ -109,7 +114,8 @@ def _replace_tables(model: TransformerLM, changed: Callable[[Tensor], Tensor], s
     layers: list[Embedding | Linear] = [model.token_embeddings]
     if model.lm_head is not None:
         layers.append(model.lm_head)
-    with torch.no_grad():
+    # (A parameter that is made in inference mode could not be trained later.)
+    with torch.inference_mode(False), torch.no_grad():
         tables = [changed(layer.weight) for layer in layers]
     for layer, table in zip(layers, tables, strict=True):
         layer.weight = Parameter(table, requires_grad=layer.weight.requires_grad)

@@ -16,16 +16,45 @@ TokenArray = npt.NDArray[np.unsignedinteger[Any]]
 """Token ids of shape (num_tokens,), dtype uint16 or uint32."""
 
 
-class EncodedBatch(NamedTuple):
-    """The ids of several texts in one array.
+class _Batch(NamedTuple):
+    ids: TokenArray
+    offsets: npt.NDArray[np.int64]
+
+
+class EncodedBatch(_Batch):
+    """The ids of several texts in one array; a pair.
 
     Attributes:
         ids: shape (num_tokens,), text by text.
         offsets: shape (num_texts + 1,), int64; text i has ids[offsets[i]:offsets[i + 1]].
+
+    Raises:
+        ValueError: ids or offsets are not integers in one dimension, or do not fit.
     """
 
-    ids: TokenArray
-    offsets: npt.NDArray[np.int64]
+    __slots__ = ()
+
+    def __new__(cls, ids: npt.ArrayLike, offsets: npt.ArrayLike) -> EncodedBatch:
+        """Check the arrays; see the class."""
+        ids, offsets = np.asarray(ids), np.asarray(offsets)
+        kinds = {ids.dtype.kind, offsets.dtype.kind}
+        if ids.ndim != 1 or offsets.ndim != 1 or not kinds <= {*"iu"}:
+            raise ValueError(
+                f"the batch has ids of shape {ids.shape} and {ids.dtype}, offsets of shape "
+                f"{offsets.shape} and {offsets.dtype}: both must be integers in one dimension"
+            )
+        starts = offsets.astype(np.int64)
+        if not len(starts) or starts[0] or starts[-1] != len(ids) or (np.diff(starts) < 0).any():
+            raise ValueError(
+                f"the batch has the offsets {short_repr(offsets.tolist())}: they must ascend from "
+                f"0 to the number of its ids, {len(ids):,}"
+            )
+        return super().__new__(cls, ids, starts)
+
+    @classmethod
+    def _make(cls, iterable: Iterable[Any]) -> EncodedBatch:  # type: ignore[override]
+        """Check what `_replace` makes, too."""
+        return cls(*iterable)
 
     def arrays(self) -> list[TokenArray]:
         """Return the ids of each text: views, no copies."""
@@ -48,33 +77,8 @@ def token_dtype(vocab_size: int) -> np.dtype[Any]:
 
 
 def sequences_of(batch: Iterable[Any] | EncodedBatch) -> Iterable[Any]:
-    """Return sequences of ids: those of an EncodedBatch, or the argument itself.
-
-    Raises:
-        ValueError: see `checked_batch`.
-    """
-    return checked_batch(batch).arrays() if isinstance(batch, EncodedBatch) else batch
-
-
-def checked_batch(batch: EncodedBatch) -> EncodedBatch:
-    """Return a batch as arrays.
-
-    Raises:
-        ValueError: its ids or offsets are not integers in one dimension, or do not fit.
-    """
-    ids, offsets = np.asarray(batch.ids), np.asarray(batch.offsets)
-    if ids.ndim != 1 or offsets.ndim != 1 or not {ids.dtype.kind, offsets.dtype.kind} <= {*"iu"}:
-        raise ValueError(
-            f"the batch has ids of shape {ids.shape} and {ids.dtype}, offsets of shape "
-            f"{offsets.shape} and {offsets.dtype}: both must be integers in one dimension"
-        )
-    offsets = offsets.astype(np.int64)
-    if not len(offsets) or offsets[0] or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
-        raise ValueError(
-            f"the batch has the offsets {short_repr(offsets.tolist())}: they must ascend from 0 to "
-            f"the number of its ids, {len(ids):,}"
-        )
-    return EncodedBatch(ids, offsets)
+    """Return sequences of ids: those of an EncodedBatch, or the argument itself."""
+    return batch.arrays() if isinstance(batch, EncodedBatch) else batch
 
 
 def is_plain_array(ids: Any) -> bool:

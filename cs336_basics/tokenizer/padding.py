@@ -14,7 +14,6 @@ from cs336_basics._support.messages import short_repr
 from cs336_basics.tokenizer.encoders.encoder import offsets_of
 from cs336_basics.tokenizer.ids import (
     EncodedBatch,
-    checked_batch,
     is_plain_array,
     plain_ids,
     sequences_of,
@@ -122,7 +121,7 @@ def pad(
                 f"max_length is {max_length}: it must be a multiple of multiple_of, {multiple_of}"
             )
     if isinstance(sequences, EncodedBatch):
-        batch = _truncated_batch(checked_batch(sequences), max_length, truncate_side)
+        batch = _truncated_batch(sequences, max_length, truncate_side)
         mask = _mask(np.diff(batch.offsets), multiple_of, side)
         padded = np.full(mask.shape, pad_id, limits.dtype)
         _check_batch_ids(batch, limits)
@@ -135,6 +134,47 @@ def pad(
         start = 0 if side == "right" else mask.shape[1] - len(row)
         padded[index, start : start + len(row)] = _checked_ids(row, index, limits)
     return PaddedBatch(padded, mask)
+
+
+def model_inputs(
+    lists: list[list[int]],
+    padding: bool | str,
+    truncation: bool,
+    max_length: int | None,
+    pad_id: int,
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return lists of ids, truncated and padded, and their masks of 1 and 0.
+
+    Args and errors are those of `Tokenizer.__call__`.
+    """
+    if padding not in (False, True, "longest", "max_length"):
+        raise ValueError(
+            f"padding is {short_repr(padding)}: it must be True, False, 'longest' or 'max_length'"
+        )
+    if not isinstance(truncation, bool):
+        raise ValueError(f"truncation is {short_repr(truncation)}: it must be True or False")
+    needs_length = truncation or padding == "max_length"
+    if needs_length != (max_length is not None):
+        raise ValueError(
+            f"max_length is {short_repr(max_length)}: give it with truncation=True or "
+            "padding='max_length', and only then"
+        )
+    if max_length is not None:
+        max_length = checked_integer("max_length", max_length, 1)
+        for index, ids in enumerate(lists):
+            if len(ids) > max_length and not truncation:
+                raise ValueError(
+                    f"text {index:,} has {len(ids):,} ids, and max_length is {max_length:,}: pass "
+                    "truncation=True"
+                )
+        lists = truncate(lists, max_length)
+    if not padding:
+        return lists, [[1] * len(ids) for ids in lists]
+    number = len(lists)
+    if padding == "max_length":
+        lists = [*lists, [pad_id]]  # a row that is not empty, for the width
+    padded = pad(lists, pad_id=pad_id, multiple_of=(padding == "max_length" and max_length) or 1)
+    return padded.ids[:number].tolist(), padded.mask[:number].astype(np.int8).tolist()
 
 
 def _mask(lengths: npt.NDArray[np.int64], multiple_of: int, side: str) -> npt.NDArray[np.bool_]:

@@ -22,6 +22,7 @@ import cs336_basics
 from cs336_basics._support.arguments import MAX_INT64, checked_integer
 from cs336_basics._support.files import printable_path, write_json
 from cs336_basics._support.messages import short_repr
+from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.pretokenization.reading.corpus import ENCODING_ERRORS, check_errors
 from cs336_basics.pretokenization.reading.utf8 import is_valid_utf8
 from cs336_basics.pretokenization.splitter import Splitter, check_is_str, check_special_tokens
@@ -32,7 +33,7 @@ from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.exact_bytes import EXACT, absent_byte_error, encode_exactly
 from cs336_basics.tokenizer.ids import EncodedBatch, TokenArray
 from cs336_basics.tokenizer.offsets import encode_with_offsets
-from cs336_basics.tokenizer.padding import PaddedBatch
+from cs336_basics.tokenizer.padding import PaddedBatch, model_inputs
 from cs336_basics.tokenizer.special_tokens import SpecialChoice
 from cs336_basics.tokenizer.streaming.chunked_text import encode_chunks
 from cs336_basics.tokenizer.text_input import (
@@ -134,13 +135,18 @@ class Tokenizer:
         self.source: str | None = None
 
     # The encoder holds caches and pointers, so a copy or an unpickled tokenizer makes its own.
+    # Equal tokenizers have equal pickles, in every process: the library `datasets` names what it
+    # has computed by the hash of a pickle.
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "encoder"}
+        made = {"vocab", "merges", "ignore_merges", "splitter", "special_tokens", "encoder"}
+        made |= {"_choose_special", "_hash", "source"}
+        return {name: value for name, value in sorted(vars(self).items()) if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.encoder = make_encoder(self._vocabulary, self.pattern, self.cache_size, self.backend)
+        vars(self).update(state)  # with what a subclass has
+        splitter = Splitter(self.pattern, list(self._vocabulary.special_ids))
+        self._set(self._vocabulary, splitter, self.cache_size, self.backend)
 
     def __repr__(self) -> str:
         return (
@@ -227,6 +233,31 @@ class Tokenizer:
 
         path = find_or_download(source, TOKENIZER_FILE, revision)
         return cls._of(load_tokenizer_json(path, ignore), source, cache_size, backend)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        revision: str | None = None,
+        ignore: Iterable[str] = (),
+        cache_size: int = DEFAULT_CACHE_SIZE,
+        backend: str | None = None,
+    ) -> Tokenizer:
+        """Read what `from_directory` or `from_huggingface` reads, by its directory or name.
+
+        Args:
+            source, revision, ignore: as `from_huggingface`.
+            cache_size, backend: as the constructor.
+
+        Raises:
+            FileNotFoundError, OSError, ImportError, ValueError: as `from_huggingface`.
+        """
+        from cs336_basics.formats.huggingface.hub import find_or_download
+        from cs336_basics.formats.huggingface.tokenizer_json import load_tokenizer_json
+
+        path = find_or_download(source, TOKENIZER_FILE, revision)
+        return cls._of(load_tokenizer_json(path, ignore, own=True), source, cache_size, backend)
 
     @classmethod
     def from_tiktoken(
@@ -417,6 +448,41 @@ class Tokenizer:
         return self._vocabulary.special_ids[token]
 
     # ----------------------------------------------------------------- text to ids
+
+    def __call__(
+        self,
+        text: str | Iterable[str],
+        *,
+        padding: bool | str = False,
+        truncation: bool = False,
+        max_length: int | None = None,
+        pad_id: int | str | None = None,
+    ) -> dict[str, list[Any]]:
+        """Return `input_ids` and `attention_mask`, as a tokenizer of Hugging Face does.
+
+        Args:
+            text: a text or several, which are encoded by threads. No tokens are added.
+            padding: make the lists equally long: True or `"longest"`, as the longest one;
+                `"max_length"`, with `max_length` ids.
+            truncation: leave out the ids of a text after its first `max_length`.
+            max_length: see above.
+            pad_id: fills the lists, as in `pad`; None: `<|endoftext|>`, or 0 without this token.
+
+        Returns:
+            lists of ids, and lists of 1 for an id and 0 for padding; of one text, one list each.
+
+        Raises:
+            TypeError, ValueError: as `encode` and `pad`; an unknown `padding`; a `max_length` that
+                is missing, without use, or too small for a text that is not truncated.
+        """
+        one = isinstance(text, str)
+        lists = self.encode_batch([text] if isinstance(text, str) else text)
+        if pad_id is None:
+            pad_id = self._vocabulary.special_ids.get(END_OF_TEXT, 0)
+        elif isinstance(pad_id, str):
+            pad_id = self.special_token_id(pad_id)
+        ids, mask = model_inputs(lists, padding, truncation, max_length, pad_id)
+        return {"input_ids": ids[0] if one else ids, "attention_mask": mask[0] if one else mask}
 
     def encode(
         self,

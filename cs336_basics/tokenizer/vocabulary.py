@@ -143,9 +143,32 @@ class Vocabulary:
             token: token_id for token, token_id in self.token_ids.items() if token not in special
         }
 
+    # Arrays in the order of the ids: equal vocabularies have equal pickles.
+
     def __getstate__(self) -> dict[str, Any]:
-        made = ("token_ids", "pair_ranks", "merged_ids", "whole_words")
-        return {name: value for name, value in vars(self).items() if name not in made}
+        ids = sorted(self.tokens)
+        tokens = [self.tokens[token_id] for token_id in ids]
+        return {
+            "ids": np.array(ids, "<u4").tobytes(),
+            "lengths": np.array(list(map(len, tokens)), "<u8").tobytes(),
+            "tokens": b"".join(tokens),
+            "merges": self.merge_ids[:, :2].astype("<u4").tobytes(),
+            "special_tokens": list(self.special_ids),
+            "ignore_merges": self.ignore_merges,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        ids = np.frombuffer(state["ids"], "<u4").tolist()
+        ends = np.frombuffer(state["lengths"], "<u8").cumsum().tolist()
+        tokens = {
+            token_id: state["tokens"][start:end]
+            for token_id, start, end in zip(ids, [0, *ends], ends, strict=False)
+        }
+        pairs = np.frombuffer(state["merges"], "<u4").reshape(-1, 2).tolist()
+        merges = [(tokens[left], tokens[right]) for left, right in pairs]
+        self.__init__(  # type: ignore[misc]
+            tokens, merges, state["special_tokens"], state["ignore_merges"]
+        )
 
 
 def longest_tokens(tokens: Mapping[int, bytes], special_tokens: Iterable[str] = ()) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -148,7 +149,7 @@ def test_a_full_disk_error_names_the_file(tmp_path, monkeypatch, failing):
     write_json(path, "old")
     if failing == "fsync":
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match=r"^\[Errno \d+\] [A-Za-z ]+: '.*a\.json'$"):
+        with pytest.raises(OSError, match=r"\d bytes.*: '.*/a\.json'$"):
             write_json(path, "new")
     else:
         resource = pytest.importorskip("resource")
@@ -162,6 +163,29 @@ def test_a_full_disk_error_names_the_file(tmp_path, monkeypatch, failing):
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert json.loads(path.read_text()) == "old"
     assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize("size", [None, 1 << 60])
+def test_a_full_disk_error_says_how_much_space_is_needed(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 2, 7_000))
+    with pytest.raises(OSError, match=r"7,000 ") as error, atomic_path(tmp_path / "a", size):
+        raise OSError(errno.ENOSPC, "full")
+    assert (f"{1 << 60:,} bytes" in str(error.value)) is (size is not None)
+    assert error.value.filename == str(tmp_path / "a")
+
+
+@pytest.mark.parametrize("inside", ["", "weights.bin"])
+def test_an_error_names_the_file_and_not_its_temporary_one(tmp_path, inside):
+    with (
+        pytest.raises(PermissionError) as error,
+        new_directory(tmp_path / "a") as temporary,
+    ):
+        raise OSError(
+            errno.EACCES, "Permission denied", os.path.join(temporary, inside).rstrip("/")
+        )
+    assert error.value.filename == os.path.join(tmp_path, "a", inside).rstrip("/")
+    with pytest.raises(PermissionError, match="elsewhere"), new_directory(tmp_path / "a"):
+        raise OSError(errno.EACCES, "Permission denied", "elsewhere")
 
 
 @posix_only
@@ -210,6 +234,16 @@ def test_a_fifo_and_a_link_to_one_are_refused_and_stay(tmp_path):
 
 
 @posix_only
+@pytest.mark.parametrize("write", [atomic_writer, atomic_path, new_directory])
+@pytest.mark.parametrize("below", ["a", "a/b/c"])
+def test_a_path_through_a_file_names_the_file(tmp_path, write, below):
+    file = tmp_path / "books.txt"
+    file.write_text("mine")
+    with pytest.raises(NotADirectoryError, match=r"books\.txt is a file"), write(file / below):
+        pass
+    assert file.read_text() == "mine"
+
+
 def test_links_in_a_circle_are_an_error(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

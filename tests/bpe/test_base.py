@@ -1,5 +1,6 @@
 """One test for all trainers: the same vocabulary and merges, on any input, ties included."""
 
+import inspect
 import os
 import random
 import warnings
@@ -31,6 +32,35 @@ def test_trainers_are_listed_in_reading_order():
     for name, trainer in TRAINERS.items():
         assert issubclass(trainer, BPE_Trainer)
         assert trainer.name == name
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: train_bpe("x", 300, [], min_freq=2), TypeError, ("min_freq", "min_frequency?")),
+        *(
+            (
+                lambda name=name: TRAINERS[name](max_len=2),
+                TypeError,
+                ("max_len", "max_token_length"),
+            )
+            for name in TRAINERS
+        ),
+        (lambda: TRAINERS["hep"], KeyError, ("'hep'", "heap?")),
+        (lambda: TRAINERS[3], KeyError, ("is 3", "heap")),
+        (lambda: get_trainer("hep"), ValueError, ("'hep'", "heap?")),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest(call, kind, words):
+    with pytest.raises(kind) as error:
+        call()
+    assert all(word in str(error.value) for word in words)
+
+
+def test_train_bpe_takes_what_its_trainers_take():
+    ours, theirs = (inspect.signature(f).parameters for f in (train_bpe, BPE_Trainer))
+    assert {name: ours[name] for name in theirs} == dict(theirs)
+    assert set(ours) - set(theirs) == {"input_path", "vocab_size", "special_tokens", "trainer"}
 
 
 # --- the merges: specification, `naive`, and all others ------------------------------------------

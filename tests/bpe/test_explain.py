@@ -1,7 +1,7 @@
 """explain: what it draws is what BPE holds at that moment, in every trainer, for any words."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import pairwise
 
 import pytest
@@ -53,6 +53,43 @@ def test_a_drawing_has_every_pair_with_its_count(name, words, num_merges):
         threshold = int(re.search(r"threshold: (\d+)", drawing)[1]) if expected else 1
         expected = {pair: count for pair, count in expected.items() if count >= threshold}
     assert drawn_counts(name, drawing) == expected
+
+
+def places(words, num_merges):
+    """Pair -> the index of its word and the offset of its first byte, for each occurrence."""
+    found = defaultdict(list)
+    start = 0
+    for index, symbols in enumerate(held(words, num_merges)[0]):
+        for left, right in pairwise(symbols):
+            found[left, right].append((index, start))
+            start += len(left)
+        start += len(symbols[-1])
+    return found
+
+
+@given(words=ascii_words, num_merges=st.integers(1, 6))
+def test_a_drawing_has_every_place_of_a_pair(words, num_merges):
+    drawn = {}
+    for name in ("incremental", "memoryview", "native"):
+        rows = PAIR.findall(draw(name, words, num_merges).partition("\nheap ")[0])
+        drawn[name] = {(a.encode(), b.encode()): re.findall(r"\d+\*?", r) for a, b, _, r in rows}
+    found = places(words, num_merges)
+    indices = {pair: sorted({index for index, _ in at}) for pair, at in found.items()}
+    assert drawn["incremental"] == {pair: list(map(str, at)) for pair, at in indices.items()}
+    offsets = {pair: [str(offset) for _, offset in at] for pair, at in found.items()}
+    assert drawn["memoryview"] == offsets
+    for pair, postings in drawn["native"].items():  # which has its own order of words
+        assert sum(not posting.endswith("*") for posting in postings) == len(found[pair])
+
+
+@given(words=ascii_words, num_merges=st.integers(0, 6))
+def test_the_heap_is_drawn_from_its_top_with_what_is_out_of_date(words, num_merges):
+    lines = draw("heap", words, num_merges).split("\n")[1:]
+    rows = [re.split("  +", line) for line in lines]
+    pushed = [int(row[1]) for row in rows]
+    assert pushed == sorted(pushed, reverse=True)
+    for row in rows:
+        assert row[3:] == (["out of date"] if row[1] != row[2] else [])
 
 
 @pytest.mark.parametrize("name", ["naive", "incremental"])

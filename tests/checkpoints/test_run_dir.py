@@ -19,6 +19,20 @@ def test_a_last_line_that_is_not_text_is_omitted_and_an_earlier_one_is_an_error(
         run.seconds()
 
 
+def test_the_temporary_files_of_a_killed_process_are_removed(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.checkpoints.mkdir()
+    left = [
+        tmp_path / ".config.yaml.1-0123abcd.tmp",
+        run.checkpoints / ".step_00000005.safetensors.1-0123abcd.tmp",
+        run.checkpoints / ".tmpUVV6PG",  # safetensors itself writes to this name
+    ]
+    for file in [*left, run.checkpoint(5)]:
+        file.touch()
+    run.remove_temporary_files()
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [run.checkpoint(5)]
+
+
 def start(path):
     """Make the files that a run has when its preparation fails."""
     run = RunDirectory(path)

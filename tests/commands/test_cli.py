@@ -41,7 +41,7 @@ def raising(error):
         (FileNotFoundError(errno.ENOENT, "No such file", "a.txt"), 2, "a.txt: No such file"),
         (OSError(errno.ENOSPC, "No space left on device", b"a.txt"), 1, "a.txt: No space left"),
         (OSError(errno.EIO, "I/O error"), 1, "I/O error"),
-        (ModuleNotFoundError("no", name="torch.nn"), 2, "pip install torch"),
+        (ModuleNotFoundError("no", name="torch.nn"), 2, "pip install 'cs336-basics[torch]'"),
         (ModuleNotFoundError("no", name="yaml"), 2, "pip install pyyaml"),
         (ImportError("needs a compiler"), 2, "needs a compiler"),
         (MemoryError(), 1, "out of memory"),

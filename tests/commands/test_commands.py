@@ -181,12 +181,13 @@ print([name for name in heavy if name in sys.modules])
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+TORCH = "'cs336-basics[torch]'"
 NEEDS = [
-    (["train", "--data.train-path", "text.txt"], "torch"),
-    (["estimate", "--no-measure"], "torch"),
-    (["generate", "--run", "run"], "torch"),
-    (["experiments", "--scale", "test", "--out", "new"], "torch"),
-    (["export", "--run", "run", "--to", "huggingface", "--output", "new"], "torch"),
+    (["train", "--data.train-path", "text.txt"], TORCH),
+    (["estimate", "--no-measure"], TORCH),
+    (["generate", "--run", "run"], TORCH),
+    (["experiments", "--scale", "test", "--out", "new"], TORCH),
+    (["export", "--run", "run", "--to", "huggingface", "--output", "new"], TORCH),
     (["plot", "run"], "matplotlib"),
 ]
 

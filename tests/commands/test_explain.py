@@ -34,3 +34,9 @@ def test_nothing_and_too_much_are_one_line(words, capsys):
     assert printed.out == ""
     assert printed.err.startswith("cs336 explain: error: ")
     assert printed.err.count("\n") == 1
+
+
+def test_words_may_look_like_options(capsys):
+    assert explain(["--trainer", "naive", "--merges=0", "--", "--a_b", "-x"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == explained([b"--a_b", b"-x"], 0, "naive") + "\n"

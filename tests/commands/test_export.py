@@ -116,6 +116,18 @@ def test_a_run_is_written_with_a_card_and_the_agreement_printed(tmp_path, run, c
         assert expected in card, expected
 
 
+@pytest.mark.parametrize("to", ["huggingface", "onnx"])
+def test_roles_of_special_tokens_are_set(tmp_path, run, tokenizer, capsys, to):
+    words = ["--pad-token", "<|im_end|>", "--eos-token", "<|im_start|>", "--output", tmp_path / "o"]
+    if to == "onnx":
+        pytest.importorskip("onnxscript")
+        lines_of(capsys, "--run", run.path, "--to", to, *words)
+    else:
+        lines_of(capsys, "--tokenizer", tokenizer, "--to", to, *words)
+    config = json.loads((tmp_path / "o" / "tokenizer_config.json").read_text())
+    assert (config["pad_token"], config["eos_token"]) == ("<|im_end|>", "<|im_start|>")
+
+
 def test_the_checkpoint_can_be_chosen(tmp_path, run, capsys):
     out = tmp_path / "out"
     lines_of(capsys, "--run", run.path, "--to", "huggingface", "--output", out,
@@ -176,6 +188,8 @@ def test_an_output_that_exists_is_not_replaced(tmp_path, tokenizer, capsys):
         ("--run r --to huggingface --type f16", "--type has no meaning"),
         ("--run r --to gguf --without-cache", "--without-cache has no meaning"),
         ("--run r --to onnx --type f32", "--type has no meaning"),
+        ("--run r --to gguf --pad-token p", "--pad-token has no meaning"),
+        ("--tokenizer t --to tiktoken --eos-token p", "--eos-token has no meaning"),
         ("--run r --to gguf --type q8", "--type is 'q8'"),
         ("--tokenizer absent --to gpt2", "tokenizer.json does not exist"),
         ("--run absent --to huggingface", "absent is not a run dir"),

@@ -234,6 +234,9 @@ def test_a_tokenizer_is_continued(text_file, tmp_path, capsys):
     found = Tokenizer.from_directory(first)
     assert found.special_tokens == [EOT, "<|user|>"]
     assert found.special_token_id("<|user|>") == 280
+    several = ["--special-token", EOT, "<|user|>"]  # after one option
+    assert main([*then, "--output", str(tmp_path / "several"), *several]) == 0
+    assert Tokenizer.from_directory(tmp_path / "several").hash() == found.hash()
 
 
 def test_a_tokenizer_keeps_its_pattern_when_it_is_continued(text_file, tmp_path, capsys):

@@ -7,6 +7,7 @@ a new one would import torch for seconds.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 import yaml
 
@@ -249,6 +251,85 @@ class TestResume:
         assert main(["--config", tiny, "--run-dir", "run", *words]) == 1
         error = capsys.readouterr().err
         assert re.search(r"error: step \d+: the loss is", error)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Mount a file system below the current directory; what it takes may change its options."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def mount(options):
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=False)
+        if done.returncode:
+            pytest.skip("file systems can be mounted by the superuser alone")
+
+    if not shutil.which("mount") or not hasattr(os, "geteuid") or os.geteuid():
+        pytest.skip("file systems can be mounted by the superuser alone")
+    yield mount
+    subprocess.run(["umount", "--lazy", disk], check=False, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "file", "space"),
+    [
+        ("size=48k", r"data/sample_train\.txt", r"\d bytes"),
+        ("size=220k", r"checkpoints/step_00000004\.safetensors", r"[\d,]+ bytes are needed"),
+        ("size=400k", r"checkpoints/step_\d+\.safetensors", r"[\d,]+ bytes are needed"),
+        # It has no entries left for files.
+        ("size=8m,nr_inodes=5", r"data/sample_train\.txt", ""),
+        ("size=8m,nr_inodes=17", r"checkpoints/step_00000004\.safetensors", ""),
+    ],
+)
+def test_a_full_disk_is_named_with_the_space_that_is_needed(
+    tiny, whole, small_disk, capfd, options, file, space
+):
+    small_disk(options)
+    assert main(["--config", tiny, "--run-dir", "disk/run"]) == 1
+    error = capfd.readouterr().err
+    assert re.search(rf"error: \S*disk/run/{file}: No space left on device.*{space}", error)
+    assert error.count("\n") == 1
+    assert ".tmp" not in error
+    assert "[Errno" not in error
+    small_disk("remount,size=8m,nr_inodes=100")
+    if "--resume disk/run" in error:
+        assert main(["--resume", "disk/run"]) == 0
+    else:
+        assert main(["--config", tiny, "--run-dir", "disk/run"]) == 0
+    assert_equal_runs("disk/run", whole)
+
+
+def test_a_checkpoint_that_has_no_space_is_named_with_what_it_needs(tiny, capsys, monkeypatch):
+    def full(tensors, path, metadata):
+        raise safetensors.SafetensorError(
+            f"Error while serializing: I/O error: No space left on device (os error {errno.ENOSPC})"
+        )
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 2, 7_000))
+    assert main(["--config", tiny, "--run-dir", "run"]) == 1
+    error = capsys.readouterr().err
+    assert re.search(r"step_00000004\.safetensors: .*[\d,]+ bytes are needed and 7,000", error)
+    assert "--resume run" in error
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has other links and no /proc")
+@pytest.mark.parametrize("kind", ["below a file", "link to nowhere", "link to itself", "read-only"])
+def test_a_run_directory_that_cannot_be_made_is_named_with_the_option(tiny, capsys, request, kind):
+    name = "runs"
+    if kind == "below a file":
+        Path("runs").touch()
+        name = "runs/a"
+    elif kind == "read-only":
+        request.getfixturevalue("small_disk")("ro")
+        name = "disk/a"
+    else:
+        Path("runs").symlink_to("runs" if kind == "link to itself" else "nowhere")
+    assert main(["--config", tiny, "--run-dir", name]) in (1, 2)
+    error = capsys.readouterr().err
+    assert name in error
+    assert "--run-dir" in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import random
 
 import pytest
 
 from cs336_basics.formats import (
+    MODEL_FORMATS,
     TOKENIZER_FORMATS,
     check_model,
     check_tokenizer,
@@ -16,7 +19,8 @@ from cs336_basics.formats import (
 )
 from cs336_basics.tokenizer import Tokenizer
 from tests.formats.exported import PATTERNS, byte_tokenizer, chosen_texts, random_texts, trained
-from tests.tokenizer.examples import CORPORA, data_file
+from tests.formats.models import random_model
+from tests.tokenizer.examples import CORPORA, END, data_file
 from tests.tokenizer.test_reference import without_differences
 
 EVERY_FORMAT = pytest.mark.parametrize("to", TOKENIZER_FORMATS)
@@ -97,6 +101,43 @@ def test_whole_corpora_get_equal_ids(tmp_path, pattern, to, name):
         part = text[start : start + 500_000]
         same = encode(part) == trained(pattern).encode(part)  # too long for pytest to explain
         assert same, start
+
+
+@EVERY_FORMAT
+def test_a_damaged_export_of_a_tokenizer_is_named(tmp_path, to):
+    runtime_of(trained("gpt2"), to, tmp_path)  # or it is skipped
+    for file in sorted(tmp_path.iterdir()):
+        content = file.read_bytes()
+        for damaged in (b"", b"\xff\x00", b"[1]", content[: len(content) // 2]):
+            file.write_bytes(damaged)
+            with contextlib.suppress(RuntimeError, OSError):
+                check_tokenizer(trained("gpt2"), to, tmp_path)
+        file.write_bytes(content)
+
+
+@pytest.mark.parametrize("to", MODEL_FORMATS)
+def test_a_damaged_export_of_a_model_is_named(tmp_path, to):
+    libraries = {"huggingface": "transformers", "gguf": "gguf", "onnx": "onnxruntime"}
+    for name in (libraries[to], "onnxscript" if to == "onnx" else libraries[to]):
+        pytest.importorskip(name)
+    size = {"context_length": 16, "d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 24}
+    tokenizer = byte_tokenizer(END, merges=[(b"a", b"b")])
+    model = random_model(vocab_size=tokenizer.vocab_size, **size)
+    export_model(model, tokenizer, to, tmp_path / "out")
+    names = {"huggingface": "out/model.safetensors", "gguf": "out", "onnx": "out/model.onnx"}
+    file = tmp_path / names[to]
+    content = file.read_bytes()
+    chooser = random.Random(0)
+    for number in range(40 if to == "gguf" else 12):
+        damaged = bytearray(content)
+        if number % 2:
+            del damaged[chooser.randrange(len(content)) :]
+        else:
+            at = chooser.randrange(min(len(content), 400))
+            damaged[at : at + 4] = chooser.choice([b"\xff" * 4, bytes(4)])
+        file.write_bytes(damaged)
+        with contextlib.suppress(RuntimeError, OSError):
+            check_model(model, tokenizer, to, tmp_path / "out")
 
 
 @EVERY_FORMAT

@@ -14,7 +14,7 @@ CONFIG = ModelConfig(vocab_size=1000, context_length=64, d_model=32, num_layers=
 
 
 def test_the_metadata_is_yaml_with_a_licence_to_fill():
-    text = card_text(ModelCard(), CONFIG, "my-model")
+    text = card_text(ModelCard(), CONFIG, "my-model", "<s>")
     _, metadata, body = text.split("---\n", 2)
     assert yaml.safe_load(metadata) == {
         "library_name": "transformers",
@@ -27,7 +27,7 @@ def test_the_metadata_is_yaml_with_a_licence_to_fill():
 
 
 def test_what_is_unknown_is_omitted():
-    text = card_text(ModelCard(), CONFIG, "my-model")
+    text = card_text(ModelCard(), CONFIG, "my-model", "<s>")
     for absent in ("optimizer steps", "tokens trained on", "loss", "Trained on", "None"):
         assert absent not in text
     assert f"{CONFIG.num_parameters():,} weights" in text
@@ -41,7 +41,7 @@ def test_steps_tokens_losses_and_data_are_shown():
         tokens=327_680_000,
         losses={"validation loss": 1.23456},
     )
-    lines = card_text(card, CONFIG, "x").splitlines()
+    lines = card_text(card, CONFIG, "x", "<s>").splitlines()
     assert "| optimizer steps | 20,000 |" in lines
     assert "| tokens trained on | 327,680,000 |" in lines
     assert "| validation loss | 1.2346 |" in lines
@@ -50,13 +50,13 @@ def test_steps_tokens_losses_and_data_are_shown():
 
 def test_qk_norm_and_tied_embeddings_are_explained():
     config = dataclasses.replace(CONFIG, qk_norm=True, tied_embeddings=True)
-    text = card_text(ModelCard(), config, "x")
+    text = card_text(ModelCard(), config, "x", "<s>")
     assert "exported as a Qwen3" in text
     assert "tied in training" in text
 
 
 def test_the_python_of_the_card_compiles():
-    text = card_text(ModelCard(), CONFIG, 'odd "name"')
+    text = card_text(ModelCard(), CONFIG, 'odd "name"', "<s>")
     code = text.split("```python\n")[1].split("```")[0]
     compile(code, "card", "exec")
     assert repr('odd "name"') in code
@@ -64,6 +64,6 @@ def test_the_python_of_the_card_compiles():
 
 def test_names_cannot_break_the_table():
     card = ModelCard(data={"training: a|b`c\nd.txt": "1" * 64})
-    (row,) = [line for line in card_text(card, CONFIG, "x").splitlines() if "1" * 64 in line]
+    (row,) = [line for line in card_text(card, CONFIG, "x", "<s>").splitlines() if "1" * 64 in line]
     assert row.count("|") - row.count("\\|") == 3
-    assert "\n# two lines\n" in card_text(card, CONFIG, "two\nlines")
+    assert "\n# two lines\n" in card_text(card, CONFIG, "two\nlines", "<s>")

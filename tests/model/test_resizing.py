@@ -67,6 +67,15 @@ def test_dtype_and_frozen_parameters_are_kept():
     assert model.head_weight.requires_grad
 
 
+def test_a_model_that_was_resized_in_inference_mode_can_be_trained():
+    model = small_model()
+    with torch.inference_mode():
+        resize_embeddings(model, 11)
+        select_embeddings(model, np.arange(11)[::-1])
+    model(torch.arange(4)[None]).sum().backward()
+    assert model.token_embeddings.weight.grad is not None
+
+
 def test_the_same_size_changes_nothing():
     model = small_model()
     table = model.token_embeddings.weight
@@ -86,6 +95,9 @@ def test_the_same_size_changes_nothing():
         (12, {11: [1.9]}, TypeError, "a part of id 11 is 1.9"),
         (12, {11: [True]}, TypeError, "a part of id 11 is True"),
         (12, {"11": [1]}, TypeError, "an id of parts is '11'"),
+        (12, [[1]], TypeError, r"parts is \[\[1\]\]"),
+        (12, {11: 5}, TypeError, "the parts of id 11 are 5"),
+        (10**18, {}, ValueError, "vocab_size is 1000000000000000000"),
     ],
 )
 def test_bad_sizes_are_refused(size, parts, error, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -9,12 +10,63 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs336_basics.formats import export_tokenizer
 from cs336_basics.tokenizer.ids import EncodedBatch
 from cs336_basics.tokenizer.padding import MAX_ELEMENTS, PaddedBatch, pad, truncate
 from tests.tokenizer.examples import END, small_tokenizer
 
 SIDES = st.sampled_from(["right", "left"])
 IDS = st.integers(-(2**31), 2**31 - 1)
+
+
+TEXTS = ["the cat", "", "é the the cat ate"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"padding": True},
+        {"padding": "longest", "truncation": True, "max_length": 4},
+        {"padding": "max_length", "max_length": 40},
+        {"padding": "max_length", "truncation": True, "max_length": 3},
+        {"truncation": True, "max_length": 2},
+    ],
+)
+def test_a_call_gives_what_transformers_gives(tmp_path, options):
+    transformers = pytest.importorskip("transformers")
+    tokenizer = small_tokenizer((END,))
+    export_tokenizer(tokenizer, "huggingface", tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    for texts in (TEXTS, TEXTS[0], [""]):
+        assert tokenizer(texts, **options) == dict(theirs(texts, **options))
+    assert tokenizer([]) == {"input_ids": [], "attention_mask": []}
+    assert tokenizer(iter(TEXTS), **options) == tokenizer(TEXTS, **options)
+
+
+def test_the_padding_of_a_call_can_be_chosen():
+    tokenizer = small_tokenizer((END, "<pad>"))
+    pads = [tokenizer(["a", ""], padding=True, pad_id=p)["input_ids"][1] for p in ("<pad>", 7)]
+    assert pads == [[tokenizer.special_token_id("<pad>")], [7]]
+    assert small_tokenizer(())(["a", ""], padding=True)["input_ids"][1] == [0]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"padding": "right"}, "padding is 'right'"),
+        ({"truncation": "longest"}, "truncation is 'longest'"),
+        ({"truncation": True}, "max_length is None"),
+        ({"padding": "max_length"}, "max_length is None"),
+        ({"padding": True, "max_length": 5}, "max_length is 5"),
+        ({"truncation": True, "max_length": 0}, "max_length is 0"),
+        ({"padding": "max_length", "max_length": 2}, "text 2 has"),
+        ({"padding": True, "pad_id": "<none>"}, "<none>"),
+    ],
+)
+def test_a_call_with_wrong_options_is_refused(options, named):
+    with pytest.raises(ValueError, match=named):
+        small_tokenizer((END,))(TEXTS, **options)
 
 
 def test_the_shortest_are_padded_to_the_longest():
@@ -102,16 +154,17 @@ def test_an_encoded_batch_is_padded_and_truncated_as_its_sequences(
     ],
 )
 def test_a_batch_whose_offsets_do_not_fit_is_refused(ids, offsets):
-    batch = EncodedBatch(np.array(ids), np.array(offsets))
-    for use in (pad, lambda batch: truncate(batch, 1), small_tokenizer().decode_batch):
+    batch = EncodedBatch([7], [0, 1])
+    for make in (EncodedBatch, lambda ids, offsets: batch._replace(ids=ids, offsets=offsets)):
         with pytest.raises(ValueError, match="the batch has"):
-            use(batch)
+            make(np.array(ids), np.array(offsets))
 
 
 def test_a_batch_of_lists_is_a_batch():
     batch = EncodedBatch([97, 98, 99], [0, 2, 3])
     assert small_tokenizer().decode_batch(batch) == ["ab", "c"]
     assert [ids.tolist() for ids in truncate(batch, 1)] == [[97], [99]]
+    assert [ids.tolist() for ids in pickle.loads(pickle.dumps(batch)).arrays()] == [[97, 98], [99]]
     assert pad(batch).ids.tolist() == [[97, 98], [99, 0]]
 
 

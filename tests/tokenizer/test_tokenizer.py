@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import copy
+import hashlib
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -264,6 +268,34 @@ def test_a_copy_or_pickle_encodes_like_the_original(make_small, clone):
     assert (other.hash(), other.cache_size) == (tokenizer.hash(), 4321)
     assert type(other.encoder) is type(tokenizer.encoder)
     assert (type(other), other.name) == (NamedTokenizer, "small")
+
+
+PICKLED = """
+import hashlib, pickle, sys
+from cs336_basics.tokenizer import Tokenizer
+tokenizer = Tokenizer.from_directory(sys.argv[1])
+print(hashlib.sha256(pickle.dumps(tokenizer)).hexdigest())
+"""
+
+
+def test_equal_tokenizers_have_equal_pickles_in_every_process(tmp_path):
+    first = small_tokenizer((END, "<a>", "<b>", "<c>"))
+    shuffled = dict(reversed(first.vocab.items()))
+    copies = [(bytes([*a]), bytes([*b])) for a, b in first.merges]
+    tokenizers = [Tokenizer(v, copies, first.special_tokens) for v in (first.vocab, shuffled)]
+    tokenizers[0].hash()
+    tokenizers[1].encode(TRAINING_TEXT)
+    tokenizers.append(pickle.loads(pickle.dumps(first)))
+    first.save(tmp_path)
+    tokenizers.append(Tokenizer.from_directory(tmp_path))
+    assert {pickle.dumps(tokenizer) for tokenizer in tokenizers} == {pickle.dumps(first)}
+    for seed in "012":  # of the order of sets
+        done = subprocess.run(
+            [sys.executable, "-c", PICKLED, str(tmp_path)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.strip() == hashlib.sha256(pickle.dumps(first)).hexdigest()
 
 
 def test_threads_can_share_a_tokenizer(make_small):

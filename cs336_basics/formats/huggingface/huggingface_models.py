@@ -24,7 +24,6 @@ from torch import Tensor
 from cs336_basics._support.files import json_text, printable_path
 from cs336_basics._support.messages import short_reason, short_repr
 from cs336_basics._support.reading import read_json_object
-from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.formats.agreement import Agreement, compare_logits
 from cs336_basics.formats.exports import check_tokenizer
 from cs336_basics.formats.huggingface import tokenizer_json
@@ -43,21 +42,29 @@ LOGITS_LIMIT = 1e-4
 """Largest difference of a float32 logit that counts as agreement."""
 
 
-def write(model: TransformerLM, tokenizer: Tokenizer, output: Path, card: ModelCard) -> None:
-    """Write the directory; the weights are float32. See `export_model`."""
+def write(
+    model: TransformerLM, tokenizer: Tokenizer, output: Path, card: ModelCard, **roles: str
+) -> None:
+    """Write the directory, with weights in float32; see `export_model` and `special_roles`."""
     import safetensors.torch
 
-    end_id = None
-    if END_OF_TEXT in tokenizer.special_tokens:
-        end_id = tokenizer.special_token_id(END_OF_TEXT)
-    config = llama_config(model.config, end_id)
+    found = tokenizer_json.special_roles(tokenizer.parts(), roles)
+    ids = {
+        f"{role}_id": None if (token := found[role]) is None else tokenizer.special_token_id(token)
+        for role in ("bos_token", "eos_token", "pad_token")
+    }
+    config = {**llama_config(model.config), **ids}
     state = llama_state(model.config, model.state_dict())
     weights = {name: value.to("cpu", torch.float32) for name, value in state.items()}
-    generation = {"eos_token_id": end_id, "pad_token_id": end_id, "do_sample": True}
     contents: dict[str, str | bytes] = {
-        **tokenizer_json.contents(tokenizer.parts(), model.config.context_length),
-        "README.md": card_text(card, model.config, printable_path(output.resolve().name)),
-        "generation_config.json": json_text(generation),
+        **tokenizer_json.contents(tokenizer.parts(), model.config.context_length, **roles),
+        "README.md": card_text(
+            card,
+            model.config,
+            printable_path(output.resolve().name),
+            found["bos_token"] or found["eos_token"] or "The",
+        ),
+        "generation_config.json": json_text({**ids, "do_sample": True}),
         "model.safetensors": safetensors.torch.save(weights, metadata={"format": "pt"}),
         "config.json": json_text(config),
     }

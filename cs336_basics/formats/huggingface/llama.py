@@ -64,12 +64,8 @@ def check_is_llama(config: ModelConfig) -> None:
             )
 
 
-def llama_config(config: ModelConfig, end_of_text_id: int | None = None) -> dict[str, Any]:
-    """Return the content of `config.json` for a model.
-
-    Args:
-        config: the model's configuration.
-        end_of_text_id: id of the token that ends a text, if there is one.
+def llama_config(config: ModelConfig) -> dict[str, Any]:
+    """Return the content of `config.json` for a model, without the ids of special tokens.
 
     Raises:
         ValueError: see `check_is_llama`.
@@ -97,9 +93,6 @@ def llama_config(config: ModelConfig, end_of_text_id: int | None = None) -> dict
         "tie_word_embeddings": False,
         "initializer_range": 0.02,
         "use_cache": True,
-        "bos_token_id": None,
-        "eos_token_id": end_of_text_id,
-        "pad_token_id": end_of_text_id,
         "torch_dtype": "float32",
     }
 

@@ -136,26 +136,47 @@ def _own_json(parts: TokenizerParts, reason: str) -> dict[str, Any]:
     }
 
 
-def contents(parts: TokenizerParts, context_length: int | None = None) -> dict[str, str]:
+def special_roles(parts: TokenizerParts, given: Mapping[str, str]) -> dict[str, str | None]:
+    """Return role -> special token, None where it has none.
+
+    Args:
+        parts: the tokenizer. Its `<|endoftext|>`, if it has one, ends texts, unless another does;
+            and what ends texts pads them, unless another does.
+        given: role, such as `"pad_token"`, -> special token.
+
+    Raises:
+        ValueError: it is not a special token of the tokenizer.
+    """
+    for role, token in given.items():
+        if token not in parts.special_tokens:
+            raise ValueError(
+                f"{role} is {short_repr(token)}: it must be a special token of the tokenizer, one "
+                f"of {short_repr(parts.special_tokens)}; add it with add_special_tokens"
+            )
+    end = given.get("eos_token", END_OF_TEXT if END_OF_TEXT in parts.special_tokens else None)
+    return {"bos_token": None, "unk_token": None, "eos_token": end, "pad_token": end, **given}
+
+
+def contents(
+    parts: TokenizerParts, context_length: int | None = None, **roles: str
+) -> dict[str, str]:
     """Return name -> content of the files that `AutoTokenizer` loads.
 
     Args:
-        parts: the tokenizer; its `<|endoftext|>`, if it has one, ends texts and pads them.
+        parts: the tokenizer.
         context_length: the longest sequence of the model, in tokens; None: not limited.
+        roles: see `special_roles`.
 
     Raises:
-        ValueError: the format cannot represent the tokenizer; see `tokenizer_json`.
+        ValueError: the format cannot represent the tokenizer; see `tokenizer_json` and
+            `special_roles`.
     """
     content = tokenizer_json(parts)
-    end_of_text = END_OF_TEXT if END_OF_TEXT in parts.special_tokens else None
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "add_prefix_space": False,
         "clean_up_tokenization_spaces": False,
-        "bos_token": None,
-        "unk_token": None,
-        "eos_token": end_of_text,
-        "pad_token": end_of_text,
+        **special_roles(parts, roles),
         "added_tokens_decoder": {
             str(token["id"]): {key: token[key] for key in ("content", *_ADDED_TOKEN)}
             for token in content["added_tokens"]

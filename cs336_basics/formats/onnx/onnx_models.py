@@ -96,12 +96,14 @@ def write(
     card: ModelCard,
     *,
     without_cache: bool = False,
+    **roles: str,
 ) -> None:
     """Write the directory. See `export_model`.
 
     Args:
         model, tokenizer, output, card: as for every format.
         without_cache: write the graph that takes ids alone.
+        roles: see `special_roles` of tokenizer_json.py.
 
     Raises:
         ImportError: onnx or onnxscript is not installed.
@@ -122,7 +124,7 @@ def write(
             f"the weights take {size / 2**30:.1f} GiB in float32: one ONNX file holds less than 2"
         )
     contents: dict[str, str | bytes] = {
-        **tokenizer_json.contents(tokenizer.parts(), model.config.context_length)
+        **tokenizer_json.contents(tokenizer.parts(), model.config.context_length, **roles)
     }
     proto = _graph(model, without_cache)
     proto.producer_name, proto.producer_version = "cs336-basics", cs336_basics.__version__

@@ -60,7 +60,7 @@ def load(directory=Path(__file__).parent):
 
 if __name__ == "__main__":
     encoding = load()
-    ids = encoding.encode("Once upon a time", allowed_special="all")
+    ids = encoding.encode("Hello, world", allowed_special="all")
     print(ids, encoding.decode(ids))
 '''
 
@@ -329,6 +329,12 @@ def load_ranks(path: str | os.PathLike[str]) -> dict[bytes, int]:
     return ranks
 
 
+_MOST_BYTES = 1 << 18
+_MOST_BYTES_PER_TOKEN = 32
+"""Bytes of all tokens together that are accepted, in all and for each token besides: finding the
+merges takes microseconds for each byte. (GPT-2 has 50,257 tokens of 6.4 bytes on average.)"""
+
+
 def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
     """Return the merges that give the ids of tiktoken's ranks, with `ignore_merges`.
 
@@ -336,9 +342,16 @@ def merges_of_ranks(ranks: Mapping[bytes, int]) -> list[Pair]:
     it.
 
     Raises:
-        ValueError: a byte is missing; names it.
+        ValueError: a byte is missing; names it. Or the tokens are too long in all.
     """
     check_has_all_bytes(ranks)
+    num_bytes, most = sum(map(len, ranks)), _MOST_BYTES + _MOST_BYTES_PER_TOKEN * len(ranks)
+    if num_bytes > most:
+        raise ValueError(
+            f"its {len(ranks):,} tokens have {num_bytes:,} bytes, of which the longest has "
+            f"{max(map(len, ranks)):,}: at most {most:,} are accepted; train with a "
+            "max_token_length (--max-token-length)"
+        )
     merges: list[Pair] = []
     for token in sorted(ranks, key=ranks.__getitem__):
         parts = _parts_of(token, ranks)

@@ -20,6 +20,7 @@ from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization import Corpus, WordCounts, count_words
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
+from cs336_basics.pretokenization.reading.corpus import PathsLike
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError
 from cs336_basics.tokenizer.encoders.python_encoder import PythonEncoder
 from cs336_basics.tokenizer.text_input import absent_in_word
@@ -41,7 +42,7 @@ class Pruned(NamedTuple):
 def prune(
     tokenizer: Tokenizer,
     vocab_size: int,
-    counts: Mapping[bytes, int] | Corpus,
+    counts: Mapping[bytes, int] | Corpus | PathsLike,
     *,
     num_workers: int | None = None,
 ) -> Pruned:
@@ -54,16 +55,17 @@ def prune(
         tokenizer: it is not changed.
         vocab_size: how many tokens remain, bytes and special tokens included.
         counts: decides which tokens are frequent: `WordCounts` (a dict of word -> count), or a
-            Corpus, whose words are counted. It takes memory for all distinct words.
-        num_workers: for counting the words of a Corpus; None: one for each core.
+            Corpus, a file, a glob, or several of both, whose words are counted. It takes memory for
+            all distinct words.
+        num_workers: for counting words; None: one for each core.
 
     Returns:
         the tokenizer and the map of its ids. For a model, pass the map to
         `model.select_embeddings`; for token files there is `translate_token_file`.
 
     Raises:
-        TypeError: `tokenizer` or `counts` is something else, `vocab_size` or `num_workers` is not
-            an integer.
+        TypeError: `tokenizer` or `counts` is something else, or `vocab_size` or `num_workers` is
+            not an integer.
         ValueError: `vocab_size` is more than the tokenizer has, or fewer than the bytes, the
             special tokens and the tokens of which those are made; the greatest id is far above the
             number of tokens; a count is negative; the words were counted with another pattern or
@@ -77,12 +79,10 @@ def prune(
         )
     num_workers = resolve_num_workers(num_workers)
     check_gaps(tokenizer.vocab)
-    if isinstance(counts, Corpus):
-        counts = count_words(counts, tokenizer.splitter, num_workers=num_workers)
-    elif isinstance(counts, WordCounts):
+    if isinstance(counts, WordCounts):
         counts.check_made_with(tokenizer.pattern, tokenizer.special_tokens)
     elif not isinstance(counts, Mapping):
-        raise TypeError(f"counts is {short_repr(counts)}: pass a Corpus, or word -> count")
+        counts = count_words(counts, tokenizer.splitter, num_workers=num_workers)
     tree = MergeTree(tokenizer)
     _remove_rarest(tree, WordUsage(tokenizer, tree, counts), len(tokenizer) - vocab_size)
     return _renumbered(tokenizer, tree)

@@ -21,10 +21,11 @@ pytest.importorskip("huggingface_hub")
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE = """
-import sys
+import os, sys
 from cs336_basics.tokenizer import Tokenizer
+load = getattr(Tokenizer, os.environ.get("LOAD", "from_huggingface"))
 try:
-    print(Tokenizer.from_huggingface(*sys.argv[1:2], revision=(sys.argv[2:] or [None])[0]).hash())
+    print(load(*sys.argv[1:2], revision=(sys.argv[2:] or [None])[0]).hash())
 except Exception as error:
     print(type(error).__name__, str(error))
 """
@@ -70,8 +71,9 @@ def test_a_name_is_downloaded_from_the_endpoint_once(server, load):  # noqa: F81
     expected = trained("gpt2").hash()
     assert load("someone/small")[0] == expected
     assert any("someone/small/resolve/main/tokenizer.json" in name for name in server.requests)
-    offline, _ = load("someone/small", HF_HUB_OFFLINE="1")  # from the cache
-    assert offline == expected
+    for method in ("from_huggingface", "from_pretrained"):
+        offline, _ = load("someone/small", HF_HUB_OFFLINE="1", LOAD=method)  # from the cache
+        assert offline == expected
     offer(server, "someone/small", json.dumps(content_of(trained("llama3"))).encode(), "v2")
     assert load("someone/small", "v2")[0] == trained("llama3").hash()
 

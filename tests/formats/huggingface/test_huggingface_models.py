@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cs336_basics.formats import ModelCard, check_model, export_model
+from cs336_basics.formats import ModelCard, check_model, export_model, export_tokenizer
 from cs336_basics.formats.agreement import greedy
 from cs336_basics.formats.huggingface import load_model
 from cs336_basics.formats.huggingface.llama import llama_config, llama_state
@@ -154,6 +154,44 @@ def test_the_end_of_text_token_ends_generation(tmp_path):
     assert theirs.model_max_length == 32
     for text in chosen_texts():
         assert theirs(text, verbose=False)["input_ids"] == tokenizer.encode(text)
+
+
+def test_special_tokens_have_the_roles_that_are_asked_for(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    tokenizer = byte_tokenizer(END, "<s>", "</s>", "<pad>", "<unk>")
+    roles = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    model = random_model(vocab_size=tokenizer.vocab_size, **TINY)
+    export_model(model, tokenizer, "huggingface", tmp_path, **roles)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    assert theirs.special_tokens_map == roles
+    generation = transformers.GenerationConfig.from_pretrained(tmp_path, local_files_only=True)
+    config = transformers.AutoConfig.from_pretrained(tmp_path, local_files_only=True)
+    for role in ("bos_token", "eos_token", "pad_token"):
+        expected = tokenizer.special_token_id(roles[role])
+        for found in (theirs, generation, config):
+            assert getattr(found, f"{role}_id") == expected, (found, role)
+    padded = theirs(["a", "abc"], padding=True)
+    pad = theirs.pad_token_id
+    assert padded["input_ids"] == [[97, pad, pad], [97, 98, 99]]  # and no token is added
+    assert "tokenizer('<s>', return_tensors" in (tmp_path / "README.md").read_text("utf-8")
+
+
+def test_the_token_that_ends_texts_pads_them_unless_another_does(tmp_path):
+    export_tokenizer(byte_tokenizer("</s>"), "huggingface", tmp_path / "a", eos_token="</s>")
+    export_tokenizer(byte_tokenizer(END, "<p>"), "huggingface", tmp_path / "b", pad_token="<p>")
+    found = [json.loads((tmp_path / n / "tokenizer_config.json").read_text()) for n in "ab"]
+    assert [(c["eos_token"], c["pad_token"]) for c in found] == [("</s>", "</s>"), (END, "<p>")]
+
+
+def test_a_role_of_a_token_that_is_not_special_is_refused(tmp_path):
+    model = random_model(vocab_size=257, **TINY)
+    for role in ("bos_token", "eos_token", "pad_token", "unk_token"):
+        for text in ("<pad>", "a"):
+            with pytest.raises(ValueError, match=f"{role} is '{text}'"):
+                export_model(model, byte_tokenizer(END), "huggingface", tmp_path, **{role: text})
+    with pytest.raises(TypeError, match="pad_token"):
+        export_tokenizer(byte_tokenizer(END), "tiktoken", tmp_path, pad_token=END)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_directory_has_its_files_the_model_card_and_no_code(tmp_path):

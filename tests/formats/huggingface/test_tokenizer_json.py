@@ -84,6 +84,7 @@ def assert_comes_back(tokenizer, directory):
     again = Tokenizer.from_directory(directory)
     assert again.parts() == tokenizer.parts()
     assert again.hash() == tokenizer.hash()
+    assert Tokenizer.from_pretrained(directory).parts() == tokenizer.parts()
     return json.loads((Path(directory) / "tokenizer.json").read_text("utf-8"))
 
 

@@ -114,8 +114,10 @@ def test_vocabularies_in_any_order_are_pruned(seed, ignore_merges):
 
 def test_a_corpus_is_counted(tokenizer, text_file):
     by_words = prune(tokenizer, 300, count_words(text_file, tokenizer.splitter))
-    by_corpus = prune(tokenizer, 300, Corpus(text_file))
-    assert by_corpus.tokenizer.hash() == by_words.tokenizer.hash()
+    for source in (Corpus(text_file), text_file, str(text_file), [text_file]):
+        assert prune(tokenizer, 300, source).tokenizer.hash() == by_words.tokenizer.hash()
+    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
+        prune(tokenizer, 300, "none.txt")
 
 
 def test_words_of_another_pattern_or_other_special_tokens_are_refused(tokenizer, text_file):
@@ -142,7 +144,8 @@ def test_tokens_that_no_merge_makes_are_removed_and_the_parts_of_special_tokens_
     [
         (421, {}, ValueError, "vocab_size is 421, but the tokenizer has 420"),
         (256, {}, ValueError, "vocab_size is 256: it must be at least 257"),
-        (300, np.zeros(420), TypeError, "counts is array"),
+        (300, np.zeros(420), TypeError, "0.0"),
+        (300, 7, TypeError, "is 7"),
         (300, {b"a": -1}, ValueError, "the count of word b'a' is -1"),
         (300, {"a": 1}, TypeError, "word 'a' is of type str, not bytes"),
         (300, {b"a": 1.5}, TypeError, "the count of word b'a' is 1.5"),

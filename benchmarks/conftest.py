@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import machine
+from benchmarks import BUILD_FIRST, IS_BUILT, machine
 from benchmarks.corpora import common_corpora, find_corpora
 
 DEFAULT_BYTES = 12_000_000
@@ -27,6 +27,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if not IS_BUILT:
+        raise pytest.UsageError(BUILD_FIRST)
     config.corpora = None
 
 

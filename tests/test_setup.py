@@ -86,3 +86,14 @@ def test_the_setuptools_of_a_new_environment_reads_the_project(project, tmp_path
     assert "Name: cs336-basics" in lines or "Name: cs336_basics" in lines
     assert {"License: MIT", "License-Expression: MIT"} & set(lines)
     assert "License-File: LICENSE" in lines
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("pytest", "benchmarks"), ("benchmarks.stages.run",), ("benchmarks.stages.ablations",)],
+)
+def test_benchmarks_that_are_not_built_say_so_in_one_line(project, words):
+    done = run(project, "-m", *words)
+    assert done.returncode != 0
+    (line,) = (done.stdout + done.stderr).split("\n\n")[0].splitlines()
+    assert "python setup.py build_ext --inplace" in line

@@ -2,14 +2,15 @@
 
 import pytest
 
+from benchmarks import IS_BUILT
+
+if not IS_BUILT:
+    pytest.skip("the compiled trainers are not built", allow_module_level=True)
+
 from benchmarks.stages import ablations, run, trainer_run, training_rows
 from benchmarks.stages.extrapolation import WORK, extrapolated, work_profile
 from cs336_basics import TRAINERS
-from cs336_basics.bpe import is_built
 from cs336_basics.data.datasets import write_sample
-
-if not all(is_built(trainer) for trainer in TRAINERS.values()):
-    pytest.skip("the compiled trainers are not built", allow_module_level=True)
 
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left")
 TARGETS = (60, 120)

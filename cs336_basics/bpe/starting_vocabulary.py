@@ -4,6 +4,8 @@ A vocabulary is continued as follows. The words of the new text are merged by it
 tokenizer would encode them; then the merge loop counts the pairs of these symbols and goes on.
 Where the text is the one of the first training, the result is that of one training: the merges are
 chosen by the counts alone, and the counts are those that the first training had when it stopped.
+(That holds for merges that a trainer learned from the bytes. With edited ones, of which several may
+make one token or one may precede those that make its parts, two steps may differ from one.)
 """
 
 from __future__ import annotations

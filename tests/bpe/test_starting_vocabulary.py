@@ -111,6 +111,21 @@ def test_merges_in_any_order_split_words_as_the_tokenizer_encodes_them(seed):
         assert list(start.split(word.encode())) == [vocab[i] for i in tokenizer.encode(word)]
 
 
+@every_tie_break
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_edited_vocabularies_are_continued_alike_by_all_trainers(seed, tie_break):
+    vocab, merges = edited_merges(seed)
+    known = set(vocab.values())
+    vocab |= {1000 + byte: token for byte, token in BYTES.items() if token not in known}
+    chooser = random.Random(seed)
+    words = Counter(bytes(chooser.choices(b"abc", k=chooser.randint(1, 9))) for _ in range(60))
+    options = {"tie_break": tie_break, "continue_from": (vocab, merges)}
+    found = [TRAINERS[name](**options).train_from_counts(words, 1300) for name in TRAINERS]
+    assert found == [found[0]] * len(found)
+    assert len(found[0][1]) > len(merges)
+
+
 @every_trainer
 def test_a_merge_that_could_not_be_reached_keeps_its_rank(name):
     # "bc" joins first, so that `abc` is made by no merge, and the last merge is never applied.

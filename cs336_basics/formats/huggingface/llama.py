@@ -138,12 +138,16 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
     rope = content.get("rope_parameters") or content.get("rope_scaling") or {}
     if not isinstance(rope, dict) or (content.get("rope_scaling") or rope) != rope:
         raise ValueError(f"its rope_parameters are {short_repr(rope)}, no object or two of them")
+    theta = content.get("rope_theta")
+    theta = rope.get("rope_theta", 10_000.0) if theta is None else theta
     layer_types = content.get("layer_types") or []
     is_full = isinstance(layer_types, list) and all(t == "full_attention" for t in layer_types)
     tied = content.get("tie_word_embeddings", False)
     for key, value, needed in (
         ("rope_type", rope.get("rope_type", rope.get("type", "default")), "default"),
+        ("rope_theta", theta, rope.get("rope_theta", theta)),
         ("partial_rotary_factor", rope.get("partial_rotary_factor", 1.0), 1.0),
+        ("partial_rotary_factor", content.get("partial_rotary_factor", 1.0), 1.0),
         ("hidden_act", content.get("hidden_act", "silu"), "silu"),
         ("attention_bias", content.get("attention_bias", False), False),
         ("mlp_bias", content.get("mlp_bias", False), False),
@@ -162,7 +166,7 @@ def config_from_llama(content: Mapping[str, Any]) -> ModelConfig:
             "num_layers": content["num_hidden_layers"],
             "num_heads": content["num_attention_heads"],
             "d_ff": content["intermediate_size"],
-            "rope_theta": rope.get("rope_theta", content.get("rope_theta", 10_000.0)),
+            "rope_theta": theta,
             "norm_eps": content.get("rms_norm_eps", 1e-6),
             "qk_norm": kind == "qwen3",
         }

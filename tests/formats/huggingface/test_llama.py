@@ -142,6 +142,9 @@ def test_a_switch_that_llama_lacks_is_refused_by_its_name(switch, value):
         ({"hidden_size": "24"}, "d_model is '24'"),
         ({"rms_norm_eps": "1e-5"}, "norm_eps is '1e-5'"),
         ({"rope_theta": "1e4", "rope_parameters": None}, "rope_theta is '1e4'"),
+        ({"rope_theta": "x"}, "rope_theta is 'x'"),  # beside rope_parameters
+        ({"rope_theta": 501.0}, "rope_theta is 501.0"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5"),
         ({"tie_word_embeddings": 1}, "tie_word_embeddings is 1"),
         ({"hidden_size": -24}, "d_model"),
         ({"num_attention_heads": 5}, "num_heads"),

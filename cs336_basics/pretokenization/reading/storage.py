@@ -117,6 +117,8 @@ def lines_of(
             yield offset, line
             offset += len(line) + 1
     last = b"".join(rest)
+    if len(last) > max_bytes:
+        raise too_long()
     if last:
         yield offset, last
 

@@ -153,8 +153,9 @@ def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
         if parent.is_dir():
             return
         if os.path.lexists(parent):
+            kind = "a file" if os.path.exists(parent) else "a link that leads nowhere or to itself"
             raise NotADirectoryError(
-                f"{parent} is a file, so {os.fspath(path)} cannot be written: name a directory"
+                f"{parent} is {kind}, so {os.fspath(path)} cannot be written: name a directory"
             )
 
 

@@ -24,6 +24,7 @@ Only text whose place is standard output (`generate`) is not continued when it c
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import re
@@ -117,8 +118,13 @@ def describe_error(error: Exception) -> str:
     """
     if isinstance(error, OSError) and error.strerror:
         name = error.filename
-        is_path = isinstance(name, (str, bytes))
-        return f"{os.fsdecode(name)}: {error.strerror}" if is_path else error.strerror
+        if not isinstance(name, (str, bytes)):
+            return error.strerror
+        # Making a directory finds that such a link exists.
+        is_lost = isinstance(error, FileExistsError) and not os.path.exists(name)
+        if is_lost or error.errno == errno.ELOOP:
+            return f"{os.fsdecode(name)} is a link that leads nowhere or to itself: name another"
+        return f"{os.fsdecode(name)}: {error.strerror}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         module = error.name.partition(".")[0]
         package = _PACKAGES.get(module, module)

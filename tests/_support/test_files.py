@@ -42,6 +42,15 @@ def start_writer(path):
     return process
 
 
+def test_a_link_to_itself_is_named(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with (
+        pytest.raises(NotADirectoryError, match="to itself"),
+        atomic_writer(tmp_path / "loop" / "x"),
+    ):
+        pass
+
+
 def test_a_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "new" / "a.txt"
     with atomic_writer(path, "w") as file:

@@ -93,3 +93,13 @@ def test_a_text_without_an_end_is_refused_with_the_option(tmp_path, capsys):
     assert trained(tmp_path / "out", *options) is None
     assert "nul.txt, the text from byte 1,048,576 on" in (err := capsys.readouterr().err)
     assert "--max-piece-bytes" in err
+
+
+@pytest.mark.parametrize("option", ["--output", "--trace", "--save-counts", "--input"])
+def test_a_link_to_itself_is_named(tmp_path, capsys, option):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "text").write_text(TEXT)
+    paths = {"--output": tmp_path / "out", "--input": tmp_path / "text", option: tmp_path / "loop"}
+    words = [str(word) for pair in paths.items() for word in pair]
+    assert train_bpe_command(["--vocab-size", "270", "--overwrite", *words]) in (1, 2)
+    assert "loop is a link that leads nowhere or to itself" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import http.client
 import os
 import zlib
 from collections.abc import Callable
@@ -21,6 +22,10 @@ from cs336_basics.data.datasets.registry import SPLITS, DataFile, data_directory
 from cs336_basics.data.datasets.sample import write_sample
 
 _BLOCK = 1 << 20
+_RECEIVED = 1 << 16
+"""Bytes of a download that are written at a time: of a connection that breaks, fewer are lost."""
+_PATIENCE = 60
+"""Seconds without a byte after which a download is given up."""
 
 
 class DownloadError(OSError):
@@ -135,7 +140,7 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
         if not held:
             del headers["Range"]
         try:
-            with requests.get(url, headers=headers, stream=True, timeout=60) as answer:
+            with requests.get(url, headers=headers, stream=True, timeout=_PATIENCE) as answer:
                 if answer.status_code == 416 and held:  # nothing lies beyond what is there
                     return
                 if answer.status_code not in (200, 206):
@@ -145,7 +150,7 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
                     byte_bar(progress, num_bytes, part.stem) as bar,
                 ):
                     bar.update(file.tell())
-                    for block in answer.raw.stream(_BLOCK, decode_content=False):
+                    for block in answer.raw.stream(_RECEIVED, decode_content=False):
                         file.write(block)
                         bar.update(len(block))
                         if file.tell() > limit:  # another file, or one without an end
@@ -153,7 +158,32 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
             return
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             if held >= (part.stat().st_size if part.exists() else 0):
-                raise DownloadError(f"cannot fetch {url}: {short_reason(error)}") from error
+                raise DownloadError(f"cannot fetch {url}: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a download failed, in words; a library wraps the reason several times."""
+    import urllib3
+
+    cause: BaseException | None = error
+    while cause is not None:
+        reason = next((arg for arg in cause.args if isinstance(arg, Exception)), cause.__context__)
+        if isinstance(cause, http.client.RemoteDisconnected):
+            return "the server closed the connection without an answer; try again later"
+        is_cut = isinstance(cause, http.client.IncompleteRead)
+        if is_cut and not isinstance(cause, urllib3.exceptions.InvalidChunkLength):
+            return "the connection broke; the same command continues the download"
+        if isinstance(cause, http.client.HTTPException):
+            got = short_repr(str(cause))
+            return f"the server's answer is not HTTP ({got}): is the address that of a web server?"
+        if isinstance(cause, urllib3.exceptions.NewConnectionError):
+            return (
+                f"no connection ({short_reason(cause)}): is there a network, is the address right?"
+            )
+        if isinstance(cause, urllib3.exceptions.ReadTimeoutError):
+            return f"the server sent nothing for {_PATIENCE} seconds; try again later"
+        cause = reason
+    return short_reason(error)
 
 
 def _file_in(directory: Path, file: DataFile) -> Path:

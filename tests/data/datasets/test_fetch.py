@@ -1,15 +1,18 @@
 """Where a dataset comes from: the hub, a server or a directory; it is verified, or absent."""
 
+import contextlib
 import gzip
 import hashlib
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from cs336_basics.data.datasets import DATASETS, dataset_path
+from cs336_basics.data.datasets import DATASETS, dataset_path, fetch
 from cs336_basics.data.datasets.fetch import DownloadError, fetch_split
 from tests.data.datasets.web_server import PACKED, TEXT, names_in
 
@@ -172,6 +175,54 @@ def test_failures_are_reported_and_leave_no_file(server, tmp_path, body, status,
     assert "owt_valid.txt" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"\0\1garbage\r\n\r\nmore", "not HTTP .*garbage"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "not HTTP .*SSH"),
+        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000 + b"\r\n\r\n", "not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nxx", "not HTTP .*zz"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", "the connection broke"),
+        (b"", "closed the connection without an answer"),
+        (None, "no connection"),
+    ],
+)
+def test_what_a_server_does_instead_of_http_is_said(tmp_path, monkeypatch, answer, reason):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+        def serve():
+            with contextlib.suppress(OSError):  # it is closed
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(10_000)
+                        connection.sendall(answer)
+
+        if answer is None:
+            listener.close()
+        else:
+            threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(DownloadError, match=reason) as caught:
+            fetch_split("tinystories", "valid", tmp_path, source=url)
+    assert url in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_slow_server_is_waited_for_as_long_as_something_arrives(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch, "_PATIENCE", 0.3)
+    server.offer("TinyStoriesV2-GPT4-valid.txt", TEXT)
+    server.stalls_after = len(TEXT) // 3 + 1
+    path, _ = fetch_split("tinystories", "valid", tmp_path, source=server.url)
+    assert path.read_bytes() == TEXT
+    assert 3 <= len(server.requests) <= 4
+    server.stalls_after = 0
+    with pytest.raises(DownloadError, match="sent nothing for"):
+        fetch_split("tinystories", "valid", tmp_path, source=server.url, force=True)
+    assert path.read_bytes() == TEXT
 
 
 def test_a_failed_replacement_keeps_the_old_file(server, tmp_path):

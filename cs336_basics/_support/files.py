@@ -197,19 +197,21 @@ def full_disk_names(
     try:
         yield
     except OSError as error:
+        number, reason = error.errno, error.strerror or ""
+        if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # NumPy drops the reason
+            number, reason = errno.ENOSPC, os.strerror(errno.ENOSPC)
         # What opens a file has named it, and lacked an entry in a directory, not bytes.
-        if error.filename is not None or error.errno not in NO_SPACE:
+        if error.filename is not None or number not in NO_SPACE:
             raise
-        reason = error.strerror or ""
         with contextlib.suppress(OSError):
             if free is not None:
                 free()
             left = shutil.disk_usage(target.parent).free
-            if error.errno == errno.ENOSPC and size is None:
+            if number == errno.ENOSPC and size is None:
                 reason += f": more than the {left:,} bytes that are free are needed"
-            elif error.errno == errno.ENOSPC and left < (size or 0):  # or there is a quota
+            elif number == errno.ENOSPC and left < (size or 0):  # or there is a quota
                 reason += f": {size:,} bytes are needed and {left:,} are free"
-        raise OSError(error.errno, reason, os.fspath(target)) from error
+        raise OSError(number, reason, os.fspath(target)) from error
 
 
 def _remove_leftovers(directory: Path, pattern: re.Pattern[str]) -> None:

@@ -77,8 +77,11 @@ def train_tokenizer(
     trainer.check_request(vocab_size, special_tokens)
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
     existing = next(folder for folder in (output, *output.parents) if folder.is_dir())
-    with tempfile.TemporaryFile(dir=existing):  # a full or read-only disk fails here
-        pass
+    try:
+        with tempfile.TemporaryFile(dir=existing):  # a full or read-only disk fails here
+            pass
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(output)) from error
     if corpus is None or counts or save_counts or ray:
         start = time.perf_counter()
         total = _count(trainer, corpus, special_tokens, counts, ray)

@@ -12,6 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cs336_basics._support.files import atomic_path, atomic_writer, new_directory, write_json
@@ -181,6 +182,17 @@ def test_a_full_disk_error_says_how_much_space_is_needed(tmp_path, monkeypatch, 
         raise OSError(errno.ENOSPC, "full")
     assert (f"{1 << 60:,} bytes" in str(error.value)) is (size is not None)
     assert error.value.filename == str(tmp_path / "a")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a device that is full")
+def test_what_numpy_says_of_a_full_disk_is_explained(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"bytes.* are needed") as error,
+        atomic_path(tmp_path / "a"),
+        open("/dev/full", "wb") as full,
+    ):
+        np.zeros(1 << 20).tofile(full)
+    assert (error.value.errno, error.value.filename) == (errno.ENOSPC, str(tmp_path / "a"))
 
 
 @pytest.mark.parametrize("inside", ["", "weights.bin"])

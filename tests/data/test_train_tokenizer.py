@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import tempfile
 
 import pytest
 
+import cs336_basics.data.train_tokenizer as train_module
 from cs336_basics._support.files import sha256_file
 from cs336_basics.bpe import TRAINERS
 from cs336_basics.data.train_tokenizer import MOST_HASHED, describe_files, train_tokenizer
@@ -58,6 +62,19 @@ def test_what_exists_is_replaced_only_if_asked(tmp_path, text):
     with pytest.raises(NotADirectoryError, match="text"):
         train(text, text)
     train(text, tmp_path / "out", save_counts=str(tmp_path / "counts.npz"), overwrite=True)
+
+
+def test_a_disk_that_is_full_is_named_by_the_output_before_anything_is_counted(
+    tmp_path, text, monkeypatch
+):
+    def full(dir):
+        raise OSError(errno.ENOSPC, "No space left on device", os.path.join(dir, "tmp1ge0w5wy"))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(train_module, "count_words", None)
+    with pytest.raises(OSError, match=r"No space") as error:
+        train(text, tmp_path / "out")
+    assert error.value.filename == str(tmp_path / "out")
 
 
 def test_counts_of_another_pattern_are_named_before_the_text_is_counted(

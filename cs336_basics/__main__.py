@@ -14,6 +14,8 @@ from cs336_basics.commands._cli import guarded, say
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the first argument names and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     command = words[0].replace("_", "-") if words else "--help"
     if command in COMMANDS:
         return guarded(f"{PROGRAM} {command}", lambda: _run(command, words[1:]))
@@ -64,7 +66,7 @@ def list_of_commands() -> str:
             "",
             *(f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()),
             "",
-            f"Options of a command: {INVOCATION} COMMAND --help",
+            f"Options of a command: {INVOCATION} help COMMAND, or COMMAND --help",
             f"Version: {INVOCATION} --version",
         ]
     )

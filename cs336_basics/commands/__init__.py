@@ -30,6 +30,7 @@ COMMANDS = {
     "tokens": "count how often each token occurs in text",
     "prune": "make a tokenizer smaller, by what occurs in text",
     "encode": "encode text into a token file",
+    "decode": "turn ids back into text",
     "train": "train a language model, from text or from token files",
     "estimate": "estimate the memory and time of a training run",
     "plot": "plot the learning curves of runs",

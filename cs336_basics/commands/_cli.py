@@ -207,8 +207,8 @@ def say(text: str) -> None:
     _write(f"{text}\n")
 
 
-def show(text: str) -> None:
-    """Print a part of a line on standard output, at once.
+def show(text: str | bytes) -> None:
+    """Print a part of a line on standard output, at once; bytes as they are.
 
     Raises:
         OutputEnded: standard output takes no more.
@@ -234,14 +234,19 @@ def silence(stream: TextIO) -> None:
     os.close(sink)
 
 
-def _write(text: str) -> bool:
+def _write(text: str | bytes) -> bool:
     """Write to standard output; return False, and discard what follows, where that is impossible.
 
     `| tee` after Ctrl-C, which ends tee as well, must not cost a run the steps since its last
     checkpoint; neither must a full disk under the log file.
     """
     try:
-        print(text, end="", flush=True)
+        if isinstance(text, bytes):
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
+        else:
+            print(text, end="", flush=True)
     except OSError as error:
         silence(sys.stdout)
         if not isinstance(error, BrokenPipeError):

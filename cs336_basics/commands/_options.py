@@ -82,8 +82,12 @@ class TextOptions(Checked):
     num_workers: int | None = NUM_WORKERS
     overwrite: bool = option("replace outputs that exist", False)
 
-    def corpus(self) -> Corpus:
-        """Return the text that the options name, after printing what directories hold."""
+    def corpus(self, listed: bool = True) -> Corpus:
+        """Return the text that the options name, after printing what directories hold.
+
+        Args:
+            listed: whether that is printed.
+        """
         from cs336_basics.pretokenization import Corpus  # help pages do not need it
 
         corpus = Corpus(
@@ -94,7 +98,8 @@ class TextOptions(Checked):
             errors=self.errors,
             max_piece_bytes=self.max_piece_bytes,
         )
-        say_directories(self.input)
+        if listed:
+            say_directories(self.input)
         return corpus
 
 

@@ -32,6 +32,8 @@ def complete(options: Options) -> None:
         module = importlib.import_module(f"cs336_basics.commands.{name.replace('-', '_')}")
         parser = module.COMMAND.parser()
         commands.add_parser(name, help=summary, add_help=False, parents=[parser])
+    asked = commands.add_parser("help", help="show the options of a command", add_help=False)
+    asked.add_argument("command", nargs="?", choices=list(COMMANDS))
     show(shtab.complete(whole, options.shell))
 
 

@@ -1,13 +1,19 @@
-"""`python -m cs336_basics encode`: text files to a token file."""
+"""`python -m cs336_basics encode`: text files to a token file, or to ids on standard output."""
 
 from __future__ import annotations
 
+import functools
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from cs336_basics._support.validation import option
-from cs336_basics.commands._cli import say
+from cs336_basics.commands._cli import say, show
+from cs336_basics.commands._inputs import STDOUT
 from cs336_basics.commands._options import Command, EncodingOptions
+
+_IDS_AT_A_TIME = 1 << 16
 
 
 @dataclass(kw_only=True)
@@ -17,7 +23,9 @@ class Options(EncodingOptions):
     It is an array of token ids that numpy.load opens, with what they were made from.
     """
 
-    output: str = option("file to write", metavar="FILE.npy")
+    output: str = option(
+        "file to write; - prints the ids, a line for each document", metavar="FILE.npy"
+    )
     end_of_document: str | None = option(
         "special token to append to each text file and row that does not end with it",
         None,
@@ -33,17 +41,25 @@ def encode(options: Options) -> None:
     from cs336_basics.tokenizer import Tokenizer, encode_file
 
     tokenizer = Tokenizer.from_directory(options.tokenizer)
-    corpus = options.corpus()
-    start = time.perf_counter()
-    metadata = encode_file(
+    printed = options.output == STDOUT
+    corpus = options.corpus(listed=not printed)
+    write = functools.partial(
+        encode_file,
         tokenizer,
         corpus,
-        options.output,
         num_workers=options.num_workers,
         progress=True,
-        overwrite=options.overwrite,
-        document_starts=options.document_starts,
         end_of_document=options.end_of_document,
+    )
+    if printed:
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory, "ids.npy")
+            write(file, document_starts=True)
+            _print_ids(file)
+        return
+    start = time.perf_counter()
+    metadata = write(
+        options.output, overwrite=options.overwrite, document_starts=options.document_starts
     )
     seconds = time.perf_counter() - start
     say(f"tokens           {metadata['num_tokens']:,} ({metadata['dtype']})")
@@ -54,11 +70,27 @@ def encode(options: Options) -> None:
     say(f"written to       {options.output}")
 
 
+def _print_ids(path: Path) -> None:
+    """Print the ids of a token file, a line for each document."""
+    from cs336_basics.tokenizer.files.token_files import open_token_file
+
+    file = open_token_file(path)
+    ends = [*file.document_starts()[1:].tolist(), len(file.tokens)]
+    start = 0
+    for end in ends:
+        while start < end:
+            stop = min(end, start + _IDS_AT_A_TIME)
+            line = " ".join(map(str, file.tokens[start:stop].tolist()))
+            show(line + (" " if stop < end else "\n"))
+            start = stop
+
+
 COMMAND = Command(
     "encode",
     Options,
     encode,
     "encode --tokenizer tokenizers/my --input my.txt --output data/my.npy",
+    "encode --tokenizer tokenizers/my --input - --output -",
     "encode --tokenizer tokenizers/my --input 'web/*.jsonl.gz' --field text \\\n"
     "      --end-of-document '<|endoftext|>' --output data/web.npy",
 )

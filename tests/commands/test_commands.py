@@ -46,6 +46,16 @@ def test_help_is_a_short_page_and_help_all_shows_every_option(command, capsys):
         assert field.help
 
 
+def test_help_of_a_command_is_its_page(capsys):
+    pages = []
+    for words in (["help"], ["--help"], ["help", "train_bpe"], ["train-bpe", "--help"]):
+        assert main(words) == 0
+        pages.append(capsys.readouterr().out)
+    assert pages[0] == pages[1] != pages[2] == pages[3]
+    assert main(["help", "trian"]) == 2
+    assert "did you mean train" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_examples_can_be_parsed(command):
     page = ALL[command].help_page(["--help-all"])

@@ -1,0 +1,116 @@
+"""`python -m cs336_basics decode`, and ids that `encode` prints."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from cs336_basics import Tokenizer
+from tests.commands.small_run import command, environment
+from tests.tokenizer.examples import small_tokenizer
+
+encode, decode = command("encode"), command("decode")
+TEXT = b"the cat sat on the mat\r\nna\xc3\xafve \xf0\x9f\x98\x80 and a half: \xff\n"
+
+
+class _Stdin:
+    def __init__(self, data):
+        self.buffer = io.BytesIO(data)
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small_tokenizer().save(tmp_path / "tok")
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    return tmp_path
+
+
+def encoded(*options):
+    words = ["--tokenizer", "tok", "--errors", "bytes", "--num-workers", "1", *options]
+    assert encode(words) == 0
+
+
+@pytest.mark.parametrize("source", ["a.npy", "ids.txt", "-"])
+def test_a_text_comes_back_byte_for_byte(work, monkeypatch, capsysbinary, source):
+    encoded("--input", "a.txt", "--output", "a.npy")
+    capsysbinary.readouterr()
+    encoded("--input", "a.txt", "--output", "-")
+    ids = capsysbinary.readouterr().out
+    assert Tokenizer.from_directory("tok").decode_bytes(map(int, ids.split())) == TEXT
+    (work / "ids.txt").write_bytes(ids.replace(b" ", b"\n\t "))
+    for data in (ids, (work / "a.npy").read_bytes()):
+        monkeypatch.setattr(sys, "stdin", _Stdin(data))
+        assert decode(["--tokenizer", "tok", "--input", source]) == 0
+        assert capsysbinary.readouterr().out == TEXT
+        monkeypatch.setattr(sys, "stdin", _Stdin(data))
+        words = ["--tokenizer", "tok", "--input", source, "--output", "out.txt", "--overwrite"]
+        assert decode(words) == 0
+        assert (work / "out.txt").read_bytes() == TEXT
+        assert capsysbinary.readouterr().out == b""
+
+
+def test_each_document_is_a_line_of_ids(work, capsys):
+    (work / "rows.jsonl").write_text('{"text": "the cat"}\n{"text": ""}\n{"text": "sat"}\n')
+    encoded("--input", "rows.jsonl", "--field", "text", "--output", "-")
+    lines = capsys.readouterr().out.splitlines()
+    tokenizer = Tokenizer.from_directory("tok")
+    assert [tokenizer.decode(map(int, line.split())) for line in lines] == ["the cat", "sat"]
+
+
+def test_long_documents_are_printed_and_read_in_parts(work, capsysbinary):
+    text = b"the cat sat. " * 40_000
+    (work / "long.txt").write_bytes(text)
+    encoded("--input", "long.txt", "--output", "-")
+    ids = capsysbinary.readouterr().out
+    assert ids.count(b"\n") == 1
+    assert len(ids.split()) > 1 << 16
+    (work / "ids").write_bytes(ids)
+    assert decode(["--tokenizer", "tok", "--input", "ids"]) == 0
+    assert capsysbinary.readouterr().out == text
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (b"1 2 x", "'x' as word 3"),
+        (b"1 -2", "'-2' as word 2"),
+        (b"1 2.0", "'2.0' as word 2"),
+        (b"9" * 1_000_000, "as word 1"),
+        (b"1 " * 40_000 + b"y", "'y' as word 40,001"),
+        (b"99999999", "id 99999999"),
+        ("\u0661".encode(), "as word 1"),
+    ],
+)
+def test_what_is_not_an_id_is_named(work, capsys, ids, message):
+    (work / "ids").write_bytes(ids)
+    assert decode(["--tokenizer", "tok", "--input", "ids", "--output", "out.txt"]) == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert len(printed) < 400
+    assert not (work / "out.txt").exists()
+
+
+def test_ids_of_another_tokenizer_are_refused(work, capsys):
+    encoded("--input", "a.txt", "--output", "a.npy")
+    Tokenizer({i: bytes([i]) for i in range(256)}, [], []).save(work / "other")
+    assert decode(["--tokenizer", "other", "--input", "a.npy"]) == 2
+    assert "another tokenizer" in capsys.readouterr().err
+
+
+def test_inputs_are_not_replaced(work, capsys):
+    (work / "ids").write_text("1 2")
+    words = ["--tokenizer", "tok", "--input", "ids", "--output"]
+    assert decode([*words, "a.txt"]) == 2
+    assert decode([*words, "ids", "--overwrite"]) == 2
+    assert (work / "a.txt").read_bytes() == TEXT
+
+
+def test_a_pipe_of_both_commands_gives_the_text(work):
+    run = f"{sys.executable} -m cs336_basics"
+    line = (
+        f"cat a.txt | {run} encode --errors bytes --tokenizer tok --input - --output - "
+        f"| {run} decode --tokenizer tok --input - | cmp - a.txt"
+    )
+    subprocess.run(line, shell=True, check=True, cwd=work, env=environment())

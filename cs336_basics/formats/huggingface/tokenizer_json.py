@@ -151,7 +151,7 @@ def special_roles(parts: TokenizerParts, given: Mapping[str, str]) -> dict[str, 
         if token not in parts.special_tokens:
             raise ValueError(
                 f"{role} is {short_repr(token)}: it must be a special token of the tokenizer, one "
-                f"of {short_repr(parts.special_tokens)}; add it with add_special_tokens"
+                f"of {short_repr(parts.special_tokens)}; or make the tokenizer with it"
             )
     end = given.get("eos_token", END_OF_TEXT if END_OF_TEXT in parts.special_tokens else None)
     return {"bos_token": None, "unk_token": None, "eos_token": end, "pad_token": end, **given}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
+from cs336_basics._support.messages import short_repr
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.splitter import check_is_str
 from cs336_basics.tokenizer.encoders.encoder import AbsentByteError, Encoder
@@ -36,6 +37,8 @@ class Batch:
         disallowed_special: str | Collection[str],
     ) -> None:
         check_is_iterable("texts", texts, "texts")
+        if isinstance(texts, Mapping):  # such as rows of a Dataset: the names of its columns
+            raise TypeError(f"texts is {short_repr(texts)}: pass a list of texts, such as a column")
         self._texts = list(texts)
         for index, text in enumerate(self._texts):
             if isinstance(text, str) and not disallowed_special:

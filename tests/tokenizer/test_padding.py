@@ -44,6 +44,13 @@ def test_a_call_gives_what_transformers_gives(tmp_path, options):
     assert tokenizer(iter(TEXTS), **options) == tokenizer(TEXTS, **options)
 
 
+def test_rows_by_the_names_of_their_columns_are_refused():
+    """As `Dataset.map` passes them without `input_columns`: the names would be encoded."""
+    for call in (small_tokenizer(), small_tokenizer().encode_batch):
+        with pytest.raises(TypeError, match="column"):
+            call({"text": ["a"]})
+
+
 def test_the_padding_of_a_call_can_be_chosen():
     tokenizer = small_tokenizer((END, "<pad>"))
     pads = [tokenizer(["a", ""], padding=True, pad_id=p)["input_ids"][1] for p in ("<pad>", 7)]

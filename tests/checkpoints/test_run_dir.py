@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
@@ -31,6 +35,28 @@ def test_the_temporary_files_of_a_killed_process_are_removed(tmp_path):
         file.touch()
     run.remove_temporary_files()
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == [run.checkpoint(5)]
+
+
+@posix_only
+@pytest.mark.slow
+def test_a_kill_within_safetensors_leaves_nothing_for_ever(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.checkpoints.mkdir()
+    code = """
+import sys, torch
+from cs336_basics.checkpoints.checkpoint import write_checkpoint
+model = torch.nn.Linear(20_000, 5_000)
+write_checkpoint(sys.argv[1], model, torch.optim.SGD(model.parameters()), 5)
+"""
+    words = [sys.executable, "-c", code, str(run.checkpoint(5))]
+    with subprocess.Popen(words) as process:
+        while process.poll() is None and not list(run.checkpoints.glob(".tmp*")):
+            time.sleep(0.001)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert list(run.checkpoints.glob(".tmp*"))
+    run.remove_temporary_files()
+    assert list(run.checkpoints.iterdir()) == []
 
 
 def start(path):

@@ -19,7 +19,9 @@ def holding(describe: Callable[[], str]) -> Iterator[None]:
     except MemoryError as error:
         if isinstance(error, _DescribedError):
             raise
-        raise _DescribedError(f"out of memory while holding {describe()}") from error
+        reason = str(error).removeprefix("std::bad_alloc")
+        found = f"out of memory while holding {describe()}"
+        raise _DescribedError(f"{found}: {reason}" if reason else found) from error
 
 
 class _DescribedError(MemoryError):

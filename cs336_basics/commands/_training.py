@@ -12,6 +12,7 @@ from cs336_basics._support.files import NO_SPACE
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.commands import INVOCATION
 from cs336_basics.commands._cli import complain, describe_error, say
+from cs336_basics.commands._inputs import say_directories
 from cs336_basics.commands._training_options import CommandLine
 from cs336_basics.data.prepare import Sources
 from cs336_basics.training.allocator import keep_freed_memory
@@ -47,6 +48,9 @@ def _run(command: CommandLine, world: World) -> int:
     if world.is_first:
         try:
             sources = check_start(command.config, world)
+            data = command.config.data
+            for paths in (data.train_path, data.valid_path):
+                say_directories([paths] if isinstance(paths, str) else paths or ())
             _choose_fast_path(command, world)
             run = (
                 create_run(command.config, command.options.run_dir)

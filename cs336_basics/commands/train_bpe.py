@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from cs336_basics._support.messages import short_repr
 from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics._support.validation import one_of, option
 from cs336_basics._support.warnings import warn
@@ -139,7 +140,7 @@ def train_bpe(options: Options) -> None:
     longest = longest_tokens(vocab, special_tokens)[0]
     if continue_from:
         say(f"continued {options.continue_}: {len(continue_from[0]):,} tokens")
-    say(f"{len(vocab):,} tokens, {len(merges):,} merges; longest token: {longest!r}")
+    say(f"{len(vocab):,} tokens, {len(merges):,} merges; longest token: {short_repr(longest)}")
     say(f"written to {options.output}: tokenizer.json, training.json")
     if options.trace:
         say(f"trace written to {options.trace}: {len(merges):,} merges")

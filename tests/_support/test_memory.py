@@ -7,7 +7,7 @@ from cs336_basics._support.memory import holding, peak_memory
 
 def test_the_innermost_block_says_what_was_held():
     with (
-        pytest.raises(MemoryError, match="holding 5 words"),
+        pytest.raises(MemoryError, match=r"holding 5 words$"),
         holding(lambda: "a corpus"),
         holding(lambda: "5 words"),
     ):
@@ -24,3 +24,8 @@ def test_the_peak_grows_with_what_is_held():
     before = peak_memory()
     block = bytearray(b"x") * (2 * before)
     assert peak_memory() > before + len(block) // 4
+
+
+def test_the_place_where_memory_ended_is_kept():
+    with pytest.raises(MemoryError, match=r"holding 5 words: row 7$"), holding(lambda: "5 words"):
+        raise MemoryError("row 7")

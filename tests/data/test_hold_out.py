@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 from pathlib import Path
 
@@ -44,6 +46,12 @@ def json_lines(rows, blank=""):
 def write_rows(directory, name, rows):
     """Write rows as a file of the kind that its name says; return the options of its Corpus."""
     path = directory / name
+    if ".csv" in name:
+        table = io.StringIO()
+        csv.writer(table).writerows([("id", "text"), *enumerate(rows)])
+        data = table.getvalue().encode()
+        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        return {"column": "text"}
     if ".jsonl" in name:
         data = json_lines(rows)
         compress = {"gz": gzip.compress, "zst": zstandard().compress}.get(name.split(".")[-1])
@@ -63,7 +71,16 @@ def write_rows(directory, name, rows):
     return {"column": "text"}
 
 
-KINDS = ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.arrow", "a.feather"]
+KINDS = [
+    "a.csv",
+    "a.csv.gz",
+    "a.jsonl",
+    "a.jsonl.gz",
+    "a.jsonl.zst",
+    "a.parquet",
+    "a.arrow",
+    "a.feather",
+]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -199,3 +216,16 @@ def test_a_window_leaves_between_half_and_twice_the_share():
     assert (window.earliest, window.target, window.latest) == (800, 900, 950)
     assert window.within(850, 70) == Window(0, 50, 70)
     assert window.scaled(1000, 20) == Window(16, 18, 19)
+
+
+def test_the_format_of_a_corpus_holds_for_its_parts(tmp_path):
+    (tmp_path / "rows.txt").write_bytes(json_lines(ROWS))
+    corpus = Corpus(tmp_path / "rows.txt", field="text", format="jsonl")
+    train, valid = divide(corpus, tmp_path)
+    assert (train.kinds, valid.kinds) == (("jsonl",), ("jsonl",))
+    assert texts_of(train) + texts_of(valid) == ROWS
+    csv_bytes = b"text\nnot \xff UTF-8\nrow 2\n"
+    (tmp_path / "rows.csv").write_bytes(csv_bytes)
+    parts = divide(Corpus(tmp_path / "rows.csv", column="text"), tmp_path / "csv")
+    found = [block.text for part in parts for block in read_texts(part, part.files[0], Splitter())]
+    assert found == [b"not \xff UTF-8", "row 2"]

@@ -106,10 +106,10 @@ class BlockReader {
             // The cuts up to here depend on bytes that were read.
             const size_t known = whole ? view.size : view.size - cuts_.margin();
             end = cuts_.first(state.buffer.data(), view.size, end, known);
-            if (end < known || whole) return {};
             if (view.origin + end - from > max_piece_) {
                 return {Failure::TOO_LONG, file, from, max_piece_, 0, ""};
             }
+            if (end < known || whole) return {};
             if (cancelled) throw Cancelled();
             const Failure failure =
                 read_to(state, file, view,

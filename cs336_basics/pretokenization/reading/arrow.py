@@ -88,7 +88,7 @@ class _BoundedFile:
 def explained(what: str) -> Iterator[None]:
     """Raise ValueError where pyarrow finds data damaged, for which it has several exceptions.
 
-    An OSError with a number is of the system, and stays what it is.
+    An OSError with a number is of the system, and stays what it is. A MemoryError names the place.
 
     Args:
         what: the message, without the reason.
@@ -96,6 +96,8 @@ def explained(what: str) -> Iterator[None]:
     pyarrow = import_pyarrow(what)
     try:
         yield
+    except MemoryError as error:  # pyarrow's own is an ArrowException, too
+        raise MemoryError(f"out of memory, or {what}: {short_reason(error)}") from error
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

@@ -390,3 +390,16 @@ def test_arrays_that_another_thread_changes_do_no_harm():
     command = [sys.executable, "-c", CHANGING]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.strip()) == (0, "survived"), done.stderr
+
+
+@pytest.mark.parametrize("backend", LOCAL_BACKENDS)
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", r"(?s:.+)"])
+def test_text_without_a_cut_is_refused_beyond_the_limit(tmp_path, backend, pattern):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a word" + b"x" * 300_000 + b" and more")
+    splitter = Splitter(pattern, ["<|x|>"])
+    how = {"backend": backend, "num_workers": 2, "chunk_size": 1000}
+    with pytest.raises(ValueError, match=r"a\.txt, the text from byte [\d,]+ on .* 200,000 bytes"):
+        count_words(Corpus(path, max_piece_bytes=200_000), splitter, **how)
+    whole = count_words(Corpus(path, max_piece_bytes=400_000), splitter, **how)
+    assert whole == count_words(path, splitter, num_workers=1)

@@ -7,6 +7,7 @@ from cs336_basics.pretokenization import (
     MissingFieldError,
     count_words,
 )
+from cs336_basics.pretokenization.reading import readers
 from tests.pretokenization.reading.counted import DOCUMENTS, RNG, SPLITTER, count, expected
 
 pytest.importorskip("pyarrow.ipc")
@@ -130,3 +131,26 @@ def test_other_strings_of_arrow_are_counted(tmp_path, kind):
         pyarrow.table({"text": pyarrow.array(DOCUMENTS, kind)}), tmp_path / "a.parquet"
     )
     assert count([tmp_path / "a.parquet"], column="text") == expected(DOCUMENTS)
+
+
+def test_rows_that_do_not_fit_into_memory_are_not_called_damaged(tmp_path, monkeypatch):
+    parquet.write_table(pyarrow.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
+
+    def fail(column):
+        raise pyarrow.lib.ArrowMemoryError("malloc of size 49152000000 failed")
+
+    monkeypatch.setattr(readers, "array_texts", fail)
+    with pytest.raises(MemoryError, match=r"a\.parquet .*row 0.*49152000000"):
+        count_words(Corpus(tmp_path / "a.parquet", column="text"), num_workers=1)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_a_row_beyond_the_limit_is_named(tmp_path, name):
+    rows = ["a b", "c" * 5000]
+    if name == "a.arrow":
+        write_arrow(tmp_path / name, rows, pyarrow.ipc.new_stream)
+    else:
+        parquet.write_table(pyarrow.table({"text": rows}), tmp_path / name)
+    with pytest.raises(ValueError, match=rf"{name}, row 1.* 4,999 bytes"):
+        count([tmp_path / name], column="text", max_piece_bytes=4999)
+    assert count([tmp_path / name], column="text", max_piece_bytes=5000).total() == 3

@@ -453,3 +453,18 @@ def test_a_text_that_gives_no_tokens_is_refused(tmp_path, out):
     with pytest.raises(ValueError, match="no tokens"):
         encode_file(Tokenizer(BYTES, [], pattern=r"\w+"), tmp_path / "a.txt", out / "a.npy")
     assert os.listdir(out) == []
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl", "a.jsonl.gz"])
+def test_what_cannot_be_cut_is_refused_beyond_the_limit(tmp_path, out, backend, name):
+    data = b"x" * (3 << 20) if "txt" in name else b'{"text": "' + b"x" * (3 << 20) + b'"}\n'
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    options = {"field": "text"} if "jsonl" in name else {}
+    tokenizer = small_tokenizer(backend=backend)
+    corpus = Corpus(tmp_path / name, max_piece_bytes=1 << 20, **options)
+    with pytest.raises(ValueError, match=rf"{re.escape(name)}, the .* 1,048,576 bytes"):
+        encode_file(tokenizer, corpus, out / "a.npy", num_workers=1)
+    assert os.listdir(out) == []
+    corpus = Corpus(tmp_path / name, max_piece_bytes=4 << 20, **options)
+    if backend == "native":  # the readable one takes too long for so long a word
+        assert encode_file(tokenizer, corpus, out / "a.npy")["num_bytes"] == 3 << 20

@@ -139,7 +139,13 @@ def _checked_expression(pattern: str) -> str:
         ) from None
     if compiled.flags & regex.REVERSE:
         raise ValueError(f"pattern {shown} searches from the end (?r): it cannot split text")
-    if compiled.fullmatch(""):
+    try:
+        matches_nothing = compiled.fullmatch("", timeout=1) is not None
+    except TimeoutError:
+        raise ValueError(
+            f"pattern {shown} takes more than a second to match an empty text: rewrite it"
+        ) from None
+    if matches_nothing:
         raise ValueError(f"pattern {shown} matches the empty string: it cannot split text")
     return pattern
 

@@ -157,6 +157,11 @@ def test_a_pattern_that_is_not_a_str_is_refused(pattern):
         resolve_pattern(pattern)
 
 
+def test_a_pattern_that_never_ends_on_an_empty_text_is_refused():
+    with pytest.raises(ValueError, match="empty text"):
+        resolve_pattern(r"(?V1:$*|(\p{N}#)+)++(?b:^| ){5,9}?(\S{e<=1}\X*)+")
+
+
 @pytest.mark.parametrize("pattern", ["((((a{500}){500}){500}))", "(?R)", "(" * 500 + ")" * 500])
 def test_a_pattern_that_cannot_be_compiled_soon_is_refused(pattern):
     with pytest.raises(ValueError, match=r"pattern '.*' cannot be used: it") as error:

@@ -317,7 +317,8 @@ def test_the_tests_of_the_sdist_pass_with_the_compiled_wheel(compiled_wheel, unp
     needed = requirements_of(compiled_wheel, "test", "zstd", "parquet")
     python = environment(tmp_path, compiled_wheel, needed)
     work = tmp_path / "work"
-    shutil.copytree(unpacked / "tests", work / "tests")
+    for folder in ("tests", "tools"):
+        shutil.copytree(unpacked / folder, work / folder)
     shutil.copy2(unpacked / "pyproject.toml", work)
     done = run([python, "-m", "pytest", "-q", "-x", *TESTS], work, PATH=str(python.parent))
     assert done.returncode == 0, done.stdout[-3000:]

@@ -4,7 +4,7 @@ They hold Unicode as `regex` defines it: the first three, the classes and cases 
 which are symbols, for the scanners of the named patterns; the last, the sets that other split
 patterns are made of.
 
-    python -m cs336_basics.pretokenization.make_unicode_tables
+    python -m tools.make_unicode_tables
 
 The compiled scanner must split text exactly as the reference splitter does. The classes therefore
 come from the `regex` module itself, and not from Python's `unicodedata`, which has another Unicode
@@ -19,13 +19,15 @@ from pathlib import Path
 import numpy as np
 import regex
 
+import cs336_basics
+
 REGEX_VERSION = "2026.11.15"
 """The release of `regex` from which the tables in the repository were made."""
 
 UNICODE_VERSION = "18.0"
 """The Unicode version of that release."""
 
-PACKAGE = Path(__file__).parents[1] / "cs336_basics"
+PACKAGE = Path(cs336_basics.__file__).parent  # of the checkout, if it is run there
 OUTPUT = PACKAGE / "native" / "unicode" / "unicode_tables.hpp"
 CASES_OUTPUT = OUTPUT.with_name("unicode_cases.hpp")
 SYMBOLS_OUTPUT = OUTPUT.with_name("unicode_symbols.hpp")

@@ -409,6 +409,10 @@ def test_a_state_of_other_batches_is_refused(files):
     state = StepLoader(windows, StepBatches(len(windows), 4, seed=1)).state_dict()
     with pytest.raises(ValueError, match="seed is 2, and was 1"):
         StepLoader(windows, StepBatches(len(windows), 4, seed=2)).load_state_dict(state)
+    with pytest.raises(ValueError, match="step is -1"):
+        StepLoader(windows, StepBatches(len(windows), 4, seed=1)).load_state_dict(
+            {**state, "step": -1}
+        )
 
 
 def test_documents_are_batched_by_workers(files):

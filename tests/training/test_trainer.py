@@ -11,6 +11,7 @@ import torch
 from safetensors import safe_open
 
 import cs336_basics.training.devices as devices
+import cs336_basics.training.session as session
 import cs336_basics.training.trainer as trainer_module
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.model import TransformerLM
@@ -225,6 +226,13 @@ def test_mfu_is_written_only_where_the_peak_is_known(tmp_path, monkeypatch):
             flops = devices.flops_per_token(CONFIG.model)
             assert row["mfu"] == pytest.approx(row["tokens_per_second"] * flops / 1e12)
     assert len(losses_of(tmp_path / "known", "mfu")) == 2
+
+
+def test_the_speed_is_the_tokens_of_a_step_over_its_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(session.Clock, "seconds_per_step", lambda clock: 0.5)
+    make(tmp_path / "run", changed(max_steps=2)).fit()
+    tokens = CONFIG.batch_size * CONFIG.model.context_length
+    assert set(losses_of(tmp_path / "run", "tokens_per_second")) == {2 * tokens}
 
 
 def test_bfloat16_rounds_products_and_keeps_the_weights(tmp_path, monkeypatch, uninterrupted):

@@ -133,8 +133,7 @@ def describe_error(error: Exception) -> str:
     from cs336_basics.pretokenization.reading.corpus import MissingFieldError
 
     if isinstance(error, MissingFieldError):
-        example = error.columns[0] if error.columns else "text"
-        return f"{error.problem}: give --{error.option} {shlex.quote(example)}"
+        return f"{error.problem}: give --{error.option} {shlex.quote(error.example)}"
     # The library advises in keyword arguments.
     message = re.sub(r"\b([a-z]+)=True(?: \(--\1\))?", r"--\1", _one_line(str(error)))
     message = re.sub(r"""\b([a-z]+)=["']([a-z]+)["']""", r"--\1 \2", message)

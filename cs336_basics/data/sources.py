@@ -133,9 +133,8 @@ def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
             elif kind != "text":
                 corpus.only([file]).chunks()
     except MissingFieldError as error:
-        example = error.columns[0] if error.columns else "text"
         raise ValueError(
-            f"{key}: {error.problem}: set data.{error.option}, to {example!r} for example"
+            f"{key}: {error.problem}: set data.{error.option}, to {error.example!r} for example"
         ) from None
     return corpus
 

@@ -131,9 +131,13 @@ class MissingFieldError(ValueError):
             return f"{columns}, and nothing says which one has the text"
         return f"{columns}, but not {self.given!r}"
 
+    @property
+    def example(self) -> str:
+        """A value that the option might have."""
+        return self.columns[0] if self.columns and "text" not in self.columns else "text"
+
     def __str__(self) -> str:
-        example = self.columns[0] if self.columns else "text"
-        return f"{self.problem}: pass Corpus(..., {self.option}={example!r})"
+        return f"{self.problem}: pass Corpus(..., {self.option}={self.example!r})"
 
 
 @dataclass(frozen=True)

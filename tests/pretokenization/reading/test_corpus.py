@@ -216,7 +216,7 @@ def test_csv_needs_a_column_that_it_has(folder):
     (folder / "rows.csv").write_text("id,text\n1,a\n")
     with pytest.raises(MissingFieldError, match="id, text") as caught:
         Corpus(folder / "rows.csv")
-    assert caught.value.option == "column"
+    assert (caught.value.option, caught.value.example) == ("column", "text")
     with pytest.raises(MissingFieldError, match="'body'"):
         Corpus(folder / "rows.csv", column="body").chunks()
     (folder / "rows.csv").write_text("text,text\n1,a\n")

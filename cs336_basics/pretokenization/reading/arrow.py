@@ -13,7 +13,8 @@ from typing import IO, Any
 
 from cs336_basics._support.messages import short_reason
 
-_ROWS_IN_A_BATCH = 1024
+_ROWS_IN_A_BATCH = 64
+"""Of Parquet. All of them are in memory, and a small file may unpack to rows of megabytes."""
 _FILE_MAGIC = b"ARROW1"
 
 

@@ -165,7 +165,11 @@ def _start(
 ) -> tuple[str, list[str], tuple[dict[int, bytes], list[Pair]] | None]:
     """Return the pattern, all special tokens, and the vocabulary and merges that are continued."""
     if options.continue_ is None:
-        return options.pattern or "gpt2", list(options.special_token), None
+        return (
+            "gpt2" if options.pattern is None else options.pattern,
+            list(options.special_token),
+            None,
+        )
     # Imported here: the command otherwise starts without what encodes.
     from cs336_basics.tokenizer.tokenizer import Tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice

@@ -240,7 +240,7 @@ def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:
     if END_OF_TEXT not in tokenizer.special_tokens:
         raise ValueError(
             f"the tokenizer in {directory} lacks the special token {END_OF_TEXT}, "
-            "which separates documents"
+            f"which separates documents: train it with --special-token '{END_OF_TEXT}'"
         )
     # A model can predict any id below its vocabulary size, and each must decode to some text.
     for token_id in range(tokenizer.vocab_size):

@@ -134,7 +134,7 @@ def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
                 corpus.only([file]).chunks()
     except MissingFieldError as error:
         raise ValueError(
-            f"{key}: {error.problem}: set data.{error.option}, to {error.example!r} for example"
+            f"{key}: {error.problem}: set data.{error.option}, such as {error.example!r}"
         ) from None
     return corpus
 

@@ -54,6 +54,7 @@ def test_the_files_hold_the_result_of_train_bpe(trainer, text_file, tmp_path, ca
         (["--vocab-size", "100"], "vocab_size is 100"),
         (["--special-token", EOT], "given twice"),
         (["--pattern", "("], "pattern '('"),
+        (["--pattern", ""], "pattern ''"),
         (["--min-frequency", "-1"], "min_frequency is -1"),
         (["--max-token-length", "0"], "max_token_length is 0"),
     ],

@@ -178,7 +178,7 @@ def batches_of(reader: Any, path: str, column: str, groups: range | None) -> Ite
         batches = (batch.select([column]) for batch in reader)
     of_group = "" if groups is None else f" of row group {groups.start}"
     while True:
-        with explained(f"{path} is damaged at row {row:,}{of_group}"):
+        with explained(f"{path} cannot be read at row {row:,}{of_group}"):
             batch = next(batches, None)
         if batch is None:
             return

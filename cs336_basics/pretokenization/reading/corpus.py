@@ -133,8 +133,8 @@ class MissingFieldError(ValueError):
 
     @property
     def example(self) -> str:
-        """A value that the option might have."""
-        return self.columns[0] if self.columns and "text" not in self.columns else "text"
+        """A value that the option might have; NAME where the columns do not tell."""
+        return "text" if not self.columns or "text" in self.columns else "NAME"
 
     def __str__(self) -> str:
         return f"{self.problem}: pass Corpus(..., {self.option}={self.example!r})"

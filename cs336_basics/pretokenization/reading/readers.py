@@ -275,7 +275,7 @@ def _table_rows(chunk: Chunk) -> Iterator[tuple[str, str | bytes, int]]:
         row = 0
         for batch in batches_of(reader, chunk.path, chunk.field, groups):
             total = num_rows or (batch.num_rows if groups is not None else 0)
-            with explained(f"{chunk.path} is damaged from row {row:,}{of_group} on"):
+            with explained(f"{chunk.path} cannot be read from row {row:,}{of_group} on"):
                 texts = array_texts(batch.column(0))
             for text in texts:
                 row += 1

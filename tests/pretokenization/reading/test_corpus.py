@@ -108,6 +108,8 @@ def test_fitting_passes_the_field_and_the_column_only_where_a_file_needs_them(fo
     assert several == Corpus([folder / "*.txt", folder / "c.jsonl"], field="body")
     with pytest.raises(MissingFieldError):
         Corpus.fitting(folder / "c.jsonl", column="text")
+    assert MissingFieldError("a.csv", "column", None, ["id", "body"]).example == "NAME"
+    assert MissingFieldError("a.csv", "column", None, ["id", "text"]).example == "text"
     check_options_are_used([text, several], field="body", column=None)
     check_options_are_used([], field=None, column=None)
 

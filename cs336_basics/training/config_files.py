@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import resources
@@ -78,11 +77,11 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
     try:
         return build(TrainConfig, {**{k: v.value for k, v in values.items()}, **changes})
     except ValueError as error:
-        # A message begins with the name of the value, or of one in a list.
-        name = re.sub(r"\.\d+$", "", str(error).partition(" ")[0])
-        if name in changes or name not in values:
+        # A message begins with the name of the value, which may hold anything.
+        named = [name for name in values if str(error).startswith(f"{name} ")]
+        if not named or named[-1] in changes:
             raise
-        raise ValueError(f"{values[name].place}: {error}") from None
+        raise ValueError(f"{values[named[-1]].place}: {error}") from None
 
 
 def read_values(source: Path) -> dict[str, FileValue]:

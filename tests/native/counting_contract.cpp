@@ -103,7 +103,7 @@ void blocks_join_to_the_files(const std::string& folder) {
     const std::atomic<bool> cancelled{false};
     for (const size_t block_size : {1, 2, 5, 64, 1000}) {
         const BlockReader reader(tokens, Scanner(false, SimdLevel::SCALAR), paths, sizes,
-                                 block_size);
+                                 block_size, SIZE_MAX);
         BlockReader::ReadState state;
         std::string found[3];
         uint64_t num_bytes = 0;
@@ -126,12 +126,13 @@ void missing_and_shorter_files_are_failures(const std::string& folder) {
     std::ofstream(path, std::ios::binary) << "0123456789";
     BlockReader::ReadState state;
     BlockReader::Text text;
-    const BlockReader longer(tokens, Scanner(false, SimdLevel::SCALAR), {path}, {20}, 100);
+    const BlockReader longer(tokens, Scanner(false, SimdLevel::SCALAR), {path}, {20}, 100,
+                             SIZE_MAX);
     const Failure shorter = longer.read(0, state, cancelled, text);
     check(shorter.kind == Failure::SHORTER && shorter.offset == 10 && shorter.expected == 20,
           "a file that became shorter is a failure");
     const BlockReader missing(tokens, Scanner(false, SimdLevel::SCALAR), {folder + "/missing"},
-                              {20}, 100);
+                              {20}, 100, SIZE_MAX);
     BlockReader::ReadState other;
     const Failure system = missing.read(0, other, cancelled, text);
     check(system.kind == Failure::SYSTEM && system.code == ENOENT, "so is a missing one");

@@ -89,6 +89,7 @@ def test_null_is_none_where_that_is_possible(load):
         ("data: {train_path: []}", "data.train_path is []"),
         ("model: 5", "line 1, column 8: model is not an option"),
         ("model: {d_model: {a: 1}}", "model.d_model is {'a': '1'}"),
+        ("a b: 5", "line 1, column 6: a b is not an option"),
         ("max_step: 5", "max_step is not an option: did you mean max_steps"),
         ("max_steps: 1\nmax_steps: 2", "line 2, column 12: 'max_steps' is given twice"),
         ("max_steps: 1\nmax-steps: 2", "line 2, column 12: 'max_steps' is given twice"),

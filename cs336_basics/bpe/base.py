@@ -172,8 +172,7 @@ class BPE_Trainer:
                 64 bits; a special token was not cut out of the words, and the merges make it again.
             TypeError, OverflowError: as `WordCounts.from_mapping`.
         """
-        checked = _checked_counts(word_counts)
-        return self._train(lambda splitter: checked, vocab_size, special_tokens)
+        return self._train(lambda splitter: word_counts, vocab_size, special_tokens)
 
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]
@@ -194,14 +193,9 @@ class BPE_Trainer:
         self.timings = recorder.timings
         with recorder.clock("total"):
             with recorder.clock("reading and counting"):
-                word_counts = count(Splitter(self.pattern, tokens))
-                if not isinstance(word_counts, WordCounts):
-                    word_counts = WordCounts.from_mapping(word_counts)
+                word_counts = _checked_counts(count(Splitter(self.pattern, tokens)))
             word_counts.check_made_with(self.pattern, tokens)
-            with (
-                holding(lambda: _size_of(word_counts)),
-                recorder.progress_bar(self.progress, num_merges),
-            ):
+            with holding(word_counts.sizes), recorder.progress_bar(self.progress, num_merges):
                 merges = self.learn_merges(word_counts, num_merges, recorder)
             vocab, all_merges = self.start.extended(tokens, merges)
         if len(merges) < num_merges:
@@ -237,11 +231,6 @@ class BPE_Trainer:
     def tie(self, pair: Pair) -> Any:
         """Return the key of a pair among equally frequent ones: the greatest is merged first."""
         return pair
-
-
-def _size_of(words: WordCounts) -> str:
-    longest = max((end - start for start, end in pairwise(words.offsets)), default=0)
-    return f"{len(words):,} distinct words of {len(words.data):,} bytes, the longest of {longest:,}"
 
 
 def _checked_counts(word_counts: Mapping[bytes, int]) -> WordCounts:

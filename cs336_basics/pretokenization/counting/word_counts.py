@@ -241,6 +241,13 @@ class WordCounts(Mapping[bytes, int]):
         high, low = self.counts >> 32, self.counts & 0xFFFFFFFF
         return (int(high.sum()) << 32) + int(low.sum())
 
+    def sizes(self) -> str:
+        """Return the number of words and of their bytes, for messages."""
+        longest = int(np.diff(self.offsets).max(initial=0))
+        return (
+            f"{len(self):,} distinct words of {len(self.data):,} bytes, the longest of {longest:,}"
+        )
+
     @property
     def num_bytes(self) -> int:
         """The number of bytes of all words, with repetition; it may exceed 64 bits."""

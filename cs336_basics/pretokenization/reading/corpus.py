@@ -134,7 +134,9 @@ class MissingFieldError(ValueError):
     @property
     def example(self) -> str:
         """A value that the option might have; NAME where the columns do not tell."""
-        return "text" if not self.columns or "text" in self.columns else "NAME"
+        if not self.columns or "text" in self.columns:
+            return "text"
+        return self.columns[0] if len(self.columns) == 1 else "NAME"
 
     def __str__(self) -> str:
         return f"{self.problem}: pass Corpus(..., {self.option}={self.example!r})"

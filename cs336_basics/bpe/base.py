@@ -172,7 +172,8 @@ class BPE_Trainer:
                 64 bits; a special token was not cut out of the words, and the merges make it again.
             TypeError, OverflowError: as `WordCounts.from_mapping`.
         """
-        return self._train(lambda splitter: word_counts, vocab_size, special_tokens)
+        checked = _checked_counts(word_counts)
+        return self._train(lambda splitter: checked, vocab_size, special_tokens)
 
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]
@@ -193,7 +194,7 @@ class BPE_Trainer:
         self.timings = recorder.timings
         with recorder.clock("total"):
             with recorder.clock("reading and counting"):
-                word_counts = _checked_counts(count(Splitter(self.pattern, tokens)))
+                word_counts = WordCounts.from_mapping(count(Splitter(self.pattern, tokens)))
             word_counts.check_made_with(self.pattern, tokens)
             with holding(word_counts.sizes), recorder.progress_bar(self.progress, num_merges):
                 merges = self.learn_merges(word_counts, num_merges, recorder)
@@ -239,11 +240,10 @@ def _checked_counts(word_counts: Mapping[bytes, int]) -> WordCounts:
         raise TypeError(
             f"word_counts is {short_repr(word_counts)}: pass a dict of bytes -> int, or WordCounts"
         )
-    if not isinstance(word_counts, WordCounts):
-        word_counts = WordCounts.from_mapping(word_counts)
-    if word_counts.num_bytes > MAX_INT64:
+    checked = WordCounts.from_mapping(word_counts)
+    if checked.num_bytes > MAX_INT64:
         raise ValueError(
-            f"the words have {word_counts.num_bytes:,} bytes, counted with repetition: more than "
+            f"the words have {checked.num_bytes:,} bytes, counted with repetition: more than "
             "64 bits can hold; divide all counts by a common factor"
         )
-    return word_counts
+    return checked

@@ -125,11 +125,15 @@ class WordCounts(Mapping[bytes, int]):
     ) -> WordCounts:
         """Return the word counts of a dict; words with the count 0 are left out.
 
+        A WordCounts is returned as it is, unless it gets a pattern or special tokens.
+
         Raises:
             TypeError: a word is not bytes, or a count is not an int.
             ValueError: a count is negative.
             OverflowError: a count is greater than 2^63 - 1.
         """
+        if isinstance(counts, WordCounts) and pattern is None and special_tokens is None:
+            return counts
         words: list[bytes] = []
         numbers: list[int] = []
         for word, count in counts.items():

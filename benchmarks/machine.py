@@ -10,6 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs" / "benchmarks.md",
+    ROOT / "docs" / "counting-and-encoding.md",
+    ROOT / "docs" / "stages.md",
+)
+"""Pages with blocks that programs fill: tables, lines of the source, and the worked example."""
 
 
 def machine_info():

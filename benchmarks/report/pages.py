@@ -4,7 +4,7 @@
     python -m benchmarks.report.pages benchmarks/results/latest.json
 
 The results become rows of benchmarks/results/measurements.json. All tables go to
-benchmarks/results/tables.md, some to the marked blocks of the DOCUMENTS, and each comparison has a
+benchmarks/results/tables.md, some to the marked blocks of the PAGES, and each comparison has a
 plot, benchmarks/results/*.svg. A run of some benchmarks replaces their rows and leaves all others.
 Without a file, tables and plots are written again from the rows.
 """
@@ -13,15 +13,10 @@ import argparse
 import json
 from pathlib import Path
 
-from benchmarks.machine import ROOT
+from benchmarks.machine import PAGES, ROOT
 from benchmarks.report import measurements, plots, tables
 from benchmarks.report.measurements import Measurement
 
-DOCUMENTS = (
-    ROOT / "README.md",
-    ROOT / "docs" / "benchmarks.md",
-    ROOT / "docs" / "stages.md",
-)
 SECTIONS = {
     "summary": "Summary: the first stage, the last one, and other libraries",
     "common": "The sizes at which all stages run to their end, from the start",
@@ -72,7 +67,7 @@ def write_all(root=ROOT):
             lines += [f"![{title}]({name}.svg)", ""]
     (results / "tables.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     written = ["tables.md"]
-    for document in DOCUMENTS:
+    for document in PAGES:
         path = root / document.relative_to(ROOT)
         if path.exists():
             text = path.read_text(encoding="utf-8")

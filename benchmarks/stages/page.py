@@ -1,4 +1,4 @@
-"""Fills docs/stages.md with lines of the source and the worked example, so that neither drifts.
+"""Fill the PAGES with lines of the source and the worked example, so that neither drifts.
 
     python -m benchmarks.stages.page
 
@@ -6,18 +6,17 @@
     <!-- example: STAGE -->        what the stage holds after two merges of the course's example
     <!-- /source -->, <!-- /example -->
 
-`tests/benchmarks/test_page.py` fails when the page is not what this program writes. (The
-tables of the page are filled by `benchmarks/report`.)
+`tests/benchmarks/test_page.py` fails if a page is not what this program writes. (The tables of the
+pages are filled by `benchmarks/report`.)
 """
 
 import re
 import textwrap
 from pathlib import Path
 
-from benchmarks.machine import ROOT
+from benchmarks.machine import PAGES, ROOT
 from cs336_basics.bpe.explain import draw
 
-PAGE = ROOT / "docs" / "stages.md"
 SOURCE = re.compile(r"(<!-- source: (\S+) (\S+) -->\n).*?(<!-- /source -->)", re.DOTALL)
 EXAMPLE = re.compile(r"(<!-- example: (\S+) -->\n).*?(<!-- /example -->)", re.DOTALL)
 
@@ -27,8 +26,9 @@ MERGES = 2
 
 
 def main():
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    print(f"{PAGE} is up to date")
+    for path in PAGES:
+        path.write_text(fill(path.read_text(encoding="utf-8")), encoding="utf-8")
+    print(f"up to date: {', '.join(path.name for path in PAGES)}")
 
 
 def fill(page):
@@ -58,7 +58,7 @@ def source(file, name):
         begins = re.compile(rf"{keyword}\b{part}\([^;]*$")
         start = next((i for i in range(start, end) if begins.match(lines[i])), None)
         if start is None:
-            raise ValueError(f"{file} has no function {name}: correct the block in {PAGE.name}")
+            raise ValueError(f"{file} has no function {name}: correct the page's block")
         end = end_of(lines, start)
     return textwrap.dedent("\n".join(lines[start:end]).rstrip()), language
 

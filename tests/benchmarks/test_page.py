@@ -1,7 +1,8 @@
-"""docs/stages.md: its source lines and its worked example are those of the code."""
+"""Source lines and worked examples on the pages match the code."""
 
 import pytest
 
+from benchmarks.machine import PAGES, ROOT
 from benchmarks.stages import page
 from cs336_basics import TRAINERS
 from cs336_basics.bpe import is_built
@@ -11,13 +12,14 @@ if not all(is_built(trainer) for trainer in TRAINERS.values()):
     pytest.skip("the compiled trainers are not built", allow_module_level=True)
 
 
-def test_the_page_has_the_lines_of_the_source_and_the_example_as_it_runs():
-    text = page.PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_page_has_the_lines_of_the_source_and_the_example_as_it_runs(path):
+    text = path.read_text(encoding="utf-8")
     assert page.fill(text) == text, "run `python -m benchmarks.stages.page`"
 
 
 def test_the_page_has_a_section_an_example_and_a_table_of_every_stage():
-    text = page.PAGE.read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "stages.md").read_text(encoding="utf-8")
     for name in TRAINERS:
         assert f"\n## {name}\n" in text
         assert f"<!-- table: stage: {name} -->" in text

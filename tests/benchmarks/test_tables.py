@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from benchmarks.machine import PAGES
 from benchmarks.report import measurements, pages, plots, tables
 from benchmarks.report.measurements import Measurement
 from benchmarks.stages.extrapolation import UNITS
@@ -30,7 +31,7 @@ def cell(lines, stage):
     return next(line for line in lines if line.startswith(f"| {stage} |")).split(" | ")
 
 
-@pytest.mark.parametrize("document", pages.DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.name)
 def test_the_pages_show_the_measurements(document):
     text = document.read_text(encoding="utf-8")
     rows = measurements.read()

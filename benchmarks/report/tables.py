@@ -413,7 +413,7 @@ def stage_table(rows, stage):
         raise ValueError(f"stage is {stage!r}: it must be one of {', '.join(STAGES)}")
     found = of_comparison(rows, "merging")
     body = []
-    for task in [*common_tasks(found), *whole_tasks(found)]:
+    for task in whole_tasks(found):
         stages = at(found, task)
         if stage not in stages:
             continue

@@ -1,4 +1,4 @@
-"""Text from a model: sampling, generation with a key-value cache, streaming of text."""
+"""Text generation: sampling, the generation loop with a key-value cache, and streaming."""
 
 from cs336_basics.generation.generate import generate, generate_batch, next_window
 from cs336_basics.generation.sampling import Sampling

@@ -1,7 +1,7 @@
-"""Token ids from a trained model: one token at a time, with or without a key-value cache.
+"""Generation of token ids, one at a time, with or without a key-value cache.
 
-Read `generate` first. `next_window` alone decides which tokens the model sees, with the cache and
-without it, so the cache changes the speed and not the text.
+Read `generate` first. `next_window` decides which tokens the model sees, with a cache or without,
+so the cache changes only the speed.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ def generate(
     generator: torch.Generator | None = None,
     use_cache: bool = True,
 ) -> Iterator[int]:
-    """Yield the ids of new tokens that continue a prompt, each as soon as it is drawn.
+    """Yield the ids of tokens that continue a prompt, each as soon as it is drawn.
 
-    The model sees at most `context_length` tokens. Of a longer prompt it sees the last ones; when
-    a text has filled the context, the model continues from the last half of it, and the context
-    fills up again. (A window that slid by one token would change the position of every token in
-    it, and the predecessors: no entry of a cache would hold, and each token would cost as much as
-    without a cache.)
+    The model sees at most the last `context_length` tokens. When a text has filled the context, the
+    model continues from the last half of it, and the context fills up again. A window that slides
+    by one token would change the position of every token in it and invalidate the whole cache.
 
     Args:
-        model: the model; it is not changed.
-        prompt_ids: at least one token id; a new document starts from the end-of-text token.
-        max_new_tokens: the largest number of tokens to yield.
-        sampling: how each token is drawn; None: from the whole distribution, `Sampling()`.
-        eos_id: a token that ends the text; it is not yielded.
-        allowed_ids: the ids that may be drawn, such as those that a tokenizer has where the model
-            has more rows; None: all.
-        generator: a CPU generator, for the same text on every device; None: torch's default.
-        use_cache: keep the keys and values of earlier tokens. False computes them again for every
-            token: the same text, up to ties within rounding, more slowly.
+        model: The model, which is not changed.
+        prompt_ids: At least one token id. To start a new document, pass the end-of-text token.
+        max_new_tokens: Maximum number of tokens to yield.
+        sampling: How to draw each token. Defaults to the model's distribution, `Sampling()`.
+        eos_id: Token that ends the text. It is not yielded.
+        allowed_ids: Ids that may be drawn, for example those in a tokenizer that has fewer ids than
+            the model. Defaults to all.
+        generator: A CPU generator, which gives the same text on every device. Defaults to torch's
+            global one.
+        use_cache: Whether to keep keys and values of earlier tokens. False computes them again for
+            each token, which is slower and gives the same text up to ties within rounding.
 
     Raises:
-        TypeError: an id or `max_new_tokens` is not an int.
-        ValueError: an argument is out of its bounds. Both at the call, not at the first token.
+        TypeError: If an id or `max_new_tokens` is not an int.
+        ValueError: If an argument is out of range. Both are raised by the call itself, not by the
+            first token.
     """
     max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
     texts = _Texts(model, [prompt_ids], sampling, eos_id, allowed_ids, use_cache)
@@ -81,19 +81,18 @@ def generate_batch(
     generators: Sequence[torch.Generator] | None = None,
     use_cache: bool = True,
 ) -> list[list[int]]:
-    """Return the new ids that continue each prompt; the prompts may differ in length.
+    """Return the ids of tokens that continue each prompt. Prompts may differ in length.
 
-    Each text is what `generate` gives for its prompt and its generator, up to ties within
-    rounding. One step computes the next token of all texts that have not ended.
-
-    Args and errors are those of `generate`, except `generators`: one for each prompt, or None.
+    Each result equals that of `generate` for the same prompt and generator, up to ties within
+    rounding. Each step computes the next token of all unfinished texts in one batch. Arguments and
+    errors are the same as in `generate`, except that `generators` has one generator per prompt.
     """
     max_new_tokens = checked_integer("max_new_tokens", max_new_tokens, 0)
     texts = _Texts(model, prompts, sampling, eos_id, allowed_ids, use_cache)
     if generators is not None and len(generators) != len(prompts):
-        raise ValueError(f"{len(generators)} generators for {len(prompts)} prompts: give one each")
+        raise ValueError(f"generators must have length {len(prompts)}, got {len(generators)}")
     results: list[list[int]] = [[] for _ in prompts]
-    running = list(range(len(prompts)))  # the text in each row of `texts`
+    running = list(range(len(prompts)))  # index of the prompt in each row of `texts`
     for _ in range(max_new_tokens):
         drawn = texts.draw([None if generators is None else generators[text] for text in running])
         kept = [row for row, token_id in enumerate(drawn) if token_id != texts.eos_id]
@@ -110,10 +109,10 @@ def generate_batch(
 
 
 def next_window(window: list[int], token_id: int, context_length: int) -> list[int]:
-    """Return the token ids that the model sees once `token_id` follows those in `window`.
+    """Return the token ids that the model sees after `token_id` is added to `window`.
 
-    These are the window and the token or, where they exceed `context_length`, the last
-    `context_length // 2` of them (at least one).
+    If the result would exceed `context_length`, only its last `context_length // 2` ids (at least
+    one) are kept.
     """
     longer = [*window, token_id]
     if len(longer) <= context_length:
@@ -122,12 +121,10 @@ def next_window(window: list[int], token_id: int, context_length: int) -> list[i
 
 
 class _Texts:
-    """A batch of growing texts, from which the next token of each is drawn.
+    """A batch of growing texts and the state to draw their next tokens.
 
-    Invariant of the cache: it holds all tokens of each window except the last, unless the window
-    was cut to its last half. Then the whole window, except its last token, is computed again.
-
-    The arguments of `generate` are checked here.
+    The cache contains all tokens of each window except the last. After a window is cut to its last
+    half, its part of the cache is computed again.
     """
 
     def __init__(
@@ -142,12 +139,14 @@ class _Texts:
         size, self.context_length = model.config.vocab_size, model.config.context_length
         self.ids = [[checked_id(token_id, size) for token_id in prompt] for prompt in prompts]
         if [] in self.ids:
-            raise ValueError("prompt_ids is empty: start with a token, such as the end-of-text id")
+            raise ValueError(
+                "prompt_ids must not be empty; to start a new document, pass the end-of-text id"
+            )
         self.eos_id = None if eos_id is None else checked_id(eos_id, size)
         self.allowed: Tensor | None = None
         if allowed_ids is not None:
             if len(allowed_ids) == 0:
-                raise ValueError("allowed_ids is empty: allow at least one id, or pass None (all)")
+                raise ValueError("allowed_ids must not be empty; to allow all ids, pass None")
             self.allowed = torch.zeros(size, dtype=torch.bool)
             self.allowed[[checked_id(token_id, size) for token_id in allowed_ids]] = True
         self.sampling = sampling or Sampling()
@@ -157,7 +156,7 @@ class _Texts:
         self.cache = self._new_cache(len(prompts)) if use_cache else None
 
     def draw(self, generators: Sequence[torch.Generator | None]) -> list[int]:
-        """Return a next token for each text."""
+        """Draw the next token of each text."""
         if not self.ids:
             return []
         return [
@@ -172,23 +171,23 @@ class _Texts:
             self.windows[row] = next_window(self.windows[row], token_id, self.context_length)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep only these texts, in this order."""
+        """Keep only the texts in the given rows."""
         self.ids = [self.ids[row] for row in rows]
         self.windows = [self.windows[row] for row in rows]
         if self.cache is not None and rows:
             self.cache.select(rows)
 
-    # Gradients are off for this call alone: a `with` around the `yield` in `generate` would also
-    # switch them off in the code that consumes the tokens.
+    # Turns off gradients here because a `with` around the `yield` in `generate` would also turn
+    # them off in the code that consumes the tokens.
     @torch.no_grad()
     def next_logits(self) -> Tensor:
         """Return the logits (texts, vocab_size) of the token after each text."""
         device = self.weight.device
-        if self.cache is None:  # the readable way: compute each window by itself, as a whole
+        if self.cache is None:  # the readable way, which computes each window separately
             rows = [self.model(torch.tensor([window], device=device)) for window in self.windows]
             return torch.stack([logits[0, -1] for logits in rows])
 
-        # Compute only the last token of each window, after those that the cache lacks.
+        # Bring the cache up to date, then compute only the last token of each window.
         lengths = self.cache.lengths
         cut = [row for row, window in enumerate(self.windows) if lengths[row] != len(window) - 1]
         if cut:
@@ -198,11 +197,11 @@ class _Texts:
         return logits[:, -1]
 
     def _filled_cache(self, windows: list[list[int]]) -> KVCache:
-        """Return a new cache that holds all tokens of these windows except the last of each."""
+        """Return a new cache with all tokens of the windows except the last of each."""
         cache = self._new_cache(len(windows))
         lengths = [len(window) - 1 for window in windows]
         if max(lengths) > 0:
-            # The padding is at the end: no token before it attends to it, and it is cut off.
+            # No token attends to the padding, because it is at the end. `truncate` removes it.
             padded = torch.zeros(len(windows), max(lengths), dtype=torch.long)
             for row, window in enumerate(windows):
                 padded[row, : lengths[row]] = torch.tensor(window[:-1], dtype=torch.long)
@@ -215,10 +214,10 @@ class _Texts:
 
 
 def checked_id(token_id: int, vocab_size: int) -> int:
-    """Return a token id as an int, if it is one of the model's."""
+    """Return `token_id` as an int, or raise if it is not in the model's vocabulary."""
     number = checked_integer("a token id", token_id, -(2**63))
     if not 0 <= number < vocab_size:
         raise ValueError(
-            f"token id {number} is not in the model's vocabulary: it must be below {vocab_size}"
+            f"token id must be in the model's vocabulary, 0 to {vocab_size - 1}, got {number}"
         )
     return number

@@ -1,8 +1,8 @@
-"""One row times a matrix, the product that generating one text on a CPU spends its time in.
+"""Faster products of a single row and a matrix, where generating one text on a CPU spends its time.
 
-It reads every weight once, so it is as fast as memory is. PyTorch's product of one row uses one
-thread; a dot product with each row of the matrix uses all of them (4.6 instead of 5.9 ms a token,
-see benchmarks/NOTES.md).
+The product reads each weight once, so memory bandwidth limits it. PyTorch multiplies a single row
+in one thread. A dot product with each row of the matrix uses all threads and takes 4.6 instead of
+5.9 ms per token (benchmarks/NOTES.md).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cs336_basics.model.transformer import TransformerLM
 
 
 class RowLinear(Linear):
-    """Linear with another product for a single row in float32."""
+    """A Linear that multiplies a single float32 row with all threads."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map x: (..., in_features) to (..., out_features)."""
+        """Map x from (..., in_features) to (..., out_features)."""
         if x.numel() != x.shape[-1] or x.dtype != torch.float32:
             return super().forward(x)
         row: Tensor = torch.linalg.vecdot(self.weight, x.reshape(-1))  # (out_features,)
@@ -29,17 +29,17 @@ class RowLinear(Linear):
 
 
 def with_row_products(model: TransformerLM) -> TransformerLM:
-    """Return a model with the same weights, in the same memory, and the faster product of a row.
+    """Return a copy of the model that shares its weights and uses `RowLinear`.
 
-    A model that is not on the CPU and in float32 is returned itself; a sharded one, too, whose
-    class is another and whose modules cannot be copied.
+    A model that is sharded, not on the CPU or not in float32 is returned as it is.
     """
     weight = next(model.parameters())
+    # Sharding changes the class of the model, and its modules cannot be copied.
     is_plain = type(model) is TransformerLM and weight.device.type == "cpu"
     if not is_plain or weight.dtype != torch.float32:
         return model
     shared = {id(tensor): tensor for tensor in itertools.chain(model.parameters(), model.buffers())}
-    result = copy.deepcopy(model, shared)  # of modules, not of their tensors
+    result = copy.deepcopy(model, shared)  # copies the modules but not their tensors
     if result.lm_head is None:
         result.lm_head = Linear(1, 1)
         result.lm_head.weight = result.token_embeddings.weight

@@ -1,4 +1,4 @@
-"""Text from a model as it comes: whole characters, up to a stop string."""
+"""Generated text as a stream of complete characters, up to a stop string."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ def generate_text(
     generator: torch.Generator | None = None,
     use_cache: bool = True,
 ) -> Iterator[str]:
-    """Yield the text that continues a prompt, in strings of whole characters, as it is generated.
+    """Yield text that continues a prompt as it is generated, in strings of complete characters.
 
     The text ends before `<|endoftext|>`, before the first string of `stop`, or after
-    `max_new_tokens` tokens. Ids that the tokenizer does not have, as where a model has more rows,
-    are never drawn.
+    `max_new_tokens` tokens. If the model has more ids than the tokenizer, the extra ids are never
+    drawn.
 
     Args:
-        model, max_new_tokens, sampling, generator, use_cache: see `generate`.
-        tokenizer: that of the model, with `<|endoftext|>` as a special token.
-        prompt: how the text begins; it is not yielded. An empty one begins a new document.
-        stop: strings that end the text; see `stop_at`.
+        model, max_new_tokens, sampling, generator, use_cache: See `generate`.
+        tokenizer: Tokenizer of the model, with `<|endoftext|>` as a special token.
+        prompt: Start of the text, which is not yielded. An empty prompt starts a new document.
+        stop: Strings that end the text; see `stop_at`.
 
     Raises:
-        ValueError: an argument is out of its bounds, or the tokenizer lacks `<|endoftext|>` or a
-            byte of the prompt; at the call, not at the first string.
+        ValueError: If an argument is out of range, or the tokenizer's vocabulary is missing
+            `<|endoftext|>` or a byte of the prompt. Raised by the call itself, not by the first
+            string.
     """
     eos_id = tokenizer.special_token_id(END_OF_TEXT)
     vocab_size = model.config.vocab_size
@@ -62,7 +63,7 @@ def generate_text(
 
 
 def stream_text(tokenizer: Tokenizer, token_ids: Iterable[int]) -> Iterator[str]:
-    """Yield the text of tokens as they come, in strings of whole characters."""
+    """Yield the text of tokens as they arrive, in strings of complete characters."""
     decoder = StreamingDecoder(tokenizer)
     for token_id in token_ids:
         yield decoder.push(token_id)
@@ -70,20 +71,21 @@ def stream_text(tokenizer: Tokenizer, token_ids: Iterable[int]) -> Iterator[str]
 
 
 def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
-    """Yield the text that arrives in `texts` up to the first string of `stop`, without it.
+    """Yield the text in `texts` up to, but not including, the first string of `stop`.
 
-    A stop string may arrive in any number of steps: characters with which one could begin are held
-    back until it is clear. The text ends where the first stop string to be complete begins, or the
-    longest where several end at the same character. Nothing after that is read from `texts`.
+    A stop string may be split over any number of `texts`, so characters that could start one are
+    held back until the next characters decide. The first stop string to be complete ends the text.
+    If several are completed by the same character, the longest counts. Nothing after it is read
+    from `texts`.
 
     Raises:
-        TypeError: `stop` is one string.
-        ValueError: a stop string is empty. Both at the call.
+        TypeError: If `stop` is a single string.
+        ValueError: If a stop string is empty. Both are raised by the call itself.
     """
     if isinstance(stop, str):
-        raise TypeError(f"stop is {short_repr(stop)}: pass a list of strings, such as [{stop!r}]")
+        raise TypeError(f"stop must be a list of strings, such as ['.'], got {short_repr(stop)}")
     if "" in stop:
-        raise ValueError("a stop string is empty: it would stop the text before it begins")
+        raise ValueError(f"stop must not contain an empty string, got {short_repr(stop)}")
 
     def until_stop() -> Iterator[str]:
         held = ""
@@ -95,16 +97,16 @@ def stop_at(texts: Iterable[str], stop: Sequence[str]) -> Iterator[str]:
                 length = max(len(string) for at, string in found if at == end)
                 yield held[: end - length]
                 return
-            possible = _possible_beginning(held, stop)
-            yield held[: len(held) - possible]
-            held = held[len(held) - possible :]
+            pending = _pending_characters(held, stop)
+            yield held[: len(held) - pending]
+            held = held[len(held) - pending :]
         yield held
 
     return until_stop()
 
 
-def _possible_beginning(text: str, stop: Sequence[str]) -> int:
-    """Return how many characters at the end of `text` could be the beginning of a stop string."""
+def _pending_characters(text: str, stop: Sequence[str]) -> int:
+    """Return how many characters at the end of `text` could be the start of a stop string."""
     longest = max(map(len, stop), default=1) - 1
     for size in range(min(longest, len(text)), 0, -1):
         if any(string.startswith(text[-size:]) for string in stop):

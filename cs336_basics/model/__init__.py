@@ -1,7 +1,7 @@
-"""The Transformer language model, from scratch on torch; it knows nothing of text.
+"""A Transformer language model written from scratch on torch. It maps token ids to logits.
 
 Reading order: `config.py`, `layers.py`, `attention.py`, `kv_cache.py` (for generation),
-`transformer.py`. `accounting.py` counts what a model costs.
+`transformer.py`. `accounting.py` counts the FLOPs and activations of a model.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""What a model costs, counted: FLOPs of a forward pass and values that training keeps, by part.
+"""The cost of a model by part: FLOPs of a forward pass and activations kept for the backward pass.
 
-The counts follow from the shapes alone. `training/memory.py` runs the real code instead, on tensors
-without data, and so finds what is counted here and everything else.
+These counts come from formulas. `training/memory.py` runs the real code on tensors without data and
+also finds the memory that the formulas leave out.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from cs336_basics.model.config import ModelConfig
 def forward_flops(config: ModelConfig) -> dict[str, int]:
     """Return the FLOPs of a forward pass over one sequence of the context length, by part.
 
-    Only matrix products count: a product of (m, k) and (k, n) is 2 m k n FLOPs. The scores of all
-    pairs of positions count, masked or not. The embedding is a lookup, without a product.
+    Only matrix products count: multiplying (m, k) by (k, n) takes 2 m k n FLOPs. Scores count for
+    all pairs of positions, masked or not. The embedding is a lookup and counts as zero.
 
     Returns:
-        "attention projections" (queries, keys, values and output), "attention scores" (queries
-        times keys, and scores times values), "feed-forward" and "head", in FLOPs.
+        FLOPs under "attention projections" (queries, keys, values and output), "attention scores"
+        (queries times keys, and scores times values), "feed-forward" and "head".
     """
     tokens = config.context_length
     parameters = config.parameters_by_part()
@@ -30,19 +30,20 @@ def forward_flops(config: ModelConfig) -> dict[str, int]:
 
 
 def kept_activations(config: ModelConfig) -> dict[str, int]:
-    """Return how many values one sequence of the context length leaves for the backward pass.
+    """Return how many values one sequence of the context length keeps for the backward pass.
 
-    These are the results of the operations that CS336 counts: RMSNorm, projections, scores,
+    The count covers the results of the operations that CS336 counts: RMSNorm, projections, scores,
     softmax, the weighted sum of the values, products and SiLU of the feed-forward network, final
-    norm, logits, and the cross-entropy of each logit. Residual sums, rotations, and what an
-    implementation saves or keeps besides are not included.
+    norm, logits, and the cross-entropy of each logit. It leaves out residual sums, rotations and
+    everything that depends on the implementation.
 
     Returns:
-        "norms", "attention projections" (with the weighted sum), "attention scores" (with their
-        softmax), "feed-forward", "head" (with the cross-entropy): numbers of values.
+        Numbers of values under "norms", "attention projections" (including the weighted sum),
+        "attention scores" (including the softmax), "feed-forward" and "head" (including the
+        cross-entropy).
     """
     tokens, width, layers = config.context_length, config.d_model, config.num_layers
-    # W1 x and SiLU; with the gate also W3 x and the product; then W2.
+    # W1 x and its SiLU; the gate adds W3 x and their product.
     inner = 4 if config.ffn == "swiglu" else 2
     norms = {"pre": 2 * layers + 1, "post": 2 * layers, "none": 0}[config.norm]
     return {

@@ -1,6 +1,6 @@
 """Attention: softmax, scaled dot-product attention, rotary positions and the multi-head layer.
 
-Shapes: "..." is any number of batch dimensions; heads are a batch dimension as well.
+In shapes, "..." stands for any number of batch dimensions, including heads.
 """
 
 # Calling a torch Module returns Any.
@@ -20,10 +20,10 @@ from cs336_basics.model.layers import Linear, RMSNorm, at_least_float32
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
-    """Exponentials of x, scaled to sum to 1 along `dim`: the shape of x, in float32 or float64."""
+    """Return the softmax of x along `dim`, in float64 if x is float64 and in float32 otherwise."""
     x = at_least_float32(x)
-    # Softmax does not change when a constant is subtracted; after subtracting the maximum
-    # the largest exponential is e^0 = 1, so none overflows. The maximum needs no gradient.
+    # Subtracting a constant does not change a softmax. Subtracting the maximum makes the largest
+    # exponential e^0 = 1, which prevents overflow. No gradient flows through the maximum.
     exponentials = (x - x.amax(dim=dim, keepdim=True).detach()).exp()
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
 
@@ -31,13 +31,21 @@ def softmax(x: Tensor, dim: int) -> Tensor:
 def scaled_dot_product_attention(
     Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None
 ) -> Tensor:
-    """softmax(Q K^T / sqrt(d_k)) V (Vaswani et al. 2017, section 3.2.1), the readable version.
+    """Return softmax(Q K^T / sqrt(d_k)) V (Vaswani et al. 2017, section 3.2.1).
 
-    Q is (..., queries, d_k), K (..., keys, d_k), V (..., keys, d_v), the result
-    (..., queries, d_v). `mask` is bool, (queries, keys) or with batch dimensions, and True means:
-    this query attends to this key. Each query needs at least one key; without, it gets NaN.
+    This is the readable implementation.
+
+    Args:
+        Q: Queries, shape (..., queries, d_k).
+        K: Keys, shape (..., keys, d_k).
+        V: Values, shape (..., keys, d_v).
+        mask: Boolean, shape (..., queries, keys), True where a query attends to a key. A query
+            that attends to no key gets NaN. Defaults to attending everywhere.
+
+    Returns:
+        Weighted sums of the values, shape (..., queries, d_v).
     """
-    # Q is scaled, not Q K^T: in float16 the products could exceed its range.
+    # Scaling Q instead of the scores keeps float16 products in range.
     scores = torch.einsum("...qd,...kd->...qk", Q / math.sqrt(Q.shape[-1]), K)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
@@ -46,9 +54,9 @@ def scaled_dot_product_attention(
 
 
 def causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """`scaled_dot_product_attention` in which position i attends to positions 0 .. i.
+    """Return `scaled_dot_product_attention` where position i attends to positions 0 .. i.
 
-    Q, K and V are (..., sequence, d_k), and so is the result.
+    Q, K, V and the result have shape (..., sequence, d_k).
     """
     sequence = Q.shape[-2]
     causal = torch.ones(sequence, sequence, dtype=torch.bool, device=Q.device).tril()
@@ -56,22 +64,22 @@ def causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
 
 
 def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 2) -> Tensor:
-    """`causal_attention` over blocks of queries, which skips part of the masked scores.
+    """Compute `causal_attention` in blocks of queries, which skips part of the masked scores.
 
-    Q, K and V are (..., sequence, d_k), and so is the result, in the dtype of V. The queries are
-    cut into `num_blocks` blocks of equal length (the last one may be shorter). Each block attends
-    to the keys up to its own end, so with n blocks (n - 1) / 2n of the scores are never computed:
-    a quarter for two. More blocks save more and make smaller products.
+    Q, K, V and the result have shape (..., sequence, d_k). The result has the dtype of V. The
+    queries are split into `num_blocks` blocks of equal length; the last one may be shorter. Each
+    block attends to the keys up to its own end, so n blocks skip (n - 1) / 2n of the scores: a
+    quarter with two blocks. More blocks skip more scores but make the matrix products smaller.
 
-    Softmax is computed in float32 at least. Memory is quadratic in the sequence.
+    Softmax is computed in float32 or float64. Memory is quadratic in the sequence length.
     """
     sequence = Q.shape[-2]
     size = -(-sequence // num_blocks)
-    Q = Q / math.sqrt(Q.shape[-1])  # not the scores, which are many more
+    Q = Q / math.sqrt(Q.shape[-1])  # cheaper than scaling the scores
     outputs = []
     for start in range(0, sequence, size):
         end = min(start + size, sequence)
-        # A position in this block attends to all earlier blocks and, in its own, up to itself.
+        # A position attends to earlier blocks and to earlier positions in its own block.
         hidden = torch.ones(end - start, end, dtype=torch.bool, device=Q.device).triu(start + 1)
         scores = Q[..., start:end, :] @ K[..., :end, :].transpose(-2, -1)  # (..., block, end)
         scores = at_least_float32(scores).masked_fill_(hidden, -math.inf)
@@ -80,7 +88,7 @@ def blocked_causal_attention(Q: Tensor, K: Tensor, V: Tensor, num_blocks: int = 
 
 
 def fused_causal_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-    """`causal_attention` by PyTorch's fused kernel, with memory linear in the sequence."""
+    """Compute `causal_attention` with PyTorch's fused kernel, in memory linear in the sequence."""
     return torch.nn.functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
 
 
@@ -89,21 +97,28 @@ CAUSAL_ATTENTION: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "blocked": blocked_causal_attention,
     "reference": causal_attention,
 }
-"""Implementations of causal attention by the names that `ModelConfig.attention` takes."""
+"""Implementations of causal attention by the name used in `ModelConfig.attention`."""
 
 
 class RotaryPositionalEmbedding(Module):
-    """Rotary position embedding, RoPE: rotates pairs of features by position-dependent angles.
+    """Rotary position embedding (RoPE), which rotates pairs of features by angles of the position.
 
     At position i the features (2k, 2k + 1) are rotated by i * theta^(-2k / d_k), so that the dot
     product of a query and a key depends only on their distance (Su et al. 2021, section 3.2).
 
     The tables `cos` and `sin`, (max_seq_len, d_k / 2) in float32, are buffers: they move with the
     module but are not saved, since the arguments determine them. The rotation is computed in
-    float32 too, under autocast as well. (`.to(torch.bfloat16)` casts buffers, these among them;
-    TransformerLM's `dtype` leaves them alone.)
+    float32, also under autocast. `.to(torch.bfloat16)` casts the tables; the `dtype` of
+    TransformerLM does not.
 
-    Raises ValueError where d_k is odd, or theta not positive and finite.
+    Args:
+        theta: Base of the angles, positive and finite.
+        d_k: Features of a query or key, an even number.
+        max_seq_len: Number of positions in the tables.
+        device: Device of the tables.
+
+    Raises:
+        ValueError: If d_k is odd, or theta is not positive and finite.
     """
 
     cos: Tensor
@@ -118,9 +133,9 @@ class RotaryPositionalEmbedding(Module):
     ) -> None:
         super().__init__()
         if d_k % 2 != 0:
-            raise ValueError(f"RoPE rotates pairs of features: d_k must be even, not {d_k}")
+            raise ValueError(f"d_k must be even because RoPE rotates pairs of features, got {d_k}")
         if not 0 < theta < math.inf:
-            raise ValueError(f"theta is {theta}: it must be positive and finite")
+            raise ValueError(f"theta must be positive and finite, got {theta}")
         position = torch.arange(max_seq_len, device=device, dtype=torch.float32)  # (max_seq_len,)
         feature = torch.arange(0, d_k, 2, device=device, dtype=torch.float32)  # (d_k / 2,)
         angle = torch.outer(position, theta ** (-feature / d_k))  # (max_seq_len, d_k / 2)
@@ -128,10 +143,12 @@ class RotaryPositionalEmbedding(Module):
         self.register_buffer("sin", angle.sin(), persistent=False)
 
     def forward(self, x: Tensor, token_positions: Tensor | None = None) -> Tensor:
-        """Rotate x: (..., sequence, d_k), queries or keys; the result has its shape and dtype.
+        """Return x rotated, with the same shape and dtype.
 
-        `token_positions` are integers in 0 .. max_seq_len - 1, (..., sequence), whose batch
-        dimensions are broadcast with those of x; None means 0, 1, 2, ...
+        Args:
+            x: Queries or keys, shape (..., sequence, d_k).
+            token_positions: Integers in 0 .. max_seq_len - 1, shape (..., sequence), broadcast
+                against the batch dimensions of x. Defaults to 0, 1, 2, ...
         """
         positions = slice(x.shape[-2]) if token_positions is None else token_positions
         cos, sin = self.cos[positions], self.sin[positions]  # (..., sequence, d_k / 2) each
@@ -145,14 +162,21 @@ class MultiHeadSelfAttention(Module):
 
     Each head has d_k = d_v = d_model / num_heads features.
 
-    `rope` rotates queries and keys; None omits positions. It is an argument so that all layers of a
-    model share one pair of tables. `attention` is a key of CAUSAL_ATTENTION: all of them compute
-    the same, up to rounding. With a cache, "blocked" uses PyTorch's kernel. `qk_norm_eps`, if
-    given, puts an RMSNorm with this eps over the d_k features of queries and of keys, before RoPE
-    (Henry et al. 2020, "Query-Key Normalization", here with the RMSNorm and the gains of later
-    models).
+    Args:
+        d_model: Features of each token.
+        num_heads: Number of heads, a divisor of d_model.
+        rope: Rotation of queries and keys, shared by all layers of a model. None leaves positions
+            out.
+        attention: Key of CAUSAL_ATTENTION. The results are equal up to rounding. "blocked" falls
+            back to PyTorch's kernel when a cache is used.
+        qk_norm_eps: If given, queries and keys pass through an RMSNorm with this eps before RoPE
+            (Henry et al. 2020, "Query-Key Normalization", with RMSNorm and gains as in later
+            models).
+        device: Device of the weights.
+        dtype: Dtype of the weights.
 
-    Raises ValueError where num_heads does not divide d_model, or `rope` is for another d_k.
+    Raises:
+        ValueError: If num_heads does not divide d_model, or the d_k of `rope` differs.
     """
 
     def __init__(
@@ -167,10 +191,10 @@ class MultiHeadSelfAttention(Module):
     ) -> None:
         super().__init__()
         if num_heads < 1 or d_model % num_heads != 0:
-            raise ValueError(f"num_heads is {num_heads}: it must divide d_model, {d_model}")
+            raise ValueError(f"num_heads must divide d_model ({d_model}), got {num_heads}")
         d_k = d_model // num_heads
         if rope is not None and d_k != 2 * rope.cos.shape[1]:
-            raise ValueError(f"rope is for d_k {2 * rope.cos.shape[1]}: the heads have {d_k}")
+            raise ValueError(f"rope must have d_k {d_k}, got d_k {2 * rope.cos.shape[1]}")
         self.num_heads = num_heads
         self._attend = CAUSAL_ATTENTION[attention]
         self._attend_masked: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = (
@@ -195,14 +219,15 @@ class MultiHeadSelfAttention(Module):
         token_positions: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Let every position of x: (..., sequence, d_model) attend to itself and those before it.
+        """Let each position of x attend to itself and to earlier positions.
 
-        `token_positions`, (..., sequence), go to RoPE; their batch dimensions are broadcast with
-        those of x. Which position may see which follows from the order in x.
-
-        With a `cache`, x is (batch, sequence, d_model) and continues the texts in it at
-        `token_positions` (batch, sequence); its keys and values are stored there, and its
-        positions attend to what was stored before as well.
+        Args:
+            x: Shape (..., sequence, d_model), or (batch, sequence, d_model) with a cache.
+            token_positions: Positions for RoPE, shape (..., sequence), broadcast against the batch
+                dimensions of x. They do not affect the causal mask, which follows the order in x.
+                Required with a cache, in shape (batch, sequence).
+            cache: Keys and values of earlier tokens, to which x also attends. The keys and values
+                of x are added.
         """
         q = self._split_heads(self.q_proj(x))  # (..., heads, sequence, d_k)
         k = self._split_heads(self.k_proj(x))  # (..., heads, sequence, d_k)
@@ -210,7 +235,7 @@ class MultiHeadSelfAttention(Module):
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         if self.rope is not None:
-            # All heads have the positions of their text: (..., 1, sequence).
+            # The heads of a text share its positions, (..., 1, sequence).
             positions = None if token_positions is None else token_positions.unsqueeze(-2)
             q, k = self.rope(q, positions), self.rope(k, positions)
 
@@ -226,7 +251,7 @@ class MultiHeadSelfAttention(Module):
     def _attend_to_cache(
         self, q: Tensor, k: Tensor, v: Tensor, token_positions: Tensor, cache: LayerCache
     ) -> Tensor:
-        """Store k and v; let each q, (batch, heads, sequence, d_k), attend up to its own slot."""
+        """Store k and v, then let each q, (batch, heads, sequence, d_k), attend up to its slot."""
         cache.store(k, v, token_positions)
         keys, values = cache.keys.to(q.dtype), cache.values.to(q.dtype)
         slots = torch.arange(keys.shape[-2], device=q.device)
@@ -234,6 +259,6 @@ class MultiHeadSelfAttention(Module):
         return self._attend_masked(q, keys, values, mask)
 
     def _split_heads(self, x: Tensor) -> Tensor:
-        """(..., sequence, d_model) -> (..., heads, sequence, d_k)."""
+        """Reshape (..., sequence, d_model) to (..., heads, sequence, d_k)."""
         d_k = x.shape[-1] // self.num_heads
         return x.reshape(*x.shape[:-1], self.num_heads, d_k).transpose(-3, -2)

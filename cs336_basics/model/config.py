@@ -1,4 +1,4 @@
-"""The configuration of a Transformer language model: its shape and its variants."""
+"""The configuration of a Transformer language model: its shape and its architecture."""
 
 from __future__ import annotations
 
@@ -21,84 +21,82 @@ Attention = Literal["sdpa", "blocked", "reference"]
 
 @dataclass(frozen=True)
 class ModelConfig(Checked):
-    """The shape of a TransformerLM and the variant of it to build.
+    """The shape and the architecture of a TransformerLM.
 
-    The defaults are the TinyStories model of CS336. A configuration is immutable:
-    `dataclasses.replace(config, num_layers=6)` returns a new one, which is checked as well.
+    The defaults are the TinyStories model of CS336. A configuration is immutable. To change it,
+    call `dataclasses.replace(config, num_layers=6)`, which returns a new, checked one.
 
     Raises:
-        ValueError: a value has the wrong type or is out of range, or
-            two values contradict each other.
+        ValueError: If a value has the wrong type or is out of range, or two values contradict each
+            other.
     """
 
-    vocab_size: Count = option("number of token ids, of a new tokenizer too", 10_000)
-    context_length: Count = option("longest sequence, in tokens", 256)
+    vocab_size: Count = option("number of token ids, also for a new tokenizer", 10_000)
+    context_length: Count = option("maximum sequence length in tokens", 256)
     d_model: Count = option("features of each token between the layers", 512)
-    num_layers: Count = option("Transformer blocks", 4)
-    num_heads: Count = option("attention heads of each block; must divide d_model", 16)
+    num_layers: Count = option("number of Transformer blocks", 4)
+    num_heads: Count = option("attention heads per block; must divide d_model", 16)
     d_ff: Count = option(
-        "inner features of the feed-forward network; usual values are 8/3 d_model, "
-        "rounded to a multiple of 64, for swiglu and 4 d_model for silu: as many weights",
+        "inner features of the feed-forward network; usually 8/3 d_model rounded to a multiple of "
+        "64 for swiglu, or 4 d_model for silu, which give the same number of weights",
         1344,
     )
     rope_theta: Positive = option("base of the rotary angles", 10_000.0)
     norm: Literal["pre", "post", "none"] = option(
-        "RMSNorm before each sublayer and before the head, after each residual sum, or nowhere",
-        "pre",
+        "RMSNorm before each sublayer and the head, after each residual sum, or nowhere", "pre"
     )
     position: Literal["rope", "none"] = option(
-        "rotary embeddings, or only what the causal mask reveals", "rope"
+        "rotary embeddings, or no positions beyond the causal mask", "rope"
     )
     ffn: Literal["swiglu", "silu"] = option(
         "feed-forward network: W2 (SiLU(W1 x) * W3 x), or W2 SiLU(W1 x)", "swiglu"
     )
     attention: Attention = option(
-        "PyTorch's fused kernel, products over two blocks of queries, or readable code: "
-        "the same weights and results, up to rounding",
+        "PyTorch's fused kernel, matrix products over two blocks of queries, or readable code; "
+        "results are equal up to rounding",
         "sdpa",
     )
     norm_eps: Positive = option("added to the mean square in RMSNorm", 1e-5)
-    # It bounds the attention scores, so larger learning rates stay stable (Henry et al. 2020;
-    # Dehghani et al. 2023, section 2).
-    qk_norm: bool = option("RMSNorm on queries and keys of each head, then RoPE", False)
-    # The rows are scaled by sqrt(d_model) when they are looked up (Press & Wolf 2017; Vaswani et
-    # al. 2017, section 3.4).
-    tied_embeddings: bool = option("the head shares the embedding's table", False)
-    # Each block starts as the identity, and the signal keeps its size with depth (Zhang et al.
-    # 2019, "Fixup"; Bachlechner et al. 2020, "ReZero").
-    zero_init: bool = option("the last matrix of each sublayer starts at zero", False)
+    # Bounded attention scores keep larger learning rates stable (Henry et al. 2020; Dehghani et al.
+    # 2023, section 2).
+    qk_norm: bool = option("apply RMSNorm to the queries and keys of each head before RoPE", False)
+    # Embeddings are scaled by sqrt(d_model) (Press & Wolf 2017; Vaswani et al. 2017, section 3.4).
+    tied_embeddings: bool = option("share one table between the embedding and the head", False)
+    # Each block starts as the identity, so depth does not change the size of the signal (Zhang et
+    # al. 2019, "Fixup"; Bachlechner et al. 2020, "ReZero").
+    zero_init: bool = option("start the last matrix of each sublayer at zero", False)
     # Gemma Team 2024, "Gemma 2", section 2.
     logit_soft_cap: Positive | None = option(
-        "logits become cap * tanh(logits / cap), which bounds them; unset: as is", None
+        "bound the logits as cap * tanh(logits / cap); unset: no bound", None
     )
 
     def __post_init__(self) -> None:
-        """Refuse values from which no model can be built."""
+        """Check that a model can be built from the values."""
         super().__post_init__()
         if self.d_model % self.num_heads != 0:
             raise ValueError(
-                f"num_heads must divide d_model: {self.num_heads} does not divide {self.d_model}"
+                f"num_heads must divide d_model ({self.d_model}), got {self.num_heads}"
             )
         if self.position == "rope" and self.d_head % 2 != 0:
             raise ValueError(
-                "RoPE rotates pairs of features: d_model / num_heads must be even, not "
+                "d_model / num_heads must be even because RoPE rotates pairs of features, got "
                 f"{self.d_model} / {self.num_heads} = {self.d_head}"
             )
 
     @property
     def d_head(self) -> int:
-        """Features of each attention head, d_k in Vaswani et al. 2017."""
+        """Number of features per attention head, d_k in Vaswani et al. 2017."""
         return self.d_model // self.num_heads
 
     def num_parameters(self) -> int:
-        """Return the number of weights of the model without building it."""
+        """Return the number of weights in the model, without building it."""
         return sum(self.parameters_by_part().values())
 
     def parameters_by_part(self) -> dict[str, int]:
-        """Return the number of weights of each part: of all blocks together, and of the tables.
+        """Return the number of weights by part, summed over all blocks.
 
-        The parts are "embedding", "attention", "feed-forward", "norms" and "head". Tied embeddings
-        have no weights in "head".
+        The parts are "embedding", "attention", "feed-forward", "norms" and "head". With tied
+        embeddings, "head" is 0.
         """
         table = self.vocab_size * self.d_model
         matrices = 3 if self.ffn == "swiglu" else 2

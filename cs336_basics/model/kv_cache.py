@@ -1,11 +1,11 @@
-"""The key-value cache: the keys and values of earlier tokens, so that a new token costs one row.
+"""The key-value cache: keys and values of earlier tokens, so that a new token costs one row.
 
-Without it, generating token n + 1 computes the keys and values of all n tokens again, although they
-have not changed: the causal mask prevents a token from attending to later ones. (Pope et al. 2022,
-"Efficiently Scaling Transformer Inference", section 2.1.)
+Without a cache, generating token n + 1 computes the keys and values of all n tokens again. They
+have not changed, because the causal mask prevents a token from attending to later ones (Pope et al.
+2022, "Efficiently Scaling Transformer Inference", section 2.1).
 
-The cache is passed to the model in every call, `model(token_ids, cache)`, and grows by the tokens
-of that call. The modules store nothing of it, so one model can serve several texts alternately.
+Pass the cache to the model in every call, `model(token_ids, cache)`. It grows by the tokens of that
+call. The model itself stores nothing, so it can alternate between several caches.
 """
 
 from __future__ import annotations
@@ -27,29 +27,32 @@ class LayerCache:
     values: Tensor
 
     def store(self, keys: Tensor, values: Tensor, positions: Tensor) -> None:
-        """Put keys and values, (batch, heads, sequence, d_head), at positions (batch, sequence)."""
+        """Store keys and values (batch, heads, sequence, d_head) at positions (batch, sequence)."""
         rows = torch.arange(len(positions), device=positions.device)[:, None]  # (batch, 1)
-        # Indices on both sides of a slice come first: (batch, sequence, heads, d_head).
+        # Index tensors separated by a slice put their dimensions first in the result, which makes
+        # it (batch, sequence, heads, d_head).
         self.keys[rows, :, positions] = keys.transpose(1, 2).to(self.keys.dtype)
         self.values[rows, :, positions] = values.transpose(1, 2).to(self.values.dtype)
 
 
 class KVCache:
-    """Keys and values of the tokens that a model has seen: a batch of texts of any lengths.
+    """Keys and values of the tokens that a model has seen, for a batch of texts of any lengths.
 
-    Token i of a text lies in slot i of its row; slots from `lengths[row]` on are not in
-    use. They need no extra mask: a query at position p attends to the slots 0 .. p, and
-    slot p is written before position p is computed. So texts of different lengths are padded *at
-    their end* to a rectangle, and `truncate` removes the padding.
+    Token i of a text occupies slot i of its row. Slots from `lengths[row]` on are unused. They need
+    no extra mask: a query at position p attends to slots 0 .. p, and slot p is written before
+    position p is computed. So texts of different lengths are padded *at the end* to equal length,
+    and `truncate` removes the padding.
 
-    Use it under `torch.no_grad()`: with gradients it would keep the graph of everything it stores.
+    Use the cache under `torch.no_grad()`. Otherwise it keeps the autograd graph of everything it
+    stores.
 
-    Memory: 2 * num_layers * batch_size * context_length * d_model numbers, allocated at once.
+    The cache allocates 2 * num_layers * batch_size * context_length * d_model numbers at once.
 
     Args:
-        config: the model's.
-        batch_size: how many texts.
-        device, dtype: those of the model's weights; None is torch's default.
+        config: Configuration of the model.
+        batch_size: Number of texts.
+        device: Device of the model. Defaults to torch's default device.
+        dtype: Dtype of the model's weights. Defaults to torch's default dtype.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class KVCache:
         dtype: torch.dtype | None = None,
     ) -> None:
         shape = (batch_size, config.num_heads, config.context_length, config.d_head)
-        # Zeros, not empty memory: a NaN in a masked slot would survive the weight of 0.
+        # Uninitialized memory could contain NaN, and 0 * NaN is NaN even in a masked slot.
         self.layers = [
             LayerCache(
                 torch.zeros(shape, device=device, dtype=dtype),
@@ -69,15 +72,15 @@ class KVCache:
             for _ in range(config.num_layers)
         ]
         self.lengths = [0] * batch_size
-        """How many tokens of each text are in the cache."""
+        """Number of cached tokens of each text."""
 
     def positions_after(self, sequence: int, device: torch.device) -> Tensor:
-        """Return the positions (batch, sequence) of tokens that continue the texts."""
+        """Return the positions (batch, sequence) of the next `sequence` tokens of each text."""
         starts = torch.tensor(self.lengths, device=device)[:, None]  # (batch, 1)
         return starts + torch.arange(sequence, device=device)  # (batch, sequence)
 
     def visible(self, sequence: int) -> list[LayerCache]:
-        """Return views of the slots that the next `sequence` tokens need, for each layer."""
+        """Return views, one per layer, of the slots in use after `sequence` more tokens."""
         slots = max(self.lengths) + sequence
         return [
             LayerCache(layer.keys[:, :, :slots], layer.values[:, :, :slots])
@@ -85,27 +88,31 @@ class KVCache:
         ]
 
     def advance(self, sequence: int) -> None:
-        """Count `sequence` more tokens of every text as stored; the model calls this."""
+        """Record that the model has stored `sequence` more tokens of each text."""
         self.lengths = [length + sequence for length in self.lengths]
 
     def truncate(self, lengths: Sequence[int]) -> None:
         """Keep only the first lengths[row] tokens of each text.
 
-        Raises ValueError unless there is a length for each text, none longer than what is stored.
+        Raises:
+            ValueError: If the number of lengths is not the number of texts, or a length is
+                negative or exceeds the stored one.
         """
         if not all(0 <= new <= old for new, old in zip(lengths, self.lengths, strict=True)):
-            raise ValueError(f"texts of {self.lengths} tokens cannot be cut to {list(lengths)}")
+            raise ValueError(
+                f"cannot truncate texts of {self.lengths} tokens to {list(lengths)} tokens"
+            )
         self.lengths = list(lengths)
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep only these rows, at least one, in this order."""
+        """Keep only the given rows, at least one, in the given order."""
         index = torch.tensor(rows, device=self.layers[0].keys.device)
         for layer in self.layers:
             layer.keys, layer.values = layer.keys[index], layer.values[index]
         self.lengths = [self.lengths[row] for row in rows]
 
     def replace(self, rows: Sequence[int], other: KVCache) -> None:
-        """Replace these rows by the texts of another cache, in order."""
+        """Replace the given rows with the texts of another cache, in order."""
         index = torch.tensor(rows, device=self.layers[0].keys.device)
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             mine.keys[index], mine.values[index] = theirs.keys, theirs.values

@@ -1,7 +1,7 @@
-"""The layers a Transformer is built of: Linear, Embedding, RMSNorm and the feed-forward networks.
+"""The building blocks of a Transformer: Linear, Embedding, RMSNorm and feed-forward networks.
 
-Written from scratch: of `torch.nn` only `Parameter`, `Module` and `init` are used. "..." in a
-shape is any number of batch dimensions, possibly none.
+They are written from scratch and use only `Parameter`, `Module` and `init` of `torch.nn`. In
+shapes, "..." stands for any number of batch dimensions, possibly none.
 """
 
 # Calling a torch Module returns Any.
@@ -17,11 +17,11 @@ from torch.nn import Module, Parameter, init
 
 
 class Linear(Module):
-    """A linear map without bias: y = W x.
+    """A linear map without bias, y = W x.
 
-    x is (..., in_features), the result (..., out_features), `weight` (out_features, in_features).
-    The weight starts from N(0, 2 / (in + out)) cut off at three standard deviations
-    (Glorot & Bengio 2010: activations and gradients keep their variance).
+    `weight` has shape (out_features, in_features). It is drawn from N(0, 2 / (in + out)) truncated
+    at three standard deviations, which preserves the variance of activations and gradients (Glorot
+    & Bengio 2010).
     """
 
     def __init__(
@@ -37,16 +37,16 @@ class Linear(Module):
         init.trunc_normal_(self.weight, mean=0.0, std=std, a=-3 * std, b=3 * std)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map x: (..., in_features) to (..., out_features)."""
-        # Tokens are rows here, so the W x of the textbook reads x W^T.
+        """Map x from (..., in_features) to (..., out_features)."""
+        # Tokens are rows here, so the textbook's W x becomes x W^T.
         return x @ self.weight.T
 
 
 class Embedding(Module):
-    """A table with one learned vector for each token id.
+    """A table with one learned vector per token id.
 
-    Ids are int32 or int64 of shape (...), the result is (..., embedding_dim), `weight`
-    (num_embeddings, embedding_dim). The table starts from N(0, 1) cut off at -3 and 3.
+    `weight` has shape (num_embeddings, embedding_dim). It is drawn from N(0, 1) truncated at -3
+    and 3.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Embedding(Module):
         init.trunc_normal_(self.weight, mean=0.0, std=1.0, a=-3.0, b=3.0)
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """Look up token_ids: (...) and return their vectors: (..., embedding_dim)."""
+        """Return the vectors (..., embedding_dim) of int32 or int64 token_ids (...)."""
         return self.weight[token_ids]
 
 
 class RMSNorm(Module):
-    """Root mean square normalization: x / sqrt(mean(x^2) + eps) * gain (Zhang & Sennrich 2019).
+    """Root mean square normalization, x / sqrt(mean(x^2) + eps) * gain (Zhang & Sennrich 2019).
 
-    x is (..., d_model) and so is the result; `weight`, the gain, is (d_model,) and starts at 1.
-    The arithmetic is done in float32 (float64 for a float64 x), because squares overflow and
-    means lose digits in 16 bits; the result is cast back to the dtype of x.
+    `weight`, the gain, has shape (d_model,) and starts at 1. The computation runs in float32, or in
+    float64 if x is float64, because in 16 bits squares overflow and means lose digits. The result
+    is cast back to the dtype of x.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class RMSNorm(Module):
         self.weight = Parameter(torch.ones(d_model, device=device, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize x: (..., d_model) over its last dimension."""
+        """Normalize x, (..., d_model), over its last dimension."""
         precise = at_least_float32(x)  # (..., d_model)
         mean_square = precise.square().mean(dim=-1, keepdim=True)  # (..., 1)
         normalized = precise * torch.rsqrt(mean_square + self.eps)  # (..., d_model)
@@ -95,16 +95,15 @@ class RMSNorm(Module):
 
 
 def silu(x: Tensor) -> Tensor:
-    """SiLU, also called swish: x * sigmoid(x), elementwise (Elfwing et al. 2017)."""
+    """Return SiLU or swish, x * sigmoid(x), of each element (Elfwing et al. 2017)."""
     return x * torch.sigmoid(x)
 
 
 class SwiGLU(Module):
-    """The gated feed-forward network of Llama: W2 (SiLU(W1 x) * W3 x) (Shazeer 2020).
+    """The gated feed-forward network of Llama, W2 (SiLU(W1 x) * W3 x) (Shazeer 2020).
 
-    x is (..., d_model) and so is the result. d_ff is usually about 8/3 d_model, rounded to a
-    multiple of 64: with three matrices that is as many parameters as the classic two matrices
-    with d_ff = 4 d_model.
+    d_ff is usually about 8/3 d_model, rounded to a multiple of 64. Its three matrices then have as
+    many parameters as the classic two matrices with d_ff = 4 d_model.
     """
 
     def __init__(
@@ -120,16 +119,15 @@ class SwiGLU(Module):
         self.w3 = Linear(d_model, d_ff, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform each position of x: (..., d_model) independently."""
+        """Transform each position of x, (..., d_model), independently."""
         gated = silu(self.w1(x)) * self.w3(x)  # (..., d_ff)
         return self.w2(gated)  # (..., d_model)
 
 
 class SiLUFeedForward(Module):
-    """The feed-forward network without a gate: W2 SiLU(W1 x).
+    """The feed-forward network without a gate, W2 SiLU(W1 x).
 
-    x is (..., d_model) and so is the result. It matches a SwiGLU of d_ff = 8/3 d_model in
-    parameters when its own d_ff is 4 d_model.
+    With d_ff = 4 d_model it has as many parameters as a SwiGLU with d_ff = 8/3 d_model.
     """
 
     def __init__(
@@ -144,29 +142,30 @@ class SiLUFeedForward(Module):
         self.w2 = Linear(d_ff, d_model, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Transform each position of x: (..., d_model) independently."""
+        """Transform each position of x, (..., d_model), independently."""
         return self.w2(silu(self.w1(x)))  # (..., d_ff) -> (..., d_model)
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Return x in float32, or in float64 where it is float64 already."""
+    """Return x in float32, or unchanged if it is float64."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def check_ids(ids: Tensor, size: int, name: str) -> None:
     """Check that `ids`, which will index a dimension of `size` entries, lie in 0 .. size - 1.
 
-    Raises TypeError for a dtype other than int32 and int64 (torch would read uint8 and bool as a
-    mask) and IndexError for a value out of range (torch would count a negative one from the end).
-
-    Values are checked only on the CPU and outside `torch.compile`: on a GPU the check would make
+    Values are checked only on the CPU and outside `torch.compile`. On a GPU the check would make
     the host wait for the device, and the kernel has its own check.
+
+    Raises:
+        TypeError: If the dtype is not int32 or int64. Torch would treat uint8 and bool as a mask.
+        IndexError: If a value is out of range. Torch would count negative ones from the end.
     """
     if ids.dtype not in (torch.int32, torch.int64):
-        raise TypeError(f"{name} must be int32 or int64, not {ids.dtype}; convert with .long()")
+        raise TypeError(f"{name} must be int32 or int64, got {ids.dtype}; convert with .long()")
     if torch.compiler.is_compiling() or ids.device.type != "cpu" or ids.numel() == 0:
         return
     smallest, largest = (int(value) for value in torch.aminmax(ids))
     if smallest < 0 or largest >= size:
         bad = smallest if smallest < 0 else largest
-        raise IndexError(f"{name} must lie in 0 .. {size - 1}, but one of them is {bad}")
+        raise IndexError(f"{name} must be between 0 and {size - 1}, got {bad}")

@@ -1,7 +1,7 @@
-"""The rows of a model's embedding and output head, when its vocabulary grows or shrinks.
+"""Resizing a model's embedding and output head when its vocabulary grows or shrinks.
 
-The functions change a model in place. Its parameters for ids are then new tensors: create a
-new optimizer, since the states of the old one (AdamW's moments) belong to the old parameters.
+The functions change a model in place and replace the parameters of its embedding and head. Create
+a new optimizer afterwards, because the old one still refers to the replaced parameters.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ def resize_embeddings(
     vocab_size: int,
     parts: Mapping[int, Sequence[int]] | None = None,
 ) -> None:
-    """Give a model rows for new ids; the logits of old ids stay as they are.
+    """Add rows for new ids to a model, without changing the logits of the old ids.
 
-    The new row of an id with parts, in the embedding and in the output head (or in the one table of
-    tied embeddings), is the mean of the rows of its parts. Any other new row is the mean of all old
-    rows: it makes the new token as likely as an average one, where small random rows may make it
-    the most likely of all (Hewitt 2021, "Initializing New Word Embeddings for Pretrained Language
-    Models"). `model.config.vocab_size` follows. Create a new optimizer afterwards.
+    If `parts` lists the parts of a new id, its row is the mean of their rows. Any other new row is
+    the mean of all old rows, which makes the new token as likely as an average one. Small random
+    rows may make it the most likely of all (Hewitt 2021, "Initializing New Word Embeddings for
+    Pretrained Language Models"). Both the embedding and the output head get new rows, and
+    `model.config.vocab_size` is updated. Create a new optimizer afterwards.
 
     Args:
-        model: a TransformerLM, on any device, not wrapped or compiled.
-        vocab_size: the new number of ids, at least the present one.
-        parts: new id -> the old ids of which its token is made; see `tokenizer.token_parts`.
+        model: A TransformerLM on any device, not wrapped or compiled.
+        vocab_size: New number of ids, at least the current one.
+        parts: Maps a new id to the old ids that make up its token; see `tokenizer.token_parts`.
 
     Raises:
-        TypeError: `model` is not a TransformerLM, or `vocab_size` or an id is not an integer.
-        ValueError: `vocab_size` is smaller than that of the model; an id of `parts` is not new, or
-            a part is not old.
+        TypeError: If `model` is not a TransformerLM, or `vocab_size` or an id is not an integer.
+        ValueError: If `vocab_size` is below the current size, a key of `parts` is not a new id, or
+            a part is not an old id.
     """
     old_size = _vocab_size_of(model)
     vocab_size = checked_integer("vocab_size", vocab_size, 1, 1 << 32, note=" (ids have 32 bits)")
     if vocab_size < old_size:
         raise ValueError(
-            f"vocab_size is {vocab_size:,}, and the model has {old_size:,} ids: to remove rows, "
-            "use select_embeddings"
+            f"vocab_size must be at least {old_size:,}, the current size, got {vocab_size:,}; "
+            "to remove rows, use select_embeddings"
         )
     if not isinstance(parts, (Mapping, type(None))):
-        raise TypeError(f"parts is {short_repr(parts)}: pass a dict of new id -> old ids")
+        raise TypeError(f"parts must be a dict of new id -> old ids, got {short_repr(parts)}")
     made_of: dict[int, list[int]] = {}
     for new_id, old_ids in (parts or {}).items():
         new_id = checked_integer("an id of parts", new_id, old_size, vocab_size - 1)
         if not isinstance(old_ids, Iterable):
-            raise TypeError(f"the parts of id {new_id} are {short_repr(old_ids)}: pass a list")
+            raise TypeError(f"parts of id {new_id} must be a list, got {short_repr(old_ids)}")
         made_of[new_id] = [
             checked_integer(f"a part of id {new_id}", part, 0, old_size - 1) for part in old_ids
         ]
 
     def grown(table: Tensor) -> Tensor:
-        # Sums of 50,000 numbers in bfloat16 would have no correct digit.
+        # A sum of 50,000 numbers in bfloat16 would have no correct digit.
         wide = table.float() if table.dtype in (torch.float16, torch.bfloat16) else table
         rows = wide.mean(dim=0, keepdim=True).repeat(vocab_size - old_size, 1)
         for new_id, old_ids in made_of.items():
@@ -76,45 +76,48 @@ def resize_embeddings(
 
 
 def select_embeddings(model: TransformerLM, id_map: npt.NDArray[np.int64]) -> None:
-    """Keep the rows of some ids only, and renumber them; their logits stay as they are.
+    """Keep and renumber the rows of some ids, without changing their logits.
 
-    `model.config.vocab_size` follows. Create a new optimizer afterwards.
+    `model.config.vocab_size` is updated. Create a new optimizer afterwards.
 
     Args:
-        model: a TransformerLM, on any device, not wrapped or compiled.
-        id_map: old id -> new id, or -1: the row is removed; shape (vocab_size,), of integers, as
-            `tokenizer.prune` returns it. The new ids must be 0, 1, ..., each of them once.
+        model: A TransformerLM on any device, not wrapped or compiled.
+        id_map: Integer array of shape (vocab_size,) that maps an old id to its new id, or to -1 to
+            remove the row. The new ids must be 0, 1, 2, ..., each used once. `tokenizer.prune`
+            returns such an array.
 
     Raises:
-        TypeError: `model` is not a TransformerLM, or `id_map` does not hold integers.
-        ValueError: `id_map` has another shape, or a new id is absent or given twice.
+        TypeError: If `model` is not a TransformerLM, or `id_map` is not of integers.
+        ValueError: If `id_map` has another shape, or a new id is missing or repeated.
     """
     old_size = _vocab_size_of(model)
     ids = np.asarray(id_map)
     if ids.dtype.kind not in "iu":
-        raise TypeError(f"id_map has the dtype {ids.dtype}: it must hold integers")
+        raise TypeError(f"id_map must have an integer dtype, got {ids.dtype}")
     if ids.shape != (old_size,):
-        raise ValueError(f"id_map has the shape {ids.shape}, and the model {old_size:,} ids")
+        raise ValueError(f"id_map must have shape ({old_size},), got {ids.shape}")
     kept = np.flatnonzero(ids != -1)
     order = kept[np.argsort(ids[kept], kind="stable")]
     if not len(order) or not np.array_equal(ids[order], np.arange(len(order))):
-        raise ValueError("id_map must hold the new ids 0, 1, 2, ..., each once, and -1 (removed)")
+        raise ValueError(
+            "id_map must contain each new id 0, 1, 2, ... exactly once, and -1 for removed ids"
+        )
     index = torch.from_numpy(order)
     _replace_tables(model, lambda table: table[index.to(table.device)], len(order))
 
 
 def _vocab_size_of(model: TransformerLM) -> int:
     if not isinstance(model, TransformerLM):
-        raise TypeError(f"model is of type {type(model).__name__}: pass a TransformerLM itself")
+        raise TypeError(f"model must be a TransformerLM itself, got {type(model).__name__}")
     return model.config.vocab_size
 
 
 def _replace_tables(model: TransformerLM, changed: Callable[[Tensor], Tensor], size: int) -> None:
-    """Replace the embedding's table and, unless they are tied, the matrix of the head."""
+    """Replace the table of the embedding and, unless it is tied, the matrix of the head."""
     layers: list[Embedding | Linear] = [model.token_embeddings]
     if model.lm_head is not None:
         layers.append(model.lm_head)
-    # (A parameter that is made in inference mode could not be trained later.)
+    # A parameter created in inference mode could not be trained later.
     with torch.inference_mode(False), torch.no_grad():
         tables = [changed(layer.weight) for layer in layers]
     for layer, table in zip(layers, tables, strict=True):

@@ -1,8 +1,8 @@
-"""The Transformer language model: one block, and the whole model.
+"""The Transformer language model and the block that it repeats.
 
 The default is the architecture of current open language models: pre-norm with RMSNorm, rotary
-positions, SwiGLU, no biases, a separate output head (Touvron et al. 2023, "LLaMA"). Switches of
-`ModelConfig` enable later improvements to training, and disable parts for the course's ablations.
+positions, SwiGLU, no biases, and a separate output head (Touvron et al. 2023, "LLaMA"). Options of
+`ModelConfig` turn on later improvements to training and turn off parts for CS336's ablations.
 """
 
 # Calling a torch Module returns Any.
@@ -32,10 +32,7 @@ from cs336_basics.model.layers import (
 
 
 class TransformerBlock(Module):
-    """One layer: self-attention, then the feed-forward network, each with a residual connection.
-
-    `rope` is shared by all blocks of a model; None omits positions.
-    """
+    """One layer: self-attention, then the feed-forward network, each with a residual connection."""
 
     def __init__(
         self,
@@ -70,8 +67,8 @@ class TransformerBlock(Module):
         token_positions: Tensor | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Transform x: (..., sequence, d_model) into the same shape; `cache` goes to attention."""
-        if self.norm == "pre":  # Xiong et al. 2020: the residual stream itself is never rescaled
+        """Transform x, (..., sequence, d_model); see `MultiHeadSelfAttention.forward`."""
+        if self.norm == "pre":  # Xiong et al. 2020: never rescales the residual stream itself
             x = x + self.attn(self.ln1(x), token_positions, cache)
             x = x + self.ffn(self.ln2(x))
         elif self.norm == "post":  # Vaswani et al. 2017
@@ -84,13 +81,13 @@ class TransformerBlock(Module):
 
 
 class TransformerLM(Module):
-    """A causal Transformer language model: token ids in, logits of each next token out.
+    """A causal Transformer language model, which maps token ids to the logits of each next token.
 
-    Parameters are float32 on the CPU unless `device` and `dtype` say otherwise. The state-dict
-    keys are `token_embeddings`, `layers.N.attn.{q,k,v,output}_proj`, `layers.N.{ln1,ln2}`,
-    `layers.N.ffn.{w1,w2,w3}`, `ln_final` and `lm_head`, each followed by `.weight`; with qk_norm
-    also `layers.N.attn.{q,k}_norm`. With tied embeddings there is no `lm_head`, so
-    parameters and state dicts contain the shared table once.
+    Parameters default to float32 on the CPU. The state-dict keys are `token_embeddings`,
+    `layers.N.attn.{q,k,v,output}_proj`, `layers.N.{ln1,ln2}`, `layers.N.ffn.{w1,w2,w3}`, `ln_final`
+    and `lm_head`, each followed by `.weight`. The option `qk_norm` adds
+    `layers.N.attn.{q,k}_norm`. With tied embeddings there is no `lm_head`, so parameters and state
+    dicts contain the shared table once.
     """
 
     def __init__(
@@ -119,7 +116,7 @@ class TransformerLM(Module):
         self.lm_head: Linear | None = None
         self.embedding_scale = 1.0
         if config.tied_embeddings:
-            # The head needs small entries, the embedding entries of about 1.
+            # The head needs small entries, but embeddings need entries of about 1.
             self.embedding_scale = math.sqrt(config.d_model)
             with torch.no_grad():
                 self.token_embeddings.weight.div_(self.embedding_scale)
@@ -127,16 +124,20 @@ class TransformerLM(Module):
             self.lm_head = Linear(config.d_model, config.vocab_size, device=device, dtype=dtype)
 
     def forward(self, token_ids: Tensor, cache: KVCache | None = None) -> Tensor:
-        """Return logits (..., sequence, vocab_size) for token_ids (..., sequence), int32 or int64.
+        """Return the logits of the token after each position, (..., sequence, vocab_size).
 
-        The logits at position i depend on the tokens 0 .. i only and predict token i + 1.
+        The logits at position i depend only on tokens 0 .. i.
 
-        With a `cache`, token_ids are (batch, sequence) and continue the texts that it holds, and
-        are added to it: the logits are those of the whole texts' last positions, up to rounding.
+        Args:
+            token_ids: int32 or int64, shape (..., sequence), or (batch, sequence) with a cache.
+            cache: Keys and values of earlier tokens of each text, which `token_ids` continue and
+                are added to. The logits equal those of the complete texts, up to rounding.
 
-        Raises ValueError where a text becomes longer than the context length, TypeError for ids of
-        another dtype, and IndexError (on the CPU, not under `torch.compile`) for an id outside the
-        vocabulary.
+        Raises:
+            ValueError: If a text becomes longer than the context length.
+            TypeError: If the ids have another dtype.
+            IndexError: If an id is outside the vocabulary (checked on the CPU only, and not under
+                `torch.compile`).
         """
         return self.logits(self.hidden_states(token_ids, cache))
 
@@ -146,8 +147,8 @@ class TransformerLM(Module):
         length = sequence + (max(cache.lengths) if cache is not None else 0)
         if length > self.config.context_length:
             raise ValueError(
-                f"the text has {length} tokens, the context length is "
-                f"{self.config.context_length}: keep only the last tokens"
+                f"token_ids must have at most {self.config.context_length} tokens, the context "
+                f"length, got {length} including any cached tokens; keep only the last ones"
             )
         check_ids(token_ids, self.config.vocab_size, "token ids")
 
@@ -180,5 +181,5 @@ class TransformerLM(Module):
 
     @property
     def head_weight(self) -> Tensor:
-        """The output head's matrix, (vocab_size, d_model), tied or not."""
+        """The matrix of the output head, (vocab_size, d_model), tied or not."""
         return self.token_embeddings.weight if self.lm_head is None else self.lm_head.weight

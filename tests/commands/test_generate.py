@@ -93,7 +93,7 @@ def test_only_whole_characters_are_streamed(run, monkeypatch):
         (["--interactive", "--prompt", "a"], "leave --prompt out"),
         (["--min-p", "2"], "min_p is 2"),
         (["--repetition-penalty", "0"], "repetition_penalty is 0"),
-        (["--stop", ""], "stop string is empty"),
+        (["--stop", ""], "stop must not contain"),
         (["--prompt", "a\ud800"], "surrogate"),
     ],
 )
@@ -106,7 +106,7 @@ def test_refused_values_are_named_on_one_line(run, capsys, words, named):
 
 def test_values_are_checked_before_the_model_is_loaded(tmp_path, capsys):
     assert main(["--run", str(tmp_path / "none"), "--interactive", "--stop", ""]) == 2
-    assert "stop string is empty" in capsys.readouterr().err
+    assert "stop must not contain" in capsys.readouterr().err
 
 
 def test_a_stop_string_ends_the_text(run, monkeypatch, capsys):

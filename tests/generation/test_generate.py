@@ -129,7 +129,7 @@ def test_a_batch_equals_generating_each_prompt_alone(model, prompts, count, eos_
 
 
 def test_a_batch_refuses_the_wrong_number_of_generators(model):
-    with pytest.raises(ValueError, match="1 generators for 2 prompts"):
+    with pytest.raises(ValueError, match=r"generators .* 2, got 1"):
         generate_batch(model, [[1], [2]], 3, generators=[seeded()])
     with pytest.raises(ValueError, match="prompt_ids"):
         generate_batch(model, [[1], []], 3)
@@ -179,7 +179,7 @@ def test_gradients_are_off_for_the_model_alone():
 @pytest.mark.parametrize(
     ("arguments", "options", "named"),
     [
-        (([], 3), {}, "prompt_ids is empty"),
+        (([], 3), {}, "prompt_ids"),
         (([17], 3), {}, "17"),
         (([-1], 3), {}, "-1"),
         (([1], -1), {}, "-1"),
@@ -199,15 +199,15 @@ def test_arguments_out_of_range_are_refused_at_the_call(model, arguments, option
     ],
 )  # fmt: skip
 def test_arguments_that_are_no_integers_are_refused_at_the_call(model, prompt, count, options):
-    with pytest.raises(TypeError, match=" is "):
+    with pytest.raises(TypeError, match=r"max_new_tokens|token id"):
         generate(model, prompt, count, **options)
-    with pytest.raises(TypeError, match=" is "):
+    with pytest.raises(TypeError, match=r"max_new_tokens|token id"):
         generate_batch(model, [[1], prompt], count, **options)
 
 
 def test_a_batch_of_no_prompts_checks_its_arguments(model):
     assert generate_batch(model, [], 3) == []
-    with pytest.raises(ValueError, match="max_new_tokens is -3"):
+    with pytest.raises(ValueError, match=r"max_new_tokens .*-3"):
         generate_batch(model, [], -3)
 
 
@@ -218,9 +218,9 @@ def test_only_allowed_ids_are_drawn(model, sampling):
     new_ids = [*generate(model, [1], 40, **options, generator=generator)]
     assert set(new_ids) <= {2, 3, 5}
     assert generate_batch(model, [[1]], 40, **options, generators=[other]) == [new_ids]
-    with pytest.raises(ValueError, match="allowed_ids is empty"):
+    with pytest.raises(ValueError, match="allowed_ids"):
         generate(model, [1], 3, allowed_ids=[])
-    with pytest.raises(ValueError, match="token id 99 is not in the model's vocabulary"):
+    with pytest.raises(ValueError, match=r"token id .* 99"):
         generate(model, [1], 3, allowed_ids=[99])
 
 

@@ -44,7 +44,7 @@ def test_nothing_is_read_after_the_stop_string():
 
 
 def test_an_empty_stop_string_is_refused_at_the_call():
-    with pytest.raises(ValueError, match="stop string is empty"):
+    with pytest.raises(ValueError, match=r"stop .* ''"):
         stop_at(["a"], ["x", ""])
 
 
@@ -85,14 +85,14 @@ def test_generated_text_is_that_of_the_generated_ids(model, tokenizer, prompt, i
 
 
 def test_text_is_refused_at_the_call(model, tokenizer):
-    with pytest.raises(ValueError, match="max_new_tokens is -1"):
+    with pytest.raises(ValueError, match=r"max_new_tokens .*-1"):
         generate_text(model, tokenizer, "a", -1)
     with pytest.raises(ValueError, match="is not a special token"):
         generate_text(model, Tokenizer({97: b"a"}, []), "a", 1)
 
 
 def test_one_string_is_no_list_of_stop_strings():
-    with pytest.raises(TypeError, match="stop is 'The end': pass a list of strings"):
+    with pytest.raises(TypeError, match=r"stop .* 'The end'"):
         stop_at(["text"], "The end")
 
 

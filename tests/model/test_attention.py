@@ -184,7 +184,7 @@ def test_rope_refuses_an_odd_number_of_features():
 
 @pytest.mark.parametrize("theta", [0, -1, math.nan, math.inf])
 def test_a_theta_that_is_not_positive_is_refused(theta):
-    with pytest.raises(ValueError, match=f"theta is {theta}"):
+    with pytest.raises(ValueError, match=f"theta .* {theta}"):
         RotaryPositionalEmbedding(theta, 8, 16)
 
 
@@ -274,7 +274,7 @@ def test_multihead_passes_positions_to_rope():
 
 def test_multihead_refuses_bad_arguments():
     for num_heads in (3, 0, -2):
-        with pytest.raises(ValueError, match=f"num_heads is {num_heads}"):
+        with pytest.raises(ValueError, match=f"num_heads .* {num_heads}"):
             MultiHeadSelfAttention(16, num_heads)
     with pytest.raises(KeyError, match="'flash'"):
         MultiHeadSelfAttention(16, 2, attention="flash")

@@ -44,7 +44,7 @@ def test_a_value_that_no_model_can_have_is_refused_by_name(name, value):
 
 
 def test_numbers_of_heads_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="7 does not divide 512"):
+    with pytest.raises(ValueError, match=r"512.* 7"):
         ModelConfig(num_heads=7)
     with pytest.raises(ValueError, match="6 / 2 = 3"):
         ModelConfig(d_model=6, num_heads=2)

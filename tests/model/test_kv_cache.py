@@ -119,10 +119,10 @@ def test_bad_batches_lengths_and_sizes_are_refused(model):
     with pytest.raises((RuntimeError, IndexError)):
         model(torch.zeros(3, 1, dtype=torch.long), cache)
     model(torch.zeros(2, 10, dtype=torch.long), cache)
-    with pytest.raises(ValueError, match="13 tokens, the context length is 12"):
+    with pytest.raises(ValueError, match=r"12 .* 13"):
         model(torch.zeros(2, 3, dtype=torch.long), cache)
     assert cache.lengths == [10, 10]
-    for lengths, named in (([10], "longer"), ([11, 10], "11"), ([-1, 10], "-1")):
+    for lengths, named in (([10], "argument"), ([11, 10], "11"), ([-1, 10], "-1")):
         with pytest.raises(ValueError, match=named):
             cache.truncate(lengths)
     assert cache.lengths == [10, 10]

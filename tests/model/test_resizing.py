@@ -86,18 +86,18 @@ def test_the_same_size_changes_nothing():
 @pytest.mark.parametrize(
     ("size", "parts", "error", "message"),
     [
-        (9, {}, ValueError, "vocab_size is 9"),
-        (12, {9: [1]}, ValueError, "parts is 9"),
-        (12, {12: [1]}, ValueError, "parts is 12"),
-        (12, {11: [10]}, ValueError, "a part of id 11 is 10"),
-        (12, {11: [-1]}, ValueError, "a part of id 11 is -1"),
-        (12.5, {}, TypeError, "vocab_size is 12.5"),
-        (12, {11: [1.9]}, TypeError, "a part of id 11 is 1.9"),
-        (12, {11: [True]}, TypeError, "a part of id 11 is True"),
-        (12, {"11": [1]}, TypeError, "an id of parts is '11'"),
-        (12, [[1]], TypeError, r"parts is \[\[1\]\]"),
-        (12, {11: 5}, TypeError, "the parts of id 11 are 5"),
-        (10**18, {}, ValueError, "vocab_size is 1000000000000000000"),
+        (9, {}, ValueError, "vocab_size .* 9"),
+        (12, {9: [1]}, ValueError, "parts .* ?9"),
+        (12, {12: [1]}, ValueError, "parts .* ?12"),
+        (12, {11: [10]}, ValueError, "id 11 .* ?10"),
+        (12, {11: [-1]}, ValueError, "id 11 .* ?-1"),
+        (12.5, {}, TypeError, "vocab_size .* ?12.5"),
+        (12, {11: [1.9]}, TypeError, "id 11 .* ?1.9"),
+        (12, {11: [True]}, TypeError, "id 11 .* ?True"),
+        (12, {"11": [1]}, TypeError, "parts .* ?'11'"),
+        (12, [[1]], TypeError, r"parts .* ?\[\[1\]\]"),
+        (12, {11: 5}, TypeError, "id 11 .* ?5"),
+        (10**18, {}, ValueError, "vocab_size .* ?1000000000000000000"),
     ],
 )
 def test_bad_sizes_are_refused(size, parts, error, message):
@@ -108,8 +108,8 @@ def test_bad_sizes_are_refused(size, parts, error, message):
 @pytest.mark.parametrize(
     ("id_map", "error", "message"),
     [
-        ([0, 1], ValueError, r"id_map has the shape \(2,\)"),
-        ([0.0] * 10, TypeError, "id_map has the dtype float64"),
+        ([0, 1], ValueError, r"id_map .* \(2,\)"),
+        ([0.0] * 10, TypeError, "id_map .* float64"),
         ([0, 2] + [-1] * 8, ValueError, "id_map"),
         ([0, 0] + [-1] * 8, ValueError, "id_map"),
         ([-1] * 10, ValueError, "id_map"),

@@ -295,7 +295,7 @@ def test_gradients_equal_finite_differences(attention):
 def test_model_refuses_long_sequences_and_unknown_ids():
     model = TransformerLM(SMALL)
     for each in (model, no_rope()):
-        with pytest.raises(ValueError, match="13 tokens, the context length is 12"):
+        with pytest.raises(ValueError, match=r"12 .* 13"):
             each(torch.zeros(2, 13, dtype=torch.long))
     for bad in (50, -1):
         with pytest.raises(IndexError, match=f" {bad}$"):
@@ -352,7 +352,7 @@ def test_compiles_into_one_graph(config):
     assert_close(compiled(ids), model(ids))
     compiled(ids).square().mean().backward()
     assert all(p.grad is not None for p in model.parameters())
-    with pytest.raises(ValueError, match="has 13 tokens"):
+    with pytest.raises(ValueError, match=" 13 "):
         torch.compile(model, backend="eager")(torch.zeros(13, dtype=torch.long))
 
 

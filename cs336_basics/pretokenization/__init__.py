@@ -1,4 +1,4 @@
-"""Text to counted words: corpora, split patterns, special tokens, safe cuts, counting."""
+"""From text to counted words: corpora, split patterns, special tokens, safe cuts, counting."""
 
 from cs336_basics.pretokenization.counting.count_texts import count_text, count_texts
 from cs336_basics.pretokenization.counting.count_words import count_words

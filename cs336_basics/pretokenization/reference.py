@@ -1,4 +1,4 @@
-"""The reference splitter: a split pattern applied by the `regex` module.
+"""The reference splitter, which applies a split pattern with the `regex` module.
 
 It is slow, and correct by definition. Every faster splitter is tested against it.
 """
@@ -11,25 +11,25 @@ from cs336_basics.pretokenization.patterns.named_patterns import compile_pattern
 
 
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
-    """Yield the pre-tokens of a text that holds no special token, in order.
+    """Yield the pre-tokens of a text without special tokens, in order.
 
-    Characters that the pattern does not match are left out, as with `finditer`, and so are empty
-    matches. The named patterns match every character, so joining their pre-tokens gives the text
-    again.
+    As with `finditer`, characters that the pattern does not match are skipped. So are empty
+    matches. The named patterns match every character: their pre-tokens, joined, are the text.
 
     Args:
-        text: the text; cut special tokens out first with `split_special_tokens`.
-        pattern: a name in PATTERNS or a regular expression.
+        text: Text to split. Cut out special tokens first with `split_special_tokens`.
+        pattern: Name in PATTERNS or regular expression.
 
     Raises:
-        ValueError: see `resolve_pattern`.
+        ValueError: If `resolve_pattern` refuses the pattern.
     """
     for match in compile_pattern(resolve_pattern(pattern)).finditer(text):
         if match.group():
             yield match.group()
 
 
-# For each version of Unicode, a letter that it added: the `regex` module does not give its version.
+# The `regex` module does not report its Unicode version, so each version is recognized by a letter
+# that it added.
 _FIRST_LETTERS = {
     "18.0": 0x3D000,
     "17.0": 0x16EA0,
@@ -42,10 +42,10 @@ _FIRST_LETTERS = {
 
 
 def unicode_version() -> str:
-    """Return the version of Unicode that the installed `regex` module uses.
+    """Return the Unicode version of the installed `regex` module.
 
-    A vocabulary records it: text with letters that a later version added is split differently by
-    that version.
+    Vocabularies record it, because a later version splits text differently where it contains
+    letters that the later version added.
     """
     letter = compile_pattern(r"\p{L}")
     for version, code in _FIRST_LETTERS.items():

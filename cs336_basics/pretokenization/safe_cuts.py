@@ -1,16 +1,16 @@
-"""SafeCuts: where UTF-8 bytes can be cut without changing how they are split.
+"""Safe cuts: offsets where UTF-8 bytes can be cut without changing how they are split.
 
-There are two kinds of safe cut:
+There are two kinds:
 
-- at the end of a special token: special tokens are cut out first, so no pre-token crosses them;
-- inside a text, for `gpt2` and `cl100k`: between a character that is not white space and an ASCII
-  space (for `gpt2` also a line feed). No alternative of the two matches white space anywhere but
-  at its beginning or after other white space, so a pre-token always ends there. The lookahead
-  `\\s+(?!\\S)` only looks past white space, so the text on the left is split the same without the
-  text on the right; and neither has a lookbehind. For every other pattern that can be compiled,
-  its table tells between which characters the same holds (see `SplitProgram.safe_cuts`).
+- The end of a special token. Special tokens are cut out first, so no pre-token crosses them.
+- For `gpt2` and `cl100k`, the offset between a character that is not white space and an ASCII
+  space (for `gpt2` also a line feed). Both patterns match white space only at the start of a
+  pre-token or after other white space, so a pre-token always ends there. The lookahead
+  `\\s+(?!\\S)` looks only past white space, and neither pattern has a lookbehind, so each side is
+  split as if the other side did not exist. For other patterns that compile, their tables list the
+  pairs of characters with this property (see `SplitProgram.safe_cuts`).
 
-In both cases, no occurrence of a special token may lie across the cut.
+A special token that overlaps the cut makes it unsafe.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from cs336_basics.pretokenization.token_finder import token_finder
 
 if TYPE_CHECKING:
     from cs336_basics.pretokenization.patterns import split_program
-else:  # gpt2 and cl100k do without
+else:  # gpt2 and cl100k do not need it
     split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
-# What may follow a character that is not white space at a safe cut. cl100k lets a pre-token run
-# from punctuation into line ends (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is safe there.
+# Bytes before which a cut is safe if the preceding character is not white space. In cl100k, line
+# ends belong to the punctuation before them (`[^\s\p{L}\p{N}]+[\r\n]*`), so only a space is safe.
 _SAFE_FOLLOWERS = {"gpt2": b" \n", "cl100k": b" "}
 
-# The white space beyond ASCII, in UTF-8, as `\s` of the `regex` module has it.
+# UTF-8 of the non-ASCII characters that `\s` matches in the `regex` module.
 _WIDE_WHITE_SPACE = tuple(
     chr(code).encode()
     for code in (0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
@@ -43,18 +43,17 @@ class SafeCuts:
     """Finds safe cuts in bytes.
 
     Args:
-        special_tokens: the special tokens that are cut out first.
-        pattern: the split pattern. With one that cannot be compiled, the ends of special tokens are
-            the only cuts.
+        special_tokens: Special tokens that are cut out before the text is split.
+        pattern: Split pattern. If it cannot be compiled, only the ends of special tokens are safe.
     """
 
     def __init__(self, special_tokens: Iterable[str] = (), pattern: str = "gpt2") -> None:
         tokens = tuple(token.encode() for token in special_tokens)
         self._special = token_finder(tokens) if tokens else None
         self.margin = 4 + (2 * self._special.longest if self._special else 0)
-        """Bytes on each side of an offset that must be known to tell whether it is a safe cut."""
-        # A special token that holds U+FFFD also matches where invalid bytes were replaced, which
-        # the bytes do not show: such a text is never cut.
+        """Number of bytes needed on each side of an offset to decide whether it is a safe cut."""
+        # Replacing invalid bytes can create an occurrence of a special token that contains U+FFFD.
+        # The original bytes do not show it, so with such a token the text is never cut.
         self._never = any("\N{REPLACEMENT CHARACTER}".encode() in token for token in tokens)
         name = pattern_name(resolve_pattern(pattern))
         followers = _SAFE_FOLLOWERS.get(name) if name else None
@@ -65,12 +64,13 @@ class SafeCuts:
         elif self._program:
             self._inside = _candidates(self._program)
         self.may_exist = not self._never and (self._special or self._inside) is not None
-        """Whether any text has safe cuts."""
+        """Whether safe cuts are possible with these special tokens and this pattern."""
 
     def after_special_token(self, data: bytes, start: int, stop: int) -> int | None:
         """Return the first cut at the end of a special token, start <= cut <= stop, or None.
 
-        `data` must hold `margin` bytes (or all there are) before `start` and after `stop`.
+        `data` must include `margin` bytes before `start` and after `stop`, or reach the ends of the
+        text.
         """
         if self._special is None or self._never:
             return None
@@ -79,7 +79,7 @@ class SafeCuts:
             begin, end = found
             if end > stop:
                 return None
-            # An occurrence is surely matched when no other lies across either of its ends.
+            # The occurrence is certain to be matched if no other one overlaps either of its ends.
             if end >= start and not (self._is_crossed(data, begin) or self._is_crossed(data, end)):
                 return end
             offset = begin + 1
@@ -88,7 +88,7 @@ class SafeCuts:
     def inside_text(self, data: bytes, start: int, stop: int) -> int | None:
         """Return the first cut between two pre-tokens, start <= cut <= stop, or None.
 
-        `data` must hold `margin` bytes (or all there are) before `start` and after `stop`.
+        `data` must be as for `after_special_token`.
         """
         if self._inside is None or self._never:
             return None
@@ -101,7 +101,7 @@ class SafeCuts:
         return None
 
     def _is_between_words(self, data: bytes, cut: int) -> bool:
-        """Return whether one of the candidates is a safe cut of the pattern."""
+        """Return whether a candidate that `_inside` found is a safe cut of the pattern."""
         if self._program is None:
             return not data.endswith(_WIDE_WHITE_SPACE, max(0, cut - 3), cut)
         character = _last_character(data[max(0, cut - 4) : cut])
@@ -112,10 +112,10 @@ class SafeCuts:
         )
 
     def last(self, data: bytes, start: int) -> int | None:
-        """Return a late cut, start <= cut, that is safe whatever follows `data`, or None.
+        """Return the last cut at or after `start` that is safe whatever follows `data`, or None.
 
-        For streams: the bytes before the cut can be split at once. `data` is searched backwards in
-        steps, so the bytes before the cut are not searched at all.
+        Streams split the bytes before the cut at once. The search runs backwards from the end of
+        `data` in growing steps, so it does not visit the bytes before the cut.
         """
         stop = len(data) - self.margin
         upper = stop
@@ -143,26 +143,26 @@ class SafeCuts:
 
 
 class SafeCutBuffer:
-    """The end of a text that cannot be split yet, because what follows is unknown.
+    """Buffers the end of a stream, which cannot be split until more of it is known.
 
     Args:
-        cuts: finds where the text can be cut.
-        read_ahead: bytes that are added before a cut is searched for.
+        cuts: Finds where the text can be cut.
+        read_ahead: Number of bytes to collect before searching for a cut.
     """
 
     def __init__(self, cuts: SafeCuts, read_ahead: int = 0) -> None:
         self._cuts = cuts
         self._read_ahead = read_ahead
         self._waiting = bytearray()
-        self._searched = 0  # waiting[:searched] holds no safe cut
+        self._searched = 0  # there is no safe cut in waiting[:searched]
 
     def add(self, data: bytes) -> bytes:
-        """Add bytes; return those that can be split by themselves, b"" if there are none."""
+        """Add bytes and return the part that can now be split, which may be empty."""
         waiting, margin = self._waiting, self._cuts.margin
         waiting += data
         if len(waiting) - self._searched < self._read_ahead + margin:
             return b""
-        # Only the new bytes are searched: a text without a cut must not take n^2 time.
+        # Search only the new bytes, or a text without a cut would take quadratic time.
         origin = max(0, self._searched - margin)
         cut = self._cuts.last(bytes(waiting[origin:]), self._searched - origin)
         independent = b""
@@ -174,18 +174,21 @@ class SafeCutBuffer:
 
     @property
     def num_waiting(self) -> int:
-        """The number of bytes that wait."""
+        """Number of bytes in the buffer."""
         return len(self._waiting)
 
     def rest(self) -> bytes:
-        """Return the bytes that wait, where the text ends."""
+        """Return the bytes that are left when the text ends."""
         return bytes(self._waiting)
 
 
 def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None:
-    """Return what finds the byte before a cut that may be safe: ASCII follows it."""
+    """Return a regular expression for the byte before a possible cut, or None if there is none.
+
+    Cuts are sought only before ASCII characters.
+    """
     columns = [program.column_of(chr(code)) for code in range(128)]
-    # What may be before the cut (ASCII, and None for any other character) -> what follows.
+    # Characters that may stand before the cut (None: any that is not ASCII) -> characters after it.
     afters: dict[frozenset[int | None], list[int]] = {}
     for after in range(128):
         column = columns[after]
@@ -205,9 +208,9 @@ def _candidates(program: split_program.SplitProgram) -> re.Pattern[bytes] | None
 
 
 def _last_character(data: bytes) -> str | None:
-    """Return the last character of bytes, None if they do not end with one in valid UTF-8."""
+    """Return the last character of UTF-8 bytes, or None if it is not valid."""
     for length in range(1, len(data) + 1):
-        if data[-length] & 0xC0 != 0x80:  # it begins a character
+        if data[-length] & 0xC0 != 0x80:  # the first byte of a character
             try:
                 character = data[-length:].decode()
             except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Splitter: how text is split. Special tokens are cut out, the rest is split into pre-tokens."""
+"""Splitting of text: special tokens are cut out, then a pattern splits the rest into pre-tokens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cs336_basics.pretokenization.token_finder import token_finder
 
 if TYPE_CHECKING:
     from cs336_basics.pretokenization.patterns import split_program
-else:  # named patterns do without
+else:  # named patterns do not need it
     split_program = LazyModule("cs336_basics.pretokenization.patterns.split_program")
 
 try:
     from cs336_basics.pretokenization import _scanner
-except ImportError:  # not built: `regex` splits all text
+except ImportError:  # not built; `regex` splits all text
     _scanner = None  # type: ignore[assignment]
 
 __all__ = [
@@ -33,11 +33,12 @@ __all__ = [
 ]
 
 MAX_SPECIAL_TOKEN_LENGTH = 1024
-"""Bytes of the longest special token: the time to find (or miss) one grows with its length."""
+"""Maximum number of bytes in a special token. Searching for a token takes time proportional to its
+length."""
 
 SEARCH_TIMEOUT = 10
-"""Seconds that `regex` may take to find the next pre-tokens with a pattern that cannot be compiled,
-plus one second for every 100,000 characters of the text."""
+"""Seconds that `regex` may spend on the next pre-tokens of a pattern that cannot be compiled. One
+second is added for every 100,000 characters of text."""
 
 _MATCHES_AT_A_TIME = 1024
 
@@ -48,18 +49,18 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class Splitter:
     """A split pattern and the special tokens that are cut out before it is applied.
 
-    Both are checked here; functions that take a Splitter do not check them again. A Splitter is
-    immutable, hashable, and can be pickled.
+    The constructor checks both; functions that take a Splitter do not check them again. Splitters
+    are immutable, hashable and picklable.
 
     Args:
-        pattern: a name in PATTERNS or a regular expression of the `regex` module.
-        special_tokens: texts that no pre-token may touch. Where they overlap, the one that starts
-            first wins, and of several that start at the same offset the longest.
+        pattern: Name in PATTERNS or regular expression of the `regex` module.
+        special_tokens: Strings that are never part of a pre-token. If occurrences overlap, the
+            leftmost wins; at the same offset, the longest wins.
 
     Raises:
-        ValueError: the pattern is neither a name nor a regular expression that can split text; a
-            special token is empty, repeated, or not valid Unicode.
-        TypeError: `special_tokens` is a single string or a set, or holds something else than str.
+        ValueError: If the pattern is neither a name nor a regular expression that can split text,
+            or a special token is empty, repeated, too long, or not valid Unicode.
+        TypeError: If `special_tokens` is a single string or a set, or an item is not a str.
     """
 
     pattern: str = "gpt2"
@@ -72,39 +73,39 @@ class Splitter:
 
     @classmethod
     def of(cls, splitter: Splitter | None) -> Splitter:
-        """Return a splitter, `Splitter()` for None.
+        """Return `splitter`, or the default `Splitter()` for None.
 
         Raises:
-            TypeError: it is something else, such as a list of special tokens.
+            TypeError: If it is anything else, such as a list of special tokens.
         """
         if splitter is None:
             return cls()
         if not isinstance(splitter, Splitter):
             raise TypeError(
-                f"splitter is {short_repr(splitter)}: pass Splitter(pattern, special_tokens), "
-                "such as Splitter(special_tokens=['<|endoftext|>'])"
+                f"splitter must be a Splitter, such as "
+                f"Splitter(special_tokens=['<|endoftext|>']), got {short_repr(splitter)}"
             )
         return splitter
 
     @property
     def expression(self) -> str:
-        """The regular expression of the pattern."""
+        """The pattern as a regular expression."""
         return resolve_pattern(self.pattern)
 
     @property
     def has_scanner(self) -> bool:
-        """Whether the compiled scanner is built and knows the pattern."""
+        """Whether the compiled scanner is built and supports the pattern."""
         return has_scanner(self.pattern)
 
     @property
     def safe_cuts(self) -> SafeCuts:
-        """Finds where bytes can be cut without changing how they are split."""
+        """The positions where text can be cut without changing how it is split."""
         return _safe_cuts(tuple(self.special_tokens), self.pattern)
 
     def split(self, text: str) -> Iterator[str]:
-        """Return an iterator over the pre-tokens of a text, in order, without special tokens.
+        """Yield the pre-tokens of a text, in order, without special tokens.
 
-        What the pattern does not match is left out; the named patterns match every character.
+        Text that the pattern does not match is skipped; the named patterns match every character.
         """
         for segment, is_special in self.split_special_tokens(text):
             if not is_special:
@@ -115,14 +116,14 @@ class Splitter:
         return split_special_tokens(text, self.special_tokens)
 
     def pretokenize(self, text: str) -> Iterator[str]:
-        """Return an iterator over the pre-tokens of a text that holds no special token."""
+        """Return an iterator over the pre-tokens of a text without special tokens."""
         return pretokenize(text, self.pattern)
 
 
 def has_scanner(pattern: str) -> bool:
     """Return whether compiled code can split text with this pattern (name or expression).
 
-    It can if the extensions are built, and the pattern can be compiled and leaves out no text.
+    The extensions must be built, and the pattern must be one that compiles and matches all text.
     """
     return _scanner is not None and (
         _scanner.scanned_pattern(pattern) is not None
@@ -131,22 +132,23 @@ def has_scanner(pattern: str) -> bool:
 
 
 def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
-    """Return an iterator over the pre-tokens of a text that holds no special token, in order.
+    """Return an iterator over the pre-tokens of a text without special tokens, in order.
 
-    Compiled code splits the text if it can (see `find_program`), else `regex`. The result is that
-    of `reference.pretokenize` in both cases.
+    Uses compiled code if the pattern compiles (see `find_program`), and `regex` otherwise. Both
+    give the result of `reference.pretokenize`.
 
     Args:
-        text: the text; cut special tokens out first with `split_special_tokens`.
-        pattern: a name in PATTERNS or a regular expression.
+        text: Text to split. Cut out special tokens first with `split_special_tokens`.
+        pattern: Name in PATTERNS or regular expression.
 
     Raises:
-        ValueError: see `resolve_pattern`; or, while the iterator runs, a search took too long.
-        TypeError: `text` is not a str.
+        ValueError: If `resolve_pattern` refuses the pattern or, during iteration, if a search takes
+            too long.
+        TypeError: If `text` is not a str.
     """
     resolve_pattern(pattern)
     check_is_str(text)
-    # UTF-8, and so the scanner, has no lone surrogates.
+    # The scanner reads UTF-8, which cannot represent lone surrogates.
     if (
         _scanner is not None
         and (
@@ -160,40 +162,40 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
 
 
 def search_words(text: str, pattern: str) -> Iterator[tuple[int, str]]:
-    """Yield (start in characters, pre-token) as `regex` finds them, without empty ones.
+    """Yield `(start in characters, pre-token)` for each nonempty match that `regex` finds.
 
     Raises:
-        ValueError: it takes longer than SEARCH_TIMEOUT allows.
+        ValueError: If the search takes longer than SEARCH_TIMEOUT allows.
     """
     find = compile_pattern(resolve_pattern(pattern)).finditer
     limit = SEARCH_TIMEOUT + len(text) / 100_000
     start: int | None = 0
     while start is not None:
-        # `regex` counts all of the time until the iterator ends, that of the caller between two
-        # matches included. So each iterator is read at once, and a new one begins where it ended.
+        # The timeout of `regex` covers the life of the iterator, including time that the caller
+        # spends between two matches. So read a batch of matches at once, then start a new iterator.
         matches = find(text, start, timeout=limit)
         start = None
         found = []
         try:
             for match in matches:
                 found.append((match.start(), match.group()))
-                # (After an empty match, a new iterator would find the same one again.)
+                # After an empty match, a new iterator would find the same match again.
                 if len(found) >= _MATCHES_AT_A_TIME and found[-1][1]:
                     start = match.end()
                     break
         except TimeoutError:
             raise ValueError(
                 f"pattern {short_repr(pattern)} took more than {limit:.3g} seconds to find the "
-                "next pre-tokens: rewrite it without repetitions inside of repetitions"
+                "next pre-tokens; rewrite it without nested repetitions"
             ) from None
         yield from ((place, word) for place, word in found if word)
 
 
 def split_special_tokens(text: str, special_tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Yield `(segment, is_special)` from left to right; joining the segments gives `text` again.
+    """Yield `(segment, is_special)` from left to right. The segments, joined, are `text`.
 
-    Where special tokens overlap, the one that starts first wins, and of several that start at the
-    same index the longest. Empty segments are left out.
+    If special tokens overlap, the leftmost wins; at the same index, the longest wins. Empty
+    segments are skipped.
     """
     if isinstance(special_tokens, (str, bytes)) or not isinstance(special_tokens, Iterable):
         special_tokens = check_special_tokens(special_tokens)
@@ -218,21 +220,21 @@ def _safe_cuts(special_tokens: tuple[str, ...], pattern: str) -> SafeCuts:
 
 
 def check_is_str(text: object) -> None:
-    """Raise TypeError for a text that is not a str."""
+    """Raise TypeError if a text is not a str."""
     if not isinstance(text, str):
-        hint = "; decode it first, text.decode('utf-8')" if isinstance(text, bytes) else ""
-        raise TypeError(f"text is of type {type(text).__name__}, not a str{hint}")
+        hint = "; decode it first: text.decode('utf-8')" if isinstance(text, bytes) else ""
+        raise TypeError(f"text must be a str, not {type(text).__name__}{hint}")
 
 
 def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
-    """Return the special tokens as a list (None: none), after refusing likely mistakes.
+    """Check the special tokens and return them as a list, which is empty for None.
 
     Raises:
-        TypeError: a bare string instead of a list (its characters would each become a special
-            token), a mapping (ids belong into the vocabulary), a set (it has no order), or an item
-            that is not a string.
-        ValueError: an empty or a repeated special token, or one that UTF-8 cannot encode or that is
-            longer than MAX_SPECIAL_TOKEN_LENGTH.
+        TypeError: If `special_tokens` is a bare string (each character would become a special
+            token), a mapping (ids are stored in the vocabulary) or a set (it has no order), or if
+            an item is not a str.
+        ValueError: If a special token is empty, repeated, longer than MAX_SPECIAL_TOKEN_LENGTH, or
+            cannot be encoded as UTF-8.
     """
     if special_tokens is None:
         return []
@@ -240,18 +242,20 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
         special_tokens, Iterable
     ):
         raise TypeError(
-            f"special_tokens is {short_repr(special_tokens)}: pass a list of str, whose ids follow "
-            "its order, such as ['<|endoftext|>']"
+            "special_tokens must be a list of str in the order of their ids, such as "
+            f"['<|endoftext|>'], got {short_repr(special_tokens)}"
         )
     tokens = list(special_tokens)
     seen: set[str] = set()
     for token in tokens:
         if not isinstance(token, str):
             raise TypeError(
-                f"special token {short_repr(token)} is of type {type(token).__name__}, not a str"
+                f"special tokens must be str, got {short_repr(token)} ({type(token).__name__})"
             )
         if not token:
-            raise ValueError("special token '' is empty: it would match everywhere")
+            raise ValueError(
+                "special_tokens must not contain the empty string, which matches everywhere"
+            )
         if token in seen:
             raise ValueError(f"special token {short_repr(token)} is given twice")
         try:
@@ -262,8 +266,8 @@ def check_special_tokens(special_tokens: Iterable[str] | None) -> list[str]:
             ) from None
         if num_bytes > MAX_SPECIAL_TOKEN_LENGTH:
             raise ValueError(
-                f"special token {short_repr(token)} has {num_bytes:,} bytes: it must have at most "
-                f"{MAX_SPECIAL_TOKEN_LENGTH:,}"
+                f"special token {short_repr(token)} must have at most "
+                f"{MAX_SPECIAL_TOKEN_LENGTH:,} bytes, got {num_bytes:,}"
             )
         seen.add(token)
     return tokens

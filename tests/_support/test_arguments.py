@@ -103,7 +103,7 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("value", [5, None, ["a"], np.array(["a"])])
 def test_a_text_must_be_a_str(name, value):
-    with pytest.raises(TypeError, match=r"^text is of type "):
+    with pytest.raises(TypeError, match=r"^text "):
         TEXTS[name](value)
 
 
@@ -141,7 +141,7 @@ def test_a_single_text_is_not_a_list_of_texts(name, value):
     ],
 )
 def test_special_tokens_with_ids_are_refused(make):
-    with pytest.raises(TypeError, match=r"^special_tokens is .*999"):
+    with pytest.raises(TypeError, match=r"^special_tokens .*999"):
         make({"<|endoftext|>": 999})
 
 

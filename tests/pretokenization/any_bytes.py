@@ -1,4 +1,4 @@
-"""Which bytes may be a file of text."""
+"""A filter for tests that read arbitrary bytes from a file of text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cs336_basics.pretokenization.reading.encodings import check_file
 
 
 def may_be_text(data: bytes) -> bool:
-    """Return whether a file may begin so: other formats are refused, see test_encodings.py."""
+    """Return whether a file with these first bytes is accepted as text (see test_encodings.py)."""
     try:
         check_file(data, "any.bin")
     except ValueError:

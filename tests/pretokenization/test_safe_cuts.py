@@ -1,4 +1,4 @@
-"""Safe cuts: text on both sides is split as in the whole."""
+"""The two sides of a safe cut are split like the text as one piece."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Splitter, and how special tokens are cut out: the leftmost first, then the longest."""
+"""Splitter cuts out special tokens, the leftmost first and then the longest."""
 
 import dataclasses
 import pickle
@@ -14,7 +14,7 @@ EOT = "<|endoftext|>"
 
 
 def brute_force(text, special_tokens):
-    """At each index the longest special token that begins there, else one more character."""
+    """Try every special token at every index."""
     segments, plain, i = [], "", 0
     while i < len(text):
         found = max((t for t in special_tokens if text.startswith(t, i)), key=len, default="")
@@ -67,14 +67,14 @@ def test_cutting_out_equals_brute_force(text, special_tokens):
         (["a", ""], ValueError, "empty"),
         ([EOT, "x", EOT], ValueError, r"'<\|endoftext\|>' is given twice"),
         (["\ud800"], ValueError, "not valid Unicode"),
-        ([b"x"], TypeError, "b'x' is of type bytes"),
-        ({"b"}, TypeError, "special_tokens is {'b'}"),
-        ({"b": 1}, TypeError, "special_tokens is {'b': 1}"),
-        ("b", TypeError, "special_tokens is 'b'"),
-        (5, TypeError, "special_tokens is 5"),
+        ([b"x"], TypeError, "special tokens must be str, got b'x'"),
+        ({"b"}, TypeError, "special_tokens must be .*got {'b'}"),
+        ({"b": 1}, TypeError, "special_tokens must be .*got {'b': 1}"),
+        ("b", TypeError, "special_tokens must be .*got 'b'"),
+        (5, TypeError, "special_tokens must be .*got 5"),
     ],
 )
-def test_bad_special_tokens_are_named(special_tokens, error, message):
+def test_messages_name_bad_special_tokens(special_tokens, error, message):
     with pytest.raises(error, match=message):
         check_special_tokens(special_tokens)
 
@@ -87,17 +87,13 @@ def test_a_splitter_splits_between_special_tokens():
     assert list(Splitter().split("")) == []
 
 
-def test_a_lone_surrogate_is_split_by_the_reference():
-    assert list(Splitter().split("a \ud800b")) == ["a", " \ud800", "b"]
-
-
 @pytest.mark.parametrize("pattern", [r"\b|\w+|\W", r"(?=a)|\w+|\W"])
-def test_empty_matches_are_no_pre_tokens(pattern):
+def test_empty_matches_are_not_pre_tokens(pattern):
     assert list(pretokenize("low aab", pattern)) == ["low", " ", "aab"]
     assert list(reference.pretokenize("low aab", pattern)) == ["low", " ", "aab"]
 
 
-def test_a_splitter_is_checked_once_and_is_a_value():
+def test_a_splitter_is_immutable_hashable_and_picklable():
     splitter = Splitter("cl100k", [EOT])
     assert splitter.special_tokens == (EOT,)
     assert splitter.expression == PATTERNS["cl100k"]
@@ -105,16 +101,18 @@ def test_a_splitter_is_checked_once_and_is_a_value():
     assert hash(splitter) == hash(pickle.loads(pickle.dumps(splitter)))
     with pytest.raises(dataclasses.FrozenInstanceError):
         splitter.pattern = "gpt2"
-    with pytest.raises(ValueError, match="matches the empty string"):
+
+
+def test_the_constructor_checks_the_pattern_and_the_special_tokens():
+    with pytest.raises(ValueError, match=r"pattern 'a\*'"):
         Splitter("a*")
-    with pytest.raises(TypeError, match="special_tokens is"):
+    with pytest.raises(TypeError, match="special_tokens"):
         Splitter("gpt2", EOT)
-    assert not Splitter(r"\w+").has_scanner
 
 
 def test_of_accepts_a_splitter_or_none():
     splitter = Splitter("cl100k")
     assert Splitter.of(splitter) is splitter
     assert Splitter.of(None) == Splitter()
-    with pytest.raises(TypeError, match=r"splitter is 'gpt2': pass Splitter\("):
+    with pytest.raises(TypeError, match=r"splitter must be a Splitter.*got 'gpt2'"):
         Splitter.of("gpt2")

@@ -1,9 +1,9 @@
-"""Difficult texts for what divides a text, and the split that every division must keep."""
+"""Difficult texts for tests that cut text, and the split that every cut must preserve."""
 
 from hypothesis import strategies as st
 
-# Difficult bytes: special tokens that overlap or hold spaces, every kind of white space,
-# characters of one to four bytes, bytes that are not valid UTF-8.
+# Special tokens that overlap or contain spaces, every kind of white space, characters of one to
+# four bytes, and bytes that are not valid UTF-8.
 TROUBLE = [
     b"a", b"'s", b"'", b" ", b"  ", b"\n", b"\r\n", b"\t", b".", b"12", b"\x00", b"\x1c", b"\x0c",
     "é".encode(), "好".encode(), "🙂".encode(), "\u00a0".encode(), "\u3000".encode(),
@@ -19,7 +19,7 @@ special_strategy = st.lists(st.sampled_from(SPECIAL), max_size=4, unique=True)
 
 
 def split(data, splitter):
-    """All pre-tokens and special tokens of some bytes, in order."""
+    """Return all pre-tokens and special tokens of some bytes, in order."""
     found = []
     for segment, is_special in splitter.split_special_tokens(data.decode("utf-8", "replace")):
         found.extend([(segment, True)] if is_special else

@@ -478,11 +478,11 @@ def test_added_tokens_are_saved_pickled_and_copied(tmp_path):
 @pytest.mark.parametrize(
     ("tokens", "error", "message"),
     [
-        ("<|user|>", TypeError, "pass a list"),
-        ({"<|a|>", "<|b|>"}, TypeError, "special_tokens is"),
-        ({"pad_token": "<|pad|>"}, TypeError, "pass a list of str"),
-        ([b"<|user|>"], TypeError, "is of type bytes, not a str"),
-        ([""], ValueError, "is empty"),
+        ("<|user|>", TypeError, "special_tokens must be"),
+        ({"<|a|>", "<|b|>"}, TypeError, "special_tokens must be"),
+        ({"pad_token": "<|pad|>"}, TypeError, "pass a list of str|special_tokens must be"),
+        ([b"<|user|>"], TypeError, "special tokens must be str"),
+        ([""], ValueError, "empty"),
         (["<|a|>", "<|a|>"], ValueError, "given twice"),
         (["\ud800"], ValueError, "not valid Unicode"),
     ],

@@ -1,1 +1,1 @@
-"""Split patterns: their names, their syntax, and the tables that they compile to."""
+"""Split patterns: their names, their syntax, and their compiled tables."""

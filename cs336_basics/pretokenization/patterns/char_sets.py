@@ -1,7 +1,7 @@
-"""Sets of characters, and those that Unicode defines, in the pinned version of its tables.
+"""Sets of characters, including the Unicode properties that patterns use.
 
-`unicode_sets.txt` holds the sets; `make_unicode_tables.py` writes it from the `regex` module,
-together with the tables of the compiled scanner.
+The properties are stored in `unicode_sets.txt`. `make_unicode_tables.py` generates the file, along
+with the tables of the compiled scanner, from a fixed version of the `regex` module.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ class CharSet:
     """A set of code points.
 
     Args:
-        bounds: ascending; the set holds bounds[0] up to but not bounds[1], bounds[2] up to but not
-            bounds[3], and so on.
+        bounds: Ascending limits of half-open ranges: the set contains the code points in
+            `range(bounds[0], bounds[1])`, `range(bounds[2], bounds[3])`, and so on.
     """
 
     bounds: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, characters: Iterable[str]) -> CharSet:
-        """Return the set of some characters."""
+        """Return the set of the given characters."""
         return union(cls((ord(character), ord(character) + 1)) for character in set(characters))
 
     @classmethod
     def between(cls, first: str, last: str) -> CharSet:
-        """Return the set of the characters from `first` to `last`, both included."""
+        """Return the set of the characters from `first` to `last`, inclusive."""
         return cls((ord(first), ord(last) + 1))
 
     def __contains__(self, code: int) -> bool:
@@ -74,7 +74,7 @@ EVERYTHING = CharSet((0, NUM_CODE_POINTS))
 
 @functools.lru_cache(maxsize=1)
 def _named_sets() -> dict[str, CharSet]:
-    """Read unicode_sets.txt: a name, then its bounds, in hexadecimal, each less the one before."""
+    """Read unicode_sets.txt: each line has a name and the differences between bounds, in hex."""
     sets = {}
     for line in _FILE.read_text(encoding="ascii").splitlines():
         if line and not line.startswith("#"):
@@ -89,11 +89,11 @@ def _named_sets() -> dict[str, CharSet]:
 
 @functools.lru_cache(maxsize=256)
 def named_set(name: str) -> CharSet | None:
-    r"""Return the set of a Unicode property, or None if the tables do not hold it.
+    r"""Return the set of a Unicode property, or None if the tables do not contain it.
 
     Args:
-        name: a general category (`Lu`) or a group of them (`L`), a script (`Han`), or
-            `space` and `word`, which are `\s` and `\w`.
+        name: General category (`Lu`), group of categories (`L`), script (`Han`), or `space` or
+            `word` for `\s` or `\w`.
     """
     sets = _named_sets()
     if name in sets:

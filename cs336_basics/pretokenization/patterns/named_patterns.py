@@ -1,7 +1,7 @@
-"""The split patterns, each written once; everything else refers to them by name.
+"""The named split patterns. All other modules refer to them by name.
 
-Every vocabulary is saved with its pattern: a tokenizer that splits text differently from its
-trainer is a common and silent bug.
+Every vocabulary is saved with its pattern. Otherwise a tokenizer could split text differently from
+its trainer, a common bug that raises no error.
 """
 
 from __future__ import annotations
@@ -20,31 +20,32 @@ if TYPE_CHECKING:
 else:
     difflib, regex = LazyModule("difflib"), LazyModule("regex")
 
-# Radford et al. 2019, "Language Models are Unsupervised Multitask Learners" (GPT-2). The
-# lookahead leaves the last space of a run to the word after it.
+# Radford et al. 2019, "Language Models are Unsupervised Multitask Learners" (GPT-2). The lookahead
+# leaves the last space before a word to that word.
 GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 
 # GPT-4, as tiktoken 0.14 defines `cl100k_base`: contractions in any case, numbers in groups of at
-# most three digits, line ends kept with the punctuation before them. tiktoken's possessive
-# quantifiers are left out: here they only save backtracking, and the matches are the same.
+# most three digits, and line ends kept with the punctuation before them. The possessive quantifiers
+# of tiktoken are omitted: they only save backtracking and do not change the matches.
 CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n]|\s+(?!\S)|\s"
 )
 
-# GPT-2 with numbers cut into single digits, or into groups of three from the left or the right
-# (Singh and Strouse 2024, "Tokenization counts": arithmetic is easier with groups from the right).
+# GPT-2 with numbers cut into single digits, or into groups of three from the left or from the right
+# (Singh and Strouse 2024, "Tokenization counts": models calculate better with groups from the
+# right).
 GPT2_DIGITS1 = GPT2.replace(r"\p{N}+", r"\p{N}")
 GPT2_DIGITS3 = GPT2.replace(r"\p{N}+", r"\p{N}{1,3}")
 GPT2_DIGITS3_RIGHT = GPT2.replace(r"\p{N}+", r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))")
 
-# Llama 3, as `tokenizer.json` of meta-llama/Meta-Llama-3-8B has it.
+# Llama 3, from `tokenizer.json` of meta-llama/Meta-Llama-3-8B.
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-# Qwen 2, 2.5 and 3, as `tokenizer.json` of Qwen/Qwen2-7B has it: Llama 3 with single digits.
+# Qwen 2, 2.5 and 3, from `tokenizer.json` of Qwen/Qwen2-7B: Llama 3 with single digits.
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
 # GPT-4o, as tiktoken 0.14 defines `o200k_base`: words are also cut before capital letters.
@@ -56,13 +57,13 @@ O200K = (
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-# DeepSeek-V3, whose `tokenizer.json` splits three times: numbers in groups of three, then runs of
-# Chinese characters and kana, then everything within these and between them by
+# The `tokenizer.json` of DeepSeek-V3 splits text three times: at numbers in groups of three digits,
+# at runs of Chinese characters and kana, and then each part with
 #   [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 #   | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-# where what none of these matches is kept. Here it is one expression: nothing crosses a number or
-# the edge of a run (lookaheads keep every alternative inside or outside), a number or a run ends
-# the text for `(?!\S)`, and the last alternatives keep the rest.
+# keeping the text that this does not match. The expression below does all of it at once. Lookaheads
+# keep each alternative inside or outside of a run, numbers and runs end the text for `(?!\S)`, and
+# the last two alternatives keep unmatched text.
 _KANA = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
 DEEPSEEK_V3 = (
     r"\p{N}{1,3}"
@@ -88,44 +89,44 @@ PATTERNS: dict[str, str] = {
     "o200k": O200K,
     "deepseek-v3": DEEPSEEK_V3,
 }
-"""name -> regular expression, in the syntax of the `regex` module."""
+"""Name -> regular expression in the syntax of the `regex` module."""
 
 
-# What gives a regular expression a meaning beyond its letters. Without any of these it matches one
-# text only (a dot apart) and is a name that somebody misspelt.
+# An expression without any of these characters matches only itself (dots aside), so it is taken for
+# a misspelt name.
 _OPERATORS = frozenset("\\^$|?*+()[]{}")
 
 
 def resolve_pattern(pattern: str) -> str:
-    """Return the regular expression for a name in PATTERNS, or `pattern` itself if it is one.
+    """Return the regular expression for a name in PATTERNS; return a valid expression unchanged.
 
-    A text without an operator of regular expressions, such as `cl100k_base`, is not taken for an
-    expression, although it is one: it would find nothing but itself. `(?:cl100k_base)` is.
+    A string without operators, such as `cl100k_base`, is rejected as a misspelt name. To match it
+    literally, write `(?:cl100k_base)`.
 
     Raises:
-        ValueError: `pattern` is neither a known name nor a regular expression that compiles; it
-            takes too much time or memory to compile, see `check_limits`; it searches backwards; or
-            it matches the empty string, so that splitting would not advance.
-        TypeError: it is not a str.
+        ValueError: If `pattern` is neither a name nor a valid regular expression, exceeds the
+            limits of `check_limits`, searches backwards, or matches the empty string, with which
+            splitting would not advance.
+        TypeError: If it is not a str.
     """
     if not isinstance(pattern, str):
         raise TypeError(
-            f"pattern is {short_repr(pattern)}, of type {type(pattern).__name__}: it must be a "
-            f"str, one of {', '.join(PATTERNS)} or a regular expression"
+            f"pattern must be a str, one of {', '.join(PATTERNS)} or a regular expression, got "
+            f"{short_repr(pattern)} ({type(pattern).__name__})"
         )
     return PATTERNS.get(pattern) or _checked_expression(str(pattern))
 
 
 @functools.lru_cache(maxsize=32)
 def _checked_expression(pattern: str) -> str:
-    """Return a regular expression after checking it; see `resolve_pattern`."""
+    """Check a regular expression as `resolve_pattern` describes, and return it."""
     shown = short_repr(pattern)
     if _OPERATORS.isdisjoint(pattern) and any(map(str.isalnum, pattern)):
         near = difflib.get_close_matches(pattern.strip().lower(), PATTERNS, n=1)
         raise ValueError(
-            f"pattern {shown} is not one of {', '.join(PATTERNS)}"
-            + (f": did you mean {near[0]}?" if near else "")
-            + f" (as a regular expression it finds only itself; to use it as one, write "
+            f"unknown pattern {shown}"
+            + (f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(PATTERNS)}")
+            + f" (for a regular expression that matches only this text, write "
             f"{short_repr(f'(?:{pattern})')})"
         )
     try:
@@ -134,24 +135,24 @@ def _checked_expression(pattern: str) -> str:
         raise ValueError(f"pattern {shown} cannot be used: {error}") from None
     except regex.error as error:
         raise ValueError(
-            f"pattern {shown} is neither one of {', '.join(PATTERNS)} nor a regular "
-            f"expression of the `regex` module: {short_reason(error)}"
+            f"pattern {shown} is neither one of {', '.join(PATTERNS)} nor a valid regular "
+            f"expression: {short_reason(error)}"
         ) from None
     if compiled.flags & regex.REVERSE:
-        raise ValueError(f"pattern {shown} searches from the end (?r): it cannot split text")
+        raise ValueError(f"pattern {shown} must not search backwards; remove (?r)")
     try:
         matches_nothing = compiled.fullmatch("", timeout=1) is not None
     except TimeoutError:
         raise ValueError(
-            f"pattern {shown} takes more than a second to match an empty text: rewrite it"
+            f"pattern {shown} takes more than a second to match an empty text; simplify it"
         ) from None
     if matches_nothing:
-        raise ValueError(f"pattern {shown} matches the empty string: it cannot split text")
+        raise ValueError(f"pattern {shown} must not match the empty string")
     return pattern
 
 
 def pattern_name(pattern: str) -> str | None:
-    """Return the name of a pattern (given by name or expression) in PATTERNS, or None."""
+    """Return the name in PATTERNS of a pattern given by name or expression, or None."""
     for name, expression in PATTERNS.items():
         if pattern in (name, expression):
             return name
@@ -160,17 +161,17 @@ def pattern_name(pattern: str) -> str | None:
 
 @functools.lru_cache(maxsize=32)
 def compile_pattern(expression: str) -> regex.Pattern[str]:
-    """Compile a regular expression, once for all callers.
+    """Compile a regular expression and cache the result.
 
     Raises:
-        ValueError: it takes too much time or memory to compile, see `check_limits`.
-        regex.error: it is not a regular expression.
+        ValueError: If compiling takes too much time or memory (see `check_limits`).
+        regex.error: If it is not a valid regular expression.
     """
     check_limits(expression)
     try:
-        # `regex` searches for the first characters of a match, and where `(?i:...)` is one of the
-        # alternatives it forgets some: `(?i:ab)|[^k1]` does not find K. An alternative that never
-        # matches, at no cost, turns this search off.
+        # Work around a bug of `regex`: its search for the first character of a match overlooks some
+        # if an alternative is `(?i:...)`. For example, `(?i:ab)|[^k1]` does not find K. An
+        # alternative that never matches disables this search and costs nothing.
         return regex.compile("(?!)|" + expression)
     except (RecursionError, OverflowError, MemoryError) as error:
-        raise ValueError(f"it is too complex ({short_reason(error)})") from None
+        raise ValueError(f"it is too complex: {short_reason(error)}") from None

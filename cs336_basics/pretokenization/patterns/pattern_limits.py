@@ -1,7 +1,7 @@
-"""Limits on regular expressions: compiling one takes at most about a second, and 200 MB.
+"""Limits on regular expressions, so that compiling one takes at most a second and 200 MB.
 
-A pattern may come from someone else's file. The `regex` module copies what is repeated at least
-once: compiling `(((a{500}){500}){500})` takes gigabytes, and so does `(((a)+)+)+`, 22 times nested.
+Patterns may come from untrusted files. The `regex` module copies each part that is repeated:
+compiling `(((a{500}){500}){500})` takes gigabytes, and so does `(((a)+)+)+` nested 22 deep.
 """
 
 from __future__ import annotations
@@ -10,64 +10,65 @@ import math
 import re
 
 MAX_LENGTH = 10_000
-"""Characters of a pattern."""
+"""Maximum number of characters in a pattern."""
 
 MAX_DEPTH = 50
-"""Groups that are inside of each other."""
+"""Maximum depth of nested groups."""
 
 MAX_SIZE = 200_000
-"""Characters and sets of a pattern with all repetitions written out: `{n}` counts as 2n copies,
-since even `{2}` within `{2}` quadruples the time of compiling, and `+` as two."""
+"""Maximum number of characters and sets in a pattern with its repetitions written out. `+` counts
+as two copies and `{n}` as 2n, because even `{2}` within `{2}` quadruples the time to compile."""
 
-# Only the lower limit of a repetition costs copies: `a{2,9}` is aa, then a loop.
+# Only the lower limit of a repetition makes copies: `a{2,9}` becomes aa and a loop.
 _REPEAT = re.compile(r"(?:\+|\{(\d+)(?:(,)(\d*))?\})[+?]?")
-# Comments, white space without a meaning, sets within sets: what `_size_and_depth` does not know.
+# Flags that allow syntax unknown to `_size_and_depth`: comments, ignored white space, nested sets.
 _OTHER_SYNTAX = re.compile(r"\(\?(?:#|[A-Za-z0-9-]*[xV])")
 _RECURSION = re.compile(r"\(\?(?:R|\d|&|P>)")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]", re.DOTALL)
 
 
 def check_limits(pattern: str) -> None:
-    """Refuse a regular expression that takes too long or too much memory to compile.
+    """Reject a regular expression that takes too much time or memory to compile.
 
-    Recursion, `(?R)` or a call of a group, is refused, too: a recursion that consumes nothing takes
-    all memory, and no simple rule tells which one does.
+    All recursion is rejected, both `(?R)` and calls of groups. A recursion that consumes no text
+    exhausts the memory, and no simple rule identifies it.
 
     Raises:
-        ValueError: it is too long, nested too deeply, recursive, or repeats too much; says which.
+        ValueError: If the expression is too long, nested too deeply, recursive, or repeats too
+            much.
     """
     if len(pattern) > MAX_LENGTH:
-        raise ValueError(f"it has {len(pattern):,} characters, more than {MAX_LENGTH:,}")
+        raise ValueError(f"it must have at most {MAX_LENGTH:,} characters, got {len(pattern):,}")
     if _RECURSION.search(pattern):
-        raise ValueError("it is recursive, (?R) or a call of a group: write the group out")
+        raise ValueError("it must not be recursive; write out (?R) and calls of groups")
     if _OTHER_SYNTAX.search(pattern):
-        size, depth = _greatest_size(pattern), pattern.count("(")
+        size, depth = _size_bound(pattern), pattern.count("(")
     else:
         size, depth = _size_and_depth(pattern)
     if depth > MAX_DEPTH:
-        raise ValueError(f"its groups are nested more than {MAX_DEPTH} deep")
+        raise ValueError(f"its groups must be nested at most {MAX_DEPTH} deep")
     if size > MAX_SIZE:
         raise ValueError(
-            "it repeats too much: use smaller numbers in {}, or fewer repetitions within others"
+            "it repeats too much; use smaller numbers in {} or fewer nested repetitions"
         )
 
 
 def _factor(repeat: re.Match[str]) -> int:
-    """Return how much a repetition multiplies the cost."""
+    """Return the factor by which a repetition multiplies the cost."""
     least, comma, most = repeat.groups()
     if least is None:
         return 2  # +
-    # (Python refuses to read an integer of thousands of digits.)
+    # Python raises ValueError when it converts thousands of digits to an integer.
     count = int(least) if len(least) < 20 else 10**20
     is_once = count == 1 and (not comma or most == "1")
     return 1 if count == 0 or is_once else 2 * count
 
 
-def _greatest_size(pattern: str) -> int:
-    """Return a bound on the size of a pattern of any syntax.
+def _size_bound(pattern: str) -> int:
+    """Return an upper bound on the size of a pattern in any syntax.
 
-    It is the size if every repetition of a group were inside of the next. A group ends with a
-    parenthesis, after which white space or a comment may stand.
+    It is the size that the pattern would have if all repetitions of groups were nested. White space
+    may stand between the closing parenthesis of a group and its repetition.
     """
     of_groups, of_others = [1], [1]
     for found in _REPEAT.finditer(pattern):
@@ -78,9 +79,9 @@ def _greatest_size(pattern: str) -> int:
 
 
 def _size_and_depth(pattern: str) -> tuple[int, int]:
-    """Return the size of a pattern as MAX_SIZE counts it, and how deep its groups are nested."""
-    sizes = [0]  # of each open group, as far as it was read
-    item = depth = i = 0  # item: the size of what comes before the current position
+    """Return the size of a pattern, as counted for MAX_SIZE, and the depth of its groups."""
+    sizes = [0]  # size so far of the pattern and of each open group
+    item = depth = i = 0  # item: size of the item before the current position
     while i < len(pattern):
         length = 1
         if pattern[i] == "(":

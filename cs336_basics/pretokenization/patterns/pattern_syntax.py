@@ -1,11 +1,11 @@
-r"""Parse a split pattern: the part of the syntax of `regex` that `split_program.py` can compile.
+r"""A parser for the subset of the `regex` syntax that `split_program.py` can compile.
 
-That is: alternatives, groups, sets of characters (`\p{...}`, `\s`, `\d`, `\w`, ranges, negated or
-not), repetitions (greedy, lazy, possessive), a lookahead by one character (or at the end of the
-text), `$`, `\Z`, and `(?i:...)` around ASCII. What is left out depends on text before the match, or
-on more than one character after it, or is not known here; then `regex` itself runs the pattern.
+The subset has alternatives, groups, sets of characters (`\p{...}`, `\s`, `\d`, `\w`, ranges,
+negations), repetitions (greedy, lazy, possessive), lookahead by one character or to the end of the
+text, `$`, `\Z`, and `(?i:...)` around ASCII. It excludes syntax whose matches depend on text before
+them or on more than one character after them. Patterns outside the subset are run by `regex`.
 
-The pattern must be one that `regex` accepts: only what has another meaning here is refused.
+The parser assumes that `regex` accepts the pattern and does not report other errors in it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from cs336_basics.pretokenization.patterns.char_sets import (
 )
 
 MAX_REPEAT = 1000
-"""The greatest number in the braces of a repetition."""
+"""Maximum number in the braces of a repetition."""
 
 MAX_POSSESSIVE = 50
-"""The greatest difference of the numbers in the braces of a possessive repetition."""
+"""Maximum difference between the numbers in the braces of a possessive repetition."""
 
 
 class UnsupportedPatternError(ValueError):
-    """A pattern that is not compiled; the message says which part of it is the reason."""
+    """The pattern has a part that cannot be compiled. The message names the part."""
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,21 @@ class Chars:
 
 @dataclass(frozen=True)
 class Sequence:
-    """One node after the other."""
+    """Nodes that match one after another."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Alternatives; the first that leads to a match is taken."""
+    """Alternatives. The first one that leads to a match wins."""
 
     options: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """A node `least` to `most` times (None: without limit), as often as possible if `greedy`."""
+    """A node repeated `least` to `most` times, or without limit if `most` is None."""
 
     item: Node
     least: int
@@ -67,9 +67,10 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Next:
-    """The next character, which is not consumed, is in a set, or the text ends and `end` is true.
+    """A lookahead: the next character must be in a set.
 
-    `last_line_feed`: or it is a line feed and the last character of the text.
+    If `end` is true, the end of the text also satisfies it. If `last_line_feed` is true, so does a
+    line feed that is the last character of the text.
     """
 
     members: CharSet
@@ -87,7 +88,7 @@ _GROUP = re.compile(r"\(\?(?:P?<(?![=!])[^>]*>|([is]*)(?:-([is]+))?:|([=!]))")
 _LEADING_FLAGS = re.compile(r"\(\?([is]+)\)")
 _SET_OPERATION = re.compile(r"\[:|&&|\|\||~~|--")
 _PROPERTY = re.compile(r"([pP])(?:\{(\^?)([^}]*)\}|([A-Z]))")
-# What simple case folding adds to an ASCII letter beyond its two cases, as `regex` has it.
+# Characters beyond ASCII that `regex` matches with an ASCII letter if case is ignored.
 _FOLDED = {"i": "\u0130", "I": "\u0131", "k": "\u212a", "K": "\u212a", "s": "\u017f", "S": "\u017f"}
 _LINE_FEED = CharSet.of("\n")
 _DIGITS = "Nd"
@@ -103,10 +104,10 @@ def parse(expression: str) -> Node:
     """Return the tree of a split pattern.
 
     Args:
-        expression: a regular expression that `regex` accepts.
+        expression: Regular expression that `regex` accepts.
 
     Raises:
-        UnsupportedPatternError: a part of it is not known here; names it.
+        UnsupportedPatternError: If a part of it is outside the subset.
     """
     parser = _Parser(expression)
     flags = _Flags()
@@ -120,16 +121,16 @@ def parse(expression: str) -> Node:
 
 
 class _Parser:
-    """The expression and the index of what is read next."""
+    """A recursive-descent parser. `index` is the next position to read."""
 
     def __init__(self, expression: str) -> None:
         self.expression = expression
         self.index = 0
 
     def unsupported(self, what: str, length: int = 0) -> UnsupportedPatternError:
-        """Return the error for what begins `length` characters before the index."""
+        """Return the error for a part that starts `length` characters before the index."""
         return UnsupportedPatternError(
-            f"{short_repr(what)} at index {self.index - length} is not compiled"
+            f"{short_repr(what)} at index {self.index - length} cannot be compiled"
         )
 
     def peek(self) -> str:
@@ -162,7 +163,7 @@ class _Parser:
         while self.peek() not in ("", "|", ")"):
             item = self.repeated(self.item(flags))
             before = items[-1] if items else None
-            # `(?=A)B` is a character of both sets. (Not with `$`, which may be before a line feed.)
+            # `(?=A)B` is one character in both sets. `$` is excluded: a line feed may follow it.
             if isinstance(before, Next) and isinstance(item, Chars) and not before.last_line_feed:
                 item = Chars(intersection([before.members, item.members]))
                 items.pop()
@@ -170,7 +171,7 @@ class _Parser:
         return items[0] if len(items) == 1 else Sequence(tuple(items))
 
     def repeated(self, item: Node) -> Node:
-        """Return an item with the quantifier that follows it."""
+        """Read the quantifier after an item, if any, and return the repeated item."""
         if self.peek() not in ("?", "*", "+", "{"):
             return item
         found = self.take(_QUANTIFIER)
@@ -189,13 +190,13 @@ class _Parser:
             raise self.unsupported(found.group(), length)
         if suffix != "+":
             return Repeat(item, low, high, suffix != "?")
-        # Each number of times is an alternative.
+        # A possessive repetition becomes one alternative per count.
         if not isinstance(item, Chars) or (high or 0) - low > MAX_POSSESSIVE:
             raise self.unsupported(found.group(), length)
         return _possessive(item, low, high)
 
     def item(self, flags: _Flags) -> Node:
-        """Return the next character, set, group or assertion, without its quantifier."""
+        """Read the next character, set, group or assertion, without its quantifier."""
         character = self.peek()
         if character == "(":
             return self.group(flags)
@@ -231,14 +232,14 @@ class _Parser:
         return node
 
     def next_character(self, node: Node, negated: bool) -> Next:
-        """Return a lookahead for a node, or, if `negated`, for what it does not match."""
+        """Return a node as a lookahead, positive or negated."""
         found = _as_next(node)
         if found is None or (negated and found.last_line_feed):
             raise self.unsupported("(?=...)" if not negated else "(?!...)")
         return Next(found.members.complement(), not found.end) if negated else found
 
     def cases(self, character: str, flags: _Flags) -> CharSet:
-        """Return a character, in every case if case is ignored."""
+        """Return the set of a character and, if case is ignored, its other cases."""
         if not flags.ignore_case:
             return CharSet.of(character)
         if not character.isascii():
@@ -247,7 +248,7 @@ class _Parser:
         return CharSet.of(both | set(_FOLDED.get(character, "")))
 
     def escape(self, flags: _Flags, *, in_class: bool) -> tuple[CharSet, str | None]:
-        """Return the set of what follows a backslash, and its character if it is a single one."""
+        """Read what follows a backslash; return its set, and its character if it is only one."""
         letter = self.peek()
         if letter in _HEX_LENGTH:
             length = _HEX_LENGTH[letter]
@@ -278,13 +279,13 @@ class _Parser:
             raise self.unsupported("\\p")
         letter, caret, name, short = found.groups()
         members = named_set((short or name).removeprefix("Script=").removeprefix("sc="))
-        # `regex` lets \p{Lu} match lower case where case is ignored.
+        # If case is ignored, `regex` lets \p{Lu} match lower case.
         if members is None or (flags.ignore_case and name not in ("L", "N", "Nd", "P", "M")):
             raise self.unsupported("\\" + found.group(), len(found.group()))
         return members.complement() if (letter == "P") != (caret == "^") else members
 
     def char_class(self, flags: _Flags) -> CharSet:
-        """Return the set between brackets."""
+        """Read a set in brackets."""
         start = self.index
         self.index += 1
         negated = self.peek() == "^"
@@ -299,12 +300,12 @@ class _Parser:
         if negated and flags.ignore_case:
             raise self.unsupported(self.expression[start : self.index], self.index - start)
         result = union(members)
-        if negated and result == EVERYTHING:  # matches nothing, but `regex` lets it match anything
+        if negated and result == EVERYTHING:  # an empty set, which in `regex` matches anything
             raise self.unsupported(self.expression[start : self.index], self.index - start)
         return result.complement() if negated else result
 
     def class_member(self, flags: _Flags) -> CharSet:
-        """Return a character, a range, or a set within brackets."""
+        """Read a character, a range or a set within brackets."""
         members, low = self.class_character(flags)
         ahead = self.expression[self.index : self.index + 2]
         if low is None or ahead[:1] != "-" or ahead == "-]":
@@ -329,10 +330,10 @@ class _Parser:
 
 
 def _possessive(item: Chars, least: int, most: int | None) -> Node:
-    """Return a possessive repetition of a set: it stops early only before another character.
+    """Return a possessive repetition of a set, written with lookaheads.
 
-    So `C*+` is `C*` before a character that is not in C, and `C{1,2}+` is `CC`, or `C` before such
-    a character.
+    The repetition stops early only before a character outside the set. So `C*+` is `C*` followed by
+    a character outside C, and `C{1,2}+` is `CC`, or `C` followed by such a character.
     """
     stop = Next(item.members.complement(), end=True)
     if most is None:
@@ -346,7 +347,7 @@ def _possessive(item: Chars, least: int, most: int | None) -> Node:
 
 
 def _as_next(node: Node) -> Next | None:
-    """Return what a node requires of the next character, or None if it needs more than that."""
+    """Return a node as a lookahead by one character, or None if it needs more than that."""
     if isinstance(node, Chars):
         return Next(node.members, end=False)
     if isinstance(node, Next):
@@ -354,7 +355,7 @@ def _as_next(node: Node) -> Next | None:
     if isinstance(node, Sequence) and len(node.items) == 1:
         return _as_next(node.items[0])
     if isinstance(node, Repeat) and node.least == 1:
-        return _as_next(node.item)  # one is enough
+        return _as_next(node.item)  # one repetition is enough
     if isinstance(node, Choice):
         found = [_as_next(option) for option in node.options]
         if all(found):

@@ -1,18 +1,18 @@
-"""Compile a split pattern into a table, which a small matcher runs in linear time.
+"""Split patterns compiled into tables that match text in linear time.
 
-The matcher is `native/scanning/split_program.hpp`.
+`native/scanning/split_program.hpp` runs the tables.
 
-A backtracking matcher tries alternatives one after the other. The table tries all of them at once:
-a *state* is the list of all points of the pattern that may be reached after the same characters, in
-the order in which a backtracking matcher would try them (Thompson 1968; Cox 2009, "Regular
-Expression Matching: the Virtual Machine Approach", for the order). Where one of them is the end of
-the pattern, those after it are cut off, since the matcher would not have tried them. So the result
-is that of the `regex` module.
+A backtracking matcher tries one alternative after another. The table tries all of them at once. A
+*state* lists all points of the pattern that the characters read so far can reach, in the order in
+which a backtracking matcher would try them (Thompson 1968; for the order, Cox 2009, "Regular
+Expression Matching: the Virtual Machine Approach"). If one of the points is the end of the pattern,
+the points after it are dropped, because the backtracking matcher would not have tried them. This
+gives the matches of the `regex` module.
 
-Two things keep the table small and make it exact. Characters that no set of the pattern tells apart
-share a *column*. And a transition is taken with the next character already known: it says first
-whether the pattern matches up to before this character, and then which state follows. Lookahead by
-one character is therefore decided where it is asked for.
+Characters that no set of the pattern distinguishes share a *column*, which keeps the table small. A
+transition is chosen when the next character is known. It records whether the pattern matches the
+text before that character, and which state follows. This is how lookahead by one character is
+resolved.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from cs336_basics.pretokenization.patterns.pattern_syntax import (
 )
 
 BLOCK_SIZE = 64
-"""Code points of a block of columns: those whose UTF-8 differs in the last byte only."""
+"""Number of code points per block. The UTF-8 of the code points differs only in the last byte."""
 
 MATCH = 1 << 15
-"""Set in a transition: the pattern matches up to before this character."""
+"""Bit of a transition that is set if the pattern matches the text before this character."""
 
 MAX_INSTRUCTIONS = 2_000
 MAX_COLUMNS = 250
 MAX_STATES = 2_000
 MAX_WORK = 1_000_000
-"""Instructions visited while the table is made: about a second."""
+"""Maximum number of instructions visited to build a table, which takes about a second."""
 
 _DEAD = 0
 _START = 1
@@ -61,20 +61,21 @@ class SplitProgram:
     """A compiled split pattern.
 
     Attributes:
-        expression: the regular expression.
-        transitions: (number of states, number of columns) uint16. The next state, 0 if no match can
-            follow, plus MATCH. The first state is 1. The last two columns are those of the end of
-            the text, and of a line feed that is the last character of the text.
-        block_of: (0x110000 / BLOCK_SIZE,) uint16, the block of a code point divided by BLOCK_SIZE.
-        blocks: (number of blocks, BLOCK_SIZE) uint8, the columns of the code points of a block.
-        safe_cuts: (number of columns, number of columns) bool: [a, b] tells that between any
-            character of column a and one of column b a pre-token ends, and that what is before this
-            cut is split the same if the text ends there.
-        complete: whether the pattern matches all of every text.
-        threes: (number of columns,) bool, for GPT2_DIGITS3_RIGHT: which columns are those of
-            numbers. Of a match that ends with a number, the first pre-token is what comes before it
-            and as many of its digits as leave a multiple of three; each further pre-token is three
-            digits. None: every match is one pre-token.
+        expression: Regular expression.
+        transitions: (number of states, number of columns) uint16. Next state, or 0 if no match can
+            follow, plus MATCH. The first state is 1. The last two columns stand for the end of the
+            text and for a line feed that is the last character of the text.
+        block_of: (0x110000 / BLOCK_SIZE,) uint16. Index is a code point divided by BLOCK_SIZE;
+            value is its row in `blocks`.
+        blocks: (number of blocks, BLOCK_SIZE) uint8. Columns of the code points of each block.
+        safe_cuts: (number of columns, number of columns) bool. [a, b] is true if a pre-token always
+            ends between a character of column a and one of column b, and the text before this
+            boundary is split the same if it ends there.
+        complete: Whether the pattern matches every character of every text.
+        threes: (number of columns,) bool. Columns of numbers, for GPT2_DIGITS3_RIGHT. A match that
+            ends with a number is cut into groups of three digits from the right; the first
+            pre-token contains the remaining digits and any text before them. If None, every match
+            is one pre-token.
     """
 
     expression: str
@@ -86,7 +87,7 @@ class SplitProgram:
     threes: npt.NDArray[np.bool_] | None = None
 
     def column_of(self, character: str) -> int:
-        """Return the column of a character that is not the last of the text."""
+        """Return the column of a character that is not the last one of its text."""
         code = ord(character)
         return int(self.blocks[self.block_of[code // BLOCK_SIZE], code % BLOCK_SIZE])
 
@@ -96,11 +97,11 @@ def compile_program(expression: str) -> SplitProgram:
     """Compile a split pattern.
 
     Args:
-        expression: a regular expression that `regex` accepts.
+        expression: Regular expression that `regex` accepts.
 
     Raises:
-        UnsupportedPatternError: the pattern has a part that cannot be compiled, is too large, or
-            may match the empty string; the message says which.
+        UnsupportedPatternError: If the pattern is too large, can match the empty string, or has a
+            part that cannot be compiled.
     """
     if expression == GPT2_DIGITS3_RIGHT:
         program = compile_program(GPT2)
@@ -130,10 +131,10 @@ def find_program(pattern: str) -> SplitProgram | None:
     """Return the program of a split pattern, or None if it cannot be compiled.
 
     Args:
-        pattern: a name in PATTERNS or a regular expression.
+        pattern: Name in PATTERNS or regular expression.
 
     Raises:
-        ValueError, TypeError: see `resolve_pattern`.
+        ValueError, TypeError: If `resolve_pattern` refuses the pattern.
     """
     try:
         return compile_program(resolve_pattern(pattern))
@@ -142,7 +143,7 @@ def find_program(pattern: str) -> SplitProgram | None:
 
 
 def complete_program(pattern: str) -> SplitProgram | None:
-    """Return the program of a split pattern, or None if it has none or may leave out text."""
+    """Return the program of a pattern that compiles and matches all text, or None."""
     program = find_program(pattern)
     return program if program is not None and program.complete else None
 
@@ -152,14 +153,14 @@ def complete_program(pattern: str) -> SplitProgram | None:
 
 @dataclass(frozen=True)
 class _Char:
-    """Consume a character of a set and go on after this instruction."""
+    """Consume a character of a set and continue with the next instruction."""
 
     members: CharSet
 
 
 @dataclass(frozen=True)
 class _Look:
-    """Go on after this instruction if the next character allows it (see `Next`)."""
+    """Continue with the next instruction if the lookahead succeeds (see `Next`)."""
 
     members: CharSet
     end: bool
@@ -168,17 +169,17 @@ class _Look:
 
 @dataclass(frozen=True)
 class _Goto:
-    """Go on at each of the targets, the first one first."""
+    """Continue at each of the targets, in order of preference."""
 
     targets: tuple[int, ...]
 
 
 _Instruction = _Char | _Look | _Goto
-# The index after the last instruction is the end of the pattern.
+# The end of the pattern is the index after the last instruction.
 
 
 class _Assembler:
-    """Translates the tree of a pattern."""
+    """Translates the tree of a pattern into instructions."""
 
     def __init__(self) -> None:
         self.instructions: list[_Instruction] = []
@@ -190,7 +191,7 @@ class _Assembler:
     def emit(self, instruction: _Instruction) -> int:
         if len(self.instructions) == MAX_INSTRUCTIONS:
             raise UnsupportedPatternError(
-                f"it has more than {MAX_INSTRUCTIONS:,} parts with all repetitions written out"
+                f"it has more than {MAX_INSTRUCTIONS:,} parts when repetitions are written out"
             )
         self.instructions.append(instruction)
         return len(self.instructions) - 1
@@ -221,8 +222,8 @@ class _Assembler:
 
     def add_repeat(self, node: Repeat) -> None:
         if node.most != 1 and _may_be_empty(node.item):
-            # `regex` ends such a loop by rules of its own.
-            raise UnsupportedPatternError("it repeats what may match the empty string")
+            # `regex` has special rules to end such a loop.
+            raise UnsupportedPatternError("it repeats a part that can match the empty string")
         for _ in range(node.least):
             self.add(node.item)
         if node.most is None:
@@ -258,20 +259,20 @@ def _may_be_empty(node: Node) -> bool:
 
 
 def _interval_starts(sets: list[CharSet]) -> list[int]:
-    """Return the first code points of the intervals that no set divides."""
+    """Return the starts of the intervals of code points that the sets do not divide further."""
     bounds = {0, ord("\n"), ord("\n") + 1}
     bounds.update(bound for members in sets for bound in members.bounds)
     return sorted(bounds - {NUM_CODE_POINTS})
 
 
 class _TableBuilder:
-    """Makes the states that can be reached, one after the other."""
+    """Builds the transitions of all reachable states."""
 
     def __init__(
         self, instructions: list[_Instruction], sets: list[CharSet], starts: list[int]
     ) -> None:
         self.instructions = instructions
-        # Intervals whose code points belong to the same sets share a column.
+        # Intervals that belong to the same sets share a column.
         columns: dict[tuple[bool, ...], int] = {}
         self.column_of_interval = [
             columns.setdefault(tuple(start in members for members in sets), len(columns))
@@ -281,7 +282,7 @@ class _TableBuilder:
         self.end = len(columns)
         if self.end > MAX_COLUMNS:
             raise UnsupportedPatternError(
-                f"it tells more than {MAX_COLUMNS} kinds of characters apart"
+                f"it distinguishes more than {MAX_COLUMNS} kinds of characters"
             )
         self.columns_of_set = {
             members: frozenset(c for key, c in columns.items() if key[index])
@@ -290,7 +291,7 @@ class _TableBuilder:
         self.work = 0
 
     def build(self) -> npt.NDArray[np.uint16]:
-        """Return the transitions."""
+        """Return the `transitions` of a SplitProgram."""
         states: dict[tuple[int, ...], int] = {(): _DEAD, (0,): _START}
         rows: list[list[int]] = []
         points: list[tuple[int, ...]] = [(), (0,)]
@@ -300,7 +301,7 @@ class _TableBuilder:
             for column in range(self.end + 2):
                 matched, following = self.step(points[state], column)
                 if matched and state == _START:
-                    raise UnsupportedPatternError("it may match the empty string")
+                    raise UnsupportedPatternError("it can match the empty string")
                 if following not in states:
                     states[following] = len(points)
                     points.append(following)
@@ -311,7 +312,7 @@ class _TableBuilder:
         return np.array(rows, np.uint16)
 
     def step(self, points: tuple[int, ...], column: int) -> tuple[bool, tuple[int, ...]]:
-        """Return whether the pattern matches before a character, and the points after it."""
+        """Return whether the pattern matches before a character, and the points reached by it."""
         at_end = column == self.end
         last_line_feed = column == self.end + 1
         plain = self.line_feed if last_line_feed else column
@@ -325,7 +326,7 @@ class _TableBuilder:
             seen.add(point)
             self.work += 1
             if self.work > MAX_WORK:
-                raise UnsupportedPatternError("its table takes too long to make")
+                raise UnsupportedPatternError("its table takes too long to build")
             if point == len(self.instructions):
                 return True, tuple(following)
             instruction = self.instructions[point]
@@ -346,7 +347,7 @@ class _TableBuilder:
 def _column_blocks(
     starts: list[int], columns: list[int]
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
-    """Return `block_of` and `blocks` of a SplitProgram."""
+    """Return the `block_of` and `blocks` of a SplitProgram."""
     lengths = np.diff([*starts, NUM_CODE_POINTS])
     column_of = np.repeat(np.array(columns, np.uint8), lengths).reshape(-1, BLOCK_SIZE)
     indices: dict[bytes, int] = {}
@@ -356,11 +357,11 @@ def _column_blocks(
 
 
 def _safe_cuts(transitions: npt.NDArray[np.uint16], line_feed: int) -> npt.NDArray[np.bool_]:
-    """Return `safe_cuts` of a SplitProgram.
+    """Return the `safe_cuts` of a SplitProgram.
 
-    No match may go on over the cut, from whatever state it reaches it: so a pre-token ends there.
-    And the character after the cut must do what the end of the text does, so that the text before
-    the cut can be split alone. There is no lookbehind, so the text after the cut always can.
+    A cut is safe if no match continues across it, from any state, and if the character after it has
+    the same effect as the end of the text, so that the text before it can be split alone. The text
+    after it always can, because there is no lookbehind.
     """
     num_columns = transitions.shape[1]
     end = num_columns - 2
@@ -371,7 +372,7 @@ def _safe_cuts(transitions: npt.NDArray[np.uint16], line_feed: int) -> npt.NDArr
         dies = ((rows & ~np.uint16(MATCH)) == _DEAD).all(axis=0)
         same = ((rows & MATCH) == (rows[:, end : end + 1] & MATCH)).all(axis=0)
         safe[before] = dies & same
-        # As the last character of the text, a line feed is another one.
+        # A line feed at the end of the text has a different column.
         safe[before, line_feed] &= safe[before, end + 1]
         if before == line_feed and not np.array_equal(
             transitions[:, before], transitions[:, end + 1]
@@ -382,7 +383,7 @@ def _safe_cuts(transitions: npt.NDArray[np.uint16], line_feed: int) -> npt.NDArr
 
 
 def _is_complete(transitions: npt.NDArray[np.uint16]) -> bool:
-    """Return whether a match follows from the first state, whatever the text."""
+    """Return whether every text has a match at its start."""
     end = transitions.shape[1] - 2
     seen, todo = {_START}, [_START]
     while todo:

@@ -1,4 +1,4 @@
-"""Limits on regular expressions: hostile ones are refused at once, usual ones are accepted."""
+"""Hostile regular expressions are rejected quickly, and usual ones are accepted."""
 
 import contextlib
 import os
@@ -29,9 +29,9 @@ HOSTILE = {
     "(?x)" + "(" * 20 + "a" + ") +" * 20: "repeats too much",
     "(?V1)" + "(?>" * 20 + "[a]" + "){1,2}+" * 20: "repeats too much",
     "(?:" * 20 + "a" + "){1,}?" * 20: "repeats too much",
-    "(" * 60 + "a" + ")" * 60: "nested more than 50 deep",
-    "(?:" * 1000 + "a" + ")" * 1000: "nested more than 50 deep",
-    "a|" * 6000 + "b": "12,001 characters, more than 10,000",
+    "(" * 60 + "a" + ")" * 60: "at most 50 deep",
+    "(?:" * 1000 + "a" + ")" * 1000: "at most 50 deep",
+    "a|" * 6000 + "b": "at most 10,000 characters, got 12,001",
     "(?R)": "recursive",
     "(?:(?1)|a)(b)": "recursive",
     "(?P<x>(?&x))": "recursive",
@@ -40,7 +40,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("pattern", "problem"), HOSTILE.items(), ids=range(len(HOSTILE)))
-def test_hostile_patterns_are_refused_at_once(pattern, problem):
+def test_hostile_patterns_are_rejected_quickly(pattern, problem):
     start = time.process_time()
     with pytest.raises(ValueError, match=problem):
         check_limits(pattern)
@@ -57,7 +57,11 @@ def test_hostile_patterns_are_refused_at_once(pattern, problem):
         r"(?x) \p{L}+  # letters",
         "(" * 40 + "a" + ")?" * 20 + "){1}" * 20 + "b",
         "".join(f"(?:{letter}[({{}}]" for letter in "abcdefghij") + ")" * 10,
-        # Many repetitions, none of which is within another.
+        # The most expensive patterns that are accepted.
+        "(" * 8 + "a" + "{2})" * 8,
+        "(ab|cd){15000}",
+        "((ab|cd){50}){100}",
+        # Many repetitions that are not nested.
         r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}"
         r"|(?:\d{1,3}\.){3}\d{1,3}|\d{3}-\d{4}|.",
         # The pattern of o200k in tiktoken 0.14, without possessive quantifiers.
@@ -66,7 +70,7 @@ def test_hostile_patterns_are_refused_at_once(pattern, problem):
         r"|\s+(?!\S)|\s+",
     ],
 )
-def test_usual_patterns_are_accepted_and_compile_soon(pattern):
+def test_accepted_patterns_compile_within_seconds(pattern):
     check_limits(pattern)
     start = time.process_time()
     compile_pattern(pattern)
@@ -81,7 +85,7 @@ GROUPS = ["(", "(?:", "(?i:", "(?>", "(?=", "(?!", "(?<=", "(?|", "(?x:", "(?V1:
 
 
 def random_pattern(rng, length=200):
-    """Return a pattern of at most `length` characters, deeply nested more often than not."""
+    """Return a pattern of at most `length` characters. About half are deeply nested."""
     flags = rng.choice(["", "", "(?x)", "(?i)", "(?V1)"])
     if rng.random() < 0.5:
         group, quantifier = rng.choice(GROUPS), rng.choice(QUANTIFIERS)
@@ -102,7 +106,7 @@ def random_pattern(rng, length=200):
 
 
 def compile_in_child(pattern):
-    """Return the seconds and the bytes that a new process needs for a pattern."""
+    """Return the seconds and the bytes of memory that a new process takes to compile a pattern."""
     receive, send = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -125,7 +129,7 @@ def peak_bytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has another unit elsewhere")
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has a different unit elsewhere")
 @pytest.mark.parametrize("count", [150, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_no_pattern_takes_more_than_200_mb(count):
     rng = random.Random(count)
@@ -133,11 +137,4 @@ def test_no_pattern_takes_more_than_200_mb(count):
         pattern = random_pattern(rng)
         seconds, size = compile_in_child(pattern)
         assert size < 200e6, (pattern, size)
-        assert seconds < 10, (pattern, seconds)  # about 1; machines differ
-
-
-def test_the_most_expensive_accepted_patterns_compile_soon():
-    for pattern in ("(" * 8 + "a" + "{2})" * 8, "(ab|cd){15000}", "((ab|cd){50}){100}"):
-        start = time.process_time()
-        compile_pattern(pattern)
-        assert time.process_time() - start < 5
+        assert seconds < 10, (pattern, seconds)  # usually about 1 second

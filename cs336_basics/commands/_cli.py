@@ -1,24 +1,24 @@
-"""How every command runs and ends: what it prints, how it reports errors, its exit status.
+"""Output, error messages and exit statuses, common to all commands.
 
 | status | meaning |
 |---|---|
 | 0 | success |
-| 1 | something went wrong: an I/O error, too little memory, a worker that died, divergence |
-| 2 | the user can correct it: an option, a value, refused input, a missing file or package |
-| 130 | Ctrl-C |
+| 1 | failure: I/O error, out of memory, a worker process died, the loss diverged |
+| 2 | usage error: a bad option, value or input; a missing file or package |
+| 130 | interrupted by Ctrl-C |
 
-Errors are one line on standard error, `cs336 COMMAND: error: MESSAGE`; so are warnings. With the
-environment variable CS336_TRACEBACK set, errors are raised instead and show where they come from.
+Errors and warnings are one line on standard error: `cs336 COMMAND: error: MESSAGE`. Set the
+environment variable CS336_TRACEBACK to see the traceback of an error.
 
-What a command prints is a report on its work, and never ends it:
+A command finishes its work even when its report cannot be printed:
 
-- the reader of standard output has exited (`| head`): nothing more is printed, status 0;
-- standard output is closed (`>&-`): nothing is printed, status 0, as with git;
-- it cannot be written (a full disk): the work is done, then one line on standard error and status
-  1, as with the GNU tools: a script must not take half a report for a whole one;
-- standard error is closed or full: nothing is printed there, and the status is as it would be.
+- If the reader of standard output exits (`| head`), printing stops and the status is 0.
+- If standard output is closed (`>&-`), nothing is printed and the status is 0, as in git.
+- If writing fails (disk full), the command finishes, then prints one line on standard error and
+  exits with status 1, as the GNU tools do, so that scripts notice a truncated report.
+- If standard error is closed or full, messages are lost and the status does not change.
 
-Only text whose place is standard output (`generate`) is not continued when it cannot be written.
+A command whose result goes to standard output (`generate`) stops when it cannot be written.
 """
 
 from __future__ import annotations
@@ -49,35 +49,35 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (MemoryError, 1),
     (RuntimeError, 1),
 )
-"""The exit status of each expected exception; the first row that matches counts.
+"""Exit statuses of expected exceptions. The first match applies.
 
-Any other exception is a bug of the library and keeps its traceback.
+Any other exception is a bug in the library, so its traceback is shown.
 """
 
 _PACKAGES = {"yaml": "pyyaml"} | dict.fromkeys(("torch", "safetensors"), "'cs336-basics[torch]'")
-"""Module of another library -> what to install, where that has another name."""
+"""Maps a module to its package where the names differ."""
 
 LONGEST_MESSAGE = 2000
-"""The most characters of an error or a warning that are printed: half of them from its end."""
+"""Maximum length of a printed error or warning. Longer ones lose their middle."""
 
 
-class OutputEnded(Exception):  # noqa: N818 -- not always an error: `... | head` has seen enough
-    """Standard output takes no more text."""
+class OutputEnded(Exception):  # noqa: N818 -- `... | head` is not an error
+    """Standard output can no longer be written."""
 
 
 shown_names: dict[str, str] = {}
-"""File of this program's own -> how messages call it."""
+"""Maps a temporary file to the name that messages show for it."""
 
 _output_errors: list[OSError] = []
-"""The error of writing standard output, other than that its reader left, until it is reported."""
+"""Unreported errors from writing standard output, other than a broken pipe."""
 
 
 def guarded(name: str, work: Callable[[], int]) -> int:
-    """Call `work` and return its exit status, or that of the error it raised, which is printed.
+    """Call `work` and return its exit status. Print any expected error and return its status.
 
     Args:
-        name: what the messages begin with, such as "cs336 train-bpe".
-        work: returns an exit status.
+        name: Prefix of messages, such as "cs336 train-bpe".
+        work: Function that returns an exit status.
     """
     open_closed_streams()
     replace_unencodable_output()
@@ -91,7 +91,6 @@ def guarded(name: str, work: Callable[[], int]) -> int:
 
 
 def _status_of_work(name: str, work: Callable[[], int]) -> int:
-    """Call `work` and return its exit status, or that of the error it raised, which is printed."""
     try:
         return work()
     except KeyboardInterrupt:
@@ -112,29 +111,26 @@ def status_of(error: Exception) -> int:
 
 
 def describe_error(error: Exception) -> str:
-    """Return an error as one line.
-
-    An error of the operating system names its file: `text.txt: No such file or directory`.
-    """
+    """Return an error as one line, such as `text.txt: No such file or directory`."""
     if isinstance(error, OSError) and error.strerror:
         name = error.filename
         if not isinstance(name, (str, bytes)):
             return error.strerror
-        # Making a directory finds that such a link exists.
-        is_lost = isinstance(error, FileExistsError) and not os.path.exists(name)
-        if is_lost or error.errno == errno.ELOOP:
-            return f"{os.fsdecode(name)} is a link that leads nowhere or to itself: name another"
+        # Creating a directory where a dangling link exists raises FileExistsError.
+        is_dangling = isinstance(error, FileExistsError) and not os.path.exists(name)
+        if is_dangling or error.errno == errno.ELOOP:
+            return f"{os.fsdecode(name)} is a dangling or circular link; choose another path"
         return f"{os.fsdecode(name)}: {error.strerror}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         module = error.name.partition(".")[0]
         package = _PACKAGES.get(module, module)
-        return f"this needs {module}, which is not installed: pip install {package}"
+        return f"{module} is required but not installed: pip install {package}"
 
     from cs336_basics.pretokenization.reading.corpus import MissingFieldError
 
     if isinstance(error, MissingFieldError):
         return f"{error.problem}: give --{error.option} {shlex.quote(error.example)}"
-    # The library advises in keyword arguments.
+    # Messages of the library suggest keyword arguments. Show the options instead.
     message = re.sub(r"\b([a-z]+)=True(?: \(--\1\))?", r"--\1", _one_line(str(error)))
     message = re.sub(r"""\b([a-z]+)=["']([a-z]+)["']""", r"--\1 \2", message)
     if isinstance(error, MemoryError):
@@ -143,26 +139,26 @@ def describe_error(error: Exception) -> str:
 
 
 def _with_peak(message: str) -> str:
-    """Return the message of a MemoryError with the memory that the process held."""
+    """Append the peak memory of the process to a message."""
     from cs336_basics._support.memory import peak_memory
 
     peak = peak_memory()
-    return message if peak is None else f"{message}; the process held up to {peak / 1e9:.1f} GB"
+    return message if peak is None else f"{message}; peak memory was {peak / 1e9:.1f} GB"
 
 
 def _one_line(message: str) -> str:
-    """Return a message as one line, without its middle if it is as long as those of a compiler."""
+    """Join the lines of a message, and cut the middle of a long one, such as a compiler's."""
     line = " ".join(message.split())
     left_out = len(line) - LONGEST_MESSAGE
     if left_out <= 0:
         return line
     half = LONGEST_MESSAGE // 2
-    return f"{line[:half]} [... {left_out:,} characters left out ...] {line[-half:]}"
+    return f"{line[:half]} [... {left_out:,} characters omitted ...] {line[-half:]}"
 
 
 @contextlib.contextmanager
 def _warnings_as_lines(name: str) -> Iterator[None]:
-    """Within this block, print warnings as one line, without the source line."""
+    """Print warnings raised within this block as one line each, without the source line."""
 
     def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
         complain(f"{name}: warning: {_one_line(str(message))}")
@@ -173,10 +169,10 @@ def _warnings_as_lines(name: str) -> Iterator[None]:
 
 
 def open_closed_streams() -> None:
-    """Open the null device for standard streams that are closed, as git does.
+    """Connect closed standard streams to the null device, as git does.
 
-    Otherwise the next file that is opened takes the stream's number, and what a library prints goes
-    into that file. In Python such a stream is None, on which other libraries fail.
+    Otherwise the next file to be opened gets the stream's descriptor, and a library's output ends
+    up in that file. Python sets a closed stream to None, which other libraries do not expect.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is not None:
@@ -184,40 +180,40 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number is this one: the streams before it are open.
+            # open() returns the lowest free descriptor, which is this one.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-        setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 -- as long as the process
+        setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 -- stays open until exit
 
 
 def replace_unencodable_output() -> None:
-    """Print a question mark for a character that standard output cannot encode, rather than fail.
+    """Make standard output replace characters that it cannot encode with a question mark.
 
-    A model may write any character, a directory may have any name, and a terminal may be ASCII.
+    Generated text and file names can contain any character, and a terminal may be ASCII only.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
 def say(text: str) -> None:
-    """Print a line on standard output, at once: a log file shows how far the command is.
+    """Print a line on standard output and flush it, so that log files show current progress.
 
-    Does nothing once standard output takes no more; see the docstring of this module.
+    Does nothing once standard output cannot be written.
     """
     _write(f"{text}\n")
 
 
 def show(text: str | bytes) -> None:
-    """Print a part of a line on standard output, at once; bytes as they are.
+    """Print text or raw bytes on standard output, without a newline, and flush.
 
     Raises:
-        OutputEnded: standard output takes no more.
+        OutputEnded: If standard output can no longer be written.
     """
     if not _write(text):
         raise OutputEnded
 
 
 def complain(text: str) -> None:
-    """Print a line on standard error, if it can be written."""
+    """Print a line on standard error. Do nothing if it cannot be written."""
     for path, name in shown_names.items():
         text = text.replace(path, name)
     try:
@@ -227,17 +223,17 @@ def complain(text: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Discard what a stream that cannot be written still holds, and everything written later."""
+    """Discard the buffer of a stream that cannot be written, and all later output to it."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, stream.fileno())
     os.close(sink)
 
 
 def _write(text: str | bytes) -> bool:
-    """Write to standard output; return False, and discard what follows, where that is impossible.
+    """Write to standard output. On failure, discard all later output and return False.
 
-    `| tee` after Ctrl-C, which ends tee as well, must not cost a run the steps since its last
-    checkpoint; neither must a full disk under the log file.
+    Raising an error here would cost a training run the steps since its last checkpoint, for example
+    when Ctrl-C also ends the `tee` it is piped to, or when the disk with the log file is full.
     """
     try:
         if isinstance(text, bytes):

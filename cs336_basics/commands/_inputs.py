@@ -1,4 +1,4 @@
-"""Inputs that are no files with a name: standard input, and the files of a directory."""
+"""Inputs other than a single file: standard input and directories."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from collections.abc import Iterable
 from cs336_basics.commands._cli import say, shown_names
 
 STDIN = "-"
-"""The name of standard input, as an input."""
+"""Input name that stands for standard input."""
 
 STDOUT = "-"
-"""The name of standard output, as an output."""
+"""Output name that stands for standard output."""
 
 _MOST_LISTED = 20
 
 
 def saved_stdin() -> str:
-    """Return a file with all of standard input; it is removed when the process ends.
+    """Copy standard input to a temporary file, deleted at exit, and return its path.
 
-    Text is read in parts, by several threads, and often twice: a pipe has neither.
+    Readers need a file because several threads read it at different offsets, often twice.
 
     Raises:
-        ValueError: there was nothing.
-        OSError: the disk is full.
+        ValueError: If standard input is empty.
+        OSError: If the disk is full.
     """
     directory = tempfile.mkdtemp(prefix="cs336-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""A command: a dataclass with its options, and the function that does its work.
+"""Command-line parsing: a command is a dataclass of options and a function that takes it.
 
-argparse divides the words of a command line among the options; the dataclass converts and checks
-them. Names may be written with - or _. A field `from_` is the option `--from`.
+argparse splits the command line, and the dataclass converts and checks the values. Option names may
+use - or _. A field named `from_` becomes the option `--from`.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ _HELP = {"-h", "--help", "--help-all"}
 
 
 class UsageError(ValueError):
-    """A command line that cannot be used."""
+    """An invalid command line."""
 
 
 Several = tuple[str, ...]
 Format = Literal["text", "jsonl", "csv", "parquet", "arrow"]
 TextErrors = Annotated[str, one_of(("replace", "strict"))]
 
-TOKENIZER = option("directory that train-bpe wrote", metavar="DIR")
+TOKENIZER = option("tokenizer directory", metavar="DIR")
 INPUT_HELP = (
-    "text, JSON lines (.jsonl) or .csv, also .gz and .zst, or .parquet, .arrow; a directory or a "
-    "glob such as 'data/*.txt' names several, - is standard input"
+    "text, JSON Lines (.jsonl) or CSV, optionally .gz or .zst, or Parquet or Arrow; a file, a "
+    "directory, a glob such as 'data/*.txt', or - for standard input"
 )
-FIELD = option("field of JSON lines that holds the text", None, metavar="NAME")
-COLUMN = option("column of CSV, Parquet, Arrow that holds the text", None, metavar="NAME")
+FIELD = option("field of JSON Lines with the text", None, metavar="NAME")
+COLUMN = option("column of CSV, Parquet or Arrow with the text", None, metavar="NAME")
 FORMAT = option(
-    "text, jsonl, csv, parquet or arrow: read the input so, whatever its name and content", None,
+    "text, jsonl, csv, parquet or arrow (default: detected from name and content)", None,
     metavar="NAME",
 )  # fmt: skip
 MAX_PIECE_BYTES = option(
-    "most bytes of a row, and of text without a place to cut it", 64 << 20, rare=True, ge=1
+    "maximum bytes of a row, and of text without a split point", 64 << 20, rare=True, ge=1
 )
 ERRORS = option(
-    "what to do with bytes that are not UTF-8: replace them with U+FFFD, refuse them (strict), or "
-    "keep them as the tokens of these bytes (bytes, for commands that encode)",
+    "handling of invalid UTF-8: replace (with U+FFFD), strict (fail), or bytes (encode each byte "
+    "as its own token; only for commands that encode)",
     "replace",
     metavar="HOW",
     rare=True,
@@ -71,7 +71,7 @@ DEVICE = option("cpu, cuda, cuda:N, mps or auto", "auto", metavar="NAME", rare=T
 
 @dataclass(kw_only=True)
 class TextOptions(Checked):
-    """Options of the commands that read text."""
+    """Options of commands that read text."""
 
     input: Several = option(INPUT_HELP)
     field: str | None = FIELD
@@ -80,13 +80,13 @@ class TextOptions(Checked):
     errors: TextErrors = ERRORS
     max_piece_bytes: int = MAX_PIECE_BYTES
     num_workers: int | None = NUM_WORKERS
-    overwrite: bool = option("replace outputs that exist", False)
+    overwrite: bool = option("replace existing output", False)
 
     def corpus(self, listed: bool = True) -> Corpus:
-        """Return the text that the options name, after printing what directories hold.
+        """Open the input as a Corpus.
 
         Args:
-            listed: whether that is printed.
+            listed: Whether to print the files of input directories.
         """
         from cs336_basics.pretokenization import Corpus  # help pages do not need it
 
@@ -105,7 +105,7 @@ class TextOptions(Checked):
 
 @dataclass(kw_only=True)
 class EncodingOptions(TextOptions):
-    """Options of the commands that encode text with a tokenizer."""
+    """Options of commands that encode text."""
 
     tokenizer: str = TOKENIZER
     errors: Annotated[str, one_of(("replace", "strict", "bytes"))] = ERRORS
@@ -115,14 +115,14 @@ class Command:
     """A command of the package.
 
     Args:
-        name: such as "train-bpe".
-        options: the dataclass with its options; the docstring says what the command does.
-        work: what it does with them; returns an exit status, or None for success.
-        examples: command lines, without `python -m cs336_basics`.
+        name: Name on the command line, such as "train-bpe".
+        options: Dataclass of the options. Its docstring is the description on the help page.
+        work: Function that runs the command and returns an exit status, or None for success.
+        examples: Example command lines, without `python -m cs336_basics`.
     """
 
     switch: Mapping[str, Any] = {"action": "store_const", "const": "true"}
-    """How argparse takes an option that is true or false."""
+    """Arguments of `add_argument` for Boolean options."""
 
     def __init__(
         self, name: str, options: type[Any], work: Callable[[Any], int | None], *examples: str
@@ -133,10 +133,10 @@ class Command:
         self._examples = examples
 
     def run(self, words: Sequence[str]) -> int:
-        """Do the work that a command line asks for, or print its help; return the exit status.
+        """Run a command line, or print the help page, and return the exit status.
 
         Raises:
-            UsageError: the command line cannot be used.
+            UsageError: If the command line is invalid.
         """
         if not _HELP.isdisjoint(words):
             say(self.help_page(words))
@@ -144,10 +144,10 @@ class Command:
         return self._work(self.read(words)) or 0
 
     def read(self, words: Sequence[str]) -> Any:
-        """Return the options on a command line.
+        """Parse and check a command line.
 
         Raises:
-            UsageError: it cannot be used; the message is one line.
+            UsageError: If the command line is invalid. The message is one line.
         """
         given = self.given(words)
         try:
@@ -156,12 +156,12 @@ class Command:
             raise self.usage_error(str(error)) from None
 
     def given(self, words: Sequence[str]) -> dict[str, Any]:
-        """Return the words of each value that a command line gives, by dotted name.
+        """Return the unconverted words of each option on a command line, by dotted name.
 
         Raises:
-            UsageError: an unknown option, or one without its value.
+            UsageError: If an option is unknown or its value is missing.
         """
-        end = words.index("--") if "--" in words else len(words)  # after it no word is an option
+        end = words.index("--") if "--" in words else len(words)  # what follows is not an option
         written = [*map(_with_dashes, words[:end]), *words[end:]]
         try:
             found, rest = self.parser().parse_known_args(written)
@@ -171,7 +171,7 @@ class Command:
             word = next((word for word in rest if word.startswith("-")), rest[0])
             name = word.partition("=")[0]
             raise self.usage_error(
-                f"{name} is not an option{nearest(name, map(self.shown, self.fields()))}"
+                f"unknown option {name}{nearest(name, map(self.shown, self.fields()))}"
             )
         return {
             name: [*map(Word, value)] if isinstance(value, list) else Word(value)
@@ -180,37 +180,37 @@ class Command:
         }
 
     def usage_error(self, message: str) -> UsageError:
-        """Return an error about the command line, which also says where help is."""
+        """Return a UsageError that refers to the help page."""
         return UsageError(f"{message} (see '{INVOCATION} {self.name} --help')")
 
     def fields(self) -> dict[str, Option]:
-        """Return what the command line can set, by dotted name."""
+        """Return the options by dotted name, required ones first."""
         fields = dict(fields_of(self.options))
         return dict(sorted(fields.items(), key=lambda item: not item[1].is_required))
 
     def shown(self, name: str) -> str:
-        """Return how messages call a value: `--vocab-size`, or DATASET."""
+        """Return the name that messages show for an option: `--vocab-size`, or DATASET."""
         field = self.fields().get(name)
         if field is not None and field.positional:
             return field.metavar
         return f"--{name.rstrip('_').replace('_', '-')}"
 
     def is_common(self, name: str) -> bool:
-        """Return whether `--help` shows an option."""
+        """Return whether `--help` shows an option. `--help-all` shows all of them."""
         return not self.fields()[name].rare
 
     def help_page(self, words: Sequence[str]) -> str:
-        """Return the help page that a command line asks for."""
+        """Return the help page for a command line."""
         return self.parser("--help-all" in words).format_help().rstrip()
 
     def parser(
         self, all_options: bool = True, values: Mapping[str, Any] | None = None
     ) -> argparse.ArgumentParser:
-        """Return argparse's parser, which leaves all values text.
+        """Return a parser that leaves all values as text.
 
         Args:
-            all_options: whether its help page shows the rare options and further examples.
-            values: shown on the help page as defaults, by dotted name.
+            all_options: Whether the help page shows the rare options and all examples.
+            values: Defaults to show on the help page, by dotted name.
         """
         fields = self.fields()
         parser = argparse.ArgumentParser(
@@ -256,10 +256,10 @@ class Command:
         return parser
 
     def _settings(self, field: Option) -> dict[str, Any]:
-        """Return how argparse takes the words of an option."""
+        """Return the arguments of `add_argument` for an option."""
         kind = [kind for kind in kinds_of(field.kind) if kind is not type(None)][-1]
         origin, args, metavar = get_origin(kind), get_args(kind), field.metavar
-        if field.positional:  # that it is missing, `build` says
+        if field.positional:  # `build` reports it if it is missing
             return {"nargs": "*" if origin is tuple else "?", "metavar": metavar}
         if kind is bool:
             return dict(self.switch)
@@ -283,7 +283,7 @@ def _with_dashes(word: str) -> str:
 
 
 def _help(field: Option, default: Any) -> str:
-    """Return the line of an option, with its default."""
+    """Return the help text of an option, with its default."""
     text = str(field.help).replace("%", "%%")
     if field.is_required:
         return f"{text} (required)"

@@ -1,4 +1,4 @@
-"""The files that a command writes are neither its inputs nor in the directory that it replaces."""
+"""Check that the output of a command does not overwrite its inputs or other outputs."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from cs336_basics.formats.outputs import check_is_free
 def check_output(
     option: str, file: str | None, overwrite: bool, inputs: Iterable[str], directory: str = ""
 ) -> None:
-    """Refuse a file to write that must not be replaced.
+    """Check that an output file may be written.
 
     Args:
-        option: that names the file, for the message.
-        file: to write; None: there is none.
-        overwrite: whether a file that exists may be replaced.
-        inputs: other files that the command reads or writes.
-        directory: where the command writes a tokenizer.
+        option: Option that names the file, for error messages.
+        file: The output file. If None, there is nothing to check.
+        overwrite: Whether an existing file may be replaced.
+        inputs: Other files that the command reads or writes.
+        directory: Directory where the command writes a tokenizer, if any.
 
     Raises:
-        OSError, ValueError: it exists, is an input, is in the directory, or is no regular file.
+        OSError, ValueError: If the file exists, is not a regular file, is one of the inputs, or is
+            inside the tokenizer directory.
     """
     if file is None:
         return
     real, other = Path(os.path.realpath(file)), Path(os.path.realpath(directory))
     if directory and (real.is_relative_to(other) or other.is_relative_to(real)):
         raise ValueError(
-            f"{option} is {short_repr(file)}: the tokenizer's directory is there; name another file"
+            f"{option} must be outside the tokenizer directory, got {short_repr(file)}"
         )
     inputs = list(inputs)
     if real in (Path(os.path.realpath(path)) for path in inputs):
-        raise ValueError(f"{option} is {short_repr(file)}, which the command also uses otherwise")
+        raise ValueError(f"{option} is {short_repr(file)}, which the command also uses")
     check_is_no_input(replaced_file(file), inputs)
     check_is_free(file, overwrite)

@@ -1,4 +1,4 @@
-"""A training run of the command line: what `train` does with its options. It needs torch."""
+"""Run training for the `train` command. Imports torch."""
 
 from __future__ import annotations
 
@@ -25,17 +25,13 @@ from cs336_basics.training.trainer import Trainer, TrainResult
 
 
 def train(command: CommandLine) -> int:
-    """Train what a command line asks for, alone or as one of several processes.
-
-    Returns:
-        The exit status.
-    """
+    """Train as configured, alone or as one of several processes. Return the exit status."""
     keep_freed_memory()
     world = join_world(command.config.device)
     try:
         status = _run(command, world)
         if status == 0:
-            # gloo may abort a process that exits while another one is still at work.
+            # gloo may abort a process that exits while others are still running.
             world.wait()
         return status
     finally:
@@ -43,7 +39,7 @@ def train(command: CommandLine) -> int:
 
 
 def _run(command: CommandLine, world: World) -> int:
-    """Open the run's directory, train in it, and return the exit status."""
+    """Open the run directory, train in it, and return the exit status."""
     run = sources = error = None
     if world.is_first:
         try:
@@ -60,12 +56,12 @@ def _run(command: CommandLine, world: World) -> int:
             run.lock()
         except (ValueError, OSError) as problem:
             error = problem
-    # All processes do what the first one found.
+    # All processes use the configuration that the first one checked.
     path = None if run is None else run.path
     command.config, sources, path = world.share((command.config, sources, path))
     if error is not None:
         raise error
-    if path is None or sources is None:  # the first process reports the error
+    if path is None or sources is None:  # the first process raises the error
         return 2
     run = run or RunDirectory(path)
     try:
@@ -75,7 +71,7 @@ def _run(command: CommandLine, world: World) -> int:
 
 
 def _choose_fast_path(command: CommandLine, world: World) -> None:
-    """Let `--fast auto` change the configuration, and print what it chose."""
+    """Apply `--fast auto` to the configuration, and print the choices."""
     if command.config.fast == "auto":
         device = choose_device(command.config.device)
         command.config, choices = choose_fast_path(
@@ -90,7 +86,7 @@ def _choose_fast_path(command: CommandLine, world: World) -> None:
 
 
 def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: World) -> int:
-    """Train in a run directory and print the result; return the exit status."""
+    """Train in a run directory, print the result, and return the exit status."""
     again = f"{INVOCATION}.train --resume {shlex.quote(str(run.path))}"
     if world.size > 1:
         again = again.replace("python", f"torchrun --nproc-per-node {world.size}", 1)
@@ -113,10 +109,10 @@ def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: W
             result = trainer.fit()
     except TrainingInterrupted as stop:
         if world.is_first:
-            complain(f"cs336 train: {stop}; to continue: {again}")
+            complain(f"cs336 train: {stop}; to resume: {again}")
         return 128 + stop.signal_number
     except KeyboardInterrupt:
-        complain(f"cs336 train: interrupted; to continue: {again}")
+        complain(f"cs336 train: interrupted; to resume: {again}")
         return 128 + signal.SIGINT
     except (OSError, RuntimeError, MemoryError) as error:
         explained = _explain(error, trainer, world, again)
@@ -131,50 +127,53 @@ def train_in(command: CommandLine, run: RunDirectory, sources: Sources, world: W
 def _explain(
     error: Exception, trainer: Trainer | None, world: World, again: str
 ) -> Exception | None:
-    """Return the error with what the user can do about it; None if it says so itself.
+    """Return an error that adds advice to the message of `error`.
 
     Args:
-        error: what ended the run.
-        trainer: None if there was none yet.
-        world: the processes of the run.
-        again: the command that resumes it.
+        error: The error that ended the run.
+        trainer: The trainer. None if the error occurred before it was created.
+        world: The processes of the run.
+        again: The command that resumes the run.
+
+    Returns:
+        The new error. None if there is nothing to add.
     """
     ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-    # torch's CPU allocator raises a RuntimeError.
+    # Out of memory on the CPU is a RuntimeError in torch.
     if ran_out or "DefaultCPUAllocator" in str(error):
         reason = (str(error) or "no details").splitlines()[0]
-        advice = "the model and its data must fit: make it smaller"
+        advice = "use a smaller model or batch"
         if trainer is not None:
             config = trainer.config
             rows = f"batch_size {config.batch_size}"
             if world.size > 1:
-                rows = f"{config.batch_size // world.size}, the share of each process"
+                rows = f"{config.batch_size // world.size}, the batch size of each process"
             advice = (
-                f"a larger --accumulation (now {config.accumulation}; a divisor of {rows}) needs "
-                f"less and computes the same: {again} --accumulation N"
+                f"a larger --accumulation (now {config.accumulation}; it must divide {rows}) needs "
+                f"less memory and gives the same result: {again} --accumulation N"
             )
         return MemoryError(
-            f"out of memory ({reason}): {advice}. `{INVOCATION} estimate` shows beforehand how "
-            "much a run needs"
+            f"out of memory ({reason}); {advice}. `{INVOCATION} estimate` predicts the memory of "
+            "a run"
         )
     if trainer is None:
         return None
-    if isinstance(error, OSError):  # a full disk; what was saved before is whole
+    if isinstance(error, OSError):  # disk full; earlier checkpoints are intact
         keep = trainer.config.keep_checkpoints
         advice = ""
         if error.errno in NO_SPACE and keep > 1:
-            advice = f" (a smaller --keep-checkpoints, now {keep}, needs less)"
-        return OSError(f"{describe_error(error)}; to continue: {again}{advice}")
-    if world.size > 1:  # what a collective operation raises when another process is gone
+            advice = f" (a smaller --keep-checkpoints, now {keep}, saves disk space)"
+        return OSError(f"{describe_error(error)}; to resume: {again}{advice}")
+    if world.size > 1:  # a collective operation failed because another process is gone
         return RuntimeError(
-            f"process {world.rank} of {world.size} stopped: {error}; to continue from the "
-            f"last checkpoint: {again}"
+            f"process {world.rank} of {world.size} stopped: {error}; to resume from the last "
+            f"checkpoint: {again}"
         )
     return None
 
 
 def _print_summary(result: TrainResult, run: RunDirectory) -> None:
-    """Print how the run ended, a generated text, and where the files are."""
+    """Print a generated text, the final metrics, and the paths of the files."""
     if result.sample is not None:
         say(f"\nText from the trained model:\n\n{result.sample}")
     rows = [

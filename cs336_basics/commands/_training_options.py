@@ -1,6 +1,8 @@
-"""The options of `train` and `estimate`: defaults < base < YAML file < command line.
+"""The options of `train` and `estimate`.
 
-Every value of a TrainConfig is an option of its dotted name: `--max-steps`, `--model.d-model`.
+Every field of TrainConfig is an option with its dotted name, such as `--max-steps` or
+`--model.d-model`. The command line overrides the YAML file, which overrides its base and the
+defaults.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ COMMON = (
     "data.train_path",
     "data.tokenizer",
 )
-"""The values that `--help` shows, besides the options of the run directory."""
+"""Configuration fields that `--help` shows. `--help-all` shows the rest."""
 
 RESUME_OPTIONS = (
     "max_steps",
@@ -44,35 +46,39 @@ RESUME_OPTIONS = (
     "data.data_dir",
     "data.tokenizer",
 )
-"""What may differ when a run is continued. Files may have moved: the hashes that the run has
-recorded refuse others."""
+"""Configuration fields that may change on resume.
+
+Data files may have moved. Their hashes, recorded in the run, detect different content.
+"""
 
 
 @dataclass(kw_only=True)
 class RunOptions(Checked):
-    """Where a run is stored and what it continues; its other options are a TrainConfig."""
+    """Options that are not fields of TrainConfig: the configuration file and the run directory."""
 
     config: str = option(
-        f"{', '.join(NAMED_CONFIGS)}, or a YAML file; its values are the defaults on this page",
+        f"{', '.join(NAMED_CONFIGS)}, or a YAML file; sets the defaults of the other options",
         "sample",
         metavar="NAME",
     )
-    run_dir: Path | None = option("a new directory (default: runs/NAME-DATE)", None, metavar="DIR")
-    resume: Path | None = option("continue the run in this directory", None, metavar="RUN_DIR")
+    run_dir: Path | None = option(
+        "new directory for the run (default: runs/NAME-DATE)", None, metavar="DIR"
+    )
+    resume: Path | None = option("resume the run in this directory", None, metavar="RUN_DIR")
     resume_from: Path | None = option(
-        "with --resume: the checkpoint to continue from (default: the newest)",
+        "with --resume: checkpoint to resume from (default: the newest)",
         None,
         metavar="CHECKPOINT",
         rare=True,
     )
     skip_damaged: bool = option(
-        "with --resume: skip damaged checkpoints, back to the newest that is whole",
+        "with --resume: fall back to the newest undamaged checkpoint",
         False,
         rare=True,
     )
     schedule: Literal["continue", "extend"] = option(
-        "with --resume and another --max-steps: the learning rate's schedule ends where it would "
-        "have ended, or at the new last step",
+        "with --resume and a new --max-steps: keep the end of the learning rate schedule, or "
+        "move it to the new last step",
         "continue",
         rare=True,
     )
@@ -80,27 +86,27 @@ class RunOptions(Checked):
 
 @dataclass
 class CommandLine:
-    """What a command line of training asks for: the configuration, and where the run is stored."""
+    """A parsed command line of `train` or `estimate`."""
 
     config: TrainConfig
     options: Any
-    """Of the run, a RunOptions."""
+    """The command's own options, a RunOptions."""
     given: Sequence[str] = ()
-    """The keys of the configuration that the line names: precision, model.d_model, ..."""
+    """Configuration fields given on the command line, such as "model.d_model"."""
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Where each value comes from that is no default, by key."""
+    """Maps each field with a value other than its default to the source of the value."""
     note: str | None = None
-    """A line about the schedule of a run that is resumed with other max_steps."""
+    """How the schedule continues, for a run resumed with a different max_steps."""
 
 
 class TrainingCommand(Command):
-    """A command whose options are also all values of a TrainConfig."""
+    """A command that also accepts every field of TrainConfig as an option."""
 
-    # A configuration file may say true: `--compile false`.
+    # `--compile false` overrides `compile: true` in a configuration file.
     switch: Mapping[str, Any] = {"nargs": "?", "const": "true", "metavar": "BOOL"}
 
     def fields(self) -> dict[str, Option]:
-        """Return what the command line can set, by dotted name."""
+        """Return the options by dotted name."""
         return {**super().fields(), **dict(fields_of(TrainConfig))}
 
     def is_common(self, name: str) -> bool:
@@ -108,27 +114,27 @@ class TrainingCommand(Command):
         return name in COMMON if name in dict(fields_of(TrainConfig)) else super().is_common(name)
 
     def help_page(self, words: Sequence[str]) -> str:
-        """Return the help page, with the values of the configuration file."""
+        """Return the help page, with the values of the configuration file as defaults."""
         given = self.given([word for word in words if word not in ("-h", "--help", "--help-all")])
         found = read_values(self._source(given, []))
         values = {name: value.value for name, value in found.items()}
         return self.parser("--help-all" in words, values).format_help().rstrip()
 
     def read(self, words: Sequence[str]) -> CommandLine:
-        """Return what a command line asks for.
+        """Parse and check a command line.
 
-        With `--resume RUN_DIR` the configuration is the one saved there, and only the options of
-        RESUME_OPTIONS may be given with it.
+        With `--resume RUN_DIR`, the configuration is read from the run directory, and only the
+        fields in RESUME_OPTIONS may be given.
 
         Raises:
-            ValueError: a wrong type, an impossible value, or options that exclude each other.
+            ValueError: If a value is invalid or two options conflict.
         """
         given = self.given(words)
         changes = {name: given.pop(name) for name in dict(fields_of(TrainConfig)) if name in given}
         options = build(self.options, given, self.shown)
         for name in ("resume_from", "skip_damaged", "schedule"):
             if options.resume is None and name in given:
-                raise self.usage_error(f"{self.shown(name)} needs --resume RUN_DIR as well")
+                raise self.usage_error(f"{self.shown(name)} requires --resume RUN_DIR")
         source = self._source(given, list(changes))
         config = load_config(source, changes)
         origins = {name: value.origin for name, value in read_values(source).items()}
@@ -143,26 +149,27 @@ class TrainingCommand(Command):
         return CommandLine(config, options, list(changes), origins, note)
 
     def _source(self, given: Mapping[str, Any], changed: Sequence[str]) -> Path:
-        """Return the file with the configuration.
+        """Return the path of the configuration file.
 
         Raises:
-            ValueError: there is none, or a resumed run cannot change these options.
+            ValueError: If the file does not exist, or an option in `changed` cannot change on
+                resume.
         """
         if "resume" not in given:
             return find_config(given.get("config", "sample"))
         if "config" in given or "run_dir" in given:
             raise self.usage_error(
-                "--resume continues a run with the configuration in its directory: omit --config "
-                "and --run-dir"
+                "--resume uses the configuration in the run directory; remove --config and "
+                "--run-dir"
             )
         for name in changed:
             if name not in RESUME_OPTIONS:
                 can_change = ", ".join(map(self.shown, RESUME_OPTIONS))
                 raise self.usage_error(
-                    f"{self.shown(name)} cannot change when a run is resumed: start a new run, or "
-                    f"omit it (these can change: {can_change})"
+                    f"{self.shown(name)} cannot change on resume; remove it or start a new run "
+                    f"(these can change: {can_change})"
                 )
         source = Path(given["resume"], "config.yaml")
         if not source.is_file():
-            raise ValueError(f"--resume: {source.parent} is not a run directory (no {source.name})")
+            raise ValueError(f"--resume: {source.parent} is not a run directory: no {source.name}")
         return source

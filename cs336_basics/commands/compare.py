@@ -1,4 +1,4 @@
-"""`python -m cs336_basics compare`: tokenizers of several libraries on the same texts."""
+"""`python -m cs336_basics compare`: compare tokenizers of several libraries on the same text."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
 class Options(Checked):
     """Compare tokenizers: bytes per token, speed in one thread, and the longest tokens.
 
-    Every document must be decoded to itself; where one is not, the table says so.
+    Documents that change when they are encoded and decoded are reported below the table.
     """
 
     tokenizer: Several = option(
-        "a directory that train-bpe wrote, the name of a tiktoken encoding, or a tokenizer.json "
-        "or directory of Hugging Face",
+        "tokenizer directory, tiktoken encoding, or tokenizer.json or tokenizer directory from "
+        "Hugging Face",
         metavar="NAME",
     )
-    input: Several = option(INPUT_HELP + "; each is a corpus")
-    documents: Count = option("documents to take from each corpus, at equal distances", 10)
+    input: Several = option(INPUT_HELP + "; each one is a corpus")
+    documents: Count = option("number of evenly spaced documents to take from each corpus", 10)
     gigabytes: float = option(
-        "size of the text for which hours are computed; that of the Pile", 825.0, rare=True, gt=0
+        "size of the text for the hours column; the default is the Pile's", 825.0, rare=True, gt=0
     )
-    separator: str = option("what separates documents in plain text", END_OF_TEXT, rare=True)
-    format: Literal["table", "json"] = option("of what is printed", "table")
+    separator: str = option("separator of documents in plain text", END_OF_TEXT, rare=True)
+    format: Literal["table", "json"] = option("output format", "table")
     field: str | None = FIELD
     column: str | None = COLUMN
     input_format: Format | None = option(
-        "read the input as this, whatever its name and content", None, rare=True
+        "format of the input (default: detected from name and content)", None, rare=True
     )
     errors: TextErrors = ERRORS
 
 
 def compare(options: Options) -> None:
-    """Compare, and print a table or JSON."""
+    """Run the comparison, and print a table or JSON."""
     from cs336_basics.formats import comparison
     from cs336_basics.formats.compared_tokenizers import open_tokenizer
 
@@ -76,14 +76,14 @@ def compare(options: Options) -> None:
     for line in _table(results, options.gigabytes):
         say(line)
     say("")
-    say(f"the {comparison.NUM_LONGEST} longest tokens, without special tokens:")
+    say(f"the {comparison.NUM_LONGEST} longest tokens, special tokens excluded:")
     for tokenizer in tokenizers:
         shown = " ".join(map(_quoted, comparison.longest_tokens(tokenizer)))
         say(f"{tokenizer.name} ({tokenizer.library}, {tokenizer.num_tokens:,} tokens): {shown}")
 
 
 def _open_corpora(options: Options) -> list[tuple[str, Corpus]]:
-    """Return the corpora by name."""
+    """Return pairs of input name and corpus."""
     from cs336_basics.pretokenization.reading.corpus import (
         Corpus,
         MissingFieldError,
@@ -99,7 +99,7 @@ def _open_corpora(options: Options) -> list[tuple[str, Corpus]]:
         check_options_are_used(corpora, **given)
     except MissingFieldError:
         raise
-    except ValueError as error:  # --format is that of the output here
+    except ValueError as error:  # here, --format is the output format
         raise ValueError(re.sub(r'\bformat="(\w+)"', r"--input-format \1", str(error))) from None
     return list(zip(options.input, corpora, strict=True))
 
@@ -132,13 +132,13 @@ def _table(results: Sequence[Result], gigabytes: float) -> list[str]:
     for result in results:
         if result.changed_documents:
             lines.append(
-                f"{result.tokenizer} does not give back {result.changed_documents:,} of the "
-                f"{result.num_documents:,} documents of {result.corpus}"
+                f"{result.tokenizer} changes {result.changed_documents:,} of the "
+                f"{result.num_documents:,} documents in {result.corpus}"
             )
     timed = "megabyte of each corpus"
     if len({result.corpus for result in results}) == 1:
         timed = f"{results[0].timed_bytes:,} bytes of {results[0].corpus}"
-    lines.append(f"speed: CPU time of one thread, empty caches, the first {timed}")
+    lines.append(f"speed: CPU time of one thread with cold caches on the first {timed}")
     return lines
 
 
@@ -165,7 +165,7 @@ def _as_json(
 
 
 def _quoted(token: bytes) -> str:
-    """Return a token as Python writes its text, or its bytes where these are not UTF-8."""
+    """Return the repr of the token's text, or of its bytes if they are not valid UTF-8."""
     try:
         return repr(token.decode())
     except UnicodeDecodeError:

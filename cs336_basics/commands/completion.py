@@ -1,4 +1,4 @@
-"""`python -m cs336_basics completion`: the completion script of a shell, by shtab."""
+"""`python -m cs336_basics completion`: print a shell completion script, made by shtab."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cs336_basics.commands._options import Command
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Print the script that completes commands and options of cs336 in a shell."""
+    """Print a shell script that completes the commands and options of cs336."""
 
     shell: Literal["bash", "zsh", "tcsh"] = option(
         "bash, zsh or tcsh", metavar="SHELL", positional=True

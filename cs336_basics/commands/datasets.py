@@ -1,4 +1,4 @@
-"""`python -m cs336_basics datasets list`: the datasets, their licences, and what is there."""
+"""`python -m cs336_basics datasets list`: list the datasets, licences and local files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cs336_basics.data.datasets.registry import DATASETS, data_directory
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """List the datasets that download knows: licences, sizes, and what is in the data directory."""
+    """List the datasets available to download, with licence, size and local state."""
 
     action: Literal["list"] = option("list", "list", metavar="list", positional=True)
     data_dir: Path | None = option(
-        "directory of the files (default: $CS336_DATA, or data)", None, metavar="DIR"
+        "data directory (default: $CS336_DATA, or data)", None, metavar="DIR"
     )
-    verify: bool = option("compare the SHA-256 of the files that are there", False)
-    format: Literal["table", "json"] = option("of what is printed", "table")
+    verify: bool = option("check the SHA-256 of local files", False)
+    format: Literal["table", "json"] = option("output format", "table")
 
 
 def list_datasets(options: Options) -> None:

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics decode`: the text of a token file, or of ids in a text."""
+"""`python -m cs336_basics decode`: decode a token file, or ids written as text."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _MAGIC = b"\x93NUMPY"
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Turn ids back into the bytes of their text, without anything between them."""
+    """Turn ids back into text. The output is the concatenated bytes of the tokens."""
 
     tokenizer: str = TOKENIZER
     input: str = option(
-        "token file that encode wrote, or a text of ids with white space between them; - is "
-        "standard input",
+        "token file written by encode, or ids as text, separated by white space; - for standard "
+        "input",
         metavar="FILE",
     )
-    output: str = option("file to write; - prints the text", STDOUT, metavar="FILE")
-    overwrite: bool = option("replace an output that exists", False)
+    output: str = option("file to write, or - for standard output", STDOUT, metavar="FILE")
+    overwrite: bool = option("replace existing output", False)
 
 
 def decode(options: Options) -> None:
-    """Write the text of the ids."""
+    """Decode the input and write the text."""
     from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.tokenizer.tokenizer import files_of_tokenizer
 
@@ -56,10 +56,11 @@ def decode(options: Options) -> None:
 
 
 def _ids_of(path: str, tokenizer: Tokenizer) -> Iterator[TokenArray | Sequence[int]]:
-    """Yield the ids of a token file or a text, some at a time.
+    """Yield the ids in a token file or text file, in blocks.
 
     Raises:
-        ValueError: it is damaged, of another tokenizer, or has a word that is no id.
+        ValueError: If the token file is damaged or belongs to another tokenizer, or if a word of
+            the text is not an id.
     """
     from cs336_basics._support.reading import open_regular
     from cs336_basics.tokenizer.files.token_files import open_token_file
@@ -83,13 +84,13 @@ def _ids_of(path: str, tokenizer: Tokenizer) -> Iterator[TokenArray | Sequence[i
 
 
 def _parsed(words: list[bytes], path: str, number: int) -> list[int]:
-    """Return words as ids; `number` is how many are before them."""
+    """Convert words to ids. `number` is the number of words before them, for messages."""
     ids: list[int] = []
     for word in words:
         if not word.isdigit() or len(word) > _LONGEST_ID:
             raise ValueError(
-                f"{path} has {short_repr(word.decode('utf-8', 'replace'))} as word "
-                f"{number + len(ids) + 1:,}, which is not an id: name a token file or a text of ids"
+                f"{path} must be a token file or a list of ids, but word "
+                f"{number + len(ids) + 1:,} is {short_repr(word.decode('utf-8', 'replace'))}"
             )
         ids.append(int(word))
     return ids

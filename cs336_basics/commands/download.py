@@ -1,4 +1,4 @@
-"""`python -m cs336_basics download`: fetch a dataset into the data directory."""
+"""`python -m cs336_basics download`: download a dataset into the data directory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def _size(name: str) -> str:
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Fetch a dataset into the data directory, as plain text files.
+    """Download a dataset into the data directory, as plain text files.
 
-    An interrupted download is continued, and the text is checked by its SHA-256.
+    Interrupted downloads are resumed, and the SHA-256 of each file is verified.
     """
 
     dataset: Annotated[str, one_of(DATASETS)] = option(
@@ -32,19 +32,18 @@ class Options(Checked):
     )
     split: Literal["train", "valid", "all"] = option("part of the dataset", "all")
     data_dir: Path | None = option(
-        "directory of the files (default: $CS336_DATA, or data)", None, metavar="DIR"
+        "data directory (default: $CS336_DATA, or data)", None, metavar="DIR"
     )
     from_: str | None = option(
-        "directory that has the files, or the URL of one (default: the Hugging Face hub, or "
-        "$HF_ENDPOINT)",
+        "directory or URL with the files (default: the Hugging Face hub, or $HF_ENDPOINT)",
         None,
         metavar="DIR|URL",
     )
-    force: bool = option("fetch files that exist", False)
+    force: bool = option("download existing files again", False)
 
 
 def download(options: Options) -> None:
-    """Fetch the files and print where they are."""
+    """Download the files and print their paths."""
     dataset = DATASETS[options.dataset]
     say(f"{dataset.name}: {dataset.description}; licence: {dataset.licence}")
     for split in SPLITS if options.split == "all" else (options.split,):
@@ -56,7 +55,7 @@ def download(options: Options) -> None:
             force=options.force,
             progress=True,
         )
-        note = "" if fetched else " (exists; --force fetches it again)"
+        note = "" if fetched else " (exists; --force downloads it again)"
         say(f"{path}  {path.stat().st_size:,} bytes{note}")
 
 

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics encode`: text files to a token file, or to ids on standard output."""
+"""`python -m cs336_basics encode`: encode text into a token file, or print the ids."""
 
 from __future__ import annotations
 
@@ -18,26 +18,23 @@ _IDS_AT_A_TIME = 1 << 16
 
 @dataclass(kw_only=True)
 class Options(EncodingOptions):
-    """Encode text files into a token file.
-
-    It is an array of token ids that numpy.load opens, with what they were made from.
-    """
+    """Encode text into a token file: an array of ids that numpy.load opens, with metadata."""
 
     output: str = option(
-        "file to write; - prints the ids, a line for each document", metavar="FILE.npy"
+        "file to write, or - to print the ids, one document per line", metavar="FILE.npy"
     )
     end_of_document: str | None = option(
-        "special token to append to each text file and row that does not end with it",
+        "special token to append to each file or row that does not end with it",
         None,
         metavar="TOKEN",
     )
     document_starts: bool = option(
-        "also write the index of each document's first token", False, rare=True
+        "also store the index of each document's first token", False, rare=True
     )
 
 
 def encode(options: Options) -> None:
-    """Encode the files and print what was written."""
+    """Encode the input and print statistics, or the ids themselves."""
     from cs336_basics.tokenizer import Tokenizer, encode_file
 
     tokenizer = Tokenizer.from_directory(options.tokenizer)
@@ -71,7 +68,7 @@ def encode(options: Options) -> None:
 
 
 def _print_ids(path: Path) -> None:
-    """Print the ids of a token file, a line for each document."""
+    """Print the ids in a token file, one document per line."""
     from cs336_basics.tokenizer.files.token_files import open_token_file
 
     file = open_token_file(path)

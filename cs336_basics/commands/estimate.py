@@ -1,4 +1,4 @@
-"""`python -m cs336_basics estimate`: what a training run takes, before it is started."""
+"""`python -m cs336_basics estimate`: estimate the memory and time of a training run."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from cs336_basics.training.config import TrainConfig
 if TYPE_CHECKING:
     import torch
 
-# Functions import what needs torch: help pages do without.
+# torch is imported inside functions, so that help pages do not load it.
 
 
 @dataclass(kw_only=True)
 class Options(RunOptions):
-    """Estimate the memory and time of a training run, with the options of train.
+    """Estimate the memory and time of a training run. Takes the same options as train.
 
-    Memory and FLOPs are computed; then four steps are measured in another process.
+    Memory and FLOPs are computed. Then four steps are measured in another process.
     """
 
-    no_measure: bool = option("only compute; take no steps", False)
+    no_measure: bool = option("only compute the estimate, without measuring steps", False)
 
 
 def estimate(command: CommandLine) -> None:
-    """Print what is computed, and then what is measured."""
+    """Print the computed and the measured figures."""
     import torch
 
     from cs336_basics.training.devices import choose_device
@@ -52,17 +52,17 @@ def estimate(command: CommandLine) -> None:
             rows = measured(config, device)
         except RuntimeError as error:
             raise RuntimeError(
-                f"{error}; a smaller --batch-size or more --accumulation needs less memory, and "
-                "--no-measure only computes"
+                f"{error}; reduce --batch-size or raise --accumulation to save memory, or give "
+                "--no-measure to skip the measurement"
             ) from error
         for name, value in rows:
             say(f"{name:<24}{value}")
 
 
 def _checked(config: TrainConfig) -> TrainConfig:
-    """Check what `train` checks before it starts; return the configuration that it would train.
+    """Run the checks of `train`, and return the configuration that it would use.
 
-    A dataset need not be there: it may be worth its download only after the estimate.
+    The dataset may be missing: users estimate before they download it.
     """
     from cs336_basics.tokenizer import Tokenizer
     from cs336_basics.training.start import check_start
@@ -79,13 +79,13 @@ def _checked(config: TrainConfig) -> TrainConfig:
 
 
 def computed(config: TrainConfig) -> list[tuple[str, str]]:
-    """Return what follows from the configuration alone, as rows of name and value."""
+    """Return the figures computed from the configuration, as rows of name and value."""
     from cs336_basics.training.devices import flops_per_token, training_flops
     from cs336_basics.training.memory import step_memory
 
     tokens = config.max_steps * config.batch_size * config.model.context_length
     memory = step_memory(config)
-    note = " if not compiled" if config.compile else ""
+    note = " without compilation" if config.compile else ""
     return [
         ("parameters", f"{config.model.num_parameters():,}"),
         ("tokens", f"{tokens:,}"),
@@ -100,10 +100,10 @@ def computed(config: TrainConfig) -> list[tuple[str, str]]:
 
 
 def measured(config: TrainConfig, device: torch.device) -> list[tuple[str, str]]:
-    """Return what a few steps show, as rows of name and value.
+    """Return the figures measured over a few steps, as rows of name and value.
 
     Raises:
-        RuntimeError: the steps failed, for example because memory ran out.
+        RuntimeError: If the steps fail, for example because memory runs out.
     """
     from cs336_basics.training.devices import device_name
     from cs336_basics.training.measure import measure_steps
@@ -115,7 +115,7 @@ def measured(config: TrainConfig, device: torch.device) -> list[tuple[str, str]]
         ("device", device_name(device)),
         ("peak memory", f"{_megabytes(found.peak)} (measured)"),
         ("tokens per second", f"{found.tokens_per_second:,.0f} (measured)"),
-        ("time", f"about {_duration(seconds)}, plus the evaluations"),
+        ("time", f"about {_duration(seconds)}, plus evaluation"),
     ]
 
 

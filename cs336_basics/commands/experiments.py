@@ -1,7 +1,6 @@
-"""`python -m cs336_basics experiments`: the experiments of the course, with a report.
+"""`python -m cs336_basics experiments`: run the experiments of the course and write a report.
 
-Every experiment is a run that `python -m cs336_basics.train` could train as well: report.md names
-the options.
+Each experiment is an ordinary run. The report lists its options for `python -m cs336_basics.train`.
 """
 
 from __future__ import annotations
@@ -20,22 +19,20 @@ from cs336_basics.experiments.plan import SCALES
 class Options(Checked):
     """Run the experiments of the course, and write a report with learning curves.
 
-    They are about learning rates, batch sizes and ablations. After an interruption the same command
-    continues; report.md covers the runs so far.
+    They cover learning rates, batch sizes and ablations. To continue after an interruption, repeat
+    the command. The report covers the runs finished so far.
     """
 
     scale: Annotated[str, one_of(SCALES)] = option(
-        "size of the runs: cpu takes two hours on two cores, course (the sizes of CS336) is for a "
-        "GPU, test takes seconds",
+        "size of the runs: test (seconds), cpu (two hours on two cores) or course (the sizes of "
+        "CS336, needs a GPU)",
         metavar="NAME",
     )
-    out: Path | None = option(
-        "directory to write (default: experiments/SCALE)", None, metavar="DIR"
-    )
+    out: Path | None = option("output directory (default: experiments/SCALE)", None, metavar="DIR")
     dataset: Literal["sample", "tinystories", "owt"] | None = option(
-        "corpus (default: that of the scale)", None
+        "corpus (default: depends on the scale)", None
     )
-    train_path: str | None = option("your own training text", None, metavar="FILE")
+    train_path: str | None = option("training text, instead of a dataset", None, metavar="FILE")
     valid_path: str | None = option(
         "validation text (default: the end of the training text)", None, metavar="FILE"
     )
@@ -47,13 +44,13 @@ class Options(Checked):
 
 def experiment(options: Options) -> int:
     """Run the experiments; return the exit status."""
-    # Imported here: all of it needs torch, and help pages do without.
+    # These import torch, which help pages do not need.
     from cs336_basics.experiments.runner import run_experiments
     from cs336_basics.training.allocator import keep_freed_memory
     from cs336_basics.training.session import TrainingInterrupted
 
     if options.dataset is not None and options.train_path is not None:
-        raise UsageError("--dataset and --train-path both name a text: give one")
+        raise UsageError("give either --dataset or --train-path, not both")
     values = {
         "device": options.device,
         "num_workers": options.num_workers,
@@ -68,7 +65,7 @@ def experiment(options: Options) -> int:
     try:
         run_experiments(SCALES[options.scale], out, values, report=say)
     except TrainingInterrupted as stop:
-        complain(f"cs336 experiments: {stop}; the same command continues from there")
+        complain(f"cs336 experiments: {stop}; repeat the command to continue")
         return 128 + stop.signal_number
     return 0
 

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics explain`: what the trainers hold while they merge your words."""
+"""`python -m cs336_basics explain`: show the trainers' data structures as they merge words."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from cs336_basics.commands._options import Command, Several
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Draw what the trainers hold while they merge your words, as docs/stages.md does."""
+    """Draw the data structures of the trainers as they merge your words, as in docs/stages.md."""
 
     words: Several = option(
-        f"words, split at white space; of at most {MOST_BYTES} bytes, repetitions not counted",
+        f"words, separated by spaces; the distinct ones may have {MOST_BYTES} bytes in all",
         metavar="WORDS",
         positional=True,
     )
     trainer: Annotated[str | None, one_of(TRAINERS)] = option(
-        f"one of {', '.join(TRAINERS)} (default: each that is built)", None, metavar="NAME"
+        f"one of {', '.join(TRAINERS)} (default: every one that is built)", None, metavar="NAME"
     )
-    merges: Amount = option("merges before the moment that is drawn", 2)
+    merges: Amount = option("number of merges to do before drawing", 2)
 
 
 def explain(options: Options) -> None:
     """Print the drawings."""
-    # (Bytes of the command line that are not UTF-8 are surrogates here.)
+    # Invalid UTF-8 in arguments arrives as surrogates. fsencode restores the bytes.
     words = map(os.fsencode, " ".join(options.words).split())
     say(drawings(words, options.merges, options.trainer))
 

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics export`: a tokenizer or a trained model in another library's format."""
+"""`python -m cs336_basics export`: convert a tokenizer or model to another library's format."""
 
 from __future__ import annotations
 
@@ -20,61 +20,57 @@ FORMATS = tuple(dict.fromkeys([*TOKENIZER_FORMATS, *MODEL_FORMATS]))
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Write a tokenizer, or a trained model with its tokenizer, in another library's format.
+    """Convert a tokenizer, or a trained model with its tokenizer, to another library's format.
 
-    Then load it there, if that library is installed, and compare.
+    If that library is installed, load the result with it and compare the outputs.
     """
 
     tokenizer: str | None = option(
-        f"tokenizer directory; to {', '.join(TOKENIZER_FORMATS)}", None, metavar="DIR"
+        f"tokenizer directory, for {', '.join(TOKENIZER_FORMATS)}", None, metavar="DIR"
     )
-    run: str | None = option(
-        f"run directory of a training; to {', '.join(MODEL_FORMATS)}", None, metavar="DIR"
-    )
-    to: Annotated[str, one_of(FORMATS)] = option(", ".join(FORMATS), metavar="FORMAT")
-    output: Path = option("directory or file to write", metavar="PATH")
+    run: str | None = option(f"run directory, for {', '.join(MODEL_FORMATS)}", None, metavar="DIR")
+    to: Annotated[str, one_of(FORMATS)] = option(f"format: {', '.join(FORMATS)}", metavar="FORMAT")
+    output: Path = option("file or directory to write", metavar="PATH")
     checkpoint: Path | None = option(
-        "checkpoint to load (default: the newest of the run)", None, metavar="PATH", rare=True
+        "checkpoint to load (default: the newest)", None, metavar="PATH", rare=True
     )
     type: Annotated[str | None, one_of(WEIGHT_TYPES)] = option(
-        f"type of the matrices in GGUF: {', '.join(WEIGHT_TYPES)} (default: f32)",
+        f"GGUF: weight type of the matrices: {', '.join(WEIGHT_TYPES)} (default: f32)",
         None,
         metavar="TYPE",
     )
-    without_cache: bool = option(
-        "in ONNX, take ids alone, without keys and values of earlier tokens", False
-    )
+    without_cache: bool = option("ONNX: export without the key-value cache", False)
     eos_token: str | None = option(
-        "special token that ends a text, in Hugging Face's files (default: <|endoftext|>)",
+        "Hugging Face: special token at the end of a text (default: <|endoftext|>)",
         None,
         metavar="TOKEN",
     )
     pad_token: str | None = option(
-        "special token that fills short texts, there (default: the one that ends texts)",
+        "Hugging Face: special token for padding (default: the eos token)",
         None,
         metavar="TOKEN",
     )
     bos_token: str | None = option(
-        "special token that begins a text, there; it is not added to texts",
+        "Hugging Face: special token for the start of a text; not added automatically",
         None,
         metavar="TOKEN",
         rare=True,
     )
     unk_token: str | None = option(
-        "special token for unknown text, there", None, metavar="TOKEN", rare=True
+        "Hugging Face: special token for unknown text", None, metavar="TOKEN", rare=True
     )
-    overwrite: bool = option("replace a file that exists (a directory must be new or empty)", False)
+    overwrite: bool = option("replace an existing file (directories must be new or empty)", False)
 
 
 def export(options: Options) -> None:
-    """Write the output, load it in the runtime that it is for, and print what agrees."""
+    """Convert, load the result in the target runtime, and print how the outputs compare."""
     if (options.tokenizer is None) == (options.run is None):
         raise UsageError("give either --tokenizer DIR or --run DIR")
     formats = TOKENIZER_FORMATS if options.run is None else MODEL_FORMATS
     source = "--tokenizer" if options.run is None else "--run"
     if options.to not in formats:
         raise UsageError(f"{source} can be exported to {', '.join(formats)}, not to {options.to}")
-    # What only some formats have.
+    # Options of some formats only.
     own = {"type": options.type, "without_cache": options.without_cache or None}
     own |= {role: getattr(options, role) for role in ROLES}
     own = {name: value for name, value in own.items() if value is not None}
@@ -83,7 +79,7 @@ def export(options: Options) -> None:
         unused.append("checkpoint")
     for name in unused:
         raise UsageError(
-            f"--{name.replace('_', '-')} has no meaning for {source} to {options.to}: omit it"
+            f"--{name.replace('_', '-')} does not apply to {source} --to {options.to}; remove it"
         )
     if options.tokenizer is not None:
         _export_tokenizer(options, options.tokenizer, own)
@@ -117,7 +113,7 @@ def _export_run(options: Options, directory: str, own: dict[str, Any]) -> None:
 
 
 def _report(output: Path, check: Callable[[], Agreement]) -> None:
-    """Print what was written, and how it agrees with this library."""
+    """Print the files written, and how the target runtime compares with this library."""
     files = sorted(output.iterdir()) if output.is_dir() else [output]
     say(f"written to  {output}")
     for file in files:
@@ -125,7 +121,7 @@ def _report(output: Path, check: Callable[[], Agreement]) -> None:
     try:
         agreement = check()
     except ImportError as error:
-        say(f"checked     no: {error.name or error} is not installed, so it was not loaded there")
+        say(f"checked     no: {error.name or error} is not installed")
         return
     for line in agreement.lines:
         say(f"checked     {agreement.runtime}: {line}")

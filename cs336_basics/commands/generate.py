@@ -1,4 +1,4 @@
-"""`python -m cs336_basics generate`: text from a trained run, printed as it is generated."""
+"""`python -m cs336_basics generate`: generate text with a trained model."""
 
 from __future__ import annotations
 
@@ -16,39 +16,37 @@ from cs336_basics.commands._options import DEVICE, NUM_WORKERS, Command, UsageEr
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Generate text with a trained model, printed as it is generated."""
+    """Generate text with a trained model, and print it as it is generated."""
 
-    run: Path = option("run directory of the training", metavar="DIR")
-    prompt: str = option("how the text begins; empty: a new document", "")
-    max_new_tokens: Amount = option("limit of the length", 256)
-    temperature: float = option("0 is greedy", 0.8)
+    run: Path = option("run directory", metavar="DIR")
+    prompt: str = option("start of the text (default: a new document)", "")
+    max_new_tokens: Amount = option("maximum number of new tokens", 256)
+    temperature: float = option("sampling temperature; 0 is greedy", 0.8)
     top_k: Count | None = option("sample from the K most likely tokens", None)
     top_p: float = option("nucleus sampling; 1 is off", 0.95)
     min_p: float = option(
-        "omit tokens below P times the highest probability; 0 is off", 0.0, rare=True
+        "drop tokens below P times the highest probability; 0 is off", 0.0, rare=True
     )
     repetition_penalty: float = option(
-        "above 1, tokens of the text become less likely; 1 is off", 1.0, rare=True
+        "above 1, tokens already in the text become less likely; 1 is off", 1.0, rare=True
     )
-    stop: tuple[str, ...] = option("end before this text; one or several", (), metavar="TEXT")
-    seed: int = option("the same seed gives the same text", 0, ge=-(2**63), lt=2**64)
+    stop: tuple[str, ...] = option("stop before this text; give one or more", (), metavar="TEXT")
+    seed: int = option("random seed; the same seed gives the same text", 0, ge=-(2**63), lt=2**64)
     interactive: bool = option(
         "read prompts from standard input, one per line, until Ctrl-D", False
     )
     checkpoint: Path | None = option(
-        "checkpoint to load (default: the newest of the run)", None, metavar="PATH", rare=True
+        "checkpoint to load (default: the newest)", None, metavar="PATH", rare=True
     )
-    no_cache: bool = option(
-        "compute without the key-value cache: the same text, slower", False, rare=True
-    )
+    no_cache: bool = option("do not use the key-value cache; slower, same text", False, rare=True)
     device: str = DEVICE
     num_workers: int | None = NUM_WORKERS
 
 
 def generate(options: Options) -> None:
-    """Print the text that a model generates."""
+    """Generate and print text."""
     if options.interactive and options.prompt:
-        raise UsageError("--interactive reads its prompts: leave --prompt out")
+        raise UsageError("--interactive reads prompts from standard input; remove --prompt")
     continuation = _load(options)
     if options.interactive:
         _converse(continuation)
@@ -57,18 +55,18 @@ def generate(options: Options) -> None:
 
 
 def _load(options: Options) -> Callable[[str], Iterator[str]]:
-    """Load the model of a run; return the function from a prompt to the text that continues it.
+    """Load the model, and return a function that streams the continuation of a prompt.
 
     Raises:
-        ValueError, OSError: the run, the checkpoint or an option cannot be used.
+        ValueError, OSError: If the run, the checkpoint or an option is invalid.
     """
-    # Imported here: all of it needs torch, and help pages do without.
+    # These import torch, which help pages do not need.
     import torch
 
     from cs336_basics.generation import Sampling, stop_at
     from cs336_basics.training.load_run import load_run
 
-    # Checked before the model is loaded, and once for all prompts.
+    # Check the options before the slow loading of the model.
     sampling = Sampling(
         temperature=options.temperature,
         top_k=options.top_k,
@@ -80,7 +78,7 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
     if options.num_workers is not None:
         torch.set_num_threads(options.num_workers)
     run = load_run(options.run, checkpoint=options.checkpoint, device=options.device)
-    # One generator for all prompts of a session: a repeated prompt gets another answer.
+    # All prompts share one generator, so a repeated prompt gets a different answer.
     generator = torch.Generator().manual_seed(options.seed)
 
     def continuation(prompt: str) -> Iterator[str]:
@@ -97,7 +95,7 @@ def _load(options: Options) -> Callable[[str], Iterator[str]]:
 
 
 def _print_text(prompt: str, continuation: Iterator[str]) -> None:
-    """Print a prompt and then its continuation, each string as soon as it is there."""
+    """Print a prompt, then its continuation as it is generated."""
     show(prompt)
     for text in continuation:
         show(text)
@@ -105,17 +103,17 @@ def _print_text(prompt: str, continuation: Iterator[str]) -> None:
 
 
 def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
-    """Read prompts and continue each, until the end of the input.
+    """Read prompts and continue each one, until the end of the input.
 
-    Ctrl-C ends a text that is being generated, and the program between texts.
+    Ctrl-C stops the current text. At the prompt, it exits.
     """
     with contextlib.suppress(ImportError):  # not on Windows
-        import readline  # noqa: F401 -- gives `input` line editing and a history
+        import readline  # noqa: F401 -- adds line editing and history to `input`
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # a bad byte spoils one prompt only
+        sys.stdin.reconfigure(errors="surrogateescape")  # invalid UTF-8 fails one prompt only
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if on_terminal:  # elsewhere the output has the texts alone
-        say("One prompt per line; Ctrl-C stops a text, Ctrl-D ends.")
+    if on_terminal:  # piped output contains only the texts
+        say("Enter one prompt per line. Ctrl-C stops a text, Ctrl-D exits.")
     while True:
         try:
             prompt = input("> " if on_terminal else "")
@@ -125,7 +123,7 @@ def _converse(continuation: Callable[[str], Iterator[str]]) -> None:
             _print_text(prompt, continuation(prompt))
         except KeyboardInterrupt:
             show("\n")
-        except ValueError as error:  # the tokenizer cannot take this prompt, but perhaps the next
+        except ValueError as error:  # the tokenizer rejects this prompt; the next may be fine
             complain(f"cs336 generate: error: {describe_error(error)}")
 
 

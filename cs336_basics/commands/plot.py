@@ -1,4 +1,4 @@
-"""`python -m cs336_basics plot`: the learning curves of one or several runs in one picture."""
+"""`python -m cs336_basics plot`: plot the learning curves of one or more runs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from cs336_basics.commands._options import Command
 
 @dataclass(kw_only=True)
 class Options(Checked):
-    """Plot the training and validation losses of runs in one picture."""
+    """Plot the training and validation losses of one or more runs in one figure."""
 
     runs: tuple[Path, ...] = option("run directories", metavar="RUN ...", positional=True)
     x: Literal["step", "tokens", "seconds", "all"] = option(
-        "horizontal axis, or a panel for each", "all"
+        "horizontal axis; all draws one panel for each", "all"
     )
     ymax: float | None = option("upper limit of the loss", None, gt=0)
-    output: Path = option("picture to write: .png, .svg or .pdf", Path("runs.png"), metavar="FILE")
+    output: Path = option("image to write: .png, .svg or .pdf", Path("runs.png"), metavar="FILE")
 
 
 def plot(options: Options) -> None:
-    """Draw the runs, and print a line for each of them."""
+    """Plot the runs, and print a summary line for each."""
     from cs336_basics.training.learning_curves import AXES, name_runs, plot_runs, read_curves
 
     _check_format(options.output)
@@ -45,13 +45,11 @@ def plot(options: Options) -> None:
 
 
 def _check_format(output: Path) -> None:
-    """Refuse a name that is not that of a picture: it may be another file, which would be lost."""
-    from matplotlib.backend_bases import FigureCanvasBase  # help pages do without
+    """Check that the output is named like an image, so that no other file is overwritten."""
+    from matplotlib.backend_bases import FigureCanvasBase  # slow to import
 
     if output.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
-        raise ValueError(
-            f"--output is {short_repr(str(output))}: its name must end in .png, .svg or .pdf"
-        )
+        raise ValueError(f"--output must end in .png, .svg or .pdf, got {short_repr(str(output))}")
 
 
 COMMAND = Command(

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics prune`: a tokenizer with the most frequent tokens of another."""
+"""`python -m cs336_basics prune`: reduce a tokenizer to its most frequent tokens."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from cs336_basics.commands._outputs import check_output
 
 @dataclass(kw_only=True)
 class Options(TextOptions):
-    """Write a smaller tokenizer: the tokens that occur most often in a text.
+    """Shrink a tokenizer to the tokens most frequent in a text.
 
-    Tokens of which they are made, single bytes and special tokens stay.
+    Single bytes, special tokens and the parts of kept tokens are kept as well.
     """
 
     tokenizer: str = TOKENIZER
-    vocab_size: int = option("tokens that remain")
+    vocab_size: int = option("number of tokens to keep")
     output: str = option("directory to write", metavar="DIR")
     id_map: str | None = option(
-        "also write an int64 array, old id -> new id or -1, for model.select_embeddings",
+        "also write an int64 array that maps old ids to new ids, -1 if removed",
         None,
         metavar="FILE.npy",
     )
 
 
 def prune(options: Options) -> None:
-    """Prune, write the tokenizer, and print what was removed."""
+    """Prune the tokenizer, save it, and print the new size."""
     import numpy as np
 
     from cs336_basics.formats.outputs import check_is_free
@@ -47,7 +47,7 @@ def prune(options: Options) -> None:
         tokenizer, options.vocab_size, corpus, num_workers=options.num_workers
     )
     with contextlib.ExitStack() as files:
-        # The map replaces an old one only after the tokenizer was saved.
+        # Replace an old map only after the tokenizer is saved.
         if options.id_map is not None:
             np.save(files.enter_context(atomic_writer(options.id_map)), id_map)
         pruned.save(options.output)

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics tokens`: how often each token occurs in a text, and which never do."""
+"""`python -m cs336_basics tokens`: count how often each token occurs in a text."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cs336_basics.commands._outputs import check_output
 
 @dataclass(kw_only=True)
 class Options(EncodingOptions):
-    """Count how often each token of a tokenizer occurs in a text.
+    """Count how often each token occurs in a text.
 
-    It prints the most frequent ones, and those that never occur, which a model would never learn.
+    Prints the most frequent tokens and the unused ones. A model cannot learn unused tokens.
     """
 
     output: str | None = option(
-        "also write the counts, an int64 array with one for each id", None, metavar="FILE.npy"
+        "also write the counts, an int64 array indexed by id", None, metavar="FILE.npy"
     )
-    show: Amount = option("tokens to list of each kind", 20)
+    show: Amount = option("number of frequent and of unused tokens to list", 20)
 
 
 def count(options: Options) -> None:
-    """Count the tokens, and print what was found."""
+    """Count the tokens and print the result."""
     import numpy as np
 
     from cs336_basics.tokenizer import Tokenizer, count_tokens, never_used
@@ -46,7 +46,7 @@ def count(options: Options) -> None:
     total = max(1, int(counts.sum()))
     say(f"tokens           {counts.sum():,}, in {seconds:.2f} s")
     say(f"used             {np.count_nonzero(counts):,} of {len(tokenizer):,}")
-    say(f"never used       {len(unused):,}, without single bytes and special tokens")
+    say(f"never used       {len(unused):,}, excluding single bytes and special tokens")
     if options.show:
         say("")
         say(f"the {options.show} most frequent:")

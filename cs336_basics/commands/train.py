@@ -1,7 +1,6 @@
-"""`python -m cs336_basics.train`: text to tokenizer to token files to a trained model.
+"""`python -m cs336_basics.train`: train a tokenizer and a language model on text.
 
-Beside the exit statuses of `_cli.py`: 130 and 143 after Ctrl-C and SIGTERM, when the run has saved
-itself and can be resumed.
+After Ctrl-C (exit status 130) or SIGTERM (143), a checkpoint is saved and the run can be resumed.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from cs336_basics.training.config_files import config_with_origins
 
 @dataclass(kw_only=True)
 class Options(RunOptions):
-    """Train a Transformer language model: text to tokenizer to token files to weights.
+    """Train a tokenizer and a Transformer language model on text.
 
-    Without options it trains a small model on a corpus that it generates itself. Options override
-    the configuration file.
+    Without options, it trains a small model on a generated sample corpus. Options override the
+    configuration file.
     """
 
     print_config: bool = option(
-        "print all values of the configuration, each with its origin, and stop", False, rare=True
+        "print every configuration value and its origin, and exit", False, rare=True
     )
 
 
 def work(command: CommandLine) -> int:
-    """Train; return the exit status."""
+    """Train, and return the exit status."""
     if command.options.print_config:
         say(config_with_origins(command.config, command.origins))
         return 0
-    from cs336_basics.commands._training import train  # it imports torch: help pages do without
+    from cs336_basics.commands._training import train  # imports torch, which help pages do not need
 
     return train(command)
 

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics train-bpe`: train a BPE tokenizer, and write its directory."""
+"""`python -m cs336_basics train-bpe`: train a BPE tokenizer."""
 
 from __future__ import annotations
 
@@ -25,52 +25,52 @@ class Options(TextOptions):
     """Train a byte-level BPE tokenizer on text."""
 
     output: str = option("directory to write", metavar="DIR")
-    vocab_size: int = option("256 bytes + special tokens + merges")
+    vocab_size: int = option("vocabulary size: 256 bytes + special tokens + merges")
     input: Several = option(INPUT_HELP, ())
     special_token: tuple[str, ...] = option(
-        "text that becomes one token, such as '<|endoftext|>'; one or several", (), metavar="TEXT"
+        "text that becomes one token, such as '<|endoftext|>'; give one or more", (), metavar="TEXT"
     )
     pattern: str | None = option(
-        f"split pattern: {', '.join(PATTERNS)}, or a regular expression (default: gpt2, or that "
-        "of --continue)",
+        f"split pattern: {', '.join(PATTERNS)}, or a regular expression (default: gpt2, or the "
+        "pattern of --continue)",
         None,
         metavar="NAME",
     )
     continue_: str | None = option(
-        "tokenizer to continue: its vocabulary, merges and special tokens are kept; --vocab-size "
-        "is the size of the result",
+        "tokenizer to continue training; its tokens and merges are kept, and --vocab-size is the "
+        "new total",
         None,
         metavar="DIR",
         rare=True,
     )
     trainer: Annotated[str, one_of(TRAINERS)] = option(
-        f"version of the algorithm, all with the same result: {', '.join(TRAINERS)}",
+        f"implementation; all give the same result: {', '.join(TRAINERS)}",
         DEFAULT_TRAINER,
         metavar="NAME",
         rare=True,
     )
-    min_frequency: int = option("do not merge pairs with a smaller count", 1, rare=True)
-    max_token_length: int | None = option("limit of a token's length, in bytes", None, rare=True)
+    min_frequency: int = option("minimum count of a pair to be merged", 1, rare=True)
+    max_token_length: int | None = option("maximum length of a token in bytes", None, rare=True)
     tie_break: Annotated[str, one_of(TIE_BREAKS)] = option(
-        f"which of equally frequent pairs is merged first: {', '.join(TIE_BREAKS)}",
+        f"which of equally frequent pairs to merge first: {', '.join(TIE_BREAKS)}",
         TIE_BREAKS[0],
         metavar="RULE",
         rare=True,
     )
     trace: str | None = option(
-        "write a row for each merge to this CSV file: count, time, what it touched",
+        "write a CSV file with a row for each merge: count, time, work done",
         None,
         metavar="FILE",
         rare=True,
     )
     counts: tuple[str, ...] = option(
-        "word counts that --save-counts wrote, added to those of --input", (), rare=True
+        "word counts written by --save-counts, added to the counts of --input", (), rare=True
     )
     save_counts: str | None = option(
         "write the word counts to this file", None, metavar="FILE", rare=True
     )
     ray: str | None = option(
-        "count over Ray: auto joins the running cluster, local starts one on this machine",
+        "count with Ray: auto joins a running cluster, local starts one on this machine",
         None,
         metavar="ADDRESS",
         rare=True,
@@ -78,21 +78,21 @@ class Options(TextOptions):
 
 
 def _check_has_no_text_options(options: Options) -> None:
-    """Refuse options that say how --input is read, where there is none."""
+    """Reject options about reading --input when no input is given."""
     for name in ("field", "column", "format", "errors", "ray"):
         value = getattr(options, name)
         if value is not None and (name, value) != ("errors", "replace"):
-            raise ValueError(f"--{name} {value} is for the text of --input, which is not given")
+            raise ValueError(f"--{name} {value} requires --input")
 
 
 def train_bpe(options: Options) -> None:
-    """Train, write the tokenizer, and print what it took."""
+    """Train a tokenizer, save it, and print the timings."""
     from cs336_basics.bpe.trace import trace_file
     from cs336_basics.data.train_tokenizer import train_tokenizer
     from cs336_basics.tokenizer.vocabulary import longest_tokens
 
     if not options.input and not options.counts:
-        raise UsageError("nothing to train on: give --input, --counts, or both")
+        raise UsageError("nothing to train on; give --input, --counts, or both")
     corpus = None
     if options.input:
         corpus = options.corpus()
@@ -147,40 +147,40 @@ def train_bpe(options: Options) -> None:
 
 
 def _warn_of_end_of_text(vocab: dict[int, bytes], special_tokens: Sequence[str]) -> None:
-    """Warn if the text holds <|endoftext|> where that is not a special token."""
+    """Warn if the text seems to contain <|endoftext|> and it is not a special token."""
     if END_OF_TEXT in special_tokens:
         return
-    # Every split pattern leaves the letters together: a token has them, if there are many.
+    # No split pattern divides the letters, so a frequent <|endoftext|> leaves such a token.
     learned = [token for token in vocab.values() if b"endoftext" in token]
     if learned:
         warn(
-            f"the text seems to hold {END_OF_TEXT}, which was learned like other text: a token is "
-            f"{min(learned, key=len)!r}. To make it one token that separates documents, repeat the "
-            f"command with --special-token '{END_OF_TEXT}'"
+            f"the text seems to contain {END_OF_TEXT}, which was split like ordinary text (one "
+            f"token is {min(learned, key=len)!r}); to make it a single token that separates "
+            f"documents, add --special-token '{END_OF_TEXT}'"
         )
 
 
 def _start(
     options: Options,
 ) -> tuple[str, list[str], tuple[dict[int, bytes], list[Pair]] | None]:
-    """Return the pattern, all special tokens, and the vocabulary and merges that are continued."""
+    """Return the pattern, the special tokens, and the vocabulary and merges to continue from."""
     if options.continue_ is None:
         return (
             "gpt2" if options.pattern is None else options.pattern,
             list(options.special_token),
             None,
         )
-    # Imported here: the command otherwise starts without what encodes.
+    # Only --continue needs the tokenizer.
     from cs336_basics.tokenizer.tokenizer import Tokenizer
     from cs336_basics.tokenizer.unmerged_tokens import check_merges_suffice
 
     tokenizer = Tokenizer.from_directory(options.continue_)
-    check_merges_suffice(tokenizer, "training that continues")
+    check_merges_suffice(tokenizer, "continued training")
     vocab, merges, special_tokens, pattern, _ = tokenizer.parts()
     if options.pattern not in (None, pattern):
         raise ValueError(
-            f"--pattern is {options.pattern!r}, but {options.continue_} has the pattern "
-            f"{pattern!r}: leave --pattern out, since merges belong to a pattern"
+            f"--pattern {options.pattern!r} conflicts with the pattern {pattern!r} of "
+            f"{options.continue_}; remove --pattern"
         )
     added = [token for token in list(options.special_token) if token not in special_tokens]
     return pattern, [*special_tokens, *added], (vocab, merges)

@@ -77,7 +77,7 @@ def test_a_misspelt_option_suggests_the_nearest(command, capsys):
     misspelt = longest[:-2] + longest[-1]
     assert main([command, misspelt, "3"]) == 2
     message = complaint(capsys, command)
-    assert message.startswith(f"{misspelt} is not an option")
+    assert message.startswith(f"unknown option {misspelt}")
     assert longest == "--none" or f"did you mean {longest}?" in message
 
 

@@ -74,13 +74,13 @@ def test_long_documents_are_printed_and_read_in_parts(work, capsysbinary):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (b"1 2 x", "'x' as word 3"),
-        (b"1 -2", "'-2' as word 2"),
-        (b"1 2.0", "'2.0' as word 2"),
-        (b"9" * 1_000_000, "as word 1"),
-        (b"1 " * 40_000 + b"y", "'y' as word 40,001"),
+        (b"1 2 x", "word 3 is 'x'"),
+        (b"1 -2", "word 2 is '-2'"),
+        (b"1 2.0", "word 2 is '2.0'"),
+        (b"9" * 1_000_000, "word 1 is "),
+        (b"1 " * 40_000 + b"y", "word 40,001 is 'y'"),
         (b"99999999", "id 99999999"),
-        ("\u0661".encode(), "as word 1"),
+        ("\u0661".encode(), "word 1 is "),
     ],
 )
 def test_what_is_not_an_id_is_named(work, capsys, ids, message):

@@ -22,7 +22,7 @@ def test_the_command_fetches_both_splits(server, tmp_path, capsys):
     assert f"{tmp_path / 'owt_train.txt'}  {len(TEXT):,} bytes\n" in output
     assert f"{tmp_path / 'owt_valid.txt'}  {len(TEXT):,} bytes\n" in output
     assert download(arguments) == 0
-    assert capsys.readouterr().out.count("exists; --force fetches it again") == 2
+    assert capsys.readouterr().out.count("exists; --force downloads it again") == 2
     assert len(server.requests) == 2
 
 

@@ -90,7 +90,7 @@ def test_only_whole_characters_are_streamed(run, monkeypatch):
         (["--max-new-tokens", "-5"], "--max-new-tokens is '-5'"),
         (["--device", "abacus"], "abacus"),
         (["--checkpoint", "nothing.pt"], "nothing.pt"),
-        (["--interactive", "--prompt", "a"], "leave --prompt out"),
+        (["--interactive", "--prompt", "a"], "remove --prompt"),
         (["--min-p", "2"], "min_p is 2"),
         (["--repetition-penalty", "0"], "repetition_penalty is 0"),
         (["--stop", ""], "stop must not contain"),

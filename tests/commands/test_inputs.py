@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -102,4 +103,4 @@ def test_a_link_to_itself_is_named(tmp_path, capsys, option):
     paths = {"--output": tmp_path / "out", "--input": tmp_path / "text", option: tmp_path / "loop"}
     words = [str(word) for pair in paths.items() for word in pair]
     assert train_bpe_command(["--vocab-size", "270", "--overwrite", *words]) in (1, 2)
-    assert "loop is a link that leads nowhere or to itself" in capsys.readouterr().err
+    assert re.search("loop.* link", capsys.readouterr().err)

@@ -42,8 +42,6 @@ def test_an_ascii_terminal_shows_the_table(runs, monkeypatch):
 def test_only_a_name_of_a_picture_is_written(runs, capsys, name):
     (runs / name).write_text("mine")
     assert plot(["plain", "--output", name]) == 2
-    assert f"--output is '{name}': its name must end in .png, .svg or .pdf" in (
-        capsys.readouterr().err
-    )
+    assert f"--output must end in .png, .svg or .pdf, got '{name}'" in capsys.readouterr().err
     assert (runs / name).read_text() == "mine"
     assert plot(["plain", "--output", "curves.SVG"]) == 0

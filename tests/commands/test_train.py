@@ -133,7 +133,7 @@ def test_out_of_memory_in_training_names_the_option_that_helps(tiny, monkeypatch
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "(CUDA out of memory. Tried to allocate 2.00 GiB.)" in error
-    assert "a larger --accumulation (now 1; a divisor of batch_size 4)" in error
+    assert "a larger --accumulation (now 1; it must divide batch_size 4)" in error
     assert "python -m cs336_basics.train --resume run --accumulation N" in error
 
 
@@ -143,7 +143,7 @@ def test_a_model_that_does_not_fit_leaves_no_run_directory(tiny, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "out of memory" in error
-    assert "make it smaller" in error
+    assert "a smaller model" in error
     assert not Path("run").exists()
     assert main([*words, "--max-steps", "1"]) == 0
 
@@ -163,7 +163,7 @@ def test_out_of_memory_in_one_of_several_processes_names_its_share_of_the_batch(
     with pytest.raises(MemoryError) as caught:
         _training.train_in(command, RunDirectory(tmp_path), None, world)
     error = str(caught.value)
-    assert "(now 2; a divisor of 4, the share of each process)" in error
+    assert "(now 2; it must divide 4, the batch size of each process)" in error
     assert "torchrun --nproc-per-node 3 -m cs336_basics.train" in error
 
 

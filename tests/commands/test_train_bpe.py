@@ -82,7 +82,7 @@ def test_an_end_of_text_that_is_not_a_special_token_is_a_warning(pattern, tmp_pa
     text.write_text("A cat sat.<|endoftext|>A dog ran.<|endoftext|>" * 20, encoding="utf-8")
     words = ["--input", str(text), "--vocab-size", "268", "--pattern", pattern]
     assert main([*words, "--output", str(tmp_path / "without")]) == 0
-    assert "the text seems to hold <|endoftext|>" in capsys.readouterr().err
+    assert "the text seems to contain <|endoftext|>" in capsys.readouterr().err
     special = ["--special-token", EOT, "--vocab-size", "262"]
     assert main([*words, *special, "--output", str(tmp_path / "with")]) == 0
     assert "warning" not in capsys.readouterr().err
@@ -130,7 +130,7 @@ def test_options_of_the_text_need_a_text(option, text_file, tmp_path, capsys):
     assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", counts]) == 0
     only = ["--output", str(tmp_path / "two"), "--vocab-size", "280", "--counts", counts]
     assert main([*only, "--special-token", EOT, *option]) == 2
-    assert f"{' '.join(option)} is for the text of --input" in capsys.readouterr().err
+    assert f"{' '.join(option)} requires --input" in capsys.readouterr().err
 
 
 def test_saved_counts_keep_their_pattern_and_special_tokens(text_file, tmp_path, capsys):
@@ -245,6 +245,6 @@ def test_a_tokenizer_keeps_its_pattern_when_it_is_continued(text_file, tmp_path,
     assert main(arguments(text_file, first, "--pattern", "cl100k")) == 0
     then = ["--input", str(text_file), "--continue", str(first), "--vocab-size", "290"]
     assert main([*then, "--output", str(tmp_path / "a"), "--pattern", "gpt2"]) == 2
-    assert "leave --pattern out" in capsys.readouterr().err
+    assert "remove --pattern" in capsys.readouterr().err
     assert main([*then, "--output", str(tmp_path / "b")]) == 0
     assert Tokenizer.from_directory(tmp_path / "b").pattern == "cl100k"

@@ -97,7 +97,7 @@ def test_null_undoes_a_value_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--max", "3"], "--max is not an option"),  # abbreviations are not guessed
+        (["--max", "3"], "unknown option --max"),  # abbreviations are not guessed
         (["--d-model", "3"], "did you mean --model.d-model?"),
         (["--learning-rate", "3"], "--schedule.max-learning-rate"),
         (["--optimizer.betas", "0.9", "1.0"], "optimizer.betas is ['0.9', '1.0']"),

@@ -259,7 +259,7 @@ def test_a_run_becomes_a_gguf_file_and_the_agreement_is_printed(
     ("words", "kind"),
     [
         ([], "with"),
-        # (docs/formats.md runs this command, too.)
+        # (docs/onnx.md runs this command as well.)
         pytest.param(["--without-cache"], "without", marks=pytest.mark.slow),
     ],
 )

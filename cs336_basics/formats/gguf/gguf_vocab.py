@@ -4,7 +4,7 @@ llama.cpp knows a fixed list of split patterns, each written in its source (`lla
 applies them with its own tables of Unicode (`unicode-data.cpp`). What it would encode to different
 ids is refused here. Checked against the llama.cpp of llama-cpp-python 0.3.36.
 
-Two differences are llama.cpp's own and remain; docs/formats.md describes them. Its tables are those
+Two differences are llama.cpp's own and remain; docs/gguf.md describes them. Its tables are those
 of Unicode 15.1, so newer letters and digits are neither for it; and in contractions of patterns
 other than `gpt2`, U+017F (long s) is not an s for it.
 """

@@ -196,8 +196,7 @@ def test_a_killed_process_ends_the_job_with_a_message(tmp_path):
         output, _ = job.communicate(timeout=60)
         assert job.returncode != 0
         assert "Signal 9 (SIGKILL)" in output
-        again = f"torchrun --nproc-per-node 2 -m cs336_basics.train --resume {run.path}"
-        assert f"to continue from the last checkpoint: {again}" in output
+        assert f"torchrun --nproc-per-node 2 -m cs336_basics.train --resume {run.path}" in output
 
 
 @pytest.mark.slow
@@ -206,4 +205,4 @@ def test_a_signal_to_one_process_saves_and_stops_all(tmp_path):
         workers[1].send_signal(signal.SIGTERM)
         output, _ = job.communicate(timeout=60)
         assert job.returncode != 0
-        assert f"stopped by SIGTERM after step {run.steps_saved()[-1]}; to continue" in output
+        assert f"stopped by SIGTERM after step {run.steps_saved()[-1]}; " in output

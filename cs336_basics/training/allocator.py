@@ -1,4 +1,4 @@
-"""The memory allocator of the C library, which tensors on the CPU come from."""
+"""Settings of the C library's memory allocator, which also allocates CPU tensors."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import ctypes
 import os
 import platform
 
-# Parameters of mallopt, from malloc.h, and the greatest threshold for mmap that it accepts.
+# Parameters of mallopt (malloc.h), and the largest mmap threshold that it accepts.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _MAX_MMAP_THRESHOLD = 4 * 2**20 * ctypes.sizeof(ctypes.c_long)
 
 
 def keep_freed_memory() -> None:
-    """Have glibc's malloc keep memory that is freed, instead of returning it to the system.
+    """Make glibc's malloc keep freed memory instead of returning it to the system.
 
-    A training step frees hundreds of megabytes, and the next one allocates them again: where they
-    were returned, every page is cleared and mapped again (benchmarks/NOTES.md). The process keeps
-    what it needed at its peak. It holds for the whole process, so a command may ask for it, not a
-    library. Nothing changes where the environment configures malloc (`MALLOC_...`,
-    `GLIBC_TUNABLES`).
+    A training step frees hundreds of megabytes, and the next step allocates them again. Returned
+    pages would have to be cleared and mapped again (benchmarks/NOTES.md). The process stays at its
+    peak size. The setting affects the whole process, so call it from a command, not from a library.
+    Does nothing if the environment configures malloc (`MALLOC_...`, `GLIBC_TUNABLES`).
     """
     configured = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
     if platform.libc_ver()[0] == "glibc" and not configured:

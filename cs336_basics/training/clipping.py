@@ -1,4 +1,4 @@
-"""Gradient clipping: a bound on the length of one optimizer step.
+"""Gradient clipping by the global norm.
 
 `clip_gradients` is the readable implementation, `clip_gradients_foreach` the fast one.
 """
@@ -16,21 +16,26 @@ from cs336_basics.model.layers import at_least_float32
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float = 1e-6) -> float:
-    """Scale all gradients, in place, so that together their L2 norm is at most `max_l2_norm`.
+    """Scale all gradients in place so that their joint L2 norm is at most `max_l2_norm`.
 
-    The norm is that of all gradients as one long vector (Pascanu et al. 2013), so the direction of
-    the step does not change. Where it exceeds the bound, each gradient is multiplied by
-    max_l2_norm / (norm + eps). Parameters without a gradient are skipped; an infinite bound
-    measures without clipping.
+    The joint norm treats all gradients as one long vector (Pascanu et al. 2013), so the direction
+    of the step does not change. If the norm exceeds the bound, each gradient is multiplied by
+    max_l2_norm / (norm + eps). A norm that is infinite or NaN leaves the gradients unchanged, so
+    check it before the optimizer's step.
 
-    Returns the norm before clipping, computed in float32 at least; 0 if there is no gradient.
-    If it is infinite or NaN the gradients are not changed, since no factor could repair them: check
-    the norm before the optimizer's step.
+    Args:
+        parameters: One tensor or several. Those without a gradient are skipped.
+        max_l2_norm: Bound on the norm, positive. Infinity measures the norm without clipping.
+        eps: Added to the norm in the divisor.
 
-    Raises ValueError where max_l2_norm is not positive.
+    Returns:
+        The norm before clipping, computed in float32 or float64; 0 without gradients.
+
+    Raises:
+        ValueError: If `max_l2_norm` is not positive.
     """
     if not max_l2_norm > 0:
-        raise ValueError(f"max_l2_norm must be positive, not {max_l2_norm}")
+        raise ValueError(f"max_l2_norm must be positive, got {max_l2_norm}")
     if isinstance(parameters, Tensor):
         parameters = [parameters]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -39,7 +44,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
 
     device = gradients[0].device
     norms = [torch.linalg.vector_norm(at_least_float32(g)).to(device) for g in gradients]
-    # The norm of the norms is the norm of all. The host waits for a GPU once, here.
+    # The norm of the norms is the joint norm. This is the only line that waits for a GPU.
     norm = float(torch.linalg.vector_norm(torch.stack(norms)))
     if math.isfinite(norm) and norm > max_l2_norm:
         for gradient in gradients:
@@ -49,17 +54,23 @@ def clip_gradients(parameters: Iterable[Tensor], max_l2_norm: float, eps: float 
 
 @torch.no_grad()
 def clip_gradients_foreach(parameters: Iterable[Tensor], max_l2_norm: float) -> Tensor:
-    """`clip_gradients` by torch's function, which does not make the host wait for a GPU.
+    """Clip gradients with torch's function, which does not make the host wait for a GPU.
 
-    The gradients may be sharded over processes (FSDP); the norm is that of all of them. Where it is
-    infinite or NaN, the gradients become 0 or NaN: check the norm before weights are saved.
+    The gradients may be sharded over processes (FSDP); the norm covers all shards. An infinite norm
+    or NaN turns the gradients into 0 or NaN, so check it before you save the weights.
 
-    Returns the norm before clipping, a scalar tensor on the gradients' device.
+    Args:
+        parameters: Tensors. Those without a gradient are skipped.
+        max_l2_norm: Bound on the norm, positive.
 
-    Raises ValueError where max_l2_norm is not positive.
+    Returns:
+        The norm before clipping, a scalar tensor on the device of the gradients.
+
+    Raises:
+        ValueError: If `max_l2_norm` is not positive.
     """
     if not max_l2_norm > 0:
-        raise ValueError(f"max_l2_norm must be positive, not {max_l2_norm}")
+        raise ValueError(f"max_l2_norm must be positive, got {max_l2_norm}")
     norm = torch.nn.utils.clip_grad_norm_(parameters, max_l2_norm)
     full: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
     return full

@@ -1,4 +1,4 @@
-"""Configurations as YAML files: read over a base or the defaults, checked, and written."""
+"""Reading, checking and writing configurations as YAML files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cs336_basics._support.validation import Word, build, fields_of
 from cs336_basics.training.config import TrainConfig
 
 _MAX_BYTES = 1 << 18
-_LONGEST_NAME = 100  # in messages
+_LONGEST_NAME = 100  # longer names are cut
 
 NAMED_CONFIGS = ("sample", "tinystories", "speedrun", "speedrun-exportable", "owt")
-"""Configurations that come with the package, in `cs336_basics/configs/`."""
+"""Configurations in `cs336_basics/configs/`."""
 
 _DIRECTORY = Path(str(resources.files("cs336_basics") / "configs"))
 
 
 class FileValue(NamedTuple):
-    """A value of a YAML file: text, or a list of text; and where it stands."""
+    """A value of a YAML file, as text or a list of text, and its position."""
 
     value: Any
     source: Path
@@ -35,49 +35,51 @@ class FileValue(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The file, line and column, for messages."""
+        """The file, line and column, for error messages."""
         return f"{self.source}, line {self.line}, column {self.column}"
 
     @property
     def origin(self) -> str:
-        """The named configuration, or the file and line."""
+        """The named configuration, or the file and line, for a listing of all values."""
         if self.source.parent == _DIRECTORY:
             return self.source.stem
         return f"{self.source}, line {self.line}"
 
 
 def find_config(name: str) -> Path:
-    """Return the file of a named configuration, or `name` itself if it is a file.
+    """Return the path of a named configuration, or `name` itself if it is a file.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: If `name` is neither.
     """
     if name in NAMED_CONFIGS:
         return _DIRECTORY / f"{name}.yaml"
     if not Path(name).is_file():
         raise ValueError(
-            f"--config is {short_repr(name)}: it should be a file or one of "
-            f"{', '.join(NAMED_CONFIGS)}"
+            f"--config must be a file or one of {', '.join(NAMED_CONFIGS)}, got {short_repr(name)}"
         )
     return Path(name)
 
 
 def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> TrainConfig:
-    """Return the base of the YAML file `source`, changed by the file, changed by `changes`.
+    """Return the configuration in a YAML file.
+
+    The file overrides the values of its base, and `changes` override the file.
 
     Args:
-        source: a YAML file; see `read_values`.
-        changes: values by dotted name, such as `model.d_model`.
+        source: A YAML file; see `read_values`.
+        changes: Values by dotted name, such as `model.d_model`.
 
     Raises:
-        ValueError: an unknown name, a wrong type or an impossible value, in one line.
+        ValueError: If a name is unknown, or a value has the wrong type or is out of range. The
+            message is one line.
     """
     changes = changes or {}
     values = read_values(source)
     try:
         return build(TrainConfig, {**{k: v.value for k, v in values.items()}, **changes})
     except ValueError as error:
-        # A message begins with the name of the value, which may hold anything.
+        # A message starts with the name of the value, which may contain any characters.
         named = [name for name in values if str(error).startswith(f"{name} ")]
         if not named or named[-1] in changes:
             raise
@@ -85,13 +87,14 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
 
 
 def read_values(source: Path) -> dict[str, FileValue]:
-    """Return the values of a YAML file and its base by dotted name; those of the file win.
+    """Return the values of a YAML file and its base by dotted name.
 
-    `base` names the configuration that the file changes, `sample` if it is missing; with `none`
-    these are the values of the file alone, and all others have the defaults of `TrainConfig`.
+    The key `base` names the configuration that the file overrides and defaults to `sample`. With
+    `base: none` only the values in the file are returned, and the defaults of `TrainConfig` apply
+    to all others.
 
     Raises:
-        ValueError: it is not YAML, has an unknown name or one twice, or an unknown base.
+        ValueError: If the file is not YAML, repeats a name, or names an unknown base.
     """
     try:
         with open_regular(source) as file:
@@ -99,58 +102,52 @@ def read_values(source: Path) -> dict[str, FileValue]:
     except OSError as error:
         raise ValueError(f"{source}: {error.strerror}") from None
     if len(data) > _MAX_BYTES:
-        raise ValueError(f"{source} has more than {_MAX_BYTES:,} bytes: a configuration has fewer")
+        raise ValueError(f"{source}: a configuration must be at most {_MAX_BYTES:,} bytes")
     text = decoded(data, source)
     values: dict[str, FileValue] = {}
     try:
-        for name, value, mark in _named_values(text):
+        for name, value, mark in _named_values(text, source):
             found = FileValue(value, source, mark.line + 1, mark.column + 1)
             if name in values:
                 raise ValueError(f"{found.place}: {short_repr(name)} is given twice")
             values[name] = found
-    except _NotAMapping:
-        raise ValueError(
-            f"{source} should hold names and values, such as `max_steps: 100`"
-        ) from None
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         place = f", line {at.line + 1}, column {at.column + 1}" if at else ""
         raise ValueError(f"{source}{place}: not YAML: {error.problem or error.context}") from None
-    except yaml.reader.ReaderError as error:  # a character that no YAML file has
+    except yaml.reader.ReaderError as error:  # a character that YAML does not allow
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise ValueError(
             f"{source}, line {line}, column {column}: not YAML: {error.reason}"
         ) from None
     except RecursionError as error:
-        raise ValueError(f"{source} is nested too deeply: {short_reason(error)}") from None
+        raise ValueError(f"{source}: nested too deeply: {short_reason(error)}") from None
     return {**_base_values(values.pop("base", None)), **values}
 
 
 def _base_values(base: FileValue | None) -> dict[str, FileValue]:
-    """Return the values of the configuration that `base` names; None: of `sample`."""
+    """Return the values of a base. None is `sample`."""
     name = "sample" if base is None else base.value
     if name == "none":
         return {}
     if base is not None and name not in NAMED_CONFIGS:
         known = (*NAMED_CONFIGS, "none")
         raise ValueError(
-            f"{base.place}: base is {short_repr(name)}: it should be one of {', '.join(known)}"
+            f"{base.place}: base must be one of {', '.join(known)}, got {short_repr(name)}"
             f"{nearest(name, known) if isinstance(name, str) else ''}"
         )
     return read_values(find_config(name))
 
 
-class _NotAMapping(Exception):  # noqa: N818 -- becomes a ValueError that names the file
-    """The file holds something else than names and values."""
-
-
-def _named_values(text: str) -> Iterator[tuple[str, Any, yaml.Mark]]:
-    """Yield the dotted name of each value in a YAML text, the value, and where it begins."""
+def _named_values(text: str, source: Path) -> Iterator[tuple[str, Any, yaml.Mark]]:
+    """Yield the dotted name, the value and the position of each value in a YAML text."""
     loader = _Loader(text)
     root = loader.get_single_node()
     if not isinstance(root, yaml.MappingNode):
-        raise _NotAMapping
+        raise ValueError(
+            f"{source}: a configuration must have names and values, such as `max_steps: 100`"
+        )
     for name, node in _entries(root):
         if isinstance(node, yaml.MappingNode):
             for key, inner in _entries(node):
@@ -162,15 +159,15 @@ def _named_values(text: str) -> Iterator[tuple[str, Any, yaml.Mark]]:
 def _entries(mapping: yaml.MappingNode) -> Iterator[tuple[str, yaml.Node]]:
     for key, value in mapping.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise yaml.MarkedYAMLError(problem="a name should be text", problem_mark=key.start_mark)
+            raise yaml.MarkedYAMLError(problem="a name must be text", problem_mark=key.start_mark)
         yield key.value.replace("-", "_")[:_LONGEST_NAME], value
 
 
 class _Loader(yaml.BaseLoader):
     """Reads every value as text, whatever its tag.
 
-    A value without quotes is a `Word`, which the configuration converts as it does those of a
-    command line: YAML 1.1 itself takes `off` for false, 010 for 8 and 1e-3 for a string.
+    An unquoted value becomes a `Word`, which the configuration converts like a word on a command
+    line. YAML 1.1 would read `off` as false, 010 as 8 and 1e-3 as a string.
     """
 
     def construct_scalar(self, node: Any) -> str:
@@ -178,25 +175,20 @@ class _Loader(yaml.BaseLoader):
         return Word(value) if node.style is None else str(value)
 
 
-def config_to_dict(config: TrainConfig) -> dict[str, Any]:
-    """Return the configuration as nested dictionaries."""
-    return dataclasses.asdict(config)
-
-
 def config_to_yaml(config: TrainConfig) -> str:
     """Return the configuration as YAML that `load_config` reads back."""
-    text: str = yaml.safe_dump({"base": "none", **config_to_dict(config)}, sort_keys=False)
+    text: str = yaml.safe_dump({"base": "none", **dataclasses.asdict(config)}, sort_keys=False)
     return text
 
 
 def config_with_origins(config: TrainConfig, origins: Mapping[str, str]) -> str:
-    """Return the configuration as YAML, with a comment that says where each value comes from.
+    """Return the configuration as YAML with the origin of each value in a comment.
 
     Args:
-        config: its values.
-        origins: by dotted name; "default" where one is missing.
+        config: The configuration.
+        origins: Origins by dotted name. A missing one is shown as "default".
     """
-    content = config_to_dict(config)
+    content = dataclasses.asdict(config)
     rows: list[tuple[str, str]] = [("base: none", "all values follow")]
     sections: set[str] = set()
     for name, _ in fields_of(TrainConfig):

@@ -1,7 +1,7 @@
-"""Loggers that show metrics outside of the run directory: TensorBoard, Weights & Biases, trackio.
+"""Loggers that send metrics to TensorBoard, Weights & Biases or trackio.
 
-Each is an optional package, imported when it is used. A run resumes from metrics.jsonl, which these
-only show: an error in one of them is a warning and does not end the run.
+Each is an optional package, imported on use. A run resumes from metrics.jsonl and does not need
+them, so an error in a logger is a warning and does not end the run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Settings = dict[str, Any]
 
 
 class Logger:
-    """Sends rows to a package; the first failure, such as a full disk, is a warning, the last one.
+    """Sends rows of metrics to a package, until the first error, which becomes a warning.
 
     Args:
-        name: of LOGGERS.
-        send: is called with the numbers of a row, by name, and its step.
-        finish: writes everything that is not written yet.
+        name: Key of LOGGERS.
+        send: Called with the numbers of a row by name, and its step.
+        finish: Called at the end to write any remaining rows.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class Logger:
         self._failed = False
 
     def log(self, row: dict[str, Any]) -> None:
-        """Log one row: "step", and numbers by name."""
+        """Log one row, which has a "step" and numbers by name."""
         numbers = {name: value for name, value in row.items() if name != "step"}
         if not self._failed:
             self._attempt(lambda: self._send(numbers, row["step"]))
 
     def close(self) -> None:
-        """Close the logger, even after a failure: rows logged before it are written."""
+        """Write all rows logged before any error, and close the logger."""
         self._attempt(self._finish)
 
     def _attempt(self, action: Callable[[], Any]) -> None:
@@ -50,7 +50,7 @@ class Logger:
             action()
         except Exception as error:  # each package has its own errors
             if not self._failed:
-                warn(f"{self._name} gets no more metrics: {_describe(error)}")
+                warn(f"{self._name} receives no more metrics: {_describe(error)}")
             self._failed = True
 
 
@@ -58,27 +58,31 @@ def check_loggers(names: Sequence[str]) -> None:
     """Check that the packages of these loggers are installed.
 
     Raises:
-        ValueError: one is not; names the command that installs it.
+        ValueError: If one is missing. The message has the command that installs it.
     """
     for name in names:
         try:
             importlib.import_module(LOGGERS[name])
         except ImportError as error:
             raise ValueError(
-                f"log_to asks for {name}, which is not installed ({error}): "
-                f"pip install 'cs336-basics[{name}]'"
+                f"log_to needs {name}, which is not installed ({error}); "
+                f"run pip install 'cs336-basics[{name}]'"
             ) from error
 
 
 def open_loggers(
     names: Sequence[str], run: RunDirectory, settings: Settings, step: int
 ) -> list[Logger]:
-    """Return the loggers of these names, for a run that continues after `step`.
+    """Open loggers for a run.
 
-    `settings` is the run's configuration as nested dictionaries, which some loggers show.
+    Args:
+        names: Keys of LOGGERS.
+        run: The directory of the run.
+        settings: The configuration as nested dictionaries, shown by some loggers.
+        step: Steps that the run has already taken.
 
     Raises:
-        ValueError: one could not be started.
+        ValueError: If a logger cannot be started.
     """
     loggers: list[Logger] = []
     for name in names:
@@ -88,7 +92,7 @@ def open_loggers(
             for opened in loggers:
                 opened.close()
             raise ValueError(
-                f"log_to asks for {name}, which could not be started: {_describe(error)}"
+                f"log_to: {name} could not be started: {_describe(error)}"
             ) from error
     return loggers
 
@@ -97,7 +101,7 @@ def _open(name: str, run: RunDirectory, settings: Settings, step: int) -> Logger
     if name == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
-        # A resumed run writes the rows after `step` again; TensorBoard then hides the old ones.
+        # A resumed run writes the rows after `step` again; `purge_step` hides the old ones.
         writer: Any = SummaryWriter(
             str(run.path / "tensorboard"), purge_step=step + 1 if step else None
         )
@@ -117,7 +121,7 @@ def _open(name: str, run: RunDirectory, settings: Settings, step: int) -> Logger
 
 
 def _for_trackio(run: RunDirectory, step: int) -> Settings:
-    # A new run must not continue an older one of the same name elsewhere.
+    # A new run must not continue an older run of the same name in another directory.
     return {
         "project": "cs336_basics",
         "name": run.name,
@@ -126,12 +130,12 @@ def _for_trackio(run: RunDirectory, step: int) -> Settings:
 
 
 def _for_wandb(run: RunDirectory) -> Settings:
-    """Return the arguments for W&B: offline unless WANDB_MODE says otherwise, in RUN_DIR/wandb.
+    """Return the arguments of `wandb.init`, which writes offline to RUN_DIR/wandb by default.
 
-    W&B prefers an argument to its environment variable, so an argument is omitted where there is
-    one. With WANDB_MODE=online a resumed run continues the same run there. Offline, where W&B
-    cannot resume (wandb/wandb#3841), each session is a separate run: synced under one id, the last
-    one would replace the others.
+    An argument would override its environment variable, so it is omitted if the variable is set.
+    With WANDB_MODE=online, a resumed run continues the same run at W&B. W&B cannot resume offline
+    (wandb/wandb#3841), so each session is a separate run there: with one id for all, the last
+    session would replace the others.
     """
     arguments = {
         "WANDB_PROJECT": "cs336_basics",
@@ -151,7 +155,7 @@ def _for_wandb(run: RunDirectory) -> Settings:
 
 
 def _wandb_id(run: RunDirectory) -> str:
-    """Return the id of this run at Weights & Biases, which its directory keeps."""
+    """Return the id of this run at Weights & Biases, stored in the run directory."""
     file = run.path / "wandb_id.txt"
     if not file.exists():
         file.write_text(uuid.uuid4().hex + "\n", encoding="utf-8")

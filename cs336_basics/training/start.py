@@ -25,8 +25,8 @@ from cs336_basics.checkpoints.checkpoint import read_checkpoint, verify_checkpoi
 from cs336_basics.checkpoints.run_dir import RunDirectory
 from cs336_basics.data.prepare import PreparedData, Sources, check_sources, prepare_data
 from cs336_basics.data.sources import absolute_path, check_length
-from cs336_basics.training.config import TrainConfig, check_fast_is_chosen
-from cs336_basics.training.config_files import config_to_dict, config_to_yaml
+from cs336_basics.training.config import TrainConfig
+from cs336_basics.training.config_files import config_to_yaml
 from cs336_basics.training.devices import check_precision, choose_device
 from cs336_basics.training.distributed import World, check_batch_size
 from cs336_basics.training.load_run import check_model_size
@@ -75,7 +75,11 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
         FileExistsError: the directory is not empty, or a file.
         ValueError: another process has just made a run in it; or `config.fast` is "auto".
     """
-    check_fast_is_chosen(config)
+    if config.fast != "off":
+        raise ValueError(
+            f"fast must be 'off', got {config.fast!r}; pass the configuration to "
+            "cs336_basics.training.fast_path.choose_fast_path and train with the result"
+        )
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     run = RunDirectory(path or Path("runs") / f"{config.name}-{now}")
     run.create()
@@ -163,7 +167,7 @@ def open_trainer(
             if world.is_first:
                 # Of a resumed run only now: a configuration that was refused replaces no other.
                 save_config(trainer.config, run)
-                settings = config_to_dict(trainer.config)
+                settings = dataclasses.asdict(trainer.config)
                 trainer.loggers = open_loggers(config.loggers, run, settings, trainer.step)
                 for logger in trainer.loggers:
                     stack.callback(logger.close)

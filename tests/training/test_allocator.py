@@ -1,4 +1,4 @@
-"""Memory that is freed stays with the process, so that the next step needs no new pages."""
+"""Freed memory stays with the process, so the next step causes no page faults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ keep_freed_memory()
 faults = []
 for step in range(12):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    tensors = [torch.zeros(5_000_000) for _ in range(5)]  # 20 MB each, as the logits of a chunk
+    tensors = [torch.zeros(5_000_000) for _ in range(5)]  # 20 MB each, like the logits of a chunk
     del tensors
     faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 print(json.dumps(faults))
@@ -41,13 +41,13 @@ def page_faults_of_steps(**variables):
     return json.loads(done.stdout)
 
 
-def test_freed_memory_is_kept_where_that_is_asked_for():
+def test_freed_memory_is_kept():
     faults = page_faults_of_steps()
-    # The first steps find where the tensors fit. Without it, most steps have some thousands, or
-    # 50 where all pages are huge.
+    # The first steps allocate the memory. Without the setting, most steps cause thousands of page
+    # faults, or 50 if all pages are huge.
     assert max(faults[-4:]) < max(faults[0] / 20, 25), faults
 
 
-def test_an_allocator_that_the_environment_configures_is_left_alone():
+def test_an_allocator_configured_by_the_environment_is_left_alone():
     faults = page_faults_of_steps(MALLOC_TRIM_THRESHOLD_="131072")
     assert min(faults[-4:]) > max(faults[0] / 20, 25), faults

@@ -14,7 +14,7 @@ from tests.numerics import rounding_bound
 
 pytestmark = pytest.mark.numerical
 
-NUM_GRADIENTS = 52  # of `parameters_with_gradients`: a norm is a sum of so many squares
+NUM_GRADIENTS = 52  # squares summed in the norm of `parameters_with_gradients`
 
 
 def parameters_with_gradients(scale=1.0, dtype=torch.float32, seed=0):
@@ -25,7 +25,7 @@ def parameters_with_gradients(scale=1.0, dtype=torch.float32, seed=0):
         noise = torch.randn(parameter.shape, generator=generator) * scale
         parameter.grad = noise.to(dtype)
     parameters.insert(1, torch.zeros(3, requires_grad=True))  # no gradient
-    parameters.append(torch.zeros(3))  # never has one
+    parameters.append(torch.zeros(3))  # does not require one
     return parameters
 
 
@@ -41,9 +41,9 @@ def test_clipping_equals_torch(max_norm, dtype, seed):
     norm = clip_gradients(ours, max_norm)
     expected = torch.nn.utils.clip_grad_norm_([p for p in theirs if p.requires_grad], max_norm)
     assert isinstance(norm, float)
-    # In bfloat16 sums are float32's; rounded are each norm, theirs, the factor and the product.
+    # In bfloat16 only the norms, the factor and the product are rounded; sums are in float32.
     terms = 4 if dtype == torch.bfloat16 else NUM_GRADIENTS + 4
-    tolerance = 2 * rounding_bound(terms, dtype) + 1e-6 / norm  # torch's and our eps
+    tolerance = 2 * rounding_bound(terms, dtype) + 1e-6 / norm  # both add an eps
     assert norm == pytest.approx(expected.item(), rel=tolerance)
     assert_close(gradients(ours), gradients(theirs), rtol=tolerance, atol=0)
 
@@ -59,7 +59,7 @@ def test_clipped_gradients_have_the_bound_as_norm_and_the_same_direction():
     assert_close(after / after.norm(), before / before.norm())
 
 
-def test_small_gradients_do_not_change_a_bit():
+def test_small_gradients_do_not_change():
     parameters = parameters_with_gradients()
     before = [g.clone() for g in gradients(parameters)]
     assert clip_gradients(parameters, math.inf) == clip_gradients(parameters, 100.0) > 1
@@ -115,7 +115,7 @@ def test_a_norm_that_is_not_finite_is_reported_and_changes_nothing(bad):
 @pytest.mark.parametrize("clip", [clip_gradients, clip_gradients_foreach])
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan])
 def test_a_bound_that_is_not_positive_is_refused(clip, bad):
-    with pytest.raises(ValueError, match=f"max_l2_norm must be positive, not {bad}"):
+    with pytest.raises(ValueError, match=f"max_l2_norm .*{bad}"):
         clip(parameters_with_gradients(), bad)
 
 
@@ -131,7 +131,7 @@ def test_clip_gradients_foreach_equals_clip_gradients(max_norm, seed):
     assert clip_gradients_foreach([torch.zeros(3)], max_norm) == 0
 
 
-def test_one_parameter_may_be_given_by_itself():
+def test_a_single_parameter_is_accepted():
     parameter = torch.zeros(3, requires_grad=True)
     parameter.grad = torch.tensor([3.0, 4.0, 0.0])
     assert clip_gradients(parameter, 1.0) == 5.0

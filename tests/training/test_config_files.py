@@ -1,4 +1,4 @@
-"""Configurations as YAML: what a file may hold, what is refused, and what is written."""
+"""Reading, checking and writing configurations as YAML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from cs336_basics.model import ModelConfig
 from cs336_basics.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from cs336_basics.training.config_files import (
     NAMED_CONFIGS,
-    config_to_dict,
     config_to_yaml,
     config_with_origins,
     find_config,
@@ -26,7 +25,7 @@ from cs336_basics.training.config_files import (
 def load(tmp_path):
     def load(text, changes=None, base="none"):
         file = tmp_path / "a.yaml"
-        # At the end: the lines keep their numbers.
+        # `base` goes last so that line numbers do not change.
         file.write_text(f"{text}\nbase: {base}\n" if base else text, encoding="utf-8")
         return load_config(file, changes)
 
@@ -36,7 +35,7 @@ def load(tmp_path):
 def flat(config):
     return {
         f"{name}.{key}" if isinstance(value, dict) else name: inner
-        for name, value in config_to_dict(config).items()
+        for name, value in dataclasses.asdict(config).items()
         for key, inner in (value.items() if isinstance(value, dict) else [(name, value)])
     }
 
@@ -68,65 +67,65 @@ def test_values_have_the_types_of_their_keys(load, text, key, value):
     assert found == {**flat(TrainConfig()), key: value}
 
 
-def test_null_is_none_where_that_is_possible(load):
+def test_null_is_none_only_for_optional_values(load):
     config = load("num_workers: null\nsample_prompt: null\ndata: {train_path: null}")
     assert (config.num_workers, config.data.train_path) == (None, None)
     assert config.sample_prompt == "null"
-    assert load("fast: off").fast == "off"  # YAML 1.1 takes it for false
+    assert load("fast: off").fast == "off"  # YAML 1.1 would read false
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("max_steps: 1.5", "line 1, column 12: max_steps is '1.5'"),
-        ("max_steps: '24'", "max_steps is '24': it should be an integer"),
-        ("compile: 'true'", "compile is 'true': it should be true or false"),
-        ("max_steps: null", "max_steps is 'null'"),
-        ("max_steps: 0x1f", "max_steps is '0x1f'"),
-        ("\n\ncompile: 3", "line 3, column 10: compile is '3'"),
+        ("max_steps: 1.5", "line 1, column 12: max_steps .*'1.5'"),
+        ("max_steps: '24'", "max_steps .*'24'"),
+        ("compile: 'true'", "compile .*'true'"),
+        ("max_steps: null", "max_steps .*'null'"),
+        ("max_steps: 0x1f", "max_steps .*'0x1f'"),
+        ("\n\ncompile: 3", "line 3, column 10: compile .*'3'"),
         ("optimizer:\n  betas: [1]", "optimizer.betas"),
-        ("optimizer:\n  betas: [1, x]", "line 2, column 10: optimizer.betas is "),
-        ("data: {train_path: []}", "data.train_path is []"),
-        ("model: 5", "line 1, column 8: model is not an option"),
-        ("model: {d_model: {a: 1}}", "model.d_model is {'a': '1'}"),
-        ("a b: 5", "line 1, column 6: a b is not an option"),
-        ("max_step: 5", "max_step is not an option: did you mean max_steps"),
-        ("max_steps: 1\nmax_steps: 2", "line 2, column 12: 'max_steps' is given twice"),
-        ("max_steps: 1\nmax-steps: 2", "line 2, column 12: 'max_steps' is given twice"),
-        ("model: {d_ff: 1, d_ff: 2}", "'model.d_ff' is given twice"),
-        ("- 5", "should hold names and values"),
-        ("", "should hold names and values"),
+        ("optimizer:\n  betas: [1, x]", "line 2, column 10: optimizer.betas "),
+        ("data: {train_path: []}", r"data.train_path .*\[\]"),
+        ("model: 5", "line 1, column 8: .*model"),
+        ("model: {d_model: {a: 1}}", "model.d_model .*{'a': '1'}"),
+        ("a b: 5", "line 1, column 6: .*a b"),
+        ("max_step: 5", "max_step.* did you mean .?max_steps"),
+        ("max_steps: 1\nmax_steps: 2", "line 2, column 12: 'max_steps'"),
+        ("max_steps: 1\nmax-steps: 2", "line 2, column 12: 'max_steps'"),
+        ("model: {d_ff: 1, d_ff: 2}", "'model.d_ff'"),
+        ("- 5", "names and values"),
+        ("", "names and values"),
         ("a: [", "line 1, column 5: not YAML"),
         ("seed: 1\n\ta: 2", "line 2, column 1: not YAML"),
-        ("model:\n  <<: {d_ff: 8}", "model.<< is"),
+        ("model:\n  <<: {d_ff: 8}", "model.<<"),
         ("seed: &a [*a]", "line 1, column 7: not YAML"),
-        ("name: !!python/object/apply:os.getcwd []", "name is []"),
+        ("name: !!python/object/apply:os.getcwd []", r"name .*\[\]"),
         ("? [a]\n: 1\n", "line 1, column 3: not YAML"),
         ("a" * 1_000 + ": 1\n", "aaa"),
-        ("seed: [" + "1, " * 10_000 + "1]\n", "seed is ['1', '1'"),
-        ("seed: " + "9" * 5_000 + "\n", "seed is '999"),
+        ("seed: [" + "1, " * 10_000 + "1]\n", r"seed .*\['1', '1'"),
+        ("seed: " + "9" * 5_000 + "\n", "seed .*'999"),
         ("[" * 100_000, "nested too deeply"),
-        ("log_to: " + "x" * 100_000 + "\n", "log_to is 'xxx"),
+        ("log_to: " + "x" * 100_000 + "\n", "log_to .*'xxx"),
         ("x" * 300_000, "262,144 bytes"),
         ("seed: 1\nname: \x00", "line 2, column 7: not YAML"),
-        ("base: smple", "line 1, column 7: base is 'smple'"),
-        ("base: [sample]", "base is ['sample']"),
-        ("model: {base: sample}", "model.base is not an option"),
+        ("base: smple", "line 1, column 7: base .*'smple'"),
+        ("base: [sample]", r"base .*\['sample'\]"),
+        ("model: {base: sample}", "model.base"),
     ],
 )
-def test_what_is_wrong_is_one_short_line(load, tmp_path, text, message):
+def test_an_error_is_one_short_line(load, tmp_path, text, message):
     with pytest.raises(ValueError, match=r"a\.yaml") as error:
         load(text, base=None)
     found = str(error.value)
-    assert message in found
+    assert re.search(message, found)
     assert "\n" not in found
     assert len(found) < 700 + len(str(tmp_path))
 
 
-def test_a_value_of_the_file_is_named_with_its_place(load):
-    with pytest.raises(ValueError, match=r"a\.yaml, line 1, column 13: batch_size is '0'"):
+def test_an_error_has_the_position_of_a_value_from_the_file(load):
+    with pytest.raises(ValueError, match=r"a\.yaml, line 1, column 13: batch_size .*'0'"):
         load("batch_size: 0", {"seed": 1})
-    with pytest.raises(ValueError, match=r"^max_steps is 0"):
+    with pytest.raises(ValueError, match=r"^max_steps .*0"):
         load("max_steps: 5", {"max_steps": 0})
 
 
@@ -138,7 +137,7 @@ def test_a_value_of_the_file_is_named_with_its_place(load):
         ("none", None),
     ],
 )
-def test_a_file_changes_its_base_and_no_other_value(load, base, expected):
+def test_a_file_overrides_only_its_own_values_of_the_base(load, base, expected):
     before = TrainConfig() if expected is None else load_config(expected)
     found = load("data:\n  train_path: a.txt\nmodel: {d_ff: 256}", base=base)
     changes = {"data.train_path": "a.txt", "model.d_ff": 256}
@@ -183,11 +182,11 @@ def test_a_written_configuration_reads_back_the_same(load, name):
 
 
 @pytest.mark.parametrize("name", ["tinystories", "owt"])
-def test_named_configurations_carry_the_hyperparameters_of_the_course(name):
+def test_named_configurations_have_the_hyperparameters_of_the_course(name):
     config = load_config(find_config(name))
     assert config.data.dataset == name
     vocab_size = {"tinystories": 10_000, "owt": 32_000}[name]
-    assert config.model == ModelConfig(vocab_size=vocab_size)  # its defaults are the course's
+    assert config.model == ModelConfig(vocab_size=vocab_size)  # the defaults are the course's
     assert config.max_steps * config.batch_size * config.model.context_length == 327_680_000
     assert config.optimizer.max_grad_norm == 1.0
 
@@ -208,14 +207,14 @@ def test_speedrun_is_tinystories_with_every_switch_on():
     assert exportable == dataclasses.replace(fast, name="speedrun-exportable", model=model)
 
 
-def test_a_missing_file_and_an_unknown_name_are_errors(tmp_path):
-    with pytest.raises(ValueError, match=r"nowhere.*sample"):
+def test_a_missing_file_or_unknown_name_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"sample.*nowhere"):
         find_config("nowhere")
     with pytest.raises(ValueError, match="nowhere"):
         load_config(tmp_path / "nowhere.yaml")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs are those of POSIX")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX FIFOs")
 def test_a_fifo_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "c.yaml")
     with pytest.raises((ValueError, OSError), match=r"c\.yaml"):

@@ -49,7 +49,7 @@ class OptimizerConfig(Checked):
     head_lr_scale: float = option(
         "with muon, learning rate of the output head relative to the matrices", 1.0, ge=0
     )
-    max_grad_norm: float = option("maximum L2 norm of the gradients; larger ones are scaled down", 1.0, gt=0)
+    max_grad_norm: float = option("maximum L2 norm of the gradients", 1.0, gt=0)
 
     def __post_init__(self) -> None:
         """Check each value, then values that depend on each other."""
@@ -115,9 +115,7 @@ class TrainConfig(Checked):
         "dtype of matrix products; weights and optimizer stay in float32", "float32"
     )
     compile: bool = option("compile the model with torch.compile", False)
-    loss_chunks: Count = option(
-        "chunks of logits; more need less memory, with the same loss", 1
-    )
+    loss_chunks: Count = option("chunks of logits; more need less memory, with the same loss", 1)
     fused_optimizer: bool = option("use torch's fused AdamW instead of the readable AdamW", False)
     checkpoint_activations: bool = option(
         "recompute each block in the backward pass; less memory, more time", False
@@ -143,7 +141,7 @@ class TrainConfig(Checked):
         "validation batches, spread evenly over the data; 0: all of it", 20
     )
     checkpoint_every: Count = option("steps between checkpoints", 200)
-    keep_checkpoints: Count = option("number of newest checkpoints to keep, in addition to the best", 2)
+    keep_checkpoints: Count = option("newest checkpoints to keep, in addition to the best", 2)
     log_to: str = option(
         "also log to any of tensorboard, wandb (offline) and trackio, separated by commas", ""
     )
@@ -163,7 +161,8 @@ class TrainConfig(Checked):
         super().__post_init__()
         if not re.fullmatch(r"[\w.-]+", self.name):
             raise ValueError(
-                f"name must have only letters, digits, '-', '.' and '_', got {short_repr(self.name)}"
+                "name must contain only letters, digits, '-', '.' and '_', "
+                f"got {short_repr(self.name)}"
             )
         if self.batch_size % self.accumulation:
             raise ValueError(

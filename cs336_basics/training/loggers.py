@@ -91,9 +91,7 @@ def open_loggers(
         except Exception as error:  # each package has its own errors
             for opened in loggers:
                 opened.close()
-            raise ValueError(
-                f"log_to: {name} could not be started: {_describe(error)}"
-            ) from error
+            raise ValueError(f"log_to: {name} could not be started: {_describe(error)}") from error
     return loggers
 
 

@@ -1,1 +1,1 @@
-"""The experiments of the course, as training runs with a report: plan, run, report."""
+"""The experiments of the course: plan the runs, train them, write a report."""

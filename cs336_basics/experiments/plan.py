@@ -1,4 +1,4 @@
-"""The experiments of the course: the runs, and how each differs from the baseline."""
+"""The runs of the course's experiments, and how each differs from the baseline."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from cs336_basics.training.config import TrainConfig
 
 Values = Mapping[str, Any]
-"""Values of a configuration by dotted name: `{"model.norm": "none"}`."""
+"""Maps dotted names to configuration values, such as `{"model.norm": "none"}`."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One training run: its name, its label, and how it differs from the configuration."""
+    """One training run: its name, its label, and the values it changes in the configuration."""
 
     name: str
     label: str
@@ -25,7 +25,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that are compared with each other, in one figure and one table."""
+    """Runs compared with each other in one figure and one table."""
 
     name: str
     title: str
@@ -35,10 +35,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Scale:
-    """How large the runs are.
+    """The size of the runs.
 
-    `values` turn the configuration `config` into the baseline. The batch sizes share one budget of
-    tokens; `learning_rates` end with one that diverges.
+    Attributes:
+        config: Name of the configuration.
+        values: Values that turn `config` into the baseline.
+        learning_rates: Learning rates to try. The last one diverges.
+        baseline_rate: Learning rate of the baseline.
+        lower_rate: Learning rate of the second run without RMSNorm.
+        batch_sizes: Batch sizes to try, all with the same total number of tokens.
     """
 
     config: str
@@ -50,7 +55,7 @@ class Scale:
 
 
 SCALES = {
-    # For the tests: runs everything, too small to learn.
+    # For the tests: runs everything, but is too small to learn.
     "test": Scale(
         "sample",
         {
@@ -74,7 +79,7 @@ SCALES = {
         lower_rate=1e-3,
         batch_sizes=(1, 4, 8),
     ),
-    # 1.1 M parameters; 2.5 M tokens for each run.
+    # 1.1 M parameters and 2.5 M tokens per run.
     "cpu": Scale(
         "sample",
         {
@@ -94,7 +99,7 @@ SCALES = {
         lower_rate=1e-3,
         batch_sizes=(1, 4, 16, 64, 128),
     ),
-    # CS336's own: 327,680,000 tokens for each run.
+    # The sizes of CS336: 327,680,000 tokens per run.
     "course": Scale(
         "tinystories",
         {"schedule.min_learning_rate": 0.0, "sample_tokens": 0},
@@ -109,7 +114,12 @@ _RATE = "schedule.max_learning_rate"
 
 
 def plan(scale: Scale, config: TrainConfig) -> list[Group]:
-    """Return the experiments of a scale; `config` is the baseline's, except for its rate."""
+    """Return the experiments of a scale.
+
+    Args:
+        scale: One of SCALES.
+        config: Configuration of the baseline. Its learning rate is ignored.
+    """
     baseline = Experiment("baseline", "baseline", {_RATE: scale.baseline_rate})
 
     def variant(name: str, label: str, values: Values) -> Experiment:
@@ -127,15 +137,15 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
         Group(
             "batch-size",
             "Batch size",
-            "The same number of tokens in fewer, larger steps; the learning rate follows the "
-            "square root of the batch size.",
+            "Do fewer, larger steps on the same number of tokens learn as much? The learning rate "
+            "is proportional to the square root of the batch size.",
             tuple(_batch_sizes(scale, baseline, config)),
         ),
         Group(
             "normalization",
             "RMSNorm",
-            "What happens without it, at the same learning rate and at a lower one, and when it "
-            "follows the sublayers?",
+            "What happens without RMSNorm, at the same learning rate and at a lower one, and with "
+            "RMSNorm after each sublayer?",
             (
                 baseline,
                 variant("no-norm", "without RMSNorm", no_norm),
@@ -150,13 +160,14 @@ def plan(scale: Scale, config: TrainConfig) -> list[Group]:
         Group(
             "position",
             "Position embedding",
-            "Does the causal mask tell enough about positions?",
+            "Does the causal mask alone give the model enough information about positions?",
             (baseline, variant("nope", "no positions (NoPE)", {"model.position": "none"})),
         ),
         Group(
             "feed-forward",
-            "SwiGLU against SiLU",
-            "What is the gate worth, at about as many parameters (SiLU: d_ff = 4 d_model)?",
+            "SwiGLU and SiLU",
+            "How much does the gate help, at about the same number of parameters (d_ff = 4 d_model "
+            "for SiLU)?",
             (
                 baseline,
                 variant(
@@ -179,7 +190,7 @@ def _learning_rates(scale: Scale, baseline: Experiment) -> list[Experiment]:
 
 
 def _batch_sizes(scale: Scale, baseline: Experiment, config: TrainConfig) -> list[Experiment]:
-    """Return runs with one budget of tokens and the same number of evaluations and rows."""
+    """Return runs with the same numbers of tokens, evaluations and metrics rows."""
     tokens = config.max_steps * config.batch_size
     experiments = []
     for size in scale.batch_sizes:
@@ -187,7 +198,7 @@ def _batch_sizes(scale: Scale, baseline: Experiment, config: TrainConfig) -> lis
             experiments.append(_labelled(baseline, f"batch size {size}"))
             continue
         factor = config.batch_size / size
-        # The square root of the batch size: Malladi et al. 2022, for Adam.
+        # Malladi et al. (2022) derive the square root for Adam.
         rate = float(f"{scale.baseline_rate * math.sqrt(1 / factor):g}")
         intervals = ("eval_every", "checkpoint_every", "log_every", "eval_batches")
         values = {

@@ -1,4 +1,4 @@
-"""The report of the experiments: report.md, and a picture for each group of runs."""
+"""The report of the experiments: report.md, and a figure for each group of runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cs336_basics.training.learning_curves import Rows, plot_group
 
 
 def diverged_file(directory: Path) -> Path:
-    """Return the file that says why a run diverged; it exists for such runs only."""
+    """Return the path of the file that records why a run diverged, if it did."""
     return directory / "diverged.json"
 
 
 def as_options(values: Mapping[str, Any]) -> list[str]:
-    """Return the values of a configuration as options of `python -m cs336_basics.train`."""
+    """Convert configuration values to options of `python -m cs336_basics.train`."""
     words = []
     for key, value in values.items():
         several = value if isinstance(value, tuple) else [value]
@@ -30,21 +30,21 @@ def as_options(values: Mapping[str, Any]) -> list[str]:
 def write_report(
     out: Path, groups: Sequence[Group], command: Sequence[str], newest: Experiment
 ) -> None:
-    """Write report.md about the runs so far, and the PNG of each group with the newest run.
+    """Write report.md on the runs so far, and the figure of each group that has the newest run.
 
     Args:
-        out: output directory, with the runs in `runs/`.
-        groups: the experiments.
-        command: the options of the baseline.
-        newest: the run that was trained last.
+        out: Output directory, with the runs in `runs/`.
+        groups: The experiments.
+        command: Options of the baseline.
+        newest: The run that was trained last.
     """
     lines = [
         "# Experiments",
         "",
-        "Loss is the mean cross-entropy per token of the validation data, in nats, at the end of "
-        "the run. A run is unstable if its training loss rose above its first value, and "
-        "diverged if its loss or gradient norm became infinite or NaN. Seconds are wall-clock "
-        "time. Every run is the baseline except for the options in its row; the baseline is "
+        "Loss is the mean cross-entropy per validation token at the end of the run, in nats. A run "
+        "is unstable if its training loss rose above its first value, and diverged if its loss or "
+        "gradient norm became infinite or NaN. Seconds are wall-clock time. Each run differs from "
+        "the baseline only in the options of its row. The baseline is "
         "`python -m cs336_basics.train` with",
         "",
         "```",
@@ -77,7 +77,7 @@ def _diverged(directory: Path) -> bool:
 
 
 def _summary(directory: Path, rows: Rows) -> str:
-    """Return the cells of a run in the table: loss, perplexity, bits per byte, seconds."""
+    """Return a run's table cells: loss, perplexity, bits per byte, seconds."""
     evaluated = [row for row in rows if "val_loss" in row]
     if _diverged(directory):
         at = f" after step {rows[-1]['step']}" if rows else ""

@@ -1,6 +1,6 @@
-"""Run the experiments: each is a separate training run, and all share their token files.
+"""Run the experiments. Each is a separate training run, and all share the token files.
 
-After an interruption at any moment, the same call continues from there.
+After an interruption, the same call continues where the experiments stopped.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from cs336_basics.training.config_files import find_config, load_config
 from cs336_basics.training.start import Resumption, check_start, create_run, open_trainer
 from cs336_basics.training.trainer import NonFiniteLossError
 
-_OF_THE_MACHINE = ("device", "num_workers")
-"""Values that may change when the experiments are continued: results do not depend on them."""
+_MACHINE_VALUES = ("device", "num_workers")
+"""Values that may change when the experiments continue, because results do not depend on them."""
 
 
 def run_experiments(
@@ -30,18 +30,18 @@ def run_experiments(
     values: Values | None = None,
     report: Callable[[str], None] = print,
 ) -> None:
-    """Run the experiments of a scale that are missing; write the report after each of them.
+    """Run the unfinished experiments of a scale, and write the report after each run.
 
     Args:
-        scale: one of SCALES.
-        out: output directory: report.md, pictures, and the runs in `runs/`.
-        values: further values of the configuration by dotted name, such as `data.train_path`.
-        report: called with each line to show.
+        scale: One of SCALES.
+        out: Output directory for report.md, the figures, and the runs in `runs/`.
+        values: Further configuration values by dotted name, such as `data.train_path`.
+        report: Callback invoked with each line of output.
 
     Raises:
-        ValueError, OSError: the values or the data cannot be used, or `out` was started
-            with others.
-        TrainingInterrupted: after Ctrl-C or SIGTERM; the run was saved.
+        ValueError, OSError: If the values or the data are invalid, or `out` contains experiments
+            with other values.
+        TrainingInterrupted: After Ctrl-C or SIGTERM. The run has been saved.
     """
     common = {**scale.values, **(values or {})}
     for key in ("data.train_path", "data.valid_path"):
@@ -49,15 +49,15 @@ def run_experiments(
         for path in [paths] if isinstance(paths, str) else paths:
             if path.endswith(".npy"):
                 raise ValueError(
-                    f"{key} is the token file {path}: the experiments train their own tokenizer, "
-                    "so name the text that it was made from"
+                    f"{key} must be text, because the experiments train a tokenizer, got the token "
+                    f"file {path}"
                 )
     config = load_config(find_config(scale.config), common)
     sources = check_start(config)
-    kept = {key: value for key, value in common.items() if key not in _OF_THE_MACHINE}
+    kept = {key: value for key, value in common.items() if key not in _MACHINE_VALUES}
     _check_same_request(out, [scale.config, *as_options(kept)])
     common |= prepare_shared_data(sources, out / "data", report)
-    for key in ("data.field", "data.column"):  # of the text, which the runs do not read
+    for key in ("data.field", "data.column"):  # the runs read token files, which have neither
         common.pop(key, None)
 
     groups = plan(scale, config)
@@ -72,17 +72,17 @@ def run_experiments(
 
 
 def _check_same_request(out: Path, request: list[str]) -> None:
-    """Refuse to mix the runs of two different requests in one directory.
+    """Check that the directory has no runs of another request.
 
     Raises:
-        ValueError: the directory was started with different values.
+        ValueError: If the directory was started with different values.
     """
     record = out / "command.json"
     if record.exists():
         with open_regular(record) as file:
             before = parse_json(file.read(), record)
         if before != request:
-            raise ValueError(f"{out} was started with different options: name another directory")
+            raise ValueError(f"{out}: started with different options; use another directory")
         return
     out.mkdir(parents=True, exist_ok=True)
     write_json(record, request)
@@ -91,19 +91,18 @@ def _check_same_request(out: Path, request: list[str]) -> None:
 def prepare_shared_data(
     sources: Sources, directory: Path, report: Callable[[str], None] = print
 ) -> dict[str, Any]:
-    """Make the tokenizer and token files that all runs share.
+    """Make the tokenizer and the token files that all runs share.
 
     Returns:
-        The values of the configuration that name them, by dotted name.
+        The configuration values that select them, by dotted name.
 
     Raises:
-        ValueError, OSError: the text cannot be used.
+        ValueError, OSError: If the text cannot be used.
     """
     run = RunDirectory(directory)
     run.path.mkdir(parents=True, exist_ok=True)
     run.remove_temporary_files()
     data = prepare_data(sources, run, report=report)
-
     return {
         "data.tokenizer": str(run.tokenizer),
         "data.train_path": str(run.data / "train.npy"),
@@ -113,27 +112,28 @@ def prepare_shared_data(
 
 
 def run_one(directory: Path, config: TrainConfig) -> None:
-    """Train a run, or continue it; its messages go to NAME.txt next to its directory.
+    """Start or continue a run. Its messages go to NAME.txt next to its directory.
 
-    A run that diverges is finished: its directory then has a diverged.json.
+    A run that diverges is finished, and a diverged.json is written to its directory.
 
     Raises:
-        ValueError: the run cannot start or continue; names its directory.
-        TrainingInterrupted: after Ctrl-C or SIGTERM; the run was saved.
+        ValueError, RuntimeError, MemoryError: If the run cannot start or continue. The message
+            starts with its directory.
+        TrainingInterrupted: After Ctrl-C or SIGTERM. The run has been saved.
     """
     run = RunDirectory(directory)
     if diverged_file(directory).exists() or is_finished(run):
         return
     resume = None
     if run.config.is_file():
-        machine = {key: getattr(config, key) for key in _OF_THE_MACHINE}
+        machine = {key: getattr(config, key) for key in _MACHINE_VALUES}
         config = load_config(run.config, machine)
         resume = Resumption()
     try:
         sources = check_start(config)
         if resume is None:
             run = create_run(config, directory)
-            run.remove_temporary_files()  # of a process that was killed before it began
+            run.remove_temporary_files()  # left by a process killed before the run was created
         with open(directory.parent / f"{directory.name}.txt", "a", encoding="utf-8") as log:
 
             def report(line: str) -> None:
@@ -152,7 +152,7 @@ def run_one(directory: Path, config: TrainConfig) -> None:
 
 
 def is_finished(run: RunDirectory) -> bool:
-    """Return whether the last step of a run was taken and evaluated."""
+    """Return whether the last step of a run was completed and evaluated."""
     if not run.config.is_file():
         return False
     last = load_config(run.config).max_steps

@@ -127,7 +127,7 @@ def test_a_bad_seed_is_refused(seed):
     code = "from cs336_basics.pretokenization import count_texts; count_texts(['a b'])"
     done = run_with_seed(seed, code)
     assert done.returncode == 1
-    assert f"ValueError: CS336_HASH_SEED is {seed}" in done.stderr
+    assert "ValueError: CS336_HASH_SEED must be" in done.stderr
 
 
 def test_order_of_words_is_part_of_the_format(tmp_path):

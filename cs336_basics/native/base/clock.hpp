@@ -1,4 +1,4 @@
-// The clock by which the phases of training are timed.
+// The clock that times the phases of training.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace cs336 {
 
-// Seconds of a monotonic clock.
+// Seconds on a monotonic clock.
 inline double seconds_now() {
     using namespace std::chrono;
     return duration<double>(steady_clock::now().time_since_epoch()).count();

@@ -1,4 +1,4 @@
-// Wrappers for what differs between compilers: inlining, prefetching, counting bits.
+// Wrappers for features that differ between compilers: inlining, prefetching, counting bits.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 #define CS336_INLINE inline __attribute__((always_inline))
 #define CS336_NOINLINE __attribute__((noinline))
 #define CS336_PREFETCH(address) __builtin_prefetch(address, 1)
-// A condition that is seldom true: the compiler moves what follows out of the way.
+// A condition that is rarely true: the compiler moves the branch out of the hot path.
 #define CS336_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #else
 #include <intrin.h>
@@ -24,7 +24,7 @@
 
 namespace cs336 {
 
-// The index of the lowest bit that is set; `mask` must not be 0.
+// The index of the lowest set bit; `mask` must not be 0.
 CS336_INLINE int lowest_bit(uint64_t mask) {
 #if defined(__GNUC__)
     return __builtin_ctzll(mask);
@@ -35,7 +35,7 @@ CS336_INLINE int lowest_bit(uint64_t mask) {
 #endif
 }
 
-// The index of the highest bit that is set; `mask` must not be 0.
+// The index of the highest set bit; `mask` must not be 0.
 CS336_INLINE int highest_bit(uint64_t mask) {
 #if defined(__GNUC__)
     return 63 - __builtin_clzll(mask);

@@ -1,4 +1,4 @@
-// Failures of threads, as values from which the bindings make exceptions.
+// Failures of threads, as values that the bindings turn into exceptions.
 
 #pragma once
 
@@ -15,12 +15,12 @@ struct Failure {
     Kind kind = NONE;
     size_t file = 0;        // index of the file; SIZE_MAX: no file
     uint64_t offset = 0;    // in the file
-    uint64_t expected = 0;  // SHORTER: the size that the file had before; TOO_LONG: the limit
+    uint64_t expected = 0;  // SHORTER: the original size of the file; TOO_LONG: the limit
     int code = 0;           // SYSTEM: errno; NOT_UTF8, ABSENT_BYTE: the byte
     std::string message;    // OTHER_KIND
 };
 
-// Thrown by a task that stops because its thread pool was cancelled.
+// Thrown by a task when its thread pool is cancelled.
 struct Cancelled {};
 
 }  // namespace cs336

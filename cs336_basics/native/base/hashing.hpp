@@ -1,10 +1,10 @@
-// Hashing with a secret seed: of words, of pairs of tokens, of ids.
+// Hashes of words, token pairs and ids, with a secret seed.
 //
-// Text and vocabularies come from anywhere. With a hash that everyone can compute, a few kilobytes
-// of chosen words fill one stretch of a table, and counting them takes quadratic time (Crosby and
-// Wallach 2003, "Denial of Service via Algorithmic Complexity Attacks"). So all hashes depend on a
-// seed that the system draws for every process. No result depends on it, only the order of entries
-// in tables. Threads read the seed; a forked process keeps that of its parent, whose tables it has.
+// Text and vocabularies are untrusted. If anyone could compute the hashes, a few kilobytes of
+// chosen words would fill one stretch of a table, and counting them would take quadratic time
+// (Crosby and Wallach 2003, "Denial of Service via Algorithmic Complexity Attacks"). So every
+// process draws a random seed for its hashes. The seed changes the order of entries in tables, but
+// no result. A forked process keeps its parent's seed, because it inherits the parent's tables.
 
 #pragma once
 
@@ -23,7 +23,7 @@ struct HashSeed {
     uint64_t low, high, block, multiplier;
 };
 
-// The seed that belongs to a number, by SplitMix64 (Steele, Lea and Flood 2014).
+// Derive a seed from a number, with SplitMix64 (Steele, Lea and Flood 2014).
 inline HashSeed hash_seed_of(uint64_t number) {
     const auto next = [&] {
         uint64_t z = number += 0x9E3779B97F4A7C15ull;
@@ -35,16 +35,17 @@ inline HashSeed hash_seed_of(uint64_t number) {
     return {low, high, block, next() | 1};
 }
 
-// The seed that the environment variable CS336_HASH_SEED chooses, for tests; else one of 256 bits
-// from the system. Throws std::invalid_argument; std::system_error: the system has no random
-// numbers.
+// Derive the seed from the environment variable CS336_HASH_SEED, which tests set; otherwise, draw
+// 256 random bits from the system. Throws std::invalid_argument if the variable is not a valid
+// number, std::system_error if the system has no random numbers.
 inline HashSeed make_hash_seed() {
     if (const char* chosen = std::getenv("CS336_HASH_SEED")) {
         char* end = nullptr;
         const uint64_t number = std::strtoull(chosen, &end, 10);
         if (*chosen < '0' || *chosen > '9' || *end || std::strlen(chosen) > 18) {
-            throw std::invalid_argument("CS336_HASH_SEED is " + std::string(chosen).substr(0, 40) +
-                                        ": it must be an integer from 0 to 10^18 - 1, or not set");
+            throw std::invalid_argument(
+                "CS336_HASH_SEED must be an integer from 0 to 10^18 - 1, got " +
+                std::string(chosen).substr(0, 40));
         }
         return hash_seed_of(number);
     }
@@ -54,13 +55,13 @@ inline HashSeed make_hash_seed() {
     return {low, high, block, draw() | 1};
 }
 
-// The seed of this process, drawn when it is first needed.
+// The seed of this process, drawn on first use.
 inline const HashSeed& process_hash_seed() {
     static const HashSeed seed = make_hash_seed();
     return seed;
 }
 
-// The two halves of the product of 128 bits, combined: each bit of a factor affects every bit.
+// XOR the two halves of the 128-bit product: each bit of a factor affects every bit of the result.
 inline uint64_t multiply_fold(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
     const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
@@ -74,26 +75,27 @@ inline uint64_t multiply_fold(uint64_t a, uint64_t b) {
 #endif
 }
 
-// A hash of 16 bytes, whose highest bits choose the slot. A factor is 0 only where `low` or `high`
+// A hash of 16 bytes; its highest bits choose the slot. A factor is 0 only if `low` or `high`
 // equals a secret number.
 inline uint64_t hash_16(const HashSeed& seed, uint64_t low, uint64_t high) {
     return multiply_fold(low ^ seed.low, high ^ seed.high);
 }
 
-// A hash of two ids, whose highest bits choose the slot.
+// A hash of two ids; its highest bits choose the slot.
 inline uint64_t hash_pair(const HashSeed& seed, uint32_t left, uint32_t right) {
     return multiply_fold((uint64_t{left} << 32 | right) ^ seed.low, seed.multiplier);
 }
 
-// A hash of at least 16 bytes. As in wyhash (Wang Yi 2019), one factor of every step holds what is
-// secret of all steps before it, the other a secret number, so no text makes either of them 0.
+// A hash of at least 16 bytes. As in wyhash (Wang Yi 2019), one factor of every step contains the
+// secret result of all earlier steps, and the other a secret number, so a text cannot be chosen to
+// make either factor 0.
 inline uint64_t hash_long(const HashSeed& seed, const uint8_t* bytes, size_t size) {
     uint64_t hash = seed.high ^ size, block[2];
     for (size_t i = 0; i + 16 < size; i += 16) {
         std::memcpy(block, bytes + i, 16);
         hash = multiply_fold(block[0] ^ seed.block, block[1] ^ hash);
     }
-    // The last 16 bytes. (Some are hashed twice; the hash depends on the size, too.)
+    // The last 16 bytes. They may overlap the block before; the hash also depends on the size.
     std::memcpy(block, bytes + size - 16, 16);
     return multiply_fold(block[0] ^ seed.low, block[1] ^ hash);
 }

@@ -1,4 +1,4 @@
-// IdMap: ids of tokens -> values.
+// IdMap: token ids -> values.
 
 #pragma once
 
@@ -14,17 +14,17 @@ struct SeededIdHash {
     size_t operator()(uint32_t id) const { return size_t(id * multiplier >> 32); }
 };
 
-// An array by id where the ids are dense, as in nearly every vocabulary; else a hash table with a
-// seed, since a file could choose ids that collide.
+// An array indexed by id if the ids are dense, as in nearly every vocabulary; otherwise a hash
+// table with a seed, because a hostile file could choose ids that collide.
 template <class Value>
 class IdMap {
   public:
-    // For `num_ids` ids up to `greatest`.
-    IdMap(size_t num_ids, uint32_t greatest, uint64_t multiplier)
+    // For `num_ids` ids up to `max_id`.
+    IdMap(size_t num_ids, uint32_t max_id, uint64_t multiplier)
         : sparse_(0, SeededIdHash{multiplier}) {
-        if (greatest / 8 <= num_ids) {
-            values_.resize(size_t(greatest) + 1);
-            known_.resize(size_t(greatest) + 1);
+        if (max_id / 8 <= num_ids) {
+            values_.resize(size_t(max_id) + 1);
+            known_.resize(size_t(max_id) + 1);
         }
     }
 
@@ -34,7 +34,7 @@ class IdMap {
         return found == sparse_.end() ? nullptr : &found->second;
     }
 
-    // Returns whether the id had no value.
+    // Returns false if the id already has a value.
     bool insert(uint32_t id, const Value& value) {
         if (known_.empty()) return sparse_.emplace(id, value).second;
         if (known_[id]) return false;

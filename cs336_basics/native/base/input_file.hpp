@@ -1,4 +1,4 @@
-// InputFile: a file that is read at given offsets, by any number of threads.
+// InputFile: a file that any number of threads read at given offsets.
 
 #pragma once
 
@@ -33,15 +33,15 @@ class InputFile {
     InputFile& operator=(const InputFile&) = delete;
     ~InputFile() { close(); }
 
-    // Returns 0, or errno if it fails. On Windows the path is UTF-8, as of os.fsencode.
+    // Returns 0 or errno. On Windows the path is UTF-8, as os.fsencode returns it.
     int open(const std::string& path) {
         close();
         descriptor_ = open_descriptor(path);
         return descriptor_ < 0 ? errno : 0;
     }
 
-    // Read [offset, offset + size). Returns the number of bytes read, which is less than `size`
-    // only at the end of the file, or -errno.
+    // Read [offset, offset + size). Returns -errno or the number of bytes read, which is less than
+    // `size` only at the end of the file.
     int64_t read(uint64_t offset, uint8_t* data, size_t size) {
         size_t done = 0;
         while (done < size) {
@@ -57,7 +57,7 @@ class InputFile {
         return int64_t(done);
     }
 
-    // UINT64_MAX if it is unknown.
+    // The size of the file in bytes, or UINT64_MAX if unknown.
     uint64_t size() const {
 #if defined(_WIN32)
         const int64_t size = _filelengthi64(descriptor_);
@@ -79,7 +79,7 @@ class InputFile {
     }
 
   private:
-    static constexpr size_t MAX_READ = size_t{1} << 30;  // some systems refuse to read more at once
+    static constexpr size_t MAX_READ = size_t{1} << 30;  // some systems refuse larger reads
 
 #if defined(_WIN32)
     static int open_descriptor(const std::string& path) {
@@ -87,7 +87,7 @@ class InputFile {
                       _O_RDONLY | _O_BINARY | _O_NOINHERIT | _O_RANDOM);
     }
 
-    // As pread: the offset is given with the request, so that threads do not share a position.
+    // Like pread: the request contains the offset, so threads do not share a file position.
     int64_t read_some(uint64_t offset, uint8_t* data, size_t size) {
         OVERLAPPED position = {};
         position.Offset = DWORD(offset);

@@ -1,4 +1,4 @@
-// Lets Ctrl-C end a long pass over memory, in code that knows no Python.
+// Lets Ctrl-C stop a long loop in code that does not use Python.
 
 #pragma once
 
@@ -14,13 +14,13 @@ struct Interrupted : std::runtime_error {
     Interrupted() : std::runtime_error("interrupted") {}
 };
 
-// Every four million steps of a pass, throws Interrupted where a function returns false, or
-// Cancelled where a flag is set.
+// Every four million steps, calls a function and throws Interrupted if it returns false; or reads a
+// flag and throws Cancelled if it is set.
 class InterruptCheck {
   public:
     using KeepGoing = bool (*)();
 
-    // `keep_going` may be null: then nothing interrupts.
+    // If `keep_going` is null, nothing interrupts the loop.
     explicit InterruptCheck(KeepGoing keep_going) : keep_going_(keep_going) {}
     explicit InterruptCheck(const std::atomic<bool>& cancelled) : cancelled_(&cancelled) {}
 

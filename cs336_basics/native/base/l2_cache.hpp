@@ -1,4 +1,4 @@
-// The size of the CPU's L2 cache, for choices that depend on it.
+// The size of the CPU's L2 cache.
 
 #pragma once
 
@@ -24,9 +24,9 @@ inline size_t read_l2_cache_size() {
 #endif
 }
 
-// Bytes; 1 MiB where the system does not report it.
+// The size in bytes; 1 MiB if the system does not report it.
 inline size_t l2_cache_size() {
-    static const size_t size = read_l2_cache_size();  // (a system call or slow instructions)
+    static const size_t size = read_l2_cache_size();
     return size ? size : size_t{1} << 20;
 }
 

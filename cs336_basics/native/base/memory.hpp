@@ -1,4 +1,4 @@
-// Memory for large data: buffers, arrays of table entries, arenas, huge pages.
+// Memory for large data: buffers, arrays of table entries, arenas and huge pages.
 
 #pragma once
 
@@ -18,11 +18,10 @@
 
 namespace cs336 {
 
-// The number of bytes after a word that must be readable: a short word is loaded as 16 bytes.
+// This many bytes after a word must be readable, because a short word is loaded as 16 bytes.
 constexpr size_t WORD_PADDING = 16;
 
-// Request huge pages for memory before its first use: small pages cost a page fault for every 4
-// KiB.
+// Request huge pages for memory before its first use. Small pages cost a page fault every 4 KiB.
 inline void ask_for_huge_pages(void* memory, size_t num_bytes) {
 #if defined(__linux__)
     constexpr uintptr_t HUGE_PAGE = uintptr_t{2} << 20;
@@ -35,7 +34,7 @@ inline void ask_for_huge_pages(void* memory, size_t num_bytes) {
 #endif
 }
 
-// Bytes that are not initialized, unlike those of a std::vector: they are overwritten anyway.
+// Uninitialized bytes. A std::vector would initialize bytes that are overwritten anyway.
 class Buffer {
   public:
     uint8_t* data() { return data_.get(); }
@@ -60,8 +59,8 @@ class Buffer {
     size_t capacity_ = 0;
 };
 
-// An array of table entries of 32 bytes, zero at first, on huge pages where the system has them:
-// with small pages most lookups in a large table would also miss the TLB.
+// A zero-initialized array of 32-byte table entries, on huge pages if the system has them: with
+// small pages, most lookups in a large table would also miss the TLB.
 template <class Entry>
 class EntryArray {
     static_assert(sizeof(Entry) == 32, "entries are aligned to their size");
@@ -84,8 +83,8 @@ class EntryArray {
             return;
         }
 #endif
-        // A page that is read first is a shared one of zeros, whose replacement interrupts the
-        // other threads: so a small table is written to at once.
+        // A page that is read before it is written maps a shared page of zeros. Replacing that page
+        // interrupts the other threads, so a small table is written at once.
         const bool is_small = num_bytes < HUGE_PAGE;
         memory_ = is_small ? std::malloc(num_bytes + 32) : std::calloc(size + 1, sizeof(Entry));
         if (!memory_) throw std::bad_alloc();
@@ -127,7 +126,7 @@ class EntryArray {
     size_t mapped_ = 0;
 };
 
-// Stores byte strings at addresses that stay valid as long as the arena exists.
+// Stores byte strings at addresses that stay valid for the lifetime of the arena.
 class Arena {
   public:
     const uint8_t* store(const uint8_t* bytes, size_t size) {

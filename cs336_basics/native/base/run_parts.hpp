@@ -1,4 +1,4 @@
-// Runs the parts of a computation in threads, one thread for each, and waits for them.
+// Runs the parts of a computation, each in its own thread, and waits for them.
 
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace cs336 {
 
-// Call run_part(part, interrupt) for the parts 0 .. num_parts - 1; it calls interrupt.at(step) in
-// long loops. A single part runs in the calling thread, as do all where no thread can be started.
-// Throws Interrupted where keep_going, which only the calling thread calls, returns false;
-// std::bad_alloc.
+// Call run_part(part, interrupt) for the parts 0 .. num_parts - 1; long loops in it must call
+// interrupt.at(step). A single part runs in the calling thread, and so do all parts if no thread
+// can be started. Only the calling thread calls keep_going. Throws Interrupted if keep_going
+// returns false; std::bad_alloc.
 template <class RunPart>
 void run_parts(size_t num_parts, InterruptCheck::KeepGoing keep_going, const RunPart& run_part) {
     constexpr int STEP_MILLISECONDS = 50;

@@ -1,4 +1,4 @@
-// ThreadPool: runs the tasks 0, 1, 2, ... in order.
+// ThreadPool: threads that start the tasks 0, 1, 2, ... in order.
 
 #pragma once
 
@@ -28,8 +28,8 @@ class ThreadPool {
         join();
     }
 
-    // Start threads that call `run_task(thread, task)` for every task; it returns a Failure.
-    // Returns false if no thread could be started; `failure` then tells why.
+    // Start threads that call `run_task(thread, task)`, which returns a Failure, for every task.
+    // Returns false if no thread can be started; `failure` then contains the reason.
     bool start(int num_threads, size_t num_tasks, std::function<Failure(int, size_t)> run_task) {
         run_task_ = std::move(run_task);
         num_tasks_ = num_tasks;
@@ -41,7 +41,7 @@ class ThreadPool {
             try {
                 threads_.emplace_back([this, i] { run(int(i)); });
             } catch (const std::system_error& error) {
-                // If at least one thread runs, it runs all tasks.
+                // A single thread is enough to run all tasks.
                 std::lock_guard<std::mutex> lock(mutex_);
                 running_ -= int(wanted - i);
                 if (i == 0) failure_ = {Failure::SYSTEM, SIZE_MAX, 0, 0, error.code().value(), ""};
@@ -51,7 +51,7 @@ class ThreadPool {
         return !threads_.empty();
     }
 
-    // Wait until all threads are done, but at most `milliseconds`; returns whether they are.
+    // Wait for at most `milliseconds`. Returns true if all threads are done.
     bool wait(int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);
         return done_.wait_for(lock, std::chrono::milliseconds(milliseconds),
@@ -63,10 +63,10 @@ class ThreadPool {
         threads_.clear();
     }
 
-    // The failure of the first task that failed: the same for every number of threads.
+    // The failure of the lowest task that failed, for any number of threads.
     const Failure& failure() const { return failure_; }
 
-    // Set to true to stop: no further task is started, and a long one throws Cancelled.
+    // Set to true to stop: no further task starts, and a long task throws Cancelled.
     std::atomic<bool> cancelled{false};
 
   private:
@@ -86,7 +86,7 @@ class ThreadPool {
                 failure.message = error.what();
             }
             if (failure.kind != Failure::NONE) {
-                // Start no further task. Earlier ones still run, and one of them may fail, too.
+                // Start no further task. Earlier tasks that are still running may fail, too.
                 next_ = num_tasks_;
                 std::lock_guard<std::mutex> lock(mutex_);
                 if (failure_.kind == Failure::NONE || task < failed_task_) {

@@ -1,8 +1,8 @@
-// FlatWords: word tables merged into flat arrays, in an order that depends on the words alone.
+// FlatWords: word tables merged into flat arrays, in an order that depends only on the words.
 //
-// Where a word is in a table depends on the seed of the process (hashing.hpp). The order of the
-// result is that of another hash, without a secret: sorting by it is fast, because it distributes
-// all ordinary words evenly. Words of one such hash are sorted by their bytes.
+// The position of a word in a table depends on the seed of the process (hashing.hpp). So the result
+// is sorted by another hash, which has no secret. Sorting by a hash is fast, because it distributes
+// ordinary words evenly. Words with equal hashes are sorted by their bytes.
 
 #pragma once
 
@@ -21,11 +21,11 @@
 
 namespace cs336 {
 
-// Sorts in two steps, each of independent tasks. First every segment of a table is divided into
-// buckets, which are ranges of the final order. Then every bucket is sorted.
+// Sorts in two steps of independent tasks. The first divides every segment of a table into buckets,
+// which are ranges of the final order. The second sorts every bucket.
 class FlatWords {
   public:
-    // `tables` must outlive the first step, and the long words in their arenas this object.
+    // The tables must outlive the first step, and their arenas of long words this object.
     void prepare(std::vector<WordTable*> tables) {
         size_t entries = 0, slots = 0;
         for (const WordTable* table : tables) {
@@ -58,7 +58,7 @@ class FlatWords {
         std::vector<uint32_t>& ends = segment.ends;
         ends.assign(buckets_.size() + 1, 0);
         for (size_t i = segment.first; i < segment.stop; ++i) {
-            constexpr size_t AHEAD = 16;  // slots; hides the latency of memory
+            constexpr size_t AHEAD = 16;  // slots; hides the memory latency
             if (i + AHEAD < segment.stop) {
                 const WordEntry& later = segment.table->slot(i + AHEAD);
                 if (later.is_long()) CS336_PREFETCH(later.bytes());
@@ -71,7 +71,7 @@ class FlatWords {
         }
         for (size_t bucket = 1; bucket < ends.size(); ++bucket) ends[bucket] += ends[bucket - 1];
         segment.entries = divided_.take(ends.back());
-        // `ends[b]` is where the next entry of bucket b is written: in the end, where b ends.
+        // Here `ends[b]` is the position of the next entry of bucket b; after the loop, its end.
         for (size_t i = segment.first; i < segment.stop; ++i) {
             const WordEntry& entry = segment.table->slot(i);
             if (entry.count == 0) continue;
@@ -82,9 +82,9 @@ class FlatWords {
         }
     }
 
-    // After all segments were divided.
+    // Call after all segments are divided.
     void sort_bucket(size_t index) {
-        // By the first bits of the key, then by comparing the few words that have them in common.
+        // Sort by the first bits of the key; then compare the few words that share these bits.
         uint32_t ends[(size_t{1} << DIGIT_BITS) + 1] = {};
         const auto digit = [&](const WordEntry& entry) {
             return entry.hash << bucket_bits_ >> (64 - DIGIT_BITS);
@@ -101,7 +101,7 @@ class FlatWords {
             sort_group(entries + first, entries + ends[i]);
             for (size_t j = first; j < ends[i]; ++j) {
                 if (j > first && compare(entries[num_words - 1], entries[j]) == 0) {
-                    entries[num_words - 1].count += entries[j].count;  // it was in several tables
+                    entries[num_words - 1].count += entries[j].count;  // a word in several tables
                 } else {
                     bucket.num_bytes += entries[j].length();
                     entries[num_words++] = entries[j];
@@ -111,7 +111,7 @@ class FlatWords {
         bucket.num_words = num_words;
     }
 
-    // After all buckets were sorted: compute where each of them begins in the result.
+    // Call after all buckets are sorted: computes the position of each bucket in the result.
     void finish_sorting() {
         segments_ = {};
         divided_ = Pool();
@@ -127,7 +127,7 @@ class FlatWords {
     size_t num_words() const { return num_words_; }
     size_t num_bytes() const { return num_bytes_; }
 
-    // Write a bucket into the arrays data[num_bytes], offsets[num_words + 1] and counts[num_words].
+    // Write a bucket to the arrays data[num_bytes], offsets[num_words + 1] and counts[num_words].
     void write_bucket(size_t index, uint8_t* data, int64_t* offsets, int64_t* counts) {
         Bucket& bucket = buckets_[index];
         size_t word = bucket.first_word, byte = bucket.first_byte;
@@ -144,7 +144,7 @@ class FlatWords {
     }
 
   private:
-    // Memory for the entries of all tasks: many small blocks would cost more page faults.
+    // One block of memory for the entries of all tasks: small blocks would cost more page faults.
     class Pool {
       public:
         explicit Pool(size_t size = 0) : entries_(size) {}
@@ -159,12 +159,12 @@ class FlatWords {
         EntryArray<WordEntry> entries_;
         std::atomic<size_t> used_{0};
     };
-    // Slots of a table that are divided by one task.
+    // A range of table slots that one task divides.
     struct Segment {
         const WordTable* table;
         size_t first, stop;
-        WordEntry* entries;          // by bucket; `hash` is the order key
-        std::vector<uint32_t> ends;  // of every bucket, in `entries`
+        WordEntry* entries;          // grouped by bucket; `hash` is the order key
+        std::vector<uint32_t> ends;  // the end of every bucket in `entries`
     };
     struct Bucket {
         const WordEntry* entries = nullptr;  // sorted, each word once
@@ -172,11 +172,10 @@ class FlatWords {
     };
 
     static constexpr size_t SEGMENT_SLOTS = size_t{1} << 14, MAX_SEGMENTS = 256;
-    // Entries of a bucket, roughly: they fit into the L2 cache.
-    static constexpr size_t BUCKET_SIZE = 4096;
+    static constexpr size_t BUCKET_SIZE = 4096;  // entries, roughly; fits into the L2 cache
     static constexpr int MAX_BUCKET_BITS = 12, DIGIT_BITS = 12;
 
-    // Digits of pi and e. They are part of the order, and so of saved word counts.
+    // Digits of pi and e. The order of saved word counts depends on them.
     static constexpr HashSeed ORDER = {0x243F6A8885A308D3ull, 0xADF85458A2BB4A9Aull,
                                        0x13198A2E03707344ull, 0xAFDC5620273D3CF1ull};
 
@@ -185,7 +184,7 @@ class FlatWords {
                                : hash_16(ORDER, entry.low, entry.high);
     }
 
-    // (Two shifts: a shift by 64 is undefined.)
+    // Two shifts, because a shift by 64 is undefined.
     size_t bucket_of(uint64_t key) const { return key >> 1 >> (63 - bucket_bits_); }
 
     template <class Function>
@@ -203,7 +202,7 @@ class FlatWords {
 
     static void sort_group(WordEntry* first, WordEntry* last) {
         if (last - first < 2) return;
-        if (last - first > 16) {  // seldom in ordinary text
+        if (last - first > 16) {  // rare in ordinary text
             std::sort(first, last, [](const auto& a, const auto& b) { return compare(a, b) < 0; });
             return;
         }

@@ -1,9 +1,9 @@
-// SharedWords: words that several threads add up.
+// SharedWords: word counts that several threads add to.
 //
-// The words are in parts, by the first bits of their hashes. Every part is a table with a lock of
-// its own, so that threads add to different parts at the same time. And a part that must grow moves
-// its own words only, which takes less memory for that time than one table would. (With 64 parts
-// instead of 16, most tables are too small for huge pages, and adding takes a third longer.)
+// The first bits of a word's hash choose one of 16 parts. Every part is a table with its own lock,
+// so threads can add to different parts at the same time. A part that grows moves only its own
+// words, which needs less temporary memory than one large table. With 64 parts, most tables would
+// be too small for huge pages, and adding would take a third longer.
 
 #pragma once
 
@@ -25,12 +25,12 @@ class SharedWords {
         for (int i = 0; i < NUM_PARTS; ++i) parts_.emplace_back(new Part(seed));
     }
 
-    // Add the words of a table with the seed of this one. Threads wait for each other least if they
-    // begin with different parts: `first` is any number. Throws std::overflow_error,
+    // Add the words of a table that has the same seed. `first`, any number, is the part to start
+    // with: threads that start with different parts wait less. Throws std::overflow_error,
     // std::bad_alloc.
     void add(const WordTable& words, size_t first) {
-        // The slots of a table are in the order of the hashes. A few words were displaced from the
-        // last slots of a part to the first of the next one: they are added at the end.
+        // The slots of a table are in hash order. A few words were displaced from the last slots of
+        // a part to the first slots of the next part; they are added at the end.
         std::vector<const WordEntry*> displaced;
         const size_t step = words.num_slots() / NUM_PARTS;
         for (size_t i = 0; i < NUM_PARTS; ++i) {
@@ -44,7 +44,7 @@ class SharedWords {
         }
     }
 
-    // Not while threads add words.
+    // Do not call this while threads add words.
     bool empty() const {
         return std::all_of(parts_.begin(), parts_.end(),
                            [](const auto& part) { return part->table.size() == 0; });
@@ -57,7 +57,7 @@ class SharedWords {
 
   private:
     static constexpr int PART_BITS = 4, NUM_PARTS = 1 << PART_BITS;
-    static constexpr int FIRST_BITS = 10;  // of the tables: nothing is shared of a small text
+    static constexpr int FIRST_BITS = 10;  // small at first: a small text shares no words
 
     struct Part {
         explicit Part(const HashSeed& seed) : table(seed, FIRST_BITS) {}
@@ -67,20 +67,20 @@ class SharedWords {
 
     static size_t number_of(uint64_t hash) { return size_t(hash >> (64 - PART_BITS)); }
 
-    // The key of a word in its part, without the bits that all words there have in common.
+    // The key of a word in its part, without the hash bits that all words of the part share.
     static WordKey key_of(const WordEntry& entry) {
         return {entry.low, entry.high, entry.hash << PART_BITS};
     }
 
     void add_slots(const WordTable& words, size_t start, size_t stop, size_t number,
                    std::vector<const WordEntry*>& displaced) {
-        constexpr size_t AHEAD = 16;  // slots; hides the latency of memory
+        constexpr size_t AHEAD = 16;  // slots; hides the memory latency
         size_t num_words = 0;
         for (size_t i = start; i < stop; ++i) num_words += words.slot(i).count != 0;
         Part& part = *parts_[number];
         std::lock_guard<std::mutex> lock(part.mutex);
-        // Words in the order of their hashes would crowd the first slots of a table that is too
-        // small, long before it is full enough to grow.
+        // Reserve first: words added in hash order would crowd the first slots of a small table
+        // long before the table is full enough to grow.
         part.table.reserve(part.table.size() + num_words);
         for (size_t i = start; i < stop; ++i) {
             if (i + AHEAD < stop && words.slot(i + AHEAD).count) {

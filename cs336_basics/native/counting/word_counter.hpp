@@ -1,11 +1,11 @@
-// Counting the pre-tokens of text files with threads, and of texts in memory.
+// Counts the pre-tokens of text files with threads, and of texts in memory.
 //
-// The files are read in blocks, in order, by several threads. A thread cuts the special tokens out
-// of its block and adds the pre-tokens to a table of its own. At the end the tables are merged and
-// sorted, and written as flat arrays.
+// Several threads read the files in blocks, in order. Each thread removes the special tokens from
+// its block and adds the pre-tokens to its own table. At the end, the tables are merged, sorted and
+// written as flat arrays.
 //
 // Memory grows with the number of distinct words and of threads, not with the size of the files.
-// Only a long text without a safe cut is held in memory as a whole.
+// Only a long text without a safe cut is in memory as a whole.
 
 #pragma once
 
@@ -34,21 +34,21 @@
 
 namespace cs336 {
 
-// How texts are split. All threads share it.
+// How to split texts. All threads share these options.
 struct SplitOptions {
     SpecialTokens tokens;
     Scanner scanner;
-    bool strict = false;  // invalid UTF-8 is an error, not read as U+FFFD
+    bool strict = false;  // if true, invalid UTF-8 is an error; otherwise it becomes U+FFFD
 };
 
-// Counts the pre-tokens of one text after the other.
+// Counts the pre-tokens of texts, one text at a time.
 class TextCounter {
   public:
     TextCounter(const SplitOptions& options, const std::atomic<bool>& cancelled)
         : options_(options), cancelled_(cancelled) {}
 
     // Add the pre-tokens of a text to a table. WORD_PADDING bytes after the text must be readable.
-    // Returns `size`; or the offset of the first invalid byte, and then counts nothing.
+    // Returns `size`; or, if the text is rejected, the offset of the first invalid byte.
     size_t count(const uint8_t* text, size_t size, WordTable& table) {
         const size_t invalid = first_invalid_utf8(text, size);
         if (invalid < size) {
@@ -64,7 +64,7 @@ class TextCounter {
         return size;
     }
 
-    // What was replaced in the text that was counted last.
+    // The invalid sequences that were replaced in the last text.
     const Replaced& replaced() const { return replaced_; }
 
   private:
@@ -102,8 +102,8 @@ class TextCounter {
 // Counts files with threads.
 class FileCounter {
   public:
-    // Called by the thread that counts, every 50 milliseconds, with the number of bytes counted so
-    // far; Cancelled is thrown where it does not return 0.
+    // The calling thread calls this every 50 milliseconds with the number of bytes counted so far.
+    // If the result is not 0, the count stops and throws Cancelled.
     using Watch = int (*)(void* watcher, uint64_t bytes_done);
 
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,
@@ -122,16 +122,16 @@ class FileCounter {
         }
     }
 
-    // Count the words, for num_words, num_bytes, replaced and `write`.
+    // Count the words. Then num_words, num_bytes, replaced and `write` are available.
     Failure count() {
         Failure failure = run(reader_.num_blocks(), [this](int thread, size_t block) {
             return count_block(size_t(thread), block);
         });
         if (failure.kind) return failure;
         for (auto& worker : workers_) {
-            worker->read_state.buffer = Buffer();  // it may be large: a text without a cut
+            worker->read_state.buffer = Buffer();  // large after a text without a cut
         }
-        // If there are shared words, most words of the other tables are among them.
+        // If there are shared words, they include most words of the threads' tables.
         failure = run(shared_.empty() ? 0 : workers_.size(), [this](int, size_t index) {
             WordTable& table = workers_[index]->table;
             shared_.add(table, index);
@@ -166,7 +166,7 @@ class FileCounter {
         });
     }
 
-    // What was replaced, by the index of the file.
+    // The invalid sequences that were replaced, by file index.
     std::map<size_t, Replaced> replaced() const {
         std::map<size_t, Replaced> total;
         for (const auto& worker : workers_) {
@@ -184,10 +184,10 @@ class FileCounter {
         WordTable table;
         TextCounter counter;
         BlockReader::ReadState read_state;
-        std::map<size_t, Replaced> replaced;  // file -> in its blocks
+        std::map<size_t, Replaced> replaced;  // by file index
     };
 
-    // Run tasks in threads, and wait for them.
+    // Run tasks in threads and wait for them.
     template <class RunTask>
     Failure run(size_t num_tasks, const RunTask& run_task) {
         pool_.start(num_threads_, num_tasks, run_task);
@@ -217,7 +217,7 @@ class FileCounter {
             replaced.first += text.offset;
             worker.replaced[text.file].add(replaced);
         }
-        // Most words are in the tables of all threads. These tables are kept small, so that memory
+        // Most words occur in the tables of all threads. Keep these tables small, so that memory
         // grows with the number of distinct words and hardly with the number of threads.
         if (worker.table.size() > max_own_words_) {
             shared_.add(worker.table, thread);
@@ -237,11 +237,11 @@ class FileCounter {
     std::vector<std::unique_ptr<Worker>> workers_;
     SharedWords shared_;
     FlatWords words_;
-    ThreadPool pool_;  // last, so that its threads end before the members that they use
+    ThreadPool pool_;  // last: its threads must end before the members that they use
 };
 
-// Reads words one after the other: word i is data[offsets[i], offsets[i + 1]). Every offset is read
-// once and checked, because others may change the arrays meanwhile.
+// Reads words in order: word i is data[offsets[i], offsets[i + 1]). Every offset is read once and
+// checked, because another thread could change the arrays.
 class FlatWordReader {
   public:
     FlatWordReader(const uint8_t* data, size_t num_bytes, const int64_t* offsets)
@@ -252,7 +252,7 @@ class FlatWordReader {
         const uint64_t start = start_,
                        end = uint64_t(*static_cast<const volatile int64_t*>(++offsets_));
         if (start > end || end > num_bytes_) {
-            throw std::invalid_argument("the offsets of the words fall, or exceed their bytes");
+            throw std::invalid_argument("the offsets of the words decrease or exceed their bytes");
         }
         start_ = end;
         const uint8_t* word = data_ + start;
@@ -272,7 +272,7 @@ class FlatWordReader {
     uint64_t start_;
 };
 
-// The index of the first word that is equal to an earlier one; `num_words` if all are distinct.
+// The index of the first word that equals an earlier word; `num_words` if all are distinct.
 // Throws std::invalid_argument, std::bad_alloc.
 inline size_t first_repeated(const uint8_t* data, size_t num_bytes, const int64_t* offsets,
                              size_t num_words) {
@@ -285,28 +285,28 @@ inline size_t first_repeated(const uint8_t* data, size_t num_bytes, const int64_
     return num_words;
 }
 
-// Counts texts in memory, and adds up words that were counted before.
+// Counts texts in memory and adds words that were counted before.
 class MemoryCounter {
   public:
     explicit MemoryCounter(SplitOptions options)
         : options_(std::move(options)), counter_(options_, never_) {}
 
-    // Count a complete text. Returns `size`; or the offset of the first invalid byte, and then
-    // counts nothing.
+    // Count a complete text. Returns `size`; or, if the text is rejected, the offset of the first
+    // invalid byte.
     size_t count(const uint8_t* text, size_t size) {
         buffer_.reserve(size, 0);
         if (size) std::memcpy(buffer_.data(), text, size);
         return counter_.count(buffer_.data(), size, table_);
     }
 
-    // The number of sequences that were replaced in the text that was counted last.
+    // The number of invalid sequences that were replaced in the last text.
     uint64_t num_replaced() const { return counter_.replaced().sequences; }
 
     // Add words with their counts; word i is data[offsets[i], offsets[i + 1]). Throws
     // std::invalid_argument, std::overflow_error.
     void add_words(const uint8_t* data, size_t num_bytes, const int64_t* offsets,
                    const int64_t* counts, size_t num_words) {
-        constexpr size_t GROUP = 64;  // prefetched together, as in WordTable::add_batch
+        constexpr size_t GROUP = 64;  // words prefetched together, as in WordTable::add_batch
         WordKey keys[GROUP];
         FlatWordReader reader(data, num_bytes, offsets);
         for (size_t done = 0; done < num_words; done += GROUP) {
@@ -322,7 +322,7 @@ class MemoryCounter {
         }
     }
 
-    // Prepare for num_words, num_bytes and `write`.
+    // Sort the words. Then num_words, num_bytes and `write` are available.
     void finish() {
         words_.prepare({&table_});
         for (size_t i = 0; i < words_.num_segments(); ++i) words_.divide_segment(i);

@@ -1,9 +1,9 @@
 // WordTable: distinct words and their counts, in a flat hash table.
 //
-// Open addressing with entries of 32 bytes, two in a cache line. A word of at most 15 bytes is
-// stored in its entry, with its length in the last byte, so that words are compared as two
-// integers; a longer word is stored in an arena. The slot of an entry is its hash, scaled, so that
-// the slots are in the order of the hashes (see shared_words.hpp).
+// Open addressing with 32-byte entries, two in a cache line. An entry stores a word of at most 15
+// bytes inline, with the length in the last byte, so that two integer comparisons compare words.
+// Longer words are stored in an arena. The slot of an entry is its scaled hash, so the slots are in
+// hash order (see shared_words.hpp).
 
 #pragma once
 
@@ -24,9 +24,9 @@ namespace cs336 {
 
 constexpr size_t MAX_SHORT_WORD = 15;
 
-// A word to look up, with its hash.
+// A word to look up and its hash.
 struct WordKey {
-    uint64_t low, high;  // a short word; or the address and the length of a long one
+    uint64_t low, high;  // a short word, or the address and the length of a long word
     uint64_t hash;
 
     bool is_long() const { return high >> 56 == 0xFF; }
@@ -51,8 +51,8 @@ static_assert(offsetof(WordEntry, high) == 8, "a short word spans `low` and `hig
 static_assert(offsetof(WordKey, high) == 8 && offsetof(HashSeed, high) == 8,
               "two integers are read as a vector");
 
-// For a word of n bytes: SHORT_MASKS.of_length[n], a mask of the first n of 16 bytes, as two
-// integers; SHORT_MASKS.length[n], n in the last of 16 bytes.
+// For a word of n bytes, two vectors of 16 bytes as integers: SHORT_MASKS.of_length[n] masks the
+// first n bytes; SHORT_MASKS.length[n] has n in its last byte.
 struct ShortMasks {
     uint64_t of_length[MAX_SHORT_WORD + 1][2];
     uint64_t length[MAX_SHORT_WORD + 1][2];
@@ -82,8 +82,8 @@ inline WordKey make_short_key(const HashSeed& seed, const uint8_t* word, size_t 
     return {low, high, hash_16(seed, low, high)};
 }
 
-// The same, written to `key`: in the encoder, with SSE2, a word takes 4 to 9 % less time. (Returned
-// by value, the vector would go through memory.)
+// The same with SSE2, which makes the encoder 4 to 9 % faster. The result is written to `key`,
+// because returning it by value would send the vector through memory.
 CS336_INLINE void make_short_key(const HashSeed& seed, const uint8_t* word, size_t length,
                                  WordKey& key) {
 #if defined(CS336_X86)
@@ -93,7 +93,7 @@ CS336_INLINE void make_short_key(const HashSeed& seed, const uint8_t* word, size
     const __m128i masked = _mm_and_si128(load(word), load(SHORT_MASKS.of_length[length]));
     const __m128i both = _mm_or_si128(masked, load(SHORT_MASKS.length[length]));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(&key.low), both);
-    // As hash_16.
+    // As in hash_16.
     const __m128i factors = _mm_xor_si128(both, load(&seed.low));
     key.hash = multiply_fold(uint64_t(_mm_cvtsi128_si64(factors)),
                              uint64_t(_mm_cvtsi128_si64(_mm_unpackhi_epi64(factors, factors))));
@@ -102,7 +102,7 @@ CS336_INLINE void make_short_key(const HashSeed& seed, const uint8_t* word, size
 #endif
 }
 
-// The key of the word [word, word + length); WORD_PADDING bytes after it must be readable.
+// The key of the word [word, word + length). WORD_PADDING bytes after it must be readable.
 inline WordKey make_key(const HashSeed& seed, const uint8_t* word, size_t length) {
     if (CS336_UNLIKELY(length > MAX_SHORT_WORD)) return make_long_key(seed, word, length);
     return make_short_key(seed, word, length);
@@ -110,7 +110,7 @@ inline WordKey make_key(const HashSeed& seed, const uint8_t* word, size_t length
 
 class WordTable {
   public:
-    // Of 2^first_bits slots at first.
+    // The table starts with 2^first_bits slots.
     explicit WordTable(const HashSeed& seed = process_hash_seed(), int first_bits = 14)
         : seed_(seed),
           bits_(first_bits),
@@ -124,29 +124,30 @@ class WordTable {
 
     WordKey key(const uint8_t* word, size_t length) const { return make_key(seed_, word, length); }
 
-    // Load the slot of a key into the CPU cache, ahead of `add`.
+    // Load the slot of a key into the CPU cache before `add`.
     void prefetch(const WordKey& key) const { CS336_PREFETCH(&entries_[key.hash >> shift_]); }
 
-    // Add `count` > 0 to the count of a word. Throws std::overflow_error above 2^63 - 1,
-    // std::bad_alloc.
+    // Add `count` > 0 to the count of a word. Throws std::overflow_error if the sum exceeds
+    // 2^63 - 1; std::bad_alloc.
     void add(const WordKey& key, int64_t count) {
         WordEntry& entry = find(key);
         if (entry.count == 0) {
             insert(entry, key, count);
         } else if (count > INT64_MAX - entry.count) {
-            throw std::overflow_error("the count of a word does not fit 63 bits");
+            throw std::overflow_error("the count of a word exceeds 2^63 - 1");
         } else {
             entry.count += count;
         }
     }
 
-    // Count the words [first, first + ends[0]), [first + ends[0], first + ends[1]), ... once each.
+    // Add 1 to the count of each word: [first, first + ends[0]), [first + ends[0], first + ends[1])
+    // and so on.
     void add_batch(const uint8_t* first, const uint32_t* ends, size_t num_words) {
-        // Far enough ahead to hide the memory, few enough to stay in the L1 cache. (Blogs:
-        // 16 words 620 MB/s, 32 words 640, 64 words 740, 128 words 810, 256 words 840.)
+        // Large enough to hide the memory latency, small enough for the L1 cache. Measured on blog
+        // posts: 16 words 620 MB/s, 32 words 640, 64 words 740, 128 words 810, 256 words 840.
         constexpr size_t GROUP = 256;
         WordKey keys[GROUP];
-        const HashSeed seed = seed_;  // (in registers: stores to `keys` could change the member)
+        const HashSeed seed = seed_;  // a local copy stays in registers despite stores to `keys`
         uint32_t start = 0;
         for (size_t done = 0; done < num_words; done += GROUP) {
             const size_t group = std::min(GROUP, num_words - done);
@@ -158,8 +159,8 @@ class WordTable {
             }
             for (size_t i = 0; i < group; ++i) {
                 WordEntry& entry = entries_[keys[i].hash >> shift_];
-                // Nearly always a short word in its first slot. (The key of a long word never
-                // equals its entry, which has the address in the arena.)
+                // The common case is a short word in its first slot. The key of a long word never
+                // equals its entry, which contains the address in the arena.
                 if (entry.low == keys[i].low && entry.high == keys[i].high) {
                     ++entry.count;
                 } else {
@@ -178,7 +179,7 @@ class WordTable {
 
     // Remove all words, but keep the memory of the entries.
     void clear() {
-        // (Whole entries: `add_batch` compares words before it knows that an entry is empty.)
+        // Clear whole entries: `add_batch` compares words before it checks whether one is empty.
         std::memset(static_cast<void*>(&entries_[0]), 0, entries_.size() * sizeof(WordEntry));
         size_ = 0;
         arena_ = Arena();
@@ -191,9 +192,9 @@ class WordTable {
     }
 
   private:
-    // Count a word that is not in its first slot once, and exchange it with a word in that slot
-    // that occurs less often: `add_batch` then finds the most frequent words without a search. (A
-    // search ends at an empty entry, and exchanging two words makes none.)
+    // Add 1 to the count of a word that is not in its first slot. If the word in that slot is
+    // rarer, swap the two, so that `add_batch` finds frequent words without a search. A search ends
+    // at an empty entry, so swapping two words does not break it.
     CS336_NOINLINE void add_displaced(const WordKey& key) {
         WordEntry& entry = find(key);
         if (entry.count == 0) {
@@ -205,7 +206,7 @@ class WordTable {
         if (first.count < entry.count) std::swap(first, entry);
     }
 
-    // The entry of a key, or the empty entry where it is to be inserted.
+    // The entry of a key, or the empty entry in which to insert it.
     WordEntry& find(const WordKey& key) {
         const size_t mask = entries_.size() - 1;
         size_t slot = key.hash >> shift_;
@@ -239,8 +240,8 @@ class WordTable {
             added.low = reinterpret_cast<uintptr_t>(arena_.store(bytes, key.length()));
         }
         entry = added;
-        // At most three quarters full. (Half full is no faster and takes more memory.) Nothing else
-        // makes the table grow, however its entries are distributed.
+        // Grow only when three quarters are full, however the entries are distributed. Growing at
+        // half full is no faster and takes more memory.
         if (++size_ > 3 * (size_t{1} << (bits_ - 2))) grow_to(bits_ + 1);
     }
 
@@ -266,7 +267,7 @@ class WordTable {
     Arena arena_;
 };
 
-// < 0, 0 or > 0: the order of the bytes of two words, as Python compares `bytes`.
+// Compare the bytes of two words as Python compares `bytes`; the result is < 0, 0 or > 0.
 inline int compare_bytes(const WordEntry& a, const WordEntry& b) {
     const size_t a_length = a.length(), b_length = b.length();
     const int order = std::memcmp(a.bytes(), b.bytes(), std::min(a_length, b_length));

@@ -1,4 +1,4 @@
-// BlockReader: cuts files at safe cuts into blocks that can be split into pre-tokens separately.
+// BlockReader: cuts files at safe cuts into blocks that can be split independently.
 
 #pragma once
 
@@ -35,8 +35,8 @@ class BlockReader {
         uint64_t num_bytes;  // for progress: the sum over all blocks is the size of all files
     };
 
-    // `tokens` must outlive this object. A text without a safe cut for more than `max_piece` bytes
-    // is refused, before it fills the memory.
+    // `tokens` must outlive this object. A text with more than `max_piece` bytes between safe cuts
+    // is rejected before it fills the memory.
     BlockReader(const SpecialTokens& tokens, const Scanner& scanner, std::vector<std::string> paths,
                 std::vector<uint64_t> sizes, size_t block_size, size_t max_piece)
         : cuts_(tokens, scanner),
@@ -54,7 +54,7 @@ class BlockReader {
 
     size_t num_blocks() const { return first_block_.back(); }
 
-    // Read the text of a block: from the first safe cut in the block to the first one after it.
+    // Read the text of a block, from the first safe cut in the block to the first after the block.
     Failure read(size_t block, ReadState& state, const std::atomic<bool>& cancelled,
                  Text& text) const {
         const auto after = std::upper_bound(first_block_.begin(), first_block_.end(), block);
@@ -73,7 +73,7 @@ class BlockReader {
         Failure failure = read_to(state, file, view, high + cuts_.margin() + BEYOND);
         if (failure.kind) return failure;
 
-        // The text between two cuts belongs to the block in which it begins.
+        // The text between two cuts belongs to the block that contains its start.
         size_t start = size_t(low - view.origin), end = size_t(high - view.origin);
         if (low > 0) start = cuts_.first(state.buffer.data(), view.size, start, end);
         if (start < end) {
@@ -85,25 +85,25 @@ class BlockReader {
     }
 
   private:
-    // The number of bytes read beyond a block at first: a safe cut is rarely further away.
+    // The number of bytes to read beyond a block at first: a safe cut is rarely further away.
     static constexpr size_t BEYOND = 4096;
-    // A text without a cut is read further in steps, between which it can be cancelled.
+    // The maximum step in a text without a cut; the read can be cancelled between steps.
     static constexpr size_t MAX_STEP = size_t{16} << 20;
 
-    // The bytes of a file that are in the buffer.
+    // The part of a file that is in the buffer.
     struct View {
-        uint64_t origin;  // their offset in the file
+        uint64_t origin;  // offset in the file
         size_t size;
     };
 
-    // Move `end` to the first safe cut at or after it, or to the end of the file. Reads as far as
-    // needed.
+    // Move `end` to the first safe cut at or after it, or to the end of the file. Reads more of the
+    // file as needed.
     Failure find_end(ReadState& state, size_t file, const std::atomic<bool>& cancelled, View& view,
                      size_t& end) const {
         const uint64_t from = view.origin + end;
         for (;;) {
             const bool whole = view.origin + view.size == sizes_[file];
-            // The cuts up to here depend on bytes that were read.
+            // Cuts before this offset depend only on bytes in the buffer.
             const size_t known = whole ? view.size : view.size - cuts_.margin();
             end = cuts_.first(state.buffer.data(), view.size, end, known);
             if (view.origin + end - from > max_piece_) {
@@ -128,7 +128,7 @@ class BlockReader {
         if (got < 0) return {Failure::SYSTEM, file, from, 0, int(-got), ""};
         view.size += size_t(got);
         if (from + uint64_t(got) < to) {
-            // The file became shorter, perhaps even than `from`.
+            // The file became shorter; its new end may even be before `from`.
             const uint64_t end = std::min(from + uint64_t(got), state.file.size());
             return {Failure::SHORTER, file, end, sizes_[file], 0, ""};
         }

@@ -1,4 +1,4 @@
-// Safe cuts of a text with special tokens.
+// SafeCuts: the safe cuts of a text with special tokens.
 
 #pragma once
 
@@ -12,23 +12,23 @@
 
 namespace cs336 {
 
-// Safe cuts: the offsets where a text can be cut without changing how it is split. The rule is that
-// of pretokenization/safe_cuts.py, which also explains why it holds.
+// Safe cuts are offsets at which cutting a text does not change how it is split.
+// pretokenization/safe_cuts.py has the same rule and explains why it is correct.
 class SafeCuts {
   public:
     // `tokens` must outlive this object.
     SafeCuts(const SpecialTokens& tokens, Scanner scanner)
         : tokens_(tokens), scanner_(std::move(scanner)) {}
 
-    // The number of bytes on each side of an offset on which the rule depends.
+    // The rule depends on this many bytes on each side of an offset.
     size_t margin() const { return 2 * tokens_.longest() + 4; }
 
     // The first safe cut in [from, stop); `stop` if there is none. `text` must include `margin`
-    // bytes before `from` and after `stop`, or end there.
+    // bytes before `from` and after `stop`, unless the file starts or ends there.
     size_t first(const uint8_t* text, size_t size, size_t from, size_t stop) const {
-        if (tokens_.holds_replacement() || from >= stop) return stop;
-        // Where the tokens end that start before `cut`: none of them crosses it if that is not
-        // after it. Every offset is compared with the tokens once.
+        if (tokens_.has_replacement() || from >= stop) return stop;
+        // The highest end of the tokens that start before `cut`: unless it is after `cut`, no token
+        // crosses `cut`. Every offset is compared with the tokens only once.
         size_t reached = 0;
         const size_t reach = std::min(from, tokens_.longest());
         for (size_t start = from - reach; start < from; ++start) {

@@ -1,9 +1,9 @@
-// The scanner: text to pre-tokens, in batches.
+// Scanner: splits text into batches of pre-tokens.
 //
-// The patterns `gpt2` and `cl100k` have code of their own. Any other runs as a SplitProgram; those
-// of MASKED_PATTERNS only where the masks of a window do not show the starts of its pre-tokens. The
-// result is that of the regular expressions, run by the `regex` module. The scanner reads no byte
-// outside [text, text + size), which must be valid UTF-8.
+// The patterns `gpt2` and `cl100k` have their own code. All other patterns run as a SplitProgram;
+// for MASKED_PATTERNS, it runs only where the masks of a window cannot find the pre-token starts.
+// The result is exactly the result of the regular expressions in the `regex` module. The scanner
+// reads no byte outside [text, text + size), which must be valid UTF-8.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace cs336 {
 
-// A split pattern that matches every character, ready to scan. It can be copied and shared.
+// A split pattern that matches every character, ready to scan. You can copy and share it.
 class Scanner {
   public:
     Scanner() : Scanner(false, SimdLevel::SCALAR) {}
@@ -29,14 +29,14 @@ class Scanner {
           next_(cl100k ? Cl100k::next : Gpt2::next),
           line_feeds_(!cl100k) {}
     explicit Scanner(std::shared_ptr<const SplitProgram> program) : program_(std::move(program)) {}
-    // `program` must be that of the pattern.
+    // `program` must be compiled from the same pattern.
     Scanner(std::shared_ptr<const SplitProgram> program, const MaskedPattern& pattern,
             SimdLevel simd_level)
         : program_(std::move(program)), fill_with_(pattern.fill_with(simd_level)) {}
 
     // Call `batch(first, ends, count)` for every batch of consecutive pre-tokens: [first, first +
-    // ends[0]), [first + ends[0], first + ends[1]), ...; and `huge(first, length)` for a pre-token
-    // that is longer than 4 GiB.
+    // ends[0]), [first + ends[0], first + ends[1]) and so on. Call `huge(first, length)` for a
+    // pre-token that is longer than 4 GiB.
     template <class Batch, class Huge>
     void scan(const uint8_t* text, size_t size, Batch&& batch, Huge&& huge) const {
         if (program_) {
@@ -57,10 +57,10 @@ class Scanner {
         }
     }
 
-    // For the ScanState of each text.
+    // The argument for the ScanState of each text.
     size_t num_states() const { return program_ ? program_->num_states() : 0; }
 
-    // One batch, as `fill` of scalar.hpp finds it; 0 for a pre-token that is longer than 4 GiB.
+    // Find one batch, as `fill` in scalar.hpp does. Returns 0 for a pre-token longer than 4 GiB.
     size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends,
                 ScanState& state) const {
         if (fill_with_) return fill_with_(*program_, text, size, position, ends, state);
@@ -73,9 +73,9 @@ class Scanner {
         return program_ ? program_->next(text, size, i, state) : next_(text, size, i);
     }
 
-    // Whether a pre-token always ends before the ASCII character at `offset` > 0, and the text
-    // before it is split the same without the text after it. (pretokenization/safe_cuts.py explains
-    // the rule.) The text need not be valid UTF-8.
+    // Whether a pre-token always ends before the ASCII character at `offset` > 0 and the text after
+    // `offset` does not affect how the text before is split. See pretokenization/safe_cuts.py. The
+    // text may be invalid UTF-8.
     bool is_safe_cut(const uint8_t* text, size_t offset) const {
         if (program_) return program_->is_safe_cut(text, offset);
         if (text[offset] != ' ' && !(line_feeds_ && text[offset] == '\n')) return false;
@@ -85,8 +85,8 @@ class Scanner {
     }
 
   private:
-    // (Apart from `scan`, which needs its registers: together, encoding with a full cache took 6 %
-    // longer.)
+    // Not part of `scan`, which needs the registers: as one function, encoding with a full cache
+    // takes 6 % longer.
     template <class Batch, class Huge>
     CS336_NOINLINE void scan_program(const uint8_t* text, size_t size, Batch& batch,
                                      Huge& huge) const {
@@ -111,7 +111,7 @@ class Scanner {
         if (end >= 2 && text[end - 2] == 0xC2) return last == 0x85 || last == 0xA0;
         if (end < 3) return false;
         const uint8_t first = text[end - 3];
-        // (The text may be invalid UTF-8; this accepts only a sequence of three bytes.)
+        // The text may be invalid UTF-8, so accept only a three-byte sequence.
         if (first < 0xE1 || first > 0xE3 || text[end - 2] < 0x80 || text[end - 2] > 0xBF ||
             last > 0xBF) {
             return false;

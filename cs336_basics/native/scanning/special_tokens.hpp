@@ -1,4 +1,4 @@
-// Special tokens: their occurrences in a text.
+// SpecialTokens: finds special tokens in a text.
 
 #pragma once
 
@@ -14,7 +14,7 @@ namespace cs336 {
 
 // An occurrence of a special token in a text.
 struct Occurrence {
-    size_t offset, length;  // length 0: there is no further occurrence
+    size_t offset, length;  // length 0: no further occurrence
     size_t token;           // index in SpecialTokens
 };
 
@@ -27,7 +27,7 @@ class SpecialTokens {
         for (size_t i = 0; i < tokens_.size(); ++i) {
             const std::string& token = tokens_[i];
             rare_.push_back(rarest_byte(token));
-            holds_replacement_ |= token.find("\xEF\xBF\xBD") != std::string::npos;
+            has_replacement_ |= token.find("\xEF\xBF\xBD") != std::string::npos;
         }
         forward_.build(tokens_, [](const std::string& token, size_t i) { return token[i]; });
         backward_.build(tokens_, [](const std::string& token, size_t i) {
@@ -39,8 +39,8 @@ class SpecialTokens {
     size_t size() const { return tokens_.size(); }
     size_t length(size_t i) const { return tokens_[i].size(); }
     size_t longest() const { return empty() ? 0 : tokens_.front().size(); }
-    // Whether a token contains U+FFFD, and so could match where invalid bytes are replaced.
-    bool holds_replacement() const { return holds_replacement_; }
+    // Whether a token contains U+FFFD, and so could match replaced invalid bytes.
+    bool has_replacement() const { return has_replacement_; }
 
     // The first occurrence of token `i` at or after `from`; `size` if there is none.
     size_t find_one(size_t i, const uint8_t* text, size_t size, size_t from) const {
@@ -60,7 +60,8 @@ class SpecialTokens {
         return size;
     }
 
-    // The first occurrence of any token at or after `from`; the longest where several begin.
+    // The first occurrence of any token at or after `from`; if several tokens start at the same
+    // offset, the longest.
     Occurrence find_any(const uint8_t* text, size_t size, size_t from) const {
         for (size_t i = from; i < size; ++i) {
             const size_t token = longest_at(text, size, i);
@@ -69,7 +70,7 @@ class SpecialTokens {
         return {size, 0, 0};
     }
 
-    // The end of the longest token that starts at `offset`; `offset` if none does.
+    // The end of the longest token that starts at `offset`; `offset` if there is none.
     size_t end_of_longest(const uint8_t* text, size_t size, size_t offset) const {
         const size_t token = longest_at(text, size, offset);
         return token == NONE ? offset : offset + tokens_[token].size();
@@ -84,7 +85,8 @@ class SpecialTokens {
         return false;
     }
 
-    // Whether a token ends at `offset`, which none crosses, and no other token crosses its start.
+    // Whether a token ends at `offset` and no other token crosses its start. No token may cross
+    // `offset`.
     bool ends_at_uncrossed(const uint8_t* text, size_t size, size_t offset) const {
         bool found = false;
         backward_.each_match(
@@ -99,9 +101,9 @@ class SpecialTokens {
   private:
     static constexpr size_t NONE = SIZE_MAX;
 
-    // The tokens in the order of their bytes, read forwards or backwards. A text is compared with
-    // all of them at once: byte by byte, the range of tokens that begin like it gets smaller. So
-    // many tokens hardly take longer than one.
+    // The tokens sorted by their bytes, read forwards or backwards. Each further byte of a text
+    // narrows the range of tokens that start like the text, so searching for many tokens takes
+    // hardly longer than searching for one.
     class SortedTokens {
       public:
         template <class ByteOf>
@@ -130,15 +132,15 @@ class SpecialTokens {
             first_[256] = next;
         }
 
-        // Call `visit(token)` for every token that the `size` bytes `text_byte(0)`, ... begin with,
-        // shortest first, until it returns true.
+        // Call `visit(token)` for every token that is a prefix of the `size` bytes `text_byte(0)`,
+        // `text_byte(1)`, ..., shortest first, until it returns true.
         template <class TextByte, class Visit>
         void each_match(const std::vector<std::string>& tokens, size_t size, TextByte text_byte,
                         Visit visit) const {
             if (size == 0) return;
             size_t low = first_[text_byte(0)], high = first_[text_byte(0) + 1];
             for (size_t depth = 1; low < high; ++depth) {
-                // All tokens of the range have the first `depth` bytes of the text.
+                // All tokens of the range start with the first `depth` bytes of the text.
                 if (tokens[order_[low]].size() == depth && visit(order_[low++])) return;
                 if (depth == size || low == high) return;
                 const uint8_t wanted = text_byte(depth);
@@ -150,7 +152,7 @@ class SpecialTokens {
         }
 
       private:
-        // The first of [low, high) for which `before` is false.
+        // The first index in [low, high) for which `before` is false.
         template <class Before>
         static size_t boundary(size_t low, size_t high, Before before) {
             while (low < high) {
@@ -164,9 +166,9 @@ class SpecialTokens {
             return low;
         }
 
-        std::vector<uint32_t> order_;  // tokens
-        std::vector<uint8_t> bytes_;   // of the tokens in this order, as they are read
-        std::vector<size_t> starts_;   // of the tokens in `bytes_`
+        std::vector<uint32_t> order_;  // the sorted tokens
+        std::vector<uint8_t> bytes_;   // their bytes, in reading direction
+        std::vector<size_t> starts_;   // the start of each token in `bytes_`
         size_t first_[257] = {};       // first_[b]: the first token whose first byte is b
     };
 
@@ -182,7 +184,7 @@ class SpecialTokens {
         return longest;
     }
 
-    // The offset of the byte of a token that is the rarest in most texts.
+    // The offset of the token's byte that is rarest in typical text.
     static size_t rarest_byte(const std::string& token) {
         const auto frequency = [](uint8_t byte) {
             if ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') return 3;
@@ -198,17 +200,17 @@ class SpecialTokens {
     }
 
     std::vector<std::string> tokens_;  // longest first
-    std::vector<size_t> rare_;         // of every token: the offset of its rarest byte
+    std::vector<size_t> rare_;         // the offset of each token's rarest byte
     SortedTokens forward_, backward_;
-    bool holds_replacement_ = false;
+    bool has_replacement_ = false;
 };
 
-// Finds the occurrences of special tokens in a text from left to right, without overlaps.
+// Finds the non-overlapping occurrences of special tokens in a text, from left to right.
 class Occurrences {
   public:
     Occurrences(const SpecialTokens& tokens, const uint8_t* text, size_t size)
         : tokens_(tokens), text_(text), size_(size) {
-        // For a few tokens one memchr each is fastest; for many, one pass that tests every byte.
+        // One memchr per token is fastest for a few tokens; for many, one pass over all bytes is.
         if (tokens.size() <= FEW) {
             for (size_t i = 0; i < tokens.size(); ++i) {
                 next_[i] = tokens.find_one(i, text, size, 0);

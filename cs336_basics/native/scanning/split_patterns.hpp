@@ -1,6 +1,6 @@
-// The split patterns `gpt2` and `cl100k`: they find the end of one pre-token, character by
-// character. The result is exactly that of the regular expressions in patterns.py. An edit
-// of one of them also needs an edit of its code here, and of its checksum in _scanner.pyx.
+// The split patterns `gpt2` and `cl100k`: functions that find the end of one pre-token, character
+// by character, exactly as the regular expressions in named_patterns.py do. If you edit one of
+// these expressions, also edit its code here and in simd/starts.hpp.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace cs336 {
 
-// The length of the contraction that begins with the apostrophe at `i`; 0 if there is none.
+// The length of the contraction that starts with the apostrophe at `i`; 0 if there is none.
 CS336_INLINE size_t contraction_gpt2(const uint8_t* text, size_t size, size_t i) {
     if (i + 1 >= size) return 0;
     const uint8_t a = text[i + 1];
@@ -22,7 +22,7 @@ CS336_INLINE size_t contraction_gpt2(const uint8_t* text, size_t size, size_t i)
     return (a == 'l' && b == 'l') || ((a == 'v' || a == 'r') && b == 'e') ? 3 : 0;
 }
 
-// The same in upper or lower case. (Simple case folding maps U+017F, the long s, to s.)
+// The same for upper or lower case. Simple case folding maps U+017F, the long s, to s.
 CS336_INLINE size_t contraction_cl100k(const uint8_t* text, size_t size, size_t i) {
     if (i + 1 >= size) return 0;
     const uint8_t a = text[i + 1] | 0x20;
@@ -33,7 +33,7 @@ CS336_INLINE size_t contraction_cl100k(const uint8_t* text, size_t size, size_t 
     return (a == 'l' && b == 'l') || ((a == 'v' || a == 'r') && b == 'e') ? 3 : 0;
 }
 
-// PATTERNS["gpt2"] of patterns.py.
+// The pattern `gpt2`.
 struct Gpt2 {
     // The end of the pre-token that starts at `i` < `size`.
     static size_t next(const uint8_t* text, size_t size, size_t i) {
@@ -47,14 +47,14 @@ struct Gpt2 {
         const Character c = character(text + start);
         if (c.char_class != SPACE) return run_end(text, size, start + c.length, c.char_class);
 
-        // `\s+(?!\S)|\s+`: the last space goes to the next pre-token, except at the end of the
+        // `\s+(?!\S)|\s+`: the last space belongs to the next pre-token, except at the end of the
         // text.
         const WhiteSpace run = white_space(text, size, i);
         return run.end == size || run.last == i ? run.end : run.last;
     }
 };
 
-// PATTERNS["cl100k"] of patterns.py.
+// The pattern `cl100k`.
 struct Cl100k {
     static size_t next(const uint8_t* text, size_t size, size_t i) {
         if (text[i] == '\'') {

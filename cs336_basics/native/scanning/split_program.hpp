@@ -1,8 +1,8 @@
-// A compiled split pattern: a table of states, and the matcher that runs it in linear time.
+// A compiled split pattern: a table of states, and a matcher that runs it in linear time.
 //
-// pretokenization/patterns/split_program.py makes the table and explains it; its `spans` is this matcher in
-// Python. Transitions of the table are taken character by character: each says whether the pattern
-// matches up to before this character, and which state follows.
+// pretokenization/patterns/split_program.py builds and explains the table. The matcher takes one
+// transition per character. A transition records whether the pattern matches the text before the
+// character, and the next state.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace cs336 {
 
-// The arrays of a SplitProgram of Python.
+// The arrays of Python's SplitProgram.
 struct SplitTables {
     const uint16_t* transitions;  // (num_states, num_columns)
     size_t num_states, num_columns;
@@ -30,18 +30,18 @@ struct SplitTables {
     const uint8_t* threes;     // (num_columns,), 0 or 1; or nullptr
 };
 
-// States from which no match follows, for offsets that are STRIDE bytes apart. A matcher that looks
-// ahead in vain would otherwise do so again for the next pre-token: quadratic time, for example for
-// `a*b|a` in a run of the letter a. With these, the text is searched at most once in each state
-// (Reps 1998, "Maximal-Munch Tokenization in Linear Time").
+// The states that lead to no match, recorded every STRIDE bytes. Without this record, a matcher
+// that looks ahead in vain would repeat the search for the next pre-token and take quadratic time,
+// for example for `a*b|a` in a run of the letter a. With it, the matcher searches the text at most
+// once in each state (Reps 1998, "Maximal-Munch Tokenization in Linear Time").
 class DeadEnds {
   public:
     static constexpr size_t STRIDE = 256;
 
     explicit DeadEnds(size_t num_states) : words_((num_states + 63) / 64) {}
 
-    // Called at the first character at or after a multiple of STRIDE. Returns false if it is known
-    // that no match follows.
+    // Call this at the first character at or after a multiple of STRIDE. Returns false if the state
+    // is known to lead to no match.
     bool visit(size_t offset, size_t state) {
         const size_t word = word_of(offset, state);
         if (word < bits_.size() && bits_[word] >> (state % 64) & 1) return false;
@@ -49,8 +49,7 @@ class DeadEnds {
         return true;
     }
 
-    // The search is over, and the match ends at `end`: none followed from what was visited after
-    // it.
+    // End the search. The match ends at `end`, so states visited after `end` led to no match.
     void finish(size_t end) {
         for (const auto& [offset, state] : visited_) {
             if (offset <= end) continue;
@@ -72,15 +71,15 @@ class DeadEnds {
     const size_t words_;
     size_t origin_ = 0;
     std::vector<uint64_t> bits_;
-    std::vector<std::pair<size_t, size_t>> visited_;  // in the current search: offset, state
+    std::vector<std::pair<size_t, size_t>> visited_;  // (offset, state) in the current search
 };
 
-// What is known from one pre-token of a text to the next.
+// The state that the matcher keeps between the pre-tokens of a text.
 struct ScanState {
     explicit ScanState(size_t num_states) : dead_ends(num_states) {}
 
     DeadEnds dead_ends;
-    size_t number_begin = 0, number_end = 0;  // a number that is cut into groups of three
+    size_t number_begin = 0, number_end = 0;  // a number to cut into groups of three
 };
 
 class SplitProgram {
@@ -92,7 +91,7 @@ class SplitProgram {
           blocks_(tables.blocks, tables.blocks + tables.num_blocks * 64),
           safe_cuts_(tables.safe_cuts, tables.safe_cuts + tables.num_columns * tables.num_columns) {
         for (uint32_t byte = 0; byte < 128; ++byte) ascii_[byte] = column_of(byte >> 6, byte & 63);
-        // A state is the offset of its row here, so that a step needs no multiplication.
+        // In `rows_`, a state is the offset of its row, so that a step needs no multiplication.
         for (size_t i = 0; i < tables.num_states * tables.num_columns; ++i) {
             const uint32_t transition = tables.transitions[i];
             const uint32_t state = transition & STATE;
@@ -100,8 +99,8 @@ class SplitProgram {
                             letters_kept(tables, state));
         }
         if (tables.threes) threes_.assign(tables.threes, tables.threes + tables.num_columns);
-        // Where a pre-token ends before a character, `fill` takes this character from the first
-        // state at once.
+        // If a pre-token ends before a character, `fill` also takes the transition of this
+        // character from the first state in the same step.
         chained_ = rows_;
         for (size_t i = num_columns_; i < chained_.size(); ++i) {
             const uint32_t first = rows_[num_columns_ + i % num_columns_];
@@ -111,7 +110,7 @@ class SplitProgram {
 
     size_t num_states() const { return num_states_; }
 
-    // The end of the pre-token that starts at `i` < `size`; `i` if there is none. Of one text, `i`
+    // The end of the pre-token that starts at `i` < `size`; `i` if there is none. For one text, `i`
     // must not decrease from call to call.
     size_t next(const uint8_t* text, size_t size, size_t i, ScanState& state) const {
         if (threes_.empty()) return match(text, size, i, state.dead_ends);
@@ -126,8 +125,8 @@ class SplitProgram {
         return state.number_begin;
     }
 
-    // `fill` of scalar.hpp, for a pattern that matches every character: the same as `next` again
-    // and again, but without a branch where a pre-token ends. (That branch is hard to predict.)
+    // `fill` of scalar.hpp, for a pattern that matches every character. The result is the same as
+    // with repeated calls of `next`, which have a branch that is hard to predict at each end.
     size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends, size_t capacity,
                 ScanState& state) const {
         const size_t origin = position;
@@ -144,8 +143,8 @@ class SplitProgram {
         return count;
     }
 
-    // Whether a text can be cut before the ASCII character at `offset`, 0 < `offset` < `size`. The
-    // text need not be valid UTF-8.
+    // Whether the offset before the ASCII character at 0 < `offset` < `size` is a safe cut. The
+    // text may be invalid UTF-8.
     bool is_safe_cut(const uint8_t* text, size_t offset) const {
         if (text[offset] >= 0x80) return false;
         uint32_t before = ascii_[text[offset - 1] & 0x7F];
@@ -164,20 +163,20 @@ class SplitProgram {
     }
 
   private:
-    // Of the tables: the state of a transition. The rest of it tells a match.
+    // In the tables, the state bits of a transition; the remaining bit means a match.
     static constexpr uint32_t STATE = 0x7FFF;
-    // Of `rows_`: the offset of the next row, and beside it: the pattern matches before this
-    // character; the next state matches before every ASCII letter, or lower-case ASCII letter, and
-    // stays what it is. So all of them can be skipped at once.
+    // Flags of `rows_`, whose other bits are the offset of the next row. MATCH: the pattern matches
+    // before this character. LETTERS and LOWER: the next state matches before every ASCII letter
+    // (or every lower-case ASCII letter) and stays the same, so that a run can be skipped at once.
     static constexpr uint32_t MATCH = uint32_t{1} << 31;
     static constexpr uint32_t LETTERS = uint32_t{1} << 30;
     static constexpr uint32_t LOWER = uint32_t{1} << 29;
-    // Of `chained_`: a pre-token ends before this character, and the next state is that of the next
-    // one.
+    // Flag of `chained_`: a pre-token ends before this character, and the next state already
+    // belongs to the following pre-token.
     static constexpr uint32_t ENDED = uint32_t{1} << 28;
     static constexpr uint32_t ROW = ENDED - 1;
 
-    // LETTERS, LOWER or 0 for a state.
+    // The flag of a state: LETTERS, LOWER or 0.
     uint32_t letters_kept(const SplitTables& tables, uint32_t state) const {
         const auto keeps = [&](char first, char last) {
             for (char letter = first; letter <= last; ++letter) {
@@ -190,8 +189,8 @@ class SplitProgram {
         return keeps('A', 'Z') ? LETTERS : LOWER;
     }
 
-    // How many of the next eight bytes are ASCII letters (of any case or of lower case), from the
-    // first one on.
+    // The number of leading ASCII letters (of any case, or only lower case) in the next eight
+    // bytes.
     CS336_INLINE static size_t letters_at(const uint8_t* p, bool any_case) {
         uint64_t word;
         std::memcpy(&word, p, 8);
@@ -201,14 +200,14 @@ class SplitProgram {
         return others ? lowest_bit(others) / 8 : 8;
     }
 
-    // Most of `fill`: returns where the last pre-token starts whose end is not in `ends`.
+    // The main loop of `fill`. Returns the start of the last pre-token, whose end is not in `ends`.
     size_t fill_chained(const uint8_t* text, size_t size, size_t origin, uint32_t* ends,
                         size_t capacity, size_t& count, DeadEnds& dead_ends) const {
         const size_t body = size - (text[size - 1] == '\n');
         const uint32_t* const rows = chained_.data();
         uint32_t row = num_columns_;
         size_t i = origin, start = origin, end = origin;
-        const auto restart = [&] {  // the pre-token ends at `end`, before what was read
+        const auto restart = [&] {  // the pre-token ends at `end`, before `i`
             dead_ends.finish(end);
             ends[count++] = uint32_t(end - origin);
             start = i = end;
@@ -302,12 +301,12 @@ class SplitProgram {
         return i;
     }
 
-    // The column of a code point: `block` is all of it but the last six bits, which are `index`.
+    // The column of a code point: `index` is its last six bits, `block` all bits above.
     uint8_t column_of(uint32_t block, uint32_t index) const {
         return blocks_[size_t(block_of_[block]) * 64 + index];
     }
 
-    // The column of the character of two or more bytes that begins at `p`, and its length.
+    // The column and the length of the character of two or more bytes that starts at `p`.
     CS336_INLINE uint32_t wide_column(const uint8_t* p, size_t& length) const {
         const WideCode code = wide_code(p);
         length = code.length;
@@ -316,7 +315,7 @@ class SplitProgram {
 
     const uint32_t num_columns_;
     const size_t num_states_;
-    std::vector<uint32_t> rows_;     // the next row, plus flags
+    std::vector<uint32_t> rows_;     // the offset of the next row, plus flags
     std::vector<uint32_t> chained_;  // the same for `fill`
     const std::vector<uint16_t> block_of_;
     const std::vector<uint8_t> blocks_;

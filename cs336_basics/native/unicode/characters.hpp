@@ -1,5 +1,5 @@
-// Classes of UTF-8 characters (letter, number, white space, other), and runs of one class.
-// The text must be valid UTF-8.
+// The classes of UTF-8 characters (letter, number, white space, other) and runs of one class. The
+// text must be valid UTF-8.
 
 #pragma once
 
@@ -19,13 +19,13 @@ struct Character {
     uint32_t length;  // in bytes
 };
 
-// The class of a code point: `block` is all of it but the last six bits, which are `index`.
+// The class of a code point: `index` is its last six bits, `block` all bits above.
 CS336_INLINE uint32_t class_in_block(uint32_t block, uint32_t index) {
     if (block >= NUM_BLOCKS_OF) return OTHER;
     return CLASS_BLOCKS[BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
 }
 
-// The case of a code point, in the same form.
+// The case of a code point with this `block` and `index`.
 CS336_INLINE uint32_t case_in_block(uint32_t block, uint32_t index) {
     if (block >= NUM_CASE_BLOCKS_OF) {
         const uint32_t code = block << 6 | index;
@@ -34,19 +34,19 @@ CS336_INLINE uint32_t case_in_block(uint32_t block, uint32_t index) {
     return CASE_BLOCKS[CASE_BLOCK_OF[block]][index >> 5] >> (2 * (index & 31)) & 3;
 }
 
-// Whether a code point, in the same form, is punctuation or a symbol.
+// Whether the code point with this `block` and `index` is punctuation or a symbol.
 CS336_INLINE bool is_symbol_in_block(uint32_t block, uint32_t index) {
     if (block >= NUM_SYMBOL_BLOCKS_OF) return false;
     return SYMBOL_BLOCKS[SYMBOL_BLOCK_OF[block]] >> index & 1;
 }
 
-// The code point of a character, in two parts: see `class_in_block`.
+// The code point of a multi-byte character, in two parts; see `class_in_block`.
 struct WideCode {
     uint32_t block, index;
     uint32_t length;  // in bytes
 };
 
-// The character of two or more bytes that begins at `p`.
+// The character of two or more bytes that starts at `p`.
 CS336_INLINE WideCode wide_code(const uint8_t* p) {
     const uint32_t first = p[0];
     if (first < 0xE0) return {first & 0x1F, p[1] & 0x3Fu, 2};
@@ -65,7 +65,7 @@ CS336_INLINE Character character(const uint8_t* p) {
     return wide_character(p);
 }
 
-// ASCII_CLASS for all bytes: 0xFF for a byte of a character of several bytes.
+// ASCII_CLASS extended to all bytes: 0xFF for a byte of a multi-byte character.
 struct ByteClass {
     uint8_t of_byte[256];
     constexpr ByteClass() : of_byte() {
@@ -81,14 +81,14 @@ inline constexpr ByteClass BYTE_CLASS;
 CS336_INLINE uint64_t ascii_letters(uint64_t word) {
     constexpr uint64_t EVERY = 0x0101010101010101ull;
     const uint64_t lower = (word | 0x20 * EVERY) & 0x7F * EVERY;
-    // No sum exceeds a byte. The first sum reaches 128 from 'a' on, the second one beyond 'z'.
+    // No sum overflows its byte. The first sum is at least 128 from 'a' on, the second after 'z'.
     const uint64_t from_a = lower + (0x80 - 'a') * EVERY, beyond_z = lower + (0x7F - 'z') * EVERY;
     return from_a & ~beyond_z & ~word & 0x80 * EVERY;
 }
 
-// The end of the run of characters of class `char_class` that begins at `i`.
+// The end of the run of characters of class `char_class` that starts at `i`.
 inline size_t run_end(const uint8_t* text, size_t size, size_t i, uint32_t char_class) {
-    // Eight letters at a time: counting them in a word needs no branch that is hard to predict.
+    // Count eight letters at a time, which avoids a branch that is hard to predict.
     if (char_class == LETTER) {
         for (; size - i >= 8; i += 8) {
             uint64_t word;
@@ -114,8 +114,8 @@ CS336_INLINE bool is_line_end(uint8_t byte) { return byte == '\n' || byte == '\r
 // A run of white space.
 struct WhiteSpace {
     size_t end;       // of the run
-    size_t last;      // start of its last character
-    size_t line_end;  // end of its last CR or LF; 0 if it has none
+    size_t last;      // the start of its last character
+    size_t line_end;  // the end of its last CR or LF; 0 if it has none
 };
 
 inline WhiteSpace white_space(const uint8_t* text, size_t size, size_t i) {

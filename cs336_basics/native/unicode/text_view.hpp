@@ -1,4 +1,5 @@
-// A text in memory: valid UTF-8, or a Python str as it is stored (PEP 393), and its UTF-8.
+// TextView: a text in memory, either valid UTF-8 or the storage of a Python str (PEP 393); and its
+// conversion to UTF-8.
 
 #pragma once
 
@@ -23,15 +24,15 @@ struct TextSpan {
 };
 
 struct TextView {
-    // The code points are stored in units of one byte (all below U+0100), two or four.
+    // Except for UTF8, each code point is one unit of one byte (all below U+0100), two or four.
     enum Kind { UTF8, LATIN1, UCS2, UCS4 };
 
     const void* data;
-    size_t length;  // in units; of UTF-8 in bytes
+    size_t length;  // in units; UTF8: in bytes
     Kind kind;
 };
 
-// A size that the UTF-8 of a text does not exceed, known without reading the text.
+// An upper bound for the UTF-8 size of a text, computed without reading the text.
 inline size_t utf8_bound(const TextView& text) {
     constexpr size_t MOST[] = {1, 2, 3, 4};
     return text.length * MOST[text.kind];
@@ -39,7 +40,7 @@ inline size_t utf8_bound(const TextView& text) {
 
 template <class Unit>
 inline size_t utf8_size_of(const Unit* units, size_t length) {
-    // In blocks, so that the counters are small and the compiler makes vectors of them.
+    // Blocks keep the counters small enough for the compiler to vectorize the loop.
     constexpr size_t BLOCK = 1024;
     size_t size = length;
     for (size_t start = 0; start < length; start += BLOCK) {
@@ -54,7 +55,7 @@ inline size_t utf8_size_of(const Unit* units, size_t length) {
     return size;
 }
 
-// The size of the UTF-8 of the units [from, to).
+// The UTF-8 size of the units [from, to).
 inline size_t utf8_size(const TextView& text, size_t from, size_t to) {
     switch (text.kind) {
         case TextView::LATIN1:
@@ -67,7 +68,7 @@ inline size_t utf8_size(const TextView& text, size_t from, size_t to) {
     }
 }
 
-// Write the UTF-8 of a code point, and no byte beyond it; returns its end.
+// Write a code point as UTF-8, and no byte beyond it. Returns the end of the output.
 CS336_INLINE uint8_t* put_utf8(uint32_t c, uint8_t* out) {
     const auto rest = [&](int shift) { return uint8_t((c >> shift & 0x3F) | 0x80); };
     if (c < 0x80) {
@@ -90,7 +91,7 @@ CS336_INLINE uint8_t* put_utf8(uint32_t c, uint8_t* out) {
 }
 
 #if defined(CS336_X86)
-// Eight units as 16 bits each; those from U+8000 on become others, but none that is ASCII.
+// Load eight units as 16 bits each. Units from U+8000 on may change, but never to ASCII.
 CS336_INLINE __m128i eight_units(const uint16_t* units) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(units));
 }
@@ -99,7 +100,7 @@ CS336_INLINE __m128i eight_units(const uint32_t* units) {
     return _mm_packs_epi32(_mm_loadu_si128(vectors), _mm_loadu_si128(vectors + 1));
 }
 
-// Write 16 units as bytes; returns a mask of those that are ASCII.
+// Write 16 units as bytes. Returns a mask of the ASCII units.
 template <class Unit>
 CS336_INLINE uint32_t put_bytes(const Unit* units, uint8_t* out) {
     const __m128i first = eight_units(units), last = eight_units(units + 8);
@@ -127,10 +128,10 @@ CS336_INLINE uint32_t put_bytes(const Unit* units, uint8_t* out) {
 }
 #endif
 
-// A character of two bytes, its first byte lowest.
+// The two-byte UTF-8 of a code point, first byte lowest.
 CS336_INLINE uint32_t two_bytes(uint32_t c) { return 0x80C0 | c >> 6 | (c & 0x3F) << 8; }
 
-// Whether all units of a block are characters of three bytes, or surrogates.
+// Whether all units of a block are three-byte characters or surrogates.
 template <class Unit, size_t SIZE>
 CS336_INLINE bool are_all_three_bytes(const Unit (&block)[SIZE]) {
     bool all = true;
@@ -138,11 +139,12 @@ CS336_INLINE bool are_all_three_bytes(const Unit (&block)[SIZE]) {
     return all;
 }
 
-// Write the UTF-8 of units, and no byte beyond it; returns its end, or null at a lone surrogate.
+// Write units as UTF-8, and no byte beyond it. Returns the end of the output, or null if there is a
+// lone surrogate.
 template <class Unit>
 inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
-    // Most characters have neighbours of their length: loops without branches. They store up to a
-    // byte more than a character has, so at least one unit must follow.
+    // Most characters have neighbours of the same UTF-8 length, so loops without branches convert
+    // them. These loops store up to one byte too many, so at least one unit must follow.
     constexpr size_t STEP = 8, ASCII_STEP = 16;
     uint32_t surrogates = 0;
     size_t i = 0;
@@ -154,8 +156,8 @@ inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
         if (all < 0x80) {
             for (size_t j = 0; j < STEP; ++j) out[j] = uint8_t(block[j]);
             out += STEP;
-            // Much of it may follow. (Each unit that follows it takes a byte or more, so that there
-            // is room for the 16 that are written.)
+            // More ASCII is likely. Every further unit takes at least one byte of the output, so
+            // there is room to write 16 bytes.
             while (length - i > STEP + ASCII_STEP) {
                 const uint32_t others = put_bytes(units + i + STEP, out) ^ 0xFFFF;
                 const size_t count = others ? size_t(lowest_bit(others)) : ASCII_STEP;
@@ -193,7 +195,7 @@ inline uint8_t* write_utf8_of(const Unit* units, size_t length, uint8_t* out) {
     return surrogates ? nullptr : out;
 }
 
-// Write the UTF-8 of the units [from, to) of a text that is not UTF-8 already.
+// Write the units [from, to) as UTF-8; the text must not be UTF-8 already.
 inline uint8_t* write_utf8(const TextView& text, size_t from, size_t to, uint8_t* out) {
     switch (text.kind) {
         case TextView::LATIN1:
@@ -205,8 +207,8 @@ inline uint8_t* write_utf8(const TextView& text, size_t from, size_t to, uint8_t
     }
 }
 
-// Room for the UTF-8 of a text, in bytes. The bound costs nothing, and memory that is not written
-// to next to nothing; of a very long text, even address space matters.
+// The number of bytes to reserve for the UTF-8 of a text. The upper bound costs nothing to compute,
+// and unused memory is almost free; but for a very long text, even address space matters.
 inline size_t utf8_room(const TextView& text) {
     constexpr size_t MAX_BOUNDED = size_t{1} << 24;
     return text.length <= MAX_BOUNDED ? utf8_bound(text) : utf8_size(text, 0, text.length);
@@ -225,7 +227,7 @@ inline Failure as_utf8(const TextView& text, Buffer& buffer, TextSpan& utf8) {
     return {};
 }
 
-// Writes the UTF-8 of a long text that is not UTF-8 already, by several threads.
+// Writes a long text as UTF-8 with several threads; the text must not be UTF-8 already.
 class Utf8Writer {
   public:
     Utf8Writer(const TextView& text, int num_threads) : text_(text) {
@@ -239,7 +241,7 @@ class Utf8Writer {
 
     size_t size() const { return offsets_.back(); }
 
-    // Write `size` bytes; returns false if the text has a lone surrogate.
+    // Write `size` bytes. Returns false if the text has a lone surrogate.
     bool write(uint8_t* out) const {
         std::vector<uint8_t> failed(offsets_.size());
         run_parts(offsets_.size() - 1, nullptr, [&](size_t part, InterruptCheck) {
@@ -256,7 +258,7 @@ class Utf8Writer {
     }
 
     const TextView text_;
-    std::vector<size_t> offsets_;  // of the parts in the UTF-8
+    std::vector<size_t> offsets_;  // the start of every part in the UTF-8, and the end
 };
 
 }  // namespace cs336

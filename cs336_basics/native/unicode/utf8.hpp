@@ -1,4 +1,4 @@
-// UTF-8: find invalid bytes, and replace them with U+FFFD exactly as Python's `decode` does.
+// Finds invalid UTF-8 and replaces it with U+FFFD exactly as Python's `decode` does.
 
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace cs336 {
 
-// The sequence at the start of [p, end): its length in bytes, and whether it is a character. The
-// length of an invalid sequence is what Python replaces with one U+FFFD: the longest prefix of a
-// possible character (Unicode standard, section 3.9, "U+FFFD Substitution of Maximal Subparts").
+// The sequence at the start of [p, end): its length in bytes, and whether it is a character. Python
+// replaces an invalid sequence, which is the longest prefix of a possible character, with one
+// U+FFFD (Unicode standard, section 3.9, "U+FFFD Substitution of Maximal Subparts").
 struct Utf8Sequence {
     size_t length;
     bool valid;
@@ -24,8 +24,8 @@ inline Utf8Sequence utf8_sequence(const uint8_t* p, const uint8_t* end) {
     const uint8_t first = p[0];
     if (first < 0x80) return {1, true};
     size_t length;
-    // Some first bytes restrict the second byte: no overlong forms, no surrogates, no code point
-    // above U+10FFFF.
+    // Some first bytes restrict the second byte, which excludes overlong forms, surrogates and code
+    // points above U+10FFFF.
     uint8_t lowest = 0x80, highest = 0xBF;
     if (first >= 0xC2 && first <= 0xDF) {
         length = 2;
@@ -53,14 +53,14 @@ inline size_t first_invalid_utf8_scalar(const uint8_t* text, size_t size, size_t
     const uint8_t* const end = text + size;
     const uint8_t* p = text + from;
     while (p < end) {
-        // ASCII, 32 bytes at a time.
+        // Skip ASCII, 32 bytes at a time.
         while (end - p >= 32) {
             uint64_t words[4];
             std::memcpy(words, p, 32);
             if ((words[0] | words[1] | words[2] | words[3]) & 0x8080808080808080ull) break;
             p += 32;
         }
-        // Then at least 32 bytes, one character at a time.
+        // Check the next 32 bytes, one character at a time.
         const uint8_t* const stop = end - p > 32 ? p + 32 : end;
         while (p < stop) {
             if (*p < 0x80) {
@@ -77,12 +77,12 @@ inline size_t first_invalid_utf8_scalar(const uint8_t* text, size_t size, size_t
 
 #if defined(CS336_X86)
 // The lookup algorithm of Keiser and Lemire 2021, "Validating UTF-8 In Less Than One Instruction
-// Per Byte": three table lookups, by half bytes, give the errors that two adjacent bytes can have.
+// Per Byte": three table lookups of half bytes find the possible errors of two adjacent bytes.
 namespace utf8_avx2 {
 
 enum : uint8_t {
-    TOO_SHORT = 1,            // a first byte or ASCII where a continuation is required
-    TOO_LONG = 2,             // ASCII, then a continuation
+    TOO_SHORT = 1,            // a first byte or ASCII instead of a required continuation
+    TOO_LONG = 2,             // a continuation after ASCII
     OVERLONG_3 = 4,           // E0 80-9F
     TOO_LARGE = 8,            // F4 90-BF, F5-FF
     SURROGATE = 16,           // ED A0-BF
@@ -140,7 +140,7 @@ CS336_AVX2 inline size_t first_invalid(const uint8_t* text, size_t size) {
             _mm256_and_si256(_mm256_shuffle_epi8(first_high, back1_high),
                              _mm256_shuffle_epi8(first_low, _mm256_and_si256(back1, low_half))),
             _mm256_shuffle_epi8(second_high, now_high));
-        // Exactly the third and fourth bytes of characters are the second of two continuations.
+        // Two adjacent continuations are valid only if the second is a third or fourth byte.
         const __m256i third = _mm256_subs_epu8(back2, _mm256_set1_epi8(0xE0 - 0x80));
         const __m256i fourth = _mm256_subs_epu8(back3, _mm256_set1_epi8(0xF0 - 0x80));
         const __m256i due =
@@ -149,7 +149,8 @@ CS336_AVX2 inline size_t first_invalid(const uint8_t* text, size_t size) {
         if (!_mm256_testz_si256(errors, errors)) break;
         before = now;
     }
-    // The rest, from the last first byte before `i` if its sequence may extend beyond `i`.
+    // Check the rest of the text. If the last sequence may extend beyond `i`, start at its first
+    // byte.
     size_t start = i;
     for (size_t back = 1; back <= 3 && back <= i; ++back) {
         if (text[i - back] >= 0xC0) {
@@ -164,7 +165,7 @@ CS336_AVX2 inline size_t first_invalid(const uint8_t* text, size_t size) {
 }  // namespace utf8_avx2
 #endif
 
-// The same as first_invalid_utf8_scalar, with the vector instructions of this CPU.
+// The same as first_invalid_utf8_scalar, but with AVX2 if the CPU has it.
 inline size_t first_invalid_utf8(const uint8_t* text, size_t size) {
 #if defined(CS336_X86)
     static const bool avx2 = has_avx2();
@@ -173,14 +174,14 @@ inline size_t first_invalid_utf8(const uint8_t* text, size_t size) {
     return first_invalid_utf8_scalar(text, size);
 }
 
-// What is done with bytes that are not valid UTF-8: they are read as U+FFFD, refused, or kept.
+// How to handle invalid UTF-8: replace it with U+FFFD, refuse the text, or keep the bytes.
 enum class InvalidBytes { REPLACE, REFUSE, KEEP };
 
-// Invalid sequences of a text that were replaced.
+// The invalid sequences of a text that were replaced.
 struct Replaced {
     uint64_t sequences = 0;
-    uint64_t bytes = 0;  // of all of them
-    uint64_t first = 0;  // the offset of the first one
+    uint64_t bytes = 0;  // the total length
+    uint64_t first = 0;  // the lowest offset
 
     void add(const Replaced& other) {
         if (!other.sequences) return;
@@ -190,8 +191,8 @@ struct Replaced {
     }
 };
 
-// Call `valid_part(first, end)` for valid UTF-8 and `invalid_sequence(offset, length)` for every
-// invalid sequence, from left to right.
+// From left to right, call `valid_part(first, end)` for valid UTF-8 and
+// `invalid_sequence(offset, length)` for every invalid sequence.
 template <class ValidPart, class InvalidSequence>
 void for_each_part(const uint8_t* text, size_t size, ValidPart valid_part,
                    InvalidSequence invalid_sequence) {
@@ -217,8 +218,8 @@ inline Replaced invalid_utf8(const uint8_t* text, size_t size) {
     return found;
 }
 
-// Write a text with U+FFFD for every invalid sequence; returns the end. It takes `size` bytes, less
-// those of the invalid sequences, and three for each of these.
+// Write a text with U+FFFD (three bytes) in place of every invalid sequence. Returns the end of the
+// output.
 inline uint8_t* write_valid_utf8(const uint8_t* text, size_t size, uint8_t* out) {
     for_each_part(
         text, size,
@@ -231,7 +232,7 @@ inline uint8_t* write_valid_utf8(const uint8_t* text, size_t size, uint8_t* out)
     return out;
 }
 
-// Append [text, text + size) to `out`, with U+FFFD for every invalid sequence.
+// Append [text, text + size) to `out`, with U+FFFD in place of every invalid sequence.
 inline Replaced replace_invalid_utf8(const uint8_t* text, size_t size, std::vector<uint8_t>& out) {
     const Replaced found = invalid_utf8(text, size);
     const size_t done = out.size();

@@ -15,8 +15,8 @@ namespace cs336 {
 
 namespace avx2 {
 
-// LEAD_IS_LETTER in 16 bytes: bit r of of_low_half[i] is set if all characters with the first byte
-// 0xC0 + 16 * r + i are letters.
+// LEAD_IS_LETTER packed into 16 bytes: bit r of of_low_half[i] is set if all characters with the
+// first byte 0xC0 + 16 * r + i are letters.
 struct LeadRows {
     alignas(16) uint8_t of_low_half[16];
     constexpr LeadRows() : of_low_half() {
@@ -40,16 +40,16 @@ CS336_AVX2 CS336_INLINE uint64_t equal(Halves v, char byte) {
     return bits(_mm256_cmpeq_epi8(v.low, wanted), _mm256_cmpeq_epi8(v.high, wanted));
 }
 
-// The bytes from 128 - `count` - `shift` to 127 - `shift`. Adding `shift` moves them to the top of
-// the signed range, where they are the ones greater than 127 - `count`.
+// A mask of the bytes from 128 - `count` - `shift` to 127 - `shift`. Adding `shift` moves these
+// bytes to the top of the signed range, above 127 - `count`.
 CS336_AVX2 CS336_INLINE uint64_t in_range(Halves v, int shift, int count) {
     const __m256i by = _mm256_set1_epi8(char(shift)), below = _mm256_set1_epi8(char(127 - count));
     return bits(_mm256_cmpgt_epi8(_mm256_add_epi8(v.low, by), below),
                 _mm256_cmpgt_epi8(_mm256_add_epi8(v.high, by), below));
 }
 
-// 0xFF for every byte from 0xC0 on with LEAD_IS_LETTER, 0x00 for all others. (Two lookups by half
-// bytes, as in utf8.hpp.)
+// 0xFF for every byte from 0xC0 on with LEAD_IS_LETTER, 0x00 for all others, by two lookups of half
+// bytes as in utf8.hpp.
 CS336_AVX2 CS336_INLINE __m256i lead_is_letter(__m256i v) {
     const __m256i low_half = _mm256_set1_epi8(0x0F);
     const __m256i rows = _mm256_broadcastsi128_si256(
@@ -83,7 +83,7 @@ CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     m.wide = bits(v.low, v.high);
     m.continuation = 0;
     if (m.wide) {
-        // As signed bytes, 0x80 to 0xBF are those below -64.
+        // 0x80 to 0xBF are the signed bytes below -64.
         const __m256i limit = _mm256_set1_epi8(-64);
         m.continuation = bits(_mm256_cmpgt_epi8(limit, v.low), _mm256_cmpgt_epi8(limit, v.high));
         m.wide &= ~m.continuation;
@@ -100,12 +100,12 @@ CS336_AVX2 CS336_INLINE Masks masks(const uint8_t* window) {
     return m;
 }
 
-// The same as portable::positions, eight at a time: the number of iterations is easier to predict.
+// The same as portable::positions, but eight at a time, so that the CPU predicts the loop better.
 CS336_AVX2 CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
     const size_t count = __builtin_popcountll(bits);
     for (size_t done = 0; done < count; done += 8) {
         for (int k = 0; k < 8; ++k) {
-            // (For bits = 0 this writes origin + 64 beyond `count`.)
+            // When `bits` is 0, this writes origin + 64 beyond `count`.
             out[done + k] = origin + uint32_t(_tzcnt_u64(bits));
             bits &= bits - 1;
         }

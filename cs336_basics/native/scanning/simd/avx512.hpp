@@ -16,7 +16,7 @@ namespace cs336 {
 
 namespace avx512 {
 
-// All classes of an ASCII byte as bits, so that one table lookup gives them all.
+// The classes of an ASCII byte as bits, so that one table lookup finds all of them.
 enum : uint8_t {
     LETTER_BIT = 1,
     NUMBER_BIT = 2,

@@ -22,7 +22,7 @@ enum class SimdLevel { SCALAR, PORTABLE, NEON, AVX2, AVX512 };
 inline const char* const SIMD_LEVEL_NAMES[] = {"scalar", "portable", "neon", "avx2", "avx512"};
 constexpr int NUM_SIMD_LEVELS = 5;
 
-// Whether this build and this CPU support it.
+// Whether this build and this CPU support the level.
 inline bool has_simd_level(SimdLevel simd_level) {
     switch (simd_level) {
         case SimdLevel::SCALAR:
@@ -38,7 +38,7 @@ inline bool has_simd_level(SimdLevel simd_level) {
     }
 }
 
-// The fastest SIMD level of this CPU, or the one that the environment variable CS336_SIMD names.
+// The level in the environment variable CS336_SIMD if it is supported; otherwise the fastest.
 inline SimdLevel best_simd_level() {
     static const SimdLevel best = [] {
         if (const char* wanted = std::getenv("CS336_SIMD")) {
@@ -91,7 +91,8 @@ FillWith fill_with_function(SimdLevel simd_level) {
     }
 }
 
-// A pattern that is scanned by masks as far as a window shows its starts, else by its SplitProgram.
+// A pattern that uses masks wherever they find the pre-token starts of a window, and its
+// SplitProgram elsewhere.
 struct MaskedPattern {
     const char* name;
     FillWith (*fill_with)(SimdLevel);

@@ -1,11 +1,10 @@
-// Masks: the pre-token starts of a window of 64 bytes, found together.
+// Masks: find all pre-token starts of a 64-byte window together.
 //
-// Each class of characters becomes a 64-bit mask, where bit i tells whether byte i belongs to a
-// character of this class. Shifting and combining these masks gives the mask of all pre-token
-// starts. A window always begins at the start of a pre-token, so no state is carried from one
-// window to the next. The last three bytes are left to the next window, because the text after them
-// could change their starts. (64-byte masks: Langdale and Lemire 2019, "Parsing Gigabytes of JSON
-// per Second".)
+// Each class of characters has a 64-bit mask; bit i is set if byte i belongs to a character of this
+// class. Shifts and bitwise operations combine these masks into the mask of all pre-token starts. A
+// window always begins at the start of a pre-token, so windows share no state. The last three bytes
+// are left to the next window, because the text after them could change their starts. Masks of 64
+// bytes come from Langdale and Lemire 2019, "Parsing Gigabytes of JSON per Second".
 
 #pragma once
 
@@ -22,37 +21,38 @@ namespace cs336 {
 struct Masks {
     uint64_t letter;
     uint64_t number;
-    uint64_t space;  // white space, Unicode's included
+    uint64_t space;  // white space, including Unicode's
     uint64_t blank;  // ' '
     uint64_t apostrophe;
     uint64_t line_end;            // CR and LF
-    uint64_t upper, lower, mark;  // of characters of several bytes only with Wide::CASES
+    uint64_t upper, lower, mark;  // include multi-byte characters only with Wide::CASES
     uint64_t slash;
     uint64_t control;       // ASCII only
-    uint64_t wide;          // first bytes of characters of several bytes, not yet classified
+    uint64_t wide;          // first bytes of multi-byte characters that are not yet classified
     uint64_t continuation;  // second and later bytes of characters
 };
 
-// What is found of characters of several bytes: their classes; or also their cases. DEEPSEEK:
-// classes, with marks as letters, up to the first character that `deepseek-v3` has rules of its own
-// for: Chinese characters, kana, and what is neither in a class nor a mark, punctuation or symbol.
+// What to find out about multi-byte characters. CLASSES: their classes; CASES: also their cases.
+// DEEPSEEK: classes, with marks as letters, up to the first character that has its own rule in
+// `deepseek-v3`: Chinese characters, kana, and characters that have no class and are no mark,
+// punctuation or symbol.
 enum class Wide { CLASSES, CASES, DEEPSEEK };
 
-// The lowest first byte of characters of three bytes.
+// The lowest first byte of a three-byte character.
 constexpr uint8_t FIRST_OF_THREE = 0xE0;
 
-// Whether a code point is, or may be, of the Chinese characters and kana of `deepseek-v3`: U+3040
-// to U+30FF, and U+4E00 to U+9FA5 (here to the end of its block).
+// Whether the block may contain Chinese characters or kana of `deepseek-v3`: U+3040 to U+30FF, and
+// U+4E00 to U+9FA5.
 CS336_INLINE bool may_be_kana(uint32_t block) {
     return block - (0x3040 >> 6) <= (0x30FF >> 6) - (0x3040 >> 6) ||
            block - (0x4E00 >> 6) <= (0x9FA5 >> 6) - (0x4E00 >> 6);
 }
 
-// Classify the characters of several bytes one by one. They may extend beyond the window, but not
-// beyond the text, which is valid UTF-8. What is not classified stays in `wide`.
+// Classify multi-byte characters one by one. They may extend beyond the window, but not beyond the
+// text, which is valid UTF-8. Characters that are not classified stay in `wide`.
 //
-// With cases, a window of which at least half are continuation bytes keeps its `wide`: in scripts
-// of three bytes a character, where pre-tokens are long, a SplitProgram is twice as fast.
+// With CASES, a window with at least 32 continuation bytes is not classified: in scripts with
+// three-byte characters, where pre-tokens are long, a SplitProgram is twice as fast.
 template <Wide WIDE>
 CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
     if (WIDE == Wide::CASES && __builtin_popcountll(m.continuation) >= 32) return;
@@ -81,8 +81,8 @@ CS336_INLINE void classify_wide(Masks& m, const uint8_t* window) {
     }
 }
 
-// Mark the letters whose first bytes are in `leads`; classify_wide then skips them. In most scripts
-// the first byte of a character shows that it is a letter (LEAD_IS_LETTER).
+// Mark the letters whose first bytes are in `leads`, so that classify_wide skips them. In most
+// scripts, the first byte shows that a character is a letter (LEAD_IS_LETTER).
 CS336_INLINE void mark_letters(Masks& m, uint64_t leads) {
     leads &= m.wide;
     m.wide &= ~leads;
@@ -93,23 +93,24 @@ CS336_INLINE void mark_letters(Masks& m, uint64_t leads) {
     m.letter |= letters;
 }
 
-// The first bytes of the characters (of at most three bytes) whose last bytes are in `last`.
+// A mask of the first bytes of the characters, of at most three bytes, whose last bytes are in
+// `last`.
 CS336_INLINE uint64_t first_bytes(uint64_t last, uint64_t continuation) {
     last |= (last & continuation) >> 1;
     last |= (last & continuation) >> 1;
     return last & ~continuation;
 }
 
-// Whether a window, or the next pre-token, may be added to a batch.
+// Whether a batch has room for the pre-tokens of another window.
 CS336_INLINE bool has_room(size_t origin, size_t position, size_t size, size_t count) {
     return position < size && count + 64 <= BATCH_CAPACITY && position - origin < MAX_BATCH_BYTES;
 }
 
 // Define `fill` and `fill_with` (see scalar.hpp) in the namespace of a SIMD level that has `masks`
-// and `positions`. They are macros because a function with a `target` attribute cannot be a
+// and `positions`. This is a macro because a function with a `target` attribute cannot be a
 // template argument.
 #define CS336_DEFINE_FILL(TARGET)                                                                  \
-    /* Append the pre-tokens that the window at `start` shows; returns false if it shows none. */  \
+    /* Append the pre-tokens that end in the window at `start`; returns false if none does. */     \
     template <class Starts>                                                                        \
     TARGET CS336_INLINE bool append_window(const uint8_t* text, size_t size, size_t origin,        \
                                            size_t& start, uint32_t* ends, size_t& count) {         \
@@ -147,7 +148,7 @@ CS336_INLINE bool has_room(size_t origin, size_t position, size_t size, size_t c
             if (!append_next(program, text, size, origin, start, ends, count, most, state)) {      \
                 break;                                                                             \
             }                                                                                      \
-            /* Text whose starts no window shows is left to the program, more and more. */         \
+            /* While masks find no start, give the program more and more text at a time. */        \
             most = most < 256 ? 2 * most : most;                                                   \
         }                                                                                          \
         position = start;                                                                          \

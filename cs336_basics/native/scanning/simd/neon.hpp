@@ -34,7 +34,7 @@ CS336_INLINE uint64_t equal(const Quarters& q, uint8_t byte) {
     return bits(vceqq_u8(q.v[0], w), vceqq_u8(q.v[1], w), vceqq_u8(q.v[2], w), vceqq_u8(q.v[3], w));
 }
 
-// The bytes from `first` to `first` + `count` - 1.
+// A mask of the bytes from `first` to `first` + `count` - 1.
 CS336_INLINE uint64_t in_range(const Quarters& q, uint8_t first, uint8_t count) {
     const uint8x16_t f = vdupq_n_u8(first), n = vdupq_n_u8(count);
     return bits(vcltq_u8(vsubq_u8(q.v[0], f), n), vcltq_u8(vsubq_u8(q.v[1], f), n),

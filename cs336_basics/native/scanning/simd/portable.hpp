@@ -1,4 +1,4 @@
-// The SIMD level `portable`: no intrinsics; compilers vectorize the loops where they can.
+// The SIMD level `portable`: no intrinsics, only loops that compilers can vectorize.
 
 #pragma once
 
@@ -59,8 +59,8 @@ CS336_INLINE Masks masks(const uint8_t* window) {
     return m;
 }
 
-// Write origin + i to `out` for every bit i that is set in `bits`; return the number of set bits.
-// `out` must have room for 64 elements.
+// Write origin + i to `out` for every set bit i of `bits`. Returns the number of set bits. `out`
+// must have room for 64 elements.
 CS336_INLINE size_t positions(uint64_t bits, uint32_t origin, uint32_t* out) {
     size_t count = 0;
     while (bits) {

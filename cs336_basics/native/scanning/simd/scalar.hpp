@@ -1,5 +1,5 @@
-// The SIMD level `scalar`: batches of pre-tokens that are found one by one. The other levels use
-// append_next where a pre-token does not end within their window of 64 bytes.
+// The SIMD level `scalar`, which finds pre-tokens one by one. The other levels use append_next
+// where a pre-token does not end within their 64-byte window.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace cs336 {
 
-// Pre-tokens are found in batches: arrays of their ends, as offsets from the start of the batch.
+// A batch of pre-tokens is an array of their ends, as offsets from the start of the batch.
 constexpr size_t BATCH_CAPACITY = 1024;
 constexpr size_t MAX_BATCH_BYTES = size_t{1} << 31;
 
@@ -27,7 +27,7 @@ inline bool append_next(const uint8_t* text, size_t size, size_t origin, size_t&
     return true;
 }
 
-// Append the ends of the next pre-tokens, at most `most`, as a SplitProgram finds them.
+// Append the ends of at most `most` further pre-tokens, which a SplitProgram finds.
 inline bool append_next(const SplitProgram& program, const uint8_t* text, size_t size,
                         size_t origin, size_t& position, uint32_t* ends, size_t& count, size_t most,
                         ScanState& state) {
@@ -43,10 +43,10 @@ inline bool append_next(const SplitProgram& program, const uint8_t* text, size_t
 
 namespace scalar {
 
-// The function `fill` of every SIMD level writes the ends of pre-tokens from `position` on, moves
-// `position` past the last one, and returns their number; 0 means that the next pre-token is
-// longer than 4 GiB. `fill_with` is the same for a pattern whose SplitProgram finds what the masks
-// of a window do not show.
+// Every SIMD level has a function `fill`. It writes the ends of the pre-tokens from `position` on,
+// moves `position` past the last one, and returns their number; 0 means that the next pre-token is
+// longer than 4 GiB. `fill_with` does the same for a pattern with a SplitProgram, which finds the
+// pre-tokens that the masks do not.
 template <class Pattern, class>
 size_t fill(const uint8_t* text, size_t size, size_t& position, uint32_t* ends) {
     const size_t origin = position;

@@ -1,7 +1,7 @@
-// The split patterns as rules on masks: where the pre-tokens of a window of 64 bytes start.
+// The split patterns as rules on masks, which find the pre-token starts of a 64-byte window.
 //
-// The rules are exactly those of the regular expressions in named_patterns.py: whoever edits one
-// must edit its rules here.
+// The rules match the regular expressions in named_patterns.py exactly. If you edit an expression,
+// also edit its rules here.
 
 #pragma once
 
@@ -15,15 +15,15 @@
 
 namespace cs336 {
 
-// The bytes of a window whose starts are certain if those of `known` are classified: all bytes from
-// the first one on. A start depends on at most three bytes after it (a white space character of
-// three bytes and the byte after it), and on all bytes before it.
+// A mask of the bytes whose starts are certain if the bytes of `known`, a prefix of the window, are
+// classified. A start depends on all bytes before it and on at most three bytes after it (a
+// three-byte white space character and the byte after it).
 CS336_INLINE uint64_t certain(uint64_t known) { return known >> 3; }
 
-// The bytes before the first one of `unknown`.
+// A mask of the bytes before the first byte of `unknown`.
 CS336_INLINE uint64_t before_first(uint64_t unknown) { return (unknown - 1) & ~unknown; }
 
-// The starts of the groups into which numbers are cut: DIGITS (1 or 3) characters each.
+// A mask of the starts of digit groups: numbers are cut into groups of DIGITS (1 or 3) characters.
 template <int DIGITS>
 CS336_INLINE uint64_t number_starts(const Masks& m, const uint8_t* window) {
     if (DIGITS == 1) return m.number & ~m.continuation;
@@ -47,13 +47,13 @@ CS336_INLINE uint64_t number_starts(const Masks& m, const uint8_t* window) {
     return starts;
 }
 
-// The same for groups of three from the right. A number that may go on past the window is not
-// cut: the bytes before its second one become `known`.
+// The same for groups of three from the right. A number that may continue after the window is not
+// cut; instead, `known` ends after its first byte.
 inline uint64_t number_starts_from_right(const Masks& m, const uint8_t* window, uint64_t& known) {
     uint64_t starts = m.number & ~(m.number << 1);
     for (uint64_t runs = starts; runs; runs &= runs - 1) {
         const int begin = lowest_bit(runs);
-        const uint64_t after = ~(m.number >> begin);  // only 0 if `begin` is: zeros are shifted in
+        const uint64_t after = ~(m.number >> begin);  // 0 only if `begin` is 0
         const int length = after ? lowest_bit(after) : 64;
         if (begin + length > 61) {
             known = (uint64_t{2} << begin) - 1;
@@ -69,7 +69,7 @@ inline uint64_t number_starts_from_right(const Masks& m, const uint8_t* window, 
     return starts;
 }
 
-// How `gpt2` and the patterns that were made from it cut numbers.
+// How `gpt2` and its variants cut numbers.
 enum class Digits { ALL, SINGLE, THREES, THREES_FROM_RIGHT };
 
 template <Digits DIGITS>
@@ -108,24 +108,23 @@ struct Gpt2Starts {
 
 enum class Contractions { NONE, ALONE, AFTER_WORDS };
 
-// `cl100k`, and with other rules the patterns that were made from it.
+// The rules of `cl100k`. Its variants override some of them.
 struct Cl100kRules {
     static constexpr int DIGITS = 3;
     static constexpr Contractions CONTRACTIONS = Contractions::ALONE;
-    // White space at the end of the text is one pre-token, although it holds line ends.
+    // White space at the end of the text is one pre-token, even if it contains line ends.
     static constexpr bool JOINS_LAST_SPACES = true;
     // All white space before a number is one pre-token.
     static constexpr bool JOINS_SPACES_BEFORE_NUMBERS = false;
-    // Marks are like letters without case, and a word also ends between a lower-case and an
+    // Marks count as letters without case, and a word also ends between a lower-case and an
     // upper-case letter.
     static constexpr bool CUTS_BEFORE_CAPITALS = false;
-    // Slashes, too, belong to the line ends that belong to the characters before them.
+    // Line ends that belong to the characters before them may be mixed with slashes.
     static constexpr bool LINE_ENDS_WITH_SLASHES = false;
-    // Control characters have rules of their own.
+    // Control characters have their own rules.
     static constexpr bool CONTROLS_DIFFER = false;
-    // Of the others, ASCII characters alone prefix letters, and of these the ASCII letters alone.
+    // Only an ASCII character can prefix letters, and only ASCII letters.
     static constexpr bool ASCII_PREFIXES = false;
-    // What the rules need to know of characters of several bytes.
     static constexpr Wide WIDE = Wide::CLASSES;
 };
 
@@ -161,17 +160,17 @@ struct Cl100kStarts {
         const uint64_t other = ~(letter | m.number | m.space);
         const uint64_t gap = m.space & ~m.line_end;
 
-        // Line ends directly after others belong to them: the addition carries through the whole
-        // run.
+        // Line ends directly after others belong to them; the carry of the addition goes through
+        // the whole run.
         const uint64_t taken = m.line_end & ~(m.line_end + (m.line_end & other << 1));
 
         uint64_t unknown = Rules::WIDE == Wide::CLASSES ? 0 : m.wide;
         if (Rules::CONTROLS_DIFFER) unknown |= m.control;
         if (Rules::LINE_ENDS_WITH_SLASHES) unknown |= m.slash & taken << 1;
         if (Rules::CUTS_BEFORE_CAPITALS) {
-            // A mark that no letter precedes may be like an other. And a word with an upper-case
-            // letter after one without case ends after the latter, unless a lower-case letter
-            // follows.
+            // A mark without a letter before it may count as an other. In a word where an
+            // upper-case letter follows a letter without case, the word ends between the two unless
+            // a lower-case letter follows.
             const uint64_t uncased = letter & ~(m.upper | m.lower);
             unknown |= ((m.mark & ~(letter << 1)) | (m.upper & uncased << 1)) & ~m.continuation;
         }
@@ -179,7 +178,7 @@ struct Cl100kStarts {
 
         // A run of others starts a pre-token unless a blank before it does.
         const uint64_t other_starts = other & ~(other << 1) & ~(m.blank << 1);
-        // The first character of the run may prefix the letters after it:
+        // The first character of the run can prefix the letters after it:
         // `[^\r\n\p{L}\p{N}]?\p{L}+`.
         uint64_t prefix = other_starts;
         prefix |= prefix << 1 & m.continuation;
@@ -187,7 +186,7 @@ struct Cl100kStarts {
         prefix |= prefix << 1 & m.continuation;
         uint64_t prefixed_ends = 0;
         if (Rules::ASCII_PREFIXES) {
-            // `[!-/:-@...][A-Za-z]+`: letters beyond ASCII that follow start a pre-token.
+            // `[!-/:-@...][A-Za-z]+`: a non-ASCII letter after these starts a pre-token.
             const uint64_t ascii = m.upper | m.lower;
             prefix = other_starts & ascii >> 1;
             prefixed_ends = ~ascii & (ascii + (prefix << 1));
@@ -205,12 +204,12 @@ struct Cl100kStarts {
                           number_starts<Rules::DIGITS>(m, window);
 
         // `\s*[\r\n]` ends after the last line end of a run of white space. The rest of the run is
-        // a pre-token of its own, unless it reaches the end of the text and JOINS_LAST_SPACES.
+        // another pre-token, unless it reaches the end of the text and JOINS_LAST_SPACES is true.
         uint64_t rests = gap & (m.line_end & ~taken) << 1 & certain(known);
         while (rests) {
             const int i = lowest_bit(rests);
             rests &= rests - 1;
-            const uint64_t after = ~(gap >> i);  // only 0 if i is: zeros are shifted in
+            const uint64_t after = ~(gap >> i);  // 0 only if i is 0
             const int next = after ? i + lowest_bit(after) : 64;
             bool starts_here;
             if (next < 64 && known >> next & 1) {
@@ -237,7 +236,7 @@ struct Cl100kStarts {
             while (apostrophes) {
                 const int i = lowest_bit(apostrophes);
                 apostrophes &= apostrophes - 1;
-                // (A word has one contraction: what follows it is a pre-token of its own.)
+                // A word has at most one contraction; the text after it starts a pre-token.
                 const size_t length = i == cut ? 0 : contraction_cl100k(window, end - window, i);
                 if (length) {
                     cut = i + int(length);

@@ -1,4 +1,4 @@
-// Which vector instructions the compiler can generate, and how a function asks for them.
+// The vector instructions that the compiler supports, and the attributes that enable them.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 #if defined(__clang__)
 #include <immintrin.h>
 #else
-// GCC 12 warns about variables in its own header that are left uninitialized on purpose.
+// GCC 12 warns about variables in its own header that are uninitialized on purpose.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -16,7 +16,7 @@
 #pragma GCC diagnostic pop
 #endif
 
-// A function with such an attribute may be called only where has_avx2() or has_avx512() is true.
+// Call a function with one of these attributes only if has_avx2() or has_avx512() is true.
 #define CS336_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 #define CS336_AVX512                                                                               \
     __attribute__((                                                                                \
@@ -24,8 +24,8 @@
 
 namespace cs336 {
 
-// Without it the instruction runs as another one, BSR, with other results.
-// (`__builtin_cpu_supports` knows its name from GCC 11 on.)
+// A CPU without LZCNT executes it as BSR, whose results differ. `__builtin_cpu_supports` recognizes
+// the name only from GCC 11 on.
 inline bool has_lzcnt() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c >> 5 & 1);

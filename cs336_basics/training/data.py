@@ -1,14 +1,14 @@
-"""Batches of token ids: the course's `get_batch`, and batches that can be resumed at any step.
+"""Batches of token ids: the course's `get_batch`, and a loader that can resume at any step.
 
 windows = TokenWindows("data/train.npy", context_length=256, stride=1)
 batches = StepBatches(len(windows), 32, seed=0, num_steps=1000)
 loader = StepLoader(windows, batches, num_workers=2)
 for inputs, targets in loader:              # int64, (32, 256) each
     ...
-    torch.save(loader.state_dict(), ...)    # and load_state_dict, to continue after this batch
+    torch.save(loader.state_dict(), ...)    # load_state_dict continues after this batch
 
-The trainer uses the same three. `TokenDocuments` has one document for each index instead of a
-window. Both are map-style datasets: they work with torch's own DataLoader and samplers, too.
+The trainer uses the same three classes. `TokenDocuments` is a dataset of documents instead of
+windows. Both are map-style datasets, so they also work with torch's own DataLoader and samplers.
 """
 
 from __future__ import annotations
@@ -33,34 +33,35 @@ from cs336_basics.tokenizer.files.joined_tokens import (
 )
 
 TokenArray = npt.NDArray[np.integer[Any]] | JoinedTokens
-"""Token ids, one-dimensional: an array, a memory map, or several of them as one sequence."""
+"""One-dimensional token ids: an array, a memory map, or several of them as one sequence."""
 
 
 # ----------------------------------------------------------------------------- items
 
 
 class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
-    """Windows of a sequence of ids: inputs, and targets that are the inputs one token later.
+    """Dataset of windows of a token sequence, as inputs and targets.
 
-    Item i is the window that begins at token `i * stride`: a pair (inputs, targets) of int64
-    tensors of shape (context_length,). A file is mapped, not read; a pickled dataset holds the
-    names of its files, which are mapped again where it is unpickled.
+    Item i is the window that starts at token `i * stride`. It is a pair (inputs, targets) of int64
+    tensors of shape (context_length,), where the targets are the inputs shifted by one token. Files
+    are memory-mapped. A pickled dataset stores only the names of its files and maps them again.
 
     Args:
-        tokens: an array of ids; or a token file, a glob, or several of both, read one after the
-            other.
-        context_length: tokens in the inputs.
-        stride: tokens between the beginnings of two windows; None: `context_length`, so that each
-            token is a target once. With 1 there is every window, as `get_batch` draws them.
-        vocab_size: the number of ids that the model knows; None: not checked.
-        tokenizer_hash: `Tokenizer.hash()` of the tokenizer that must have made the files; None: not
-            checked.
-        name: of the tokens, for messages.
+        tokens: An array of ids, or token files and globs whose ids are joined in order.
+        context_length: Tokens in the inputs.
+        stride: Tokens from the start of a window to the start of the next. Defaults to
+            `context_length`, so each token is a target once. 1 gives every window, the choice of
+            `get_batch`.
+        vocab_size: Number of ids in the model. If given, all ids are checked against it.
+        tokenizer_hash: `Tokenizer.hash()` of the tokenizer that must have made the files. Defaults
+            to any tokenizer.
+        name: Name of the tokens in error messages.
 
     Raises:
-        FileNotFoundError, ValueError: see `load_token_files`; an id is outside the vocabulary; or
-            there are not context_length + 1 tokens.
-        TypeError: the array does not hold integers.
+        FileNotFoundError: If a file does not exist.
+        ValueError: If a file cannot be used (see `load_token_files`), an id is outside the
+            vocabulary, or there are fewer than context_length + 1 tokens.
+        TypeError: If the array is not of integers.
     """
 
     def __init__(
@@ -86,8 +87,8 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
             )
         if len(self.tokens) <= context_length:
             raise ValueError(
-                f"{name} has {len(self.tokens):,} tokens, a context length of {context_length:,} "
-                f"needs at least {context_length + 1:,}: use more text or a shorter context"
+                f"{name} must have more tokens than context_length ({context_length:,}), "
+                f"got {len(self.tokens):,} tokens; use more text or a shorter context"
             )
 
     def __len__(self) -> int:
@@ -97,7 +98,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
-        """Return several items at once; a DataLoader calls this for a batch."""
+        """Return several items. A DataLoader calls this once per batch."""
         inputs, targets = self.batch([range(len(self))[index] for index in indices])
         return list(zip(inputs, targets, strict=True))
 
@@ -108,7 +109,7 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
         for row, index in enumerate(indices):
             start = int(index) * self.stride
             windows[row] = self.tokens[start : start + self.context_length + 1]
-            if row % 16 == 15:  # the system may map a megabyte or two around each window
+            if row % 16 == 15:  # the system may map one or two megabytes around each window
                 release_pages(self.tokens)
         release_pages(self.tokens)
         ids = torch.from_numpy(windows)
@@ -119,19 +120,21 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
 
 
 class TokenDocuments(Dataset[Tensor]):
-    """The documents of token files that were encoded with document starts.
+    """Dataset of the documents in token files that were encoded with document starts.
 
-    Item i is an int64 tensor of shape (length,), with the special token that ends the document, if
-    there is one. To batch documents of different lengths, pass `pad_documents` as a DataLoader's
-    `collate_fn`.
+    Item i is an int64 tensor of shape (length,), including the special token at the end of the
+    document, if any. To batch documents of different lengths, pass `pad_documents` as the
+    DataLoader's `collate_fn`.
 
     Args:
-        paths: a token file, a glob, or several of both.
-        max_length: tokens of a document that are returned; None: all.
-        vocab_size, tokenizer_hash: as for TokenWindows.
+        paths: Token files and globs.
+        max_length: Maximum number of tokens per document; longer documents are cut. Defaults to no
+            limit.
+        vocab_size, tokenizer_hash: See `TokenWindows`.
 
     Raises:
-        FileNotFoundError, ValueError: see `open_token_files` and `load_document_starts`.
+        FileNotFoundError: If a file does not exist.
+        ValueError: If a file cannot be used or has no document starts.
     """
 
     def __init__(
@@ -161,8 +164,8 @@ class TokenDocuments(Dataset[Tensor]):
         end = int(starts[inside + 1]) if inside + 1 < len(starts) else len(part)
         if not begin < end <= len(part):
             raise ValueError(
-                f"{self.files[file].path}: document {inside:,} extends from token {begin:,} to "
-                f"{end:,}: its document starts are damaged; encode the text again"
+                f"{self.files[file].path}: document {inside:,} cannot have tokens {begin:,} to "
+                f"{end:,}; the document starts are damaged, so encode the text again"
             )
         if self.max_length is not None:
             end = min(end, begin + self.max_length)
@@ -175,15 +178,15 @@ class TokenDocuments(Dataset[Tensor]):
 
 
 def pad_documents(documents: Sequence[Tensor], pad_id: int = 0) -> tuple[Tensor, Tensor]:
-    """Return documents as one tensor, padded at their ends.
+    """Stack documents into one tensor, padded at their ends.
 
     Args:
-        documents: at least one tensor of shape (length,).
-        pad_id: fills the rest of each row.
+        documents: At least one tensor of shape (length,).
+        pad_id: Id that fills the rest of each row.
 
     Returns:
-        ids: int64 of shape (len(documents), longest).
-        mask: bool of the same shape, True where there is a token of the document.
+        The ids, int64 of shape (len(documents), longest), and a boolean mask of the same shape,
+        True for tokens and False for padding.
     """
     ids = torch.nn.utils.rnn.pad_sequence(list(documents), batch_first=True, padding_value=pad_id)
     lengths = torch.tensor([len(document) for document in documents])
@@ -200,60 +203,72 @@ def get_batch(
     device: torch.device | str,
     generator: np.random.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return random windows of the dataset, and the same windows one token later.
+    """Return a batch of random windows of the dataset as inputs and targets.
 
-    `dataset` is a 1-D array of any integer dtype, or a memory map, of which only these windows are
-    read, or several of them as JoinedTokens. Each of its `len(dataset) - context_length` windows is
-    equally likely, drawn with replacement by `generator` (None: unpredictably).
+    All `len(dataset) - context_length` windows are equally likely and drawn with replacement. Only
+    the drawn windows of a memory map are read. The copy to a CUDA device is asynchronous.
 
-    Returns (inputs, targets), int64 tensors of shape (batch_size, context_length) on `device`:
-    targets[i, j] is the token after inputs[i, j]. The copy to a CUDA device is asynchronous.
+    Args:
+        dataset: One-dimensional array or memory map of any integer dtype, or several of them as
+            JoinedTokens.
+        batch_size: Number of windows.
+        context_length: Tokens in the inputs of each window.
+        device: Device of the results.
+        generator: Random generator. Defaults to a new one with an unpredictable seed.
 
-    Raises as TokenWindows does, and ValueError where batch_size is not positive.
+    Returns:
+        Inputs and targets, int64 tensors of shape (batch_size, context_length) on `device`, where
+        targets[i, j] is the token after inputs[i, j].
+
+    Raises:
+        ValueError: If `batch_size` is not positive or the dataset is too short.
+        TypeError: If the dataset is not an array of integers.
     """
     checked_integer("batch_size", batch_size, 1)
     if not isinstance(dataset, (np.ndarray, JoinedTokens)):
-        raise TypeError(f"dataset is of type {type(dataset).__name__}: pass a NumPy array of ids")
+        raise TypeError(f"dataset must be a NumPy array, got {type(dataset).__name__}")
     windows = TokenWindows(dataset, context_length, stride=1)
     generator = np.random.default_rng() if generator is None else generator
     inputs, targets = windows.batch(generator.integers(len(windows), size=batch_size))
     if torch.device(device).type == "cuda" and torch.cuda.is_available():
-        # The GPU copies from page-locked memory while the host continues.
+        # Copies from page-locked memory run while the host continues.
         inputs, targets = inputs.pin_memory(), targets.pin_memory()
     return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
 
 
 def step_generator(seed: int, step: int) -> np.random.Generator:
-    """Return the random generator of a step: its stream depends only on (seed, step).
+    """Return the random generator of a step, which depends only on the seed and the step.
 
-    Philox is a block cipher run over a counter, so streams with different keys are independent
-    and any step can be computed without the steps before it (Salmon et al. 2011, "Parallel Random
-    Numbers: As Easy as 1, 2, 3").
+    Philox encrypts a counter. Streams with different keys are independent, so any step can be
+    computed without the earlier ones (Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1,
+    2, 3").
     """
     return np.random.Generator(np.random.Philox(key=np.array([seed, step], dtype=np.uint64)))
 
 
 class StepBatches(Sampler[list[int]]):
-    """The indices of the batch of each step: a `batch_sampler` for torch's DataLoader.
+    """The indices of each step's batch, as a `batch_sampler` for torch's DataLoader.
 
-    The indices of a step depend on the seed and the step alone, so iteration can start at any step.
-    With several processes, all draw the same whole batch and each takes its own share.
+    The indices depend only on the seed and the step, so iteration can start at any step. Several
+    processes draw the same batch, and each takes its share.
 
     Args:
-        num_items: items of the dataset.
-        batch_size: items of a batch, of all processes together.
-        seed: at least 0.
-        num_steps: the last step; None: there is none.
-        start_step: the first step, counted from 1.
-        replacement: draw each item of a batch from all items, independently. Over
-            `TokenWindows(..., stride=1)` these are the batches of the trainer with this seed.
-            Otherwise, every item is drawn once in an epoch, in an order that depends on the seed
-            and the epoch; items that do not fill a last batch are left out of that epoch.
-        rank, world_size: which share of each batch this process takes.
+        num_items: Number of items in the dataset.
+        batch_size: Items per batch, over all processes.
+        seed: Seed of the order, at least 0.
+        num_steps: The last step. Defaults to no end.
+        start_step: The first step. Steps count from 1.
+        replacement: Whether to draw the items of a batch independently from all items. Over
+            `TokenWindows(..., stride=1)` these are the batches of the trainer with the same seed.
+            If False, each epoch draws every item at most once, in an order that depends on the seed
+            and the epoch, and drops a last partial batch.
+        rank: Number of this process, starting at 0.
+        world_size: Number of processes.
 
     Raises:
-        ValueError, TypeError: a number is out of bounds; or batch_size is not a multiple of
-            world_size, or, without replacement, is greater than num_items.
+        ValueError: If a number is out of range, `batch_size` is not a multiple of `world_size`, or
+            `batch_size` exceeds `num_items` without replacement.
+        TypeError: If a number is not an integer.
     """
 
     def __init__(
@@ -278,19 +293,19 @@ class StepBatches(Sampler[list[int]]):
         self.rank = checked_integer("rank", rank, 0, world_size - 1)
         if batch_size % world_size:
             raise ValueError(
-                f"batch_size is {batch_size}: it must be a multiple of world_size, {world_size}"
+                f"batch_size must be a multiple of world_size ({world_size}), got {batch_size}"
             )
         if not replacement and batch_size > num_items:
             raise ValueError(
-                f"batch_size is {batch_size}: without replacement it must be at most num_items, "
-                f"{num_items}"
+                f"batch_size must be at most num_items ({num_items}) without replacement, "
+                f"got {batch_size}"
             )
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
-        """Return the number of steps; TypeError where there is no last one."""
+        """Return the number of steps. Raises TypeError if `num_steps` is None."""
         if self.num_steps is None:
-            raise TypeError("num_steps is None: the batches have no end")
+            raise TypeError("the number of batches is unlimited because num_steps is None")
         return max(0, self.num_steps - self.start_step + 1)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -300,7 +315,7 @@ class StepBatches(Sampler[list[int]]):
             step += 1
 
     def indices(self, step: int) -> list[int]:
-        """Return the indices of this process's share of a step (steps count from 1)."""
+        """Return the indices of this process's share of a step."""
         share = self.batch_size // self.world_size
         begin = self.rank * share
         if self.replacement:
@@ -319,27 +334,27 @@ class StepBatches(Sampler[list[int]]):
         return self._order[1]
 
     def settings(self) -> dict[str, Any]:
-        """Return what determines the batches, besides the dataset; the share is not included."""
+        """Return the arguments that determine the whole batches of a dataset."""
         return {
             name: getattr(self, name) for name in ("num_items", "batch_size", "seed", "replacement")
         }
 
 
 class StepLoader:
-    """A DataLoader over a dataset and StepBatches that knows which batches it has delivered.
+    """A DataLoader over StepBatches that counts the batches it has delivered.
 
-    Workers read ahead, so a sampler cannot tell how far training is. This counts what the caller
-    has received: `state_dict()` after a batch, and `load_state_dict` in a new loader, continue with
-    the next batch, whatever the number of workers.
+    Workers read ahead, so a sampler does not know which batch the caller has received. To resume,
+    save `state_dict()` after a batch and pass it to `load_state_dict` of a new loader, which then
+    continues with the next batch. The number of workers may differ.
 
     Args:
         dataset: TokenWindows, TokenDocuments or another map-style dataset.
-        batches: the steps; `start_step` is the first.
-        num_workers: processes that read; 0: this one.
-        options: further arguments of torch's DataLoader, such as `collate_fn` or `pin_memory`.
+        batches: Indices of the batches.
+        num_workers: Number of processes that read data. 0 reads in this process.
+        options: Other arguments of torch's DataLoader, such as `collate_fn` or `pin_memory`.
 
     Attributes:
-        step: the step of the batch delivered last; before the first, `start_step - 1`.
+        step: Step of the last batch delivered, initially `batches.start_step - 1`.
     """
 
     def __init__(
@@ -351,13 +366,13 @@ class StepLoader:
         self._options = {"num_workers": num_workers, **options}
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the batches after `step`, and count them."""
+        """Yield the batches after `step`, which counts them."""
         for batch in DataLoader(self.dataset, batch_sampler=self._left(), **self._options):
             self.step += 1
             yield batch
 
     def __len__(self) -> int:
-        """Return the number of batches that are left; TypeError where there is no last one."""
+        """Return the number of remaining batches. Raises TypeError if they have no end."""
         return len(self._left())
 
     def _left(self) -> StepBatches:
@@ -366,21 +381,21 @@ class StepLoader:
         return left
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the step, and what the batches depend on, as plain values."""
+        """Return the step and the settings of the batches as plain values."""
         return {"step": self.step, **self.batches.settings()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on after the batch at which `state_dict` was called.
+        """Continue after the batch at which `state_dict` was called.
 
-        The number of processes and of workers may differ.
+        The numbers of processes and workers may differ.
 
         Raises:
-            ValueError: the state is of other batches; names the first value that differs.
+            ValueError: If the state was saved for different batches.
         """
         for name, value in self.batches.settings().items():
             if state.get(name) != value:
                 raise ValueError(
-                    f"{name} is {value}, and was {state.get(name)!r} when the state was saved: "
+                    f"{name} must be {state.get(name)!r} as in the saved state, got {value}; "
                     "the batches would differ"
                 )
         self.step = checked_integer("step", state.get("step"), 0)
@@ -390,14 +405,14 @@ class StepLoader:
 
 
 def release_pages(tokens: TokenArray) -> None:
-    """Release the pages of a read-only memory map that have been read.
+    """Release the pages of a read-only memory map.
 
-    The pages stay in the system's page cache and the map stays valid. Otherwise they count as
-    memory of the process, which after enough batches is as large as the file.
+    Pages that were read count as memory of the process, which would grow to the size of the file.
+    Released pages stay in the system's page cache, and the map stays valid.
     """
     for part in tokens.parts if isinstance(tokens, JoinedTokens) else (tokens,):
-        mapped = getattr(part, "_mmap", None)  # NumPy has no public attribute for it
-        # In a copy-on-write map ("c") this would lose what was written.
+        mapped = getattr(part, "_mmap", None)  # NumPy has no public attribute
+        # In a copy-on-write map ("c") this would discard changes.
         if isinstance(mapped, mmap.mmap) and getattr(part, "mode", None) == "r":
             advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
             if advice is not None:
@@ -406,13 +421,13 @@ def release_pages(tokens: TokenArray) -> None:
 
 def _check_array(name: str, tokens: TokenArray) -> None:
     if tokens.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, not the shape {tokens.shape}")
+        raise ValueError(f"{name} must have one dimension, got shape {tokens.shape}")
     if tokens.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integer token ids, not {tokens.dtype}")
+        raise TypeError(f"{name} must have an integer dtype, got {tokens.dtype}")
 
 
 def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
-    """Raise ValueError for an id outside the vocabulary: on a GPU it would end the process."""
+    """Raise ValueError for an id outside the vocabulary, which would abort the process on a GPU."""
     block = 1 << 24  # a memory map may be larger than memory
     for start in range(0, len(tokens), block):
         ids = tokens[start : start + block]
@@ -420,7 +435,7 @@ def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
         release_pages(tokens)
         if smallest < 0 or largest >= vocab_size:
             raise ValueError(
-                f"{name} holds token id {smallest if smallest < 0 else largest}, outside the "
-                f"model's vocabulary [0, {vocab_size}): model.vocab_size must be at least the "
+                f"{name} must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, got "
+                f"{smallest if smallest < 0 else largest}; raise model.vocab_size to the "
                 "tokenizer's"
             )

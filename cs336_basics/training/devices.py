@@ -1,4 +1,4 @@
-"""Devices: which are available, what they support, and their peak speed."""
+"""Choosing a device, and what each device supports and how fast it is."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cs336_basics.model import ModelConfig
 from cs336_basics.model.accounting import forward_flops
 from cs336_basics.training.config import TrainConfig
 
-# Dense peak of the matrix units in FLOP/s for bfloat16 and float32 (without TF32), by a part of the
-# device's name in CUDA. From the manufacturers' data sheets. The first match counts.
+# Peak FLOP/s of dense matrix products in bfloat16 and in float32 (without TF32), by a part of the
+# CUDA device name, from the data sheets. The first match counts.
 PEAK_FLOPS: dict[str, dict[str, float]] = {
     "H200 NVL": {"bfloat16": 835e12, "float32": 60e12},
     "H200": {"bfloat16": 989e12, "float32": 67e12},
@@ -36,15 +36,15 @@ PEAK_FLOPS: dict[str, dict[str, float]] = {
     "RTX 4090": {"bfloat16": 165e12, "float32": 82.6e12},
     "RTX 3090": {"bfloat16": 71e12, "float32": 35.6e12},
 }
-# Words in the name of a device that differs from the one in the table: a slice of it, another chip.
+# Words that mark a slice of the device in the table, or a different chip.
 _NOT_THE_SAME = re.compile(r"\b(MIG|Laptop|Max-Q|Ti|SUPER|D)\b")
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device of that name; auto is a CUDA GPU, else Apple's GPU, else the CPU.
+    """Return the device with this name. "auto" is a CUDA GPU, else an Apple GPU, else the CPU.
 
     Raises:
-        ValueError: the name is unknown, or this machine has no such device.
+        ValueError: If the name is unknown or this machine does not have the device.
     """
     has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     if name == "auto":
@@ -53,34 +53,29 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise ValueError(
-            f"device is {short_repr(name)}: it must be auto, cpu, cuda, cuda:N or mps"
+            f"device must be auto, cpu, cuda, cuda:N or mps, got {short_repr(name)}"
         ) from None
     missing = (device.type == "mps" and not has_mps) or (
         device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
     )
     if missing or device.type not in ("cpu", "cuda", "mps"):
         raise ValueError(
-            f"device is {short_repr(name)}, which this machine does not have: use auto or cpu"
+            f"device must be available on this machine, got {short_repr(name)}; use auto or cpu"
         )
     return device
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """Check that the device has instructions for that precision and does not emulate it.
+    """Check that the device has instructions for the precision and does not emulate it.
 
     Raises:
-        ValueError: it would emulate it, slower than float32.
+        ValueError: If the device would emulate it, which is slower than float32.
     """
-    if precision != "bfloat16" or has_bfloat16(device):
-        return
-    if device.type == "cpu":
+    if precision == "bfloat16" and not has_bfloat16(device):
         raise ValueError(
-            "precision is bfloat16, but this CPU has neither avx512_bf16 nor amx_bf16: it would "
-            "be emulated, slower than float32. Use --precision float32"
+            f"precision must be float32 on {device_name(device)}, got bfloat16; without "
+            "instructions for bfloat16 it is slower than float32"
         )
-    raise ValueError(
-        f"precision is bfloat16, which {device_name(device)} does not have: use --precision float32"
-    )
 
 
 def has_bfloat16(device: torch.device) -> bool:
@@ -102,7 +97,7 @@ def cpu_has_bfloat16() -> bool:
 
 
 def can_compile(device: torch.device) -> bool:
-    """Return whether `torch.compile` can generate code; for a CPU it needs a C++ compiler."""
+    """Return whether `torch.compile` works on the device. On a CPU it needs a C++ compiler."""
     if device.type == "cpu":
         names = [os.environ.get("CXX"), "g++", "clang++"]
         return any(name is not None and shutil.which(name) is not None for name in names)
@@ -110,7 +105,7 @@ def can_compile(device: torch.device) -> bool:
 
 
 def device_name(device: torch.device) -> str:
-    """Return the name of the device's model, such as "NVIDIA L4" or "this CPU, AMD EPYC"."""
+    """Return the model name of the device, such as "NVIDIA L4" or "this CPU, AMD EPYC"."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "cpu":
@@ -126,24 +121,24 @@ def device_name(device: torch.device) -> str:
 
 
 def flops_per_token(config: ModelConfig) -> int:
-    """Return the FLOPs of training on one token: 6 for each weight that multiplies.
+    """Return the FLOPs of training on one token.
 
-    Two in the forward and four in the backward pass, and 12 * layers * d_model * context for the
-    attention (Chowdhery et al. 2022, "PaLM", appendix B). The embedding lookup counts as none. By
-    that convention recomputed activations do not count and masked scores do, so that figures can
-    be compared.
+    Each weight in a matrix product counts 6 FLOPs, two in the forward and four in the backward
+    pass, and attention adds 12 * layers * d_model * context (Chowdhery et al. 2022, "PaLM",
+    appendix B). The embedding lookup counts as zero. As is usual for comparisons, masked scores
+    count and recomputed activations do not.
     """
     return 3 * sum(forward_flops(config).values()) // config.context_length
 
 
 def training_flops(config: TrainConfig) -> int:
-    """Return the FLOPs of a whole run."""
+    """Return the FLOPs of a complete run."""
     tokens = config.max_steps * config.batch_size * config.model.context_length
     return tokens * flops_per_token(config.model)
 
 
 def peak_flops(name: str, precision: str) -> float | None:
-    """Return the peak FLOP/s of a GPU by its name, or None where it is unknown."""
+    """Return the peak FLOP/s of a GPU by its name, or None if it is unknown."""
     if _NOT_THE_SAME.search(name):
         return None
     for part, peaks in PEAK_FLOPS.items():
@@ -154,11 +149,11 @@ def peak_flops(name: str, precision: str) -> float | None:
 
 @contextlib.contextmanager
 def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Iterator[None]:
-    """Make sums independent of the timing of threads: on a CPU always, on a GPU on request.
+    """Context manager that makes results independent of the timing of threads.
 
-    The gradient of the embedding sums the rows of repeated tokens; by default in an order that
-    depends on the timing of threads. Kernels for a GPU are selected by timing them, which would
-    differ between processes; within this context they are not.
+    It has an effect on a CPU always, and on a GPU if `deterministic` is set. By default, the order
+    in which the gradient of the embedding sums the rows of repeated tokens depends on the timing of
+    threads, and the compiler times GPU kernels to select one, which may differ between processes.
     """
     if device.type != "cpu" and not deterministic:
         yield
@@ -171,17 +166,17 @@ def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Itera
     fills = settings.fill_uninitialized_memory
     compiler: Any = contextlib.nullcontext()
     if hasattr(inductor_config, "deterministic"):
-        # Outermost, because `use_deterministic_algorithms` changes it too.
+        # The outermost context, because `use_deterministic_algorithms` also changes this setting.
         compiler = inductor_config.patch(
             deterministic=deterministic or inductor_config.deterministic
         )
     if deterministic:
-        # cuBLAS reads this when it multiplies for the first time.
+        # cuBLAS reads this at its first matrix product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with compiler:
         try:
             torch.use_deterministic_algorithms(True)
-            # It would also fill fresh memory with NaN, to expose bugs; that slows every operation.
+            # Also filling new memory with NaN to expose bugs would slow every operation.
             settings.fill_uninitialized_memory = False
             yield
         finally:

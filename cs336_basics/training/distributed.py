@@ -1,10 +1,9 @@
-"""Several processes that train one model: `torchrun --nproc-per-node N -m cs336_basics.train ...`.
+"""Training one model in several processes: `torchrun --nproc-per-node N -m cs336_basics.train ...`.
 
-DDP: every process holds the whole model and computes its share of each batch; the gradients are
-averaged while they are computed (Li et al. 2020). FSDP: every process holds a shard of the weights,
-gradients and moments, and gathers the weights of a block when it computes it (Zhao et al. 2023),
-for models that do not fit otherwise. The batch of a step is the same as with one process, and so
-are the losses.
+With DDP, each process stores the whole model and computes its share of each batch. Gradients are
+averaged during the backward pass (Li et al. 2020). With FSDP, for models that do not fit otherwise,
+each process stores a shard of the weights, gradients and moments, and gathers the weights of a
+block to compute it (Zhao et al. 2023). The batches and losses are the same as with one process.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from torch.nn import Module
 if TYPE_CHECKING:
     from cs336_basics.training.config import TrainConfig
 
-# How long a process waits for one that does not answer. One that dies is detected at once.
+# Limit for a process that does not respond. A process that dies is detected immediately.
 TIMEOUT = datetime.timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
 class World:
-    """The processes of a job, and which of them this is. The default is one process alone."""
+    """The process group and this process's rank. The default is a single process."""
 
     rank: int = 0
     size: int = 1
@@ -40,7 +39,7 @@ class World:
         return self.rank == 0
 
     def mean(self, value: Tensor) -> Tensor:
-        """Return the mean of a tensor over the processes."""
+        """Return the mean of a tensor over all processes."""
         if self.size == 1:
             return value
         value = value.clone()
@@ -48,17 +47,16 @@ class World:
         return value / self.size
 
     def sum(self, values: list[float]) -> list[float]:
-        """Return the sums of these numbers over the processes."""
+        """Return the sum of each number over all processes."""
         if self.size == 1:
             return values
-        # On the CPU, over gloo, even if the model is on a GPU, which would have to finish its
-        # queued steps first.
+        # A GPU would have to finish its queued steps first, so this uses the CPU and gloo.
         total = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(total)
         return total.tolist()
 
     def any(self, condition: bool) -> bool:
-        """Return whether the condition holds in at least one process."""
+        """Return whether the condition is true in at least one process."""
         return self.sum([float(condition)])[0] > 0 if self.size > 1 else condition
 
     def wait(self) -> None:
@@ -67,7 +65,7 @@ class World:
             dist.barrier()
 
     def share(self, value: Any) -> Any:
-        """Return the first process's value in all of them."""
+        """Return the value of the first process, in all processes."""
         if self.size == 1:
             return value
         box = [value]
@@ -76,14 +74,14 @@ class World:
 
 
 def join_world(device: str) -> World:
-    """Join the job that torchrun started this process for, if it did so.
+    """Join the process group if torchrun started this process.
 
     Args:
-        device: the `device` of the configuration. Processes communicate over gloo on CPUs, over
+        device: The `device` of the configuration. Processes communicate over gloo on CPUs and over
             NCCL on GPUs.
 
     Raises:
-        ValueError: there are more processes on this machine than GPUs.
+        ValueError: If this machine has more processes than GPUs.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         return World()
@@ -96,8 +94,9 @@ def join_world(device: str) -> World:
     if on_gpu:
         if world.local_rank >= torch.cuda.device_count():
             raise ValueError(
-                f"process {world.local_rank + 1} on this machine finds {torch.cuda.device_count()} "
-                "GPUs: each process needs its own; use a smaller --nproc-per-node, or --device cpu"
+                f"--nproc-per-node must be at most the number of GPUs "
+                f"({torch.cuda.device_count()}), got at least {world.local_rank + 1}; use fewer "
+                "processes or --device cpu"
             )
         torch.cuda.set_device(world.local_rank)
     dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=TIMEOUT)
@@ -105,28 +104,28 @@ def join_world(device: str) -> World:
 
 
 def check_batch_size(config: TrainConfig, world: World) -> None:
-    """Check that each process's share of a batch can be cut into equal micro-batches.
+    """Check that each process's share of a batch splits into equal micro-batches.
 
     Raises:
-        ValueError: naming the values.
+        ValueError: If it does not.
     """
     if config.batch_size % (world.size * config.accumulation) != 0:
         raise ValueError(
-            f"batch_size is {config.batch_size}: it must be a multiple of {world.size} "
-            f"processes times accumulation {config.accumulation}"
+            f"batch_size must be a multiple of {world.size} processes times accumulation "
+            f"({config.accumulation}), got {config.batch_size}"
         )
 
 
 def leave_world() -> None:
-    """Leave the job, if this process joined one."""
+    """Leave the process group, if this process joined one."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
 
 
 def shard(model: Module, world: World, device: torch.device, compiled: bool = False) -> None:
-    """Shard the weights over the processes, in place (FSDP2): block by block, then the rest.
+    """Shard the weights of a model over the processes in place (FSDP2).
 
-    `compiled`: compile each block by itself, since weights are gathered between blocks.
+    If `compiled`, each block is compiled separately, because weights are gathered between blocks.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
@@ -137,12 +136,12 @@ def shard(model: Module, world: World, device: torch.device, compiled: bool = Fa
             layer.compile(dynamic=False)
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    # The loss calls this method instead of `forward`: it too must gather weights.
+    # The loss calls this method instead of `forward`, so it must also gather weights.
     register_fsdp_forward_method(model, "hidden_states")
 
 
 def replicate(module: Module, device: torch.device) -> Module:
-    """Return the module with gradients that are averaged over the processes (DDP)."""
+    """Wrap the module so that its gradients are averaged over the processes (DDP)."""
     from torch.nn.parallel import DistributedDataParallel
 
     return DistributedDataParallel(

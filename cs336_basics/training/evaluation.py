@@ -1,4 +1,4 @@
-"""What a run measures of its model: the validation loss, bits per byte, and a sampled text."""
+"""Evaluation of a model in a run: validation loss, bits per byte and sampled text."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 class Evaluation:
-    """The validation data of a run, which gives the same windows every time.
+    """Evaluates a model on the same windows of the validation data every time.
 
-    The windows are `context_length` tokens long and do not overlap: all of them, or `eval_batches`
-    batches spread evenly over the data. A trailing partial window is dropped.
+    The windows have `context_length` tokens and do not overlap. If `eval_batches` is not 0, only
+    that many batches are used, spread evenly over the data. A trailing partial window is dropped.
 
     Args:
-        config: the configuration of the run.
-        tokens: token ids, one-dimensional, an array or a memory map.
-        tokenizer: knows how many bytes of text each token has, for bits per byte; None: without.
+        config: The configuration of the run.
+        tokens: One-dimensional token ids, an array or a memory map.
+        tokenizer: Tokenizer whose tokens' lengths give bits per byte. None leaves them out.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class Evaluation:
         world: World,
         before_batch: Callable[[], None],
     ) -> tuple[float, float | None]:
-        """Return the mean loss in nats per token, and the bits per byte of the text.
+        """Return the mean loss in nats per token, and the bits per byte.
 
-        Bits per byte do not depend on the tokenizer, so they compare models with different ones:
-        the loss of all predicted tokens, over the bytes of text of exactly these tokens (of a
-        special token: those of its name). None without a tokenizer.
+        Bits per byte are the loss of all predicted tokens in bits, divided by the number of bytes
+        in these tokens (for a special token, in its name). They do not depend on the tokenizer, so
+        they can compare models with different tokenizers. None without a tokenizer.
 
         Args:
-            model: is in evaluation mode meanwhile.
-            loss_of: the mean loss of a batch of inputs and targets.
-            device: where the batches go.
-            world: the processes that share the windows.
-            before_batch: is called before each batch, and may raise to stop the evaluation.
+            model: The model, set to evaluation mode during the call.
+            loss_of: Returns the mean loss of a batch of inputs and targets.
+            device: Device of the batches.
+            world: The processes that share the windows.
+            before_batch: Called before each batch. It may raise an error to stop the evaluation.
         """
         total = count = num_bytes = 0.0
         was_training = model.training
@@ -78,7 +78,7 @@ class Evaluation:
         with torch.no_grad():
             for indices in self._batches(world):
                 before_batch()
-                # A process without windows computes one: a sharded model needs all processes.
+                # A sharded model needs all processes, so one without windows computes any window.
                 mine = indices if len(indices) else self.indices[:1]
                 inputs, targets = self.windows.batch(mine)
                 loss = loss_of(inputs.to(device), targets.to(device))
@@ -92,7 +92,7 @@ class Evaluation:
         return total / count, total / math.log(2) / num_bytes if num_bytes else None
 
     def _batches(self, world: World) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the indices of this process's batches; a last one may be empty."""
+        """Yield the indices of this process's batches. The last batch may be empty."""
         size = self.config.batch_size // self.config.accumulation // world.size
         for first in range(0, len(self.indices), size * world.size):
             mine = first + world.rank * size
@@ -102,12 +102,12 @@ class Evaluation:
 def evaluation_row(
     step: int, tokens: int, val_loss: float, bits_per_byte: float | None
 ) -> tuple[dict[str, Any], str]:
-    """Return the row of metrics of an evaluation, and the line to show for it."""
+    """Return the row of metrics for an evaluation, and a line of text that shows it."""
     row: dict[str, Any] = {
         "step": step,
         "tokens": tokens,
         "val_loss": val_loss,
-        "val_perplexity": math.exp(min(val_loss, 700.0)),  # a float holds no larger one
+        "val_perplexity": math.exp(min(val_loss, 700.0)),  # avoids overflow
     }
     line = f"step {step}: validation loss {val_loss:.4f}, perplexity {row['val_perplexity']:.2f}"
     if bits_per_byte is not None:
@@ -117,19 +117,19 @@ def evaluation_row(
 
 
 def bytes_of_tokens(tokenizer: Tokenizer, config: TrainConfig) -> Tensor:
-    """Return how many bytes of text each id of the model's vocabulary has: int64, (vocab_size,).
+    """Return the number of bytes in the token of each id of the model: int64, (vocab_size,).
 
-    An id that the tokenizer does not have has none.
+    Ids that the tokenizer does not have get 0.
     """
     tokens = (tokenizer.vocab.get(token_id, b"") for token_id in range(config.model.vocab_size))
     return torch.tensor([len(token) for token in tokens])
 
 
 def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
-    """Check that texts can be sampled as the configuration asks, before any training.
+    """Check that the tokenizer supports the sampled texts of the configuration.
 
     Raises:
-        ValueError: the prompt cannot be encoded, or the tokenizer has no `<|endoftext|>`.
+        ValueError: If the prompt cannot be encoded or the tokenizer has no `<|endoftext|>`.
     """
     if config.sample_tokens == 0:
         return
@@ -138,15 +138,15 @@ def check_samples(tokenizer: Tokenizer, config: TrainConfig) -> None:
         tokenizer.encode(config.sample_prompt)
     except ValueError as error:
         raise ValueError(
-            f"texts cannot be sampled with sample_prompt {short_repr(config.sample_prompt)}: "
-            f"{error} (sample_tokens 0: no texts)"
+            f"sample_prompt {short_repr(config.sample_prompt)} cannot be used: {error}; to sample "
+            "no texts, set sample_tokens to 0"
         ) from error
 
 
 def sample_text(model: TransformerLM, tokenizer: Tokenizer, config: TrainConfig, step: int) -> str:
-    """Return a text sampled from the model: the same one for the same weights and step."""
+    """Return a text sampled from the model, the same for the same weights and step."""
     seed = np.random.SeedSequence([config.seed, step]).generate_state(1, np.uint64)
-    # A sharded model's blocks are compiled, and would be again for each length of the cache.
+    # The compiled blocks of a sharded model would be compiled again for each cache length.
     stance = torch.compiler.set_stance if config.compile else contextlib.nullcontext
     with stance("force_eager"):
         texts = generate_text(

@@ -1,8 +1,8 @@
-"""`--fast auto`: chooses how a run computes on this machine.
+"""`--fast auto`: chooses the fastest implementation for a run on this machine.
 
-Rules decide what is the same everywhere. Which kernel of attention is fastest depends on the CPU
-and on the model's shape: where the run starts, the candidates compute a Transformer block in turn.
-The chosen values replace `fast: auto` in the run's configuration, so a resumed run keeps them.
+Most choices follow fixed rules. The fastest attention kernel depends on the CPU and the shape of
+the model, so the candidates are timed on a Transformer block when the run starts. The chosen values
+replace `fast: auto` in the configuration, so a resumed run keeps them.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from cs336_basics.model import TransformerLM
 from cs336_basics.training.config import TrainConfig
 from cs336_basics.training.devices import can_compile, device_name, has_bfloat16, training_flops
 
-# torch.compile takes a minute or so; a run must have this many FLOPs for it to pay off.
+# torch.compile takes about a minute, which pays off for runs with at least this many FLOPs.
 _WORTH_COMPILING = {"cpu": 1e14, "cuda": 1e16}
 
 _KERNELS: tuple[Literal["sdpa", "blocked"], ...] = ("sdpa", "blocked")
-_ROUNDS = 20  # Steps vary by 40 % where other programs run: many rounds, lower quartiles.
-_BLOCK_FLOPS = 2e10  # of a timed pass, a tenth of a second on two cores
+_ROUNDS = 20  # Other programs make times vary by 40 %, so take the lower quartile of many.
+_BLOCK_FLOPS = 2e10  # limit for a timed pass, a tenth of a second on two cores
 
-# Where the logits are large, the loss is computed in chunks. Each adds to the gradient of the whole
-# head, so few large chunks are faster.
+# If the logits are large, the loss is computed in chunks. Each chunk adds to the gradient of the
+# complete head, so a few large chunks are faster.
 _LARGE_VOCABULARY = 4096
 _LOSS_CHUNKS = 4
 _ROWS_IN_A_CHUNK = 2048
 
-# With bfloat16, weights and activations are also converted: products alone must gain this much.
+# bfloat16 must speed up matrix products by this factor to pay for converting weights and
+# activations.
 _WORTH_ROUNDING = 1.2
 
 Decision = tuple[Any, str]
-"""A value, and the reason for it."""
+"""A chosen value and the reason."""
 
 
 def choose_fast_path(
@@ -50,25 +51,25 @@ def choose_fast_path(
     report: Callable[[str], None] = lambda line: None,
     num_processes: int = 1,
 ) -> tuple[TrainConfig, list[str]]:
-    """Return a configuration with the fastest known way of computing on this machine.
+    """Return the configuration with the fastest implementation for this machine.
 
-    It sets precision, compile, loss_chunks, fused_optimizer and model.attention, except those named
-    in `given`; `fast` becomes "off". All choices compute the same, up to rounding.
+    Sets precision, compile, loss_chunks, fused_optimizer and model.attention, except keys in
+    `given`. `fast` becomes "off". The results are the same up to rounding.
 
     Args:
-        config: the run.
-        device: where it computes.
-        given: keys that must keep their values.
-        report: is given a line before anything is timed for longer than a moment.
-        num_processes: how many processes share each batch equally. What one of them computes is
-            timed and judged; all of them take the same choices.
+        config: The configuration of the run.
+        device: Device of the run.
+        given: Keys that keep their values.
+        report: Callback invoked with a line of text before a long timing.
+        num_processes: Number of processes that share each batch. The choices are made for the share
+            of one process and are the same for all.
 
     Returns:
-        the configuration, and a line for each choice with its reason.
+        The configuration, and a line of text with each choice and its reason.
     """
     if config.num_workers is not None:
         torch.set_num_threads(config.num_workers)
-    scores_fit = _scores_fit(config)  # of all processes: they share the machine's memory
+    scores_fit = _scores_fit(config)  # for the whole batch, because processes share the memory
     rules: dict[str, Callable[[TrainConfig, torch.device], Decision]] = {
         "precision": _precision,
         "compile": _compile,
@@ -95,19 +96,19 @@ def _precision(_: TrainConfig, device: torch.device) -> Decision:
         return "float32", f"{device_name(device)} would emulate bfloat16"
     if device.type != "cpu":
         return "bfloat16", f"{device_name(device)} has instructions for it"
-    # A CPU may have instructions for it that are slower than those for float32.
+    # On some CPUs the instructions for bfloat16 are slower than for float32.
     exact, rounded = (product_seconds(device, d) for d in (torch.float32, torch.bfloat16))
     precision = "bfloat16" if _WORTH_ROUNDING * rounded < exact else "float32"
     times = f"{exact * 1e3:.1f} ms in float32, {rounded * 1e3:.1f} ms in bfloat16"
-    return precision, f"measured for a product of matrices: {times}"
+    return precision, f"measured for a matrix product: {times}"
 
 
 def _compile(config: TrainConfig, device: torch.device) -> Decision:
     if training_flops(config) < _WORTH_COMPILING.get(device.type, float("inf")):
-        return False, "the run is too short to pay for a minute of compilation"
+        return False, "the run is too short for a minute of compilation"
     if not can_compile(device):
         return False, f"not on {device.type}" if device.type != "cpu" else "no C++ compiler found"
-    return True, "the run is long enough to pay for a minute of compilation"
+    return True, "the run is long enough for a minute of compilation"
 
 
 def _loss_chunks(config: TrainConfig, _: torch.device) -> Decision:
@@ -127,14 +128,14 @@ def _fused_optimizer(config: TrainConfig, _: torch.device) -> Decision:
 def _attention(
     scores_fit: bool, report: Callable[[str], None], config: TrainConfig, device: torch.device
 ) -> Decision:
-    """Choose PyTorch's kernel, or products over two blocks of queries, which keep all scores."""
+    """Choose PyTorch's kernel, or products over two blocks of queries, which store all scores."""
     if device.type != "cpu":
         return "sdpa", "PyTorch's fused kernel"
     if training_flops(config) < _WORTH_COMPILING["cpu"]:
-        return "sdpa", "the run is too short to pay for timing others"
+        return "sdpa", "the run is too short for timing other kernels"
     if not scores_fit:
         return "sdpa", "its memory is linear in the context"
-    report("timing kernels of attention, which takes up to half a minute")
+    report("timing attention kernels, which takes up to half a minute")
     times = time_blocks(config, device)
     if not times:
         return "sdpa", "no kernel could be timed"
@@ -143,10 +144,7 @@ def _attention(
 
 
 def _scores_fit(config: TrainConfig) -> bool:
-    """Return whether attention whose memory is quadratic in the context needs little of it.
-
-    Little is an eighth of the machine's memory, for the scores of all layers in float32.
-    """
+    """Return whether the scores of all layers in float32 fit into an eighth of the memory."""
     model = config.model
     sequences = config.batch_size // config.accumulation
     scores = model.num_layers * sequences * model.num_heads * model.context_length**2
@@ -154,7 +152,7 @@ def _scores_fit(config: TrainConfig) -> bool:
 
 
 def _physical_memory() -> int:
-    """Return the memory of the machine in bytes; 8 GB where the system does not report it."""
+    """Return the memory of the machine in bytes, or 8 GiB if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -162,7 +160,7 @@ def _physical_memory() -> int:
 
 
 def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
-    """Return the seconds of a product of two matrices, the best of eight."""
+    """Return the time of a matrix product in seconds, the best of eight."""
     x = torch.ones(512, 1024, device=device, dtype=dtype)
     weight = torch.ones(1024, 1024, device=device, dtype=dtype)
     best = float("inf")
@@ -174,10 +172,10 @@ def product_seconds(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def time_blocks(config: TrainConfig, device: torch.device) -> dict[str, float]:
-    """Return the seconds of a block, forward and backward, by its kind of attention.
+    """Return the time of a forward and backward pass of a block in seconds, by attention kernel.
 
-    The kinds take turns, so that other load on the machine affects all of them. One that fails (no
-    memory, no working compiler) is omitted.
+    The kernels take turns, so other load on the machine affects all of them. A kernel that fails
+    (no memory, no working compiler) is omitted.
     """
     passes = {}
     for kernel in _KERNELS:
@@ -199,7 +197,7 @@ def time_blocks(config: TrainConfig, device: torch.device) -> dict[str, float]:
 def _pass_of_block(
     config: TrainConfig, kernel: Literal["sdpa", "blocked"], device: torch.device
 ) -> Callable[[], None]:
-    """Return a function that computes a block of the run's shape and its gradients once."""
+    """Return a function that runs one forward and backward pass of a block of the model."""
     model = dataclasses.replace(config.model, attention=kernel, num_layers=1, vocab_size=1)
     block = TransformerLM(model, device=device).layers[0]
     forward = torch.compile(block, dynamic=False) if config.compile else block

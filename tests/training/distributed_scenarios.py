@@ -1,4 +1,4 @@
-"""The runs that test_distributed.py starts in two processes, each scenario in its own directory.
+"""The training runs that test_distributed.py starts in two processes, each in its own directory.
 
 torchrun --nproc-per-node 2 -m tests.training.distributed_scenarios DIRECTORY NAME ...
 """
@@ -30,7 +30,7 @@ WHOLE = dataclasses.replace(
     schedule=ScheduleConfig(max_learning_rate=1e-2, warmup_fraction=0.2, cycle_steps=STEPS),
 )
 HALF = dataclasses.replace(WHOLE, max_steps=STEPS // 2)
-# All that `speedrun` switches on; 33 rows do not divide into two equal shards.
+# All options of `speedrun`. The 33 rows of d_ff do not divide into two equal shards.
 MUON = dataclasses.replace(
     WHOLE,
     optimizer=OptimizerConfig(kind="muon"),
@@ -51,8 +51,8 @@ VARIANTS = {
     "small": {"checkpoint_activations": True},
     "compiled": {"compile": True},
 }
-# Name -> configuration: first those of a whole run, then, for a plain and a large model, one that
-# goes on from the first half of a single process's run, and one that trains the first half.
+# Maps names to configurations. First complete runs; then, with AdamW and with Muon, runs that
+# continue the first half of a run by one process, and runs that train only the first half.
 SCENARIOS = {
     **{
         f"{layout}-{variant}": dataclasses.replace(WHOLE, parallel=layout, **values)
@@ -70,7 +70,7 @@ SCENARIOS = {
         )
     },
 }
-# Each layout, each optimizer, each way between one process and two; the others are slow tests.
+# These cover each layout, each optimizer and each direction. All others are slow tests.
 QUICK = ("ddp-fast", "fsdp-plain", "fsdp-muon", "single-to-fsdp", "fsdp-to-single")
 
 
@@ -87,15 +87,15 @@ def train(path: Path, config, world: World | None = None) -> None:
 
 def main(directory: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)  # so that only errors show, not the order of sums
+    torch.set_default_dtype(torch.float64)  # makes differences in the order of sums negligible
     trainer_module.plot_run = lambda run: None
-    # It traces and builds the graph, without a minute of code generation.
+    # The eager backend traces the graph but skips a minute of code generation.
     torch.compile = functools.partial(torch.compile, backend="eager")
-    torch._dynamo.config.fail_on_recompile_limit_hit = True  # by a shape that always changes
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # if a shape keeps changing
     world = join_world("cpu")
     for name in names:
         train(directory / name, SCENARIOS[name], world)
-    world.wait()  # gloo may abort a process that exits while another one is still at work
+    world.wait()  # gloo may abort if one process exits while another is working
     leave_world()
 
 

@@ -1,4 +1,4 @@
-"""`--fast auto`: what it chooses by rules, and what by timing."""
+"""The choices of `--fast auto` by rules and by timing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHOSEN = {"precision", "compile", "loss_chunks", "fused_optimizer", "fast", "mod
 
 
 class Machine:
-    """A CPU with fast bfloat16 and a compiler, on which nothing is really timed."""
+    """A fake CPU with fast bfloat16, a compiler and fixed times."""
 
     def __init__(self, monkeypatch):
         self.products = {torch.float32: 0.004, torch.bfloat16: 0.002}
@@ -49,7 +49,7 @@ def test_timing_chooses_the_attention_of_a_long_run(machine):
     assert (chosen.loss_chunks, chosen.fused_optimizer) == (8, True)
     assert chosen.model.attention == "blocked"
     assert any("sdpa 200 ms, blocked 100 ms" in line for line in lines)
-    (timed,) = machine.timed  # as the run will compute
+    (timed,) = machine.timed  # with the values chosen before
     assert (timed.precision, timed.compile, timed.batch_size) == ("bfloat16", True, 64)
     for field in dataclasses.fields(TrainConfig):
         if field.name not in CHOSEN:
@@ -60,13 +60,13 @@ def test_timing_chooses_the_attention_of_a_long_run(machine):
     assert choose_fast_path(LONG, CPU)[0].model.attention == "sdpa"
 
 
-def test_processes_time_their_share_of_the_batch(machine):
+def test_each_process_times_its_share_of_the_batch(machine):
     chosen, _ = choose_fast_path(LONG, CPU, num_processes=16)
     assert [config.batch_size for config in machine.timed] == [4]
     assert (chosen.batch_size, chosen.loss_chunks) == (64, 4)
 
 
-def test_the_memory_of_the_scores_is_that_of_all_processes(machine, monkeypatch):
+def test_the_memory_limit_counts_the_scores_of_all_processes(machine, monkeypatch):
     scores = 4 * LONG.model.num_layers * 64 * LONG.model.num_heads * LONG.model.context_length**2
     for memory, attention in ((8 * scores, "sdpa"), (8 * scores + 8, "blocked")):
         monkeypatch.setattr(fast_path, "_physical_memory", lambda memory=memory: memory)
@@ -74,7 +74,7 @@ def test_the_memory_of_the_scores_is_that_of_all_processes(machine, monkeypatch)
     assert len(machine.timed) == 1
 
 
-def test_given_values_are_kept_and_nothing_is_timed_for_them(machine):
+def test_given_values_are_kept_without_timing(machine):
     given = ["precision", "loss_chunks", "model.attention", "compile", "batch_size"]
     config = dataclasses.replace(LONG, loss_chunks=3)
     chosen, lines = choose_fast_path(config, CPU, given)
@@ -93,14 +93,14 @@ def test_a_short_run_is_neither_compiled_nor_timed(machine):
 
 
 @pytest.mark.parametrize("rounded", [0.0035, 0.008])
-def test_bfloat16_that_is_not_faster_is_not_chosen(machine, rounded):
+def test_slow_bfloat16_is_not_chosen(machine, rounded):
     machine.products[torch.bfloat16] = rounded
     chosen, lines = choose_fast_path(SHORT, CPU)
     assert chosen.precision == "float32"
     assert any(f"4.0 ms in float32, {rounded * 1e3:.1f} ms in bfloat16" in line for line in lines)
 
 
-def test_rules_choose_only_what_the_machine_has(monkeypatch):
+def test_rules_choose_only_features_of_the_machine(monkeypatch):
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: False)
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", "")
@@ -111,7 +111,7 @@ def test_rules_choose_only_what_the_machine_has(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["muon", "sgd"])
-def test_optimizers_without_a_fused_form_keep_theirs(machine, kind):
+def test_optimizers_without_a_fused_form_are_not_fused(machine, kind):
     config = dataclasses.replace(SHORT, optimizer=OptimizerConfig(kind=kind))
     assert not choose_fast_path(config, CPU)[0].fused_optimizer
 
@@ -121,10 +121,10 @@ def test_a_small_vocabulary_needs_no_chunks(machine):
     assert choose_fast_path(small, CPU)[0].loss_chunks == 1
 
 
-def test_gpus_are_served_by_rules(monkeypatch):
+def test_gpus_follow_rules_without_timing(monkeypatch):
     monkeypatch.setattr(fast_path, "has_bfloat16", lambda device: True)
     monkeypatch.setattr(fast_path, "device_name", lambda device: "NVIDIA H100")
-    monkeypatch.setattr(fast_path, "time_blocks", None)  # a call would fail
+    monkeypatch.setattr(fast_path, "time_blocks", None)  # fails if called
     chosen, _ = choose_fast_path(LONG, torch.device("cuda"))
     assert (chosen.precision, chosen.compile, chosen.model.attention) == ("bfloat16", True, "sdpa")
     assert not choose_fast_path(LONG, torch.device("mps"))[0].compile

@@ -96,6 +96,7 @@ def train_bpe(
     *,
     trainer: str = DEFAULT_TRAINER,
     pattern: str = "gpt2",
+    counting: str | None = None,
     num_workers: int | None = None,
     progress: bool = False,
     min_frequency: int = 1,
@@ -116,7 +117,7 @@ def train_bpe(
         vocab_size: 256 bytes + special tokens + merges.
         special_tokens: cut out of the text before anything is counted.
         trainer: a name in TRAINERS; all learn the same merges.
-        pattern, num_workers, progress, min_frequency, max_token_length, tie_break, trace,
+        pattern, counting, num_workers, progress, min_frequency, max_token_length, tie_break, trace,
             continue_from: those of `BPE_Trainer`.
 
     Returns:
@@ -124,6 +125,7 @@ def train_bpe(
     """
     made = get_trainer(trainer)(
         pattern=pattern,
+        counting=counting,
         num_workers=num_workers,
         progress=progress,
         min_frequency=min_frequency,

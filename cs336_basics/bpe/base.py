@@ -24,7 +24,7 @@ from cs336_basics.bpe.reference import Pair, Symbols
 from cs336_basics.bpe.starting_vocabulary import StartingVocabulary
 from cs336_basics.bpe.trace import Trace
 from cs336_basics.pretokenization.counting.count_texts import count_texts
-from cs336_basics.pretokenization.counting.count_words import count_words
+from cs336_basics.pretokenization.counting.count_words import check_backend, count_words
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 from cs336_basics.pretokenization.counting.word_counts import WordCounts
 from cs336_basics.pretokenization.patterns.named_patterns import resolve_pattern
@@ -41,8 +41,10 @@ class BPE_Trainer:
 
     Args:
         pattern: split pattern, a name in PATTERNS or a regular expression.
-        num_workers: threads or processes that count words (and, in the native version, lay them out
-            for merging); None: one for each core.
+        counting: How `train` counts the words of files, a name in BACKENDS of `count_words`. All
+            give the same counts. Defaults to the fastest that is built and knows the pattern.
+        num_workers: Number of threads or processes that count words (and, in the native version,
+            set them up for merging). Defaults to one for each core.
         progress: show progress bars on a terminal.
         min_frequency: pairs with a smaller count are not merged; training stops before the first.
         max_token_length: in bytes; a pair is not merged if the token would be longer. None: no
@@ -77,6 +79,7 @@ class BPE_Trainer:
         self,
         *,
         pattern: str = "gpt2",
+        counting: str | None = None,
         num_workers: int | None = None,
         progress: bool = False,
         min_frequency: int = 1,
@@ -85,7 +88,10 @@ class BPE_Trainer:
         trace: Trace | None = None,
         continue_from: tuple[Mapping[int, bytes], Iterable[Pair]] | None = None,
     ) -> None:
+        if type(self) is BPE_Trainer:
+            raise TypeError("BPE_Trainer has no algorithm; use a class in TRAINERS, such as heap")
         resolve_pattern(pattern)
+        check_backend(counting, "counting")
         resolve_num_workers(num_workers)
         if trace is not None and not callable(trace):
             raise TypeError(f"trace is {short_repr(trace)}: pass a function, or None")
@@ -97,6 +103,7 @@ class BPE_Trainer:
                 f"tie_break is {tie_break!r}: it must be one of {', '.join(TIE_BREAKS)}"
             )
         self.pattern = pattern
+        self.counting = counting
         self.num_workers = num_workers
         self.progress = progress
         self.min_frequency = min_frequency
@@ -131,8 +138,7 @@ class BPE_Trainer:
                 is empty, repeated, or a single byte; what `count_words` raises.
             FileNotFoundError: there is no such file.
         """
-        how: dict[str, Any] = {"num_workers": self.num_workers, "progress": self.progress}
-        count = functools.partial(count_words, input_path, **how)
+        count = functools.partial(self.count_words, input_path)
         return self._train(count, vocab_size, special_tokens)
 
     def train_from_iterator(
@@ -175,6 +181,13 @@ class BPE_Trainer:
         checked = _checked_counts(word_counts)
         return self._train(lambda splitter: checked, vocab_size, special_tokens)
 
+    def count_words(self, corpus: Corpus | PathsLike, splitter: Splitter) -> Mapping[bytes, int]:
+        """Count the words of files as `counting` says; see `count_words`."""
+        workers, progress = self.num_workers, self.progress
+        return count_words(
+            corpus, splitter, backend=self.counting, num_workers=workers, progress=progress
+        )
+
     def check_request(
         self, vocab_size: int, special_tokens: Iterable[str]
     ) -> tuple[list[str], int]:
@@ -192,13 +205,13 @@ class BPE_Trainer:
         self.start.warn_of_unmade_tokens(tokens)
         recorder = Recorder(self.trace, len(self.start.merges))
         self.timings = recorder.timings
-        with recorder.clock("total"):
-            with recorder.clock("reading and counting"):
-                word_counts = WordCounts.from_mapping(count(Splitter(self.pattern, tokens)))
-            word_counts.check_made_with(self.pattern, tokens)
-            with holding(word_counts.sizes), recorder.progress_bar(self.progress, num_merges):
-                merges = self.learn_merges(word_counts, num_merges, recorder)
-            vocab, all_merges = self.start.extended(tokens, merges)
+        word_counts = WordCounts.from_mapping(count(Splitter(self.pattern, tokens)))
+        recorder.lap("reading and counting")
+        word_counts.check_made_with(self.pattern, tokens)
+        with holding(word_counts.sizes), recorder.progress_bar(self.progress, num_merges):
+            merges = self.learn_merges(word_counts, num_merges, recorder)
+        vocab, all_merges = self.start.extended(tokens, merges)
+        recorder.finish()
         if len(merges) < num_merges:
             warn(
                 f"no pair was left after {len(merges):,} of {num_merges:,} merges (distinct words="
@@ -216,16 +229,17 @@ class BPE_Trainer:
     ) -> list[Pair]:
         """Return up to `num_merges` merges, fewer only if no pair is left.
 
-        A compiled version replaces this. It then adds its seconds to `recorder.timings`, calls
-        `recorder.advance(n)` after every n merges and `recorder.trace`, if it is not None, for each
-        of them, and obeys `min_frequency`, `max_token_length` and `tie_break`.
+        A compiled version replaces this. It then ends its phases by `recorder.lap`, calls
+        `recorder.advance(n)` after every n merges and, if `recorder.trace` is not None,
+        `recorder.traced` for each of them, and obeys `min_frequency`, `max_token_length` and
+        `tie_break`.
         """
         loop: Any = copy.copy(self)  # its steps are changed; what it keeps is freed with it
         loop.counts = word_counts.counts.tolist()
         apply_options(loop)
         recorder.measure(loop)
-        with recorder.clock("counting pairs"):
-            words = [self.start.split(word) for word in word_counts.words()]
+        words = [self.start.split(word) for word in word_counts.words()]
+        recorder.lap("setting up words")
         merges: list[Pair] = loop.learn(words, num_merges)
         return merges
 

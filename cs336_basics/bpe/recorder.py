@@ -1,49 +1,78 @@
-"""Recorder: the clocks, the progress and the trace of a training, outside the algorithm.
+"""Recorder: the clock, the progress bar and the trace of a training, outside the algorithm.
 
-It puts them around the three steps of a trainer in Python, `count_pairs`, `find_best` and `merge`.
-A compiled trainer has clocks of its own, and tells the recorder what they say.
+It wraps the three steps of a trainer in Python: `count_pairs`, `find_best` and `merge`. Compiled
+trainers have clocks of their own and report their seconds to the recorder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from cs336_basics._support.progress import progress_bar
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.bpe.trace import MergeTrace, Trace
+from cs336_basics.bpe.trace import MergeTrace, Trace, Work
 from cs336_basics.bpe.work import WorkCounter
 
-PHASES = ("reading and counting", "counting pairs", "finding the maximum", "updating", "total")
-"""The keys of `BPE_Trainer.timings`, in seconds of wall time."""
+PHASES = (
+    "reading and counting",
+    "setting up words",
+    "counting pairs",
+    "finding the maximum",
+    "updating",
+    "building the vocabulary",
+    "total",
+)
+"""The keys of `BPE_Trainer.timings`, in seconds of wall time. The others add up to the total."""
+
+_NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 class Recorder:
     """Measures one training.
 
+    One clock runs through the whole training: each reading ends a phase and starts the next.
+
     Args:
-        trace: see `BPE_Trainer`.
-        first_rank: the rank of the first merge.
+        trace: Called with the trace of each merge; see `BPE_Trainer`.
+        first_rank: Rank of the first merge.
 
     Attributes:
-        timings: phase -> seconds so far.
-        advance: called with the number of merges that were learned since the last call.
+        timings: Seconds so far by phase.
+        advance: Called with the number of merges learned since the last call.
     """
 
     def __init__(self, trace: Trace | None = None, first_rank: int = 0) -> None:
         self.trace = trace
-        self.first_rank = first_rank
         self.timings = dict.fromkeys(PHASES, 0.0)
         self.advance: Callable[[int], object] = lambda num_merges: None
+        self._rank = first_rank
+        self._held_back: MergeTrace | None = None
+        self._start = self._last = time.perf_counter()
+        self._skipped = 0.0
 
-    @contextlib.contextmanager
-    def clock(self, phase: str) -> Iterator[None]:
-        """Add the seconds of a block to a phase."""
-        start = time.perf_counter()
-        yield
-        self.timings[phase] += time.perf_counter() - start
+    def lap(self, phase: str, measured: Mapping[str, float] = _NOTHING) -> None:
+        """Add the seconds since the last reading of the clock to a phase.
+
+        Args:
+            phase: A name in PHASES.
+            measured: Seconds of this time that belong to other phases, by phase.
+        """
+        now = time.perf_counter()
+        self.timings[phase] += now - self._last
+        self._last = now
+        for other, seconds in measured.items():
+            self.timings[other] += seconds
+            self.timings[phase] -= seconds
+
+    def skip(self) -> None:
+        """Leave the seconds since the last reading of the clock out of all phases."""
+        now = time.perf_counter()
+        self._skipped += now - self._last
+        self._last = now
 
     @contextlib.contextmanager
     def progress_bar(self, show: bool, num_merges: int) -> Iterator[None]:
@@ -53,22 +82,52 @@ class Recorder:
             yield
 
     def measure(self, loop: Any) -> None:
-        """Put clocks, progress and trace around the steps of a trainer, a copy that learns once."""
+        """Add clock, progress and trace to the steps of a trainer, a copy that learns once."""
         loop.count_pairs = self._timed("counting pairs", loop.count_pairs)
         loop.find_best = self._timed("finding the maximum", loop.find_best)
         loop.merge = self._advancing(self._timed("updating", loop.merge))
         if self.trace is not None:
-            tracer = _Tracer(self, self.trace, loop)
+            tracer = _Tracer(self, loop)
             loop.find_best, loop.merge = tracer.find_best, tracer.merge
 
+    def traced(
+        self,
+        pair: Pair,
+        count: int,
+        counting: float,
+        finding: float,
+        updating: float,
+        work: Work,
+    ) -> None:
+        """Add a merge to the trace."""
+        assert self.trace is not None
+        setting_up = 0.0
+        if self._held_back is None:
+            setting_up = self.timings["setting up words"]
+        else:
+            self.trace(self._held_back)
+        seconds = (setting_up, counting, finding, updating, 0.0)
+        self._held_back = MergeTrace(self._rank, *pair, count, *seconds, work)
+        self._rank += 1
+        self.skip()
+
+    def finish(self) -> None:
+        """End the last phase, the total and the trace."""
+        self.lap("building the vocabulary")
+        self.timings["total"] = self._last - self._start - self._skipped
+        if self.trace is not None and self._held_back is not None:
+            building = self.timings["building the vocabulary"]
+            self.trace(self._held_back._replace(seconds_building=building))
+
     def _timed(self, phase: str, step: Callable[..., Any]) -> Callable[..., Any]:
-        # A late merge takes 20 microseconds, of which the clocks must not take a noticeable share.
+        # A late merge takes 20 microseconds, so the clock must be cheap.
         clock, timings = time.perf_counter, self.timings
 
         def timed(*arguments: Any) -> Any:
-            start = clock()
             result = step(*arguments)
-            timings[phase] += clock() - start
+            now = clock()
+            timings[phase] += now - self._last
+            self._last = now
             return result
 
         return timed
@@ -85,18 +144,15 @@ class Recorder:
 
 
 class _Tracer:
-    """The steps of a trainer with a MergeTrace after each merge; its time is in no phase."""
+    """The steps of a trainer, with a MergeTrace after each merge."""
 
-    def __init__(self, recorder: Recorder, trace: Trace, loop: Any) -> None:
-        self._recorder, self._trace = recorder, trace
+    def __init__(self, recorder: Recorder, loop: Any) -> None:
+        self._recorder = recorder
         self._steps = loop.find_best, loop.merge
         self._work = WorkCounter(loop)
-        self._rank = recorder.first_rank
-        self._last: dict[str, float] = {}  # the timings at the merge before
+        self._last = dict.fromkeys(PHASES, 0.0)  # the timings at the merge before
 
     def find_best(self, pair_counts: dict[Pair, int]) -> Pair | None:
-        if not self._last:
-            self._last = dict(self._recorder.timings)
         self._pair_counts = pair_counts
         best: Pair | None = self._steps[0](self._work.watched(pair_counts))
         return best
@@ -104,10 +160,10 @@ class _Tracer:
     def merge(self, words: Any, best: Pair, *state: Any) -> Any:
         count = self._pair_counts[best]
         work = self._work.of_merge(words, best, self._pair_counts)
+        self._recorder.skip()
         result = self._steps[1](words, best, *state)
         timings = self._recorder.timings
-        counting, finding, updating = (timings[p] - self._last[p] for p in PHASES[1:4])
+        counting, finding, updating = (timings[p] - self._last[p] for p in PHASES[2:5])
         self._last = dict(timings)
-        self._trace(MergeTrace(self._rank, *best, count, counting, finding, updating, work))
-        self._rank += 1
+        self._recorder.traced(best, count, counting, finding, updating, work)
         return result

@@ -35,9 +35,10 @@ class Work(NamedTuple):
 class MergeTrace(NamedTuple):
     """One merge of a training.
 
-    The seconds are those of `BPE_Trainer.timings`, by phase, without what comes before the first
-    search. Seconds of counting occur in `naive`, which counts all pairs for every merge, and in
-    `native`, when it counts them again below a lower threshold.
+    The seconds are by phase, as in `BPE_Trainer.timings`. The first merge includes the time before
+    it: setting up the words and counting their pairs. The last one includes building the
+    vocabulary. Later seconds of counting occur in `naive`, which counts all pairs for every merge,
+    and in `native`, when it counts them again below a lower threshold.
     """
 
     merge: int
@@ -46,15 +47,23 @@ class MergeTrace(NamedTuple):
     right: bytes
     pair_count: int
     """Occurrences of the pair in the text."""
+    seconds_setting_up: float
     seconds_counting: float
     seconds_finding: float
     seconds_updating: float
+    seconds_building: float
     work: Work
 
     @property
     def seconds(self) -> float:
-        """Seconds of the merge, all phases together."""
-        return self.seconds_counting + self.seconds_finding + self.seconds_updating
+        """Seconds of all phases together."""
+        return (
+            self.seconds_setting_up
+            + self.seconds_counting
+            + self.seconds_finding
+            + self.seconds_updating
+            + self.seconds_building
+        )
 
 
 Trace = Callable[[MergeTrace], object]
@@ -93,7 +102,7 @@ def trace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
         rows.writerow(COLUMNS)
 
         def write(merge: MergeTrace) -> None:
-            seconds = (format(number, ".9f") for number in merge[4:7])
+            seconds = (format(number, ".9f") for number in merge[4:9])
             tokens = repr(merge.left), repr(merge.right)
             rows.writerow((merge.merge, *tokens, merge.pair_count, *seconds, *merge.work))
 

@@ -25,7 +25,7 @@ from cs336_basics._support.lazy import LazyModule
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.options import huggingface_byte_ranks
 from cs336_basics.bpe.reference import NUM_BYTES
-from cs336_basics.bpe.trace import MergeTrace, Work
+from cs336_basics.bpe.trace import Work
 
 np = LazyModule("numpy")
 cdef extern from "base/clock.hpp" namespace "cs336" nogil:
@@ -66,24 +66,27 @@ class MemoryviewTrainer(BPE_Trainer):
     name = "memoryview"
 
     def learn_merges(self, word_counts, num_merges, recorder):
-        np.empty  # (NumPy is imported before the clock starts.)
-        with recorder.clock("counting pairs"):
-            loop = MergeLoop(word_counts, self)
+        recorder.lap("setting up words")
+        np.empty  # imports NumPy
+        recorder.skip()
+        loop = MergeLoop(word_counts, self)
+        recorder.lap("setting up words", {"counting pairs": loop.seconds_counting})
         tokens, merges = list(self.start.symbols), []
         while len(merges) < num_merges:
             learned = loop.run(min(SLICE, num_merges - len(merges)))
-            if not learned:
-                break
-            recorder.advance(len(learned))
             for left, right in learned:
                 merges.append((tokens[left], tokens[right]))
                 tokens.append(tokens[left] + tokens[right])
+            recorder.lap("building the vocabulary", {
+                "finding the maximum": loop.seconds_finding, "updating": loop.seconds_updating
+            })
+            if not learned:
+                break
+            recorder.advance(len(learned))
             for index in range(len(merges) - len(learned), len(loop.trace)):
-                count, *seconds, work = loop.trace[index]
-                rank = recorder.first_rank + index
-                recorder.trace(MergeTrace(rank, *merges[index], count, 0.0, *seconds, work))
-        recorder.timings["finding the maximum"] += loop.seconds_finding
-        recorder.timings["updating"] += loop.seconds_updating
+                counting = 0.0 if index else loop.seconds_counting
+                count, finding, updating, work = loop.trace[index]
+                recorder.traced(merges[index], count, counting, finding, updating, work)
         return merges
 
 
@@ -95,6 +98,8 @@ cdef class MergeLoop:
         trainer: the BPE_Trainer with the options, and the vocabulary that is continued.
 
     Attributes:
+        seconds_counting: Seconds of counting the pairs.
+        seconds_finding, seconds_updating: Seconds of the last call of `run`, by phase.
         trace: of each merge (count, seconds of finding, seconds of updating, Work), if the trainer
             has a trace.
 
@@ -102,6 +107,7 @@ cdef class MergeLoop:
         OverflowError: the words together have 2^31 bytes or more.
     """
 
+    cdef readonly double seconds_counting
     cdef readonly double seconds_finding
     cdef readonly double seconds_updating
     cdef readonly list trace
@@ -166,9 +172,11 @@ cdef class MergeLoop:
         self.heap_count = np.empty(1024, np.int64)
         self.heap_pair = np.empty(1024, np.int32)
         cdef int64_t[::1] symbols_of_word = lengths
+        cdef double start = seconds_now()
         with nogil:
             self.link_words(symbols_of_word)
             self.push_pairs_from(0)
+        self.seconds_counting = seconds_now() - start
 
     cdef add_tokens(self, list merged, bint by_rank):
         """Make `tokens`, of the bytes and of the tokens of the merges that are continued."""
@@ -190,6 +198,7 @@ cdef class MergeLoop:
         cdef count_t count
         cdef double start, found, end
         cdef int32_t[::1] best_pairs = np.empty(num_merges, np.int32)
+        self.seconds_finding = self.seconds_updating = 0
         with nogil:
             while done < num_merges:
                 start = seconds_now()

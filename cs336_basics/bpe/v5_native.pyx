@@ -18,7 +18,7 @@ from libcpp.vector cimport vector
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.options import huggingface_byte_ranks
 from cs336_basics.bpe.reference import NUM_BYTES
-from cs336_basics.bpe.trace import MergeTrace, Work
+from cs336_basics.bpe.trace import Work
 from cs336_basics.pretokenization.counting.parallel import resolve_num_workers
 
 cdef extern from "base/clock.hpp" namespace "cs336" nogil:
@@ -127,7 +127,8 @@ class NativeTrainer(BPE_Trainer):
         cdef list tokens = list(self.start.symbols), merges = []
         cdef bytes left, right
         cdef pair[uint32_t, uint32_t] ids
-        cdef size_t index
+        cdef size_t index, num_done
+        cdef CMergeTrace row
         cdef const uint32_t[:, ::1] start_merges
         cdef const uint8_t[::1] start_bytes
         cdef const int64_t[::1] start_offsets
@@ -142,29 +143,30 @@ class NativeTrainer(BPE_Trainer):
         with nogil:
             loop = move(make_merge_loop(&data[0], &offsets[0], &counts[0],
                                         counts.shape[0], options))
+        recorder.lap("setting up words")
         cdef double step_seconds = self.step_seconds
         while more:
             with nogil:
                 more = loop.get().run(step_seconds)
-            recorder.advance(loop.get().merges.size() - len(merges))
-            for index in range(<size_t>len(merges), loop.get().merges.size()):
+            num_done = len(merges)
+            for index in range(num_done, loop.get().merges.size()):
                 ids = loop.get().merges[index]
                 left, right = tokens[ids.first], tokens[ids.second]
                 merges.append((left, right))
                 tokens.append(left + right)
-                if options.traced:
-                    rank = recorder.first_rank + index
-                    recorder.trace(merge_trace(rank, merges[index], loop.get().trace[index]))
-        recorder.timings["counting pairs"] += loop.get().seconds_counting
-        recorder.timings["finding the maximum"] += loop.get().seconds_finding
-        recorder.timings["updating"] += loop.get().seconds_updating
+            recorder.lap("building the vocabulary", {
+                "counting pairs": loop.get().seconds_counting,
+                "finding the maximum": loop.get().seconds_finding,
+                "updating": loop.get().seconds_updating,
+            })
+            recorder.advance(len(merges) - num_done)
+            for index in range(num_done, loop.get().trace.size()):
+                row = loop.get().trace[index]
+                work = Work(row.occurrences, 0, row.positions, 0, row.pairs_updated,
+                            row.heap_entries)
+                recorder.traced(merges[index], row.count, row.seconds_counting,
+                                row.seconds_finding, row.seconds_updating, work)
         return merges
-
-
-cdef object merge_trace(Py_ssize_t rank, tuple merge, CMergeTrace trace):
-    work = Work(trace.occurrences, 0, trace.positions, 0, trace.pairs_updated, trace.heap_entries)
-    return MergeTrace(rank, *merge, trace.count, trace.seconds_counting, trace.seconds_finding,
-                      trace.seconds_updating, work)
 
 
 def merge_state(word_counts, num_merges):

@@ -17,7 +17,10 @@ from cs336_basics.bpe.reference import Pair
 from cs336_basics.commands._cli import say
 from cs336_basics.commands._options import INPUT_HELP, Command, Several, TextOptions, UsageError
 from cs336_basics.commands._outputs import check_output
+from cs336_basics.pretokenization.counting.count_words import BACKENDS
 from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
+
+COUNTING = tuple(name for name in BACKENDS if name != "ray")  # which has --ray
 
 
 @dataclass(kw_only=True)
@@ -46,6 +49,13 @@ class Options(TextOptions):
     trainer: Annotated[str, one_of(TRAINERS)] = option(
         f"implementation; all give the same result: {', '.join(TRAINERS)}",
         DEFAULT_TRAINER,
+        metavar="NAME",
+        rare=True,
+    )
+    counting: Annotated[str, one_of(COUNTING)] | None = option(
+        f"how to count words; all give the same counts: {', '.join(COUNTING)} (default: native if "
+        "it knows the pattern, else processes)",
+        None,
         metavar="NAME",
         rare=True,
     )
@@ -79,7 +89,7 @@ class Options(TextOptions):
 
 def _check_has_no_text_options(options: Options) -> None:
     """Reject options about reading --input when no input is given."""
-    for name in ("field", "column", "format", "errors", "ray"):
+    for name in ("field", "column", "format", "errors", "counting", "ray"):
         value = getattr(options, name)
         if value is not None and (name, value) != ("errors", "replace"):
             raise ValueError(f"--{name} {value} requires --input")
@@ -113,6 +123,7 @@ def train_bpe(options: Options) -> None:
             trace = files.enter_context(trace_file(options.trace, overwrite=options.overwrite))
         trainer = TRAINERS[options.trainer](
             pattern=pattern,
+            counting=options.counting,
             num_workers=options.num_workers,
             progress=True,
             min_frequency=options.min_frequency,

@@ -20,7 +20,7 @@ from cs336_basics._support.files import (
 )
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
-from cs336_basics.pretokenization import Corpus, Splitter, WordCounts, count_words
+from cs336_basics.pretokenization import Corpus, Splitter, WordCounts
 from cs336_basics.pretokenization.reading.storage import is_url
 from cs336_basics.tokenizer.tokenizer import Tokenizer
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
@@ -121,14 +121,16 @@ def _count(
             raise ValueError(f"{file}: {error}") from None
     if corpus is not None:
         splitter = Splitter(trainer.pattern, special_tokens)
-        how: dict[str, Any] = {"num_workers": trainer.num_workers, "progress": trainer.progress}
         found: Mapping[bytes, int]
         if ray:
             from cs336_basics.pretokenization.counting.ray_counting import count_words_ray
 
-            found = count_words_ray(corpus, splitter, address=ray, **how)
+            workers, progress = trainer.num_workers, trainer.progress
+            found = count_words_ray(
+                corpus, splitter, address=ray, num_workers=workers, progress=progress
+            )
         else:
-            found = count_words(corpus, splitter, **how)
+            found = trainer.count_words(corpus, splitter)
         if not isinstance(found, WordCounts):
             found = WordCounts.from_mapping(found, trainer.pattern, special_tokens)
         addends.append(found)

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 from cs336_basics._support.lazy import LazyModule
 from cs336_basics._support.messages import short_reason, short_repr
-from cs336_basics.pretokenization.patterns.named_patterns import compile_pattern, resolve_pattern
+from cs336_basics.pretokenization import reference
+from cs336_basics.pretokenization.patterns.named_patterns import (
+    PATTERNS,
+    compile_pattern,
+    resolve_pattern,
+)
 from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.pretokenization.token_finder import token_finder
 
@@ -158,6 +163,18 @@ def pretokenize(text: str, pattern: str = "gpt2") -> Iterator[str]:
         and (text.isascii() or not _LONE_SURROGATE.search(text))
     ):
         return _scanner.pretokenize_text(text, pattern)
+    return search_pretokens(text, pattern)
+
+
+def search_pretokens(text: str, pattern: str) -> Iterator[str]:
+    """Return an iterator over the pre-tokens that `regex` finds, in order.
+
+    Raises:
+        ValueError: As `search_words`, during iteration.
+    """
+    # A search with a time limit takes 2.5 times as long, and the named patterns do not need one.
+    if pattern in PATTERNS:
+        return reference.pretokenize(text, pattern)
     return (word for _, word in search_words(text, pattern))
 
 

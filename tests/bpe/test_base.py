@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from cs336_basics import TRAINERS, BPE_Trainer, train_bpe
 from cs336_basics.bpe import get_trainer
 from cs336_basics.bpe.options import TIE_BREAKS
-from cs336_basics.pretokenization import Corpus, WordCounts
+from cs336_basics.pretokenization import Corpus, WordCounts, count_words
+from cs336_basics.pretokenization.counting.count_words import BACKENDS
 from tests.bpe.trainers import (
     EOT,
     WORKED_EXAMPLE,
@@ -348,3 +349,25 @@ def test_unknown_names_are_named():
         TRAINERS["naive"](pattern="(")
     with pytest.raises(TypeError, match="'field'"):
         train_bpe("text.txt", 300, [], field="text")
+    with pytest.raises(ValueError, match=r"counting .* 'rgex'"):
+        TRAINERS["naive"](counting="rgex")
+
+
+def test_the_interface_names_the_trainers():
+    with pytest.raises(TypeError, match="TRAINERS"):
+        BPE_Trainer()
+
+
+@pytest.mark.parametrize("counting", BACKENDS)
+def test_words_are_counted_as_chosen(counting, tmp_path, monkeypatch):
+    path = tmp_path / "text.txt"
+    path.write_text("low lower lowest " * 9)
+    chosen = []
+
+    def watched(*arguments, backend, **options):
+        chosen.append(backend)
+        return count_words(*arguments, **options)
+
+    monkeypatch.setattr("cs336_basics.bpe.base.count_words", watched)
+    assert train_bpe(path, 260, [], counting=counting) == train_bpe(path, 260, [])
+    assert chosen == [counting, None]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cs336_basics import TRAINERS, Tokenizer, train_bpe
+from cs336_basics.commands.train_bpe import COUNTING
 from cs336_basics.formats.huggingface import tokenizer_json
 from cs336_basics.pretokenization import PATTERNS
 from tests.commands.small_run import command
@@ -122,8 +123,22 @@ def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):
     assert all(len(a + b) <= 3 for a, b in expected)
 
 
+@pytest.mark.parametrize("counting", COUNTING)
+def test_every_way_of_counting_gives_the_same_tokenizer(counting, text_file, tmp_path):
+    assert main([*arguments(text_file, tmp_path / "out"), "--counting", counting]) == 0
+    expected = train_bpe(text_file, 280, [EOT])[1]
+    assert Tokenizer.from_directory(tmp_path / "out").merges == expected
+
+
 @pytest.mark.parametrize(
-    "option", [["--field", "text"], ["--column", "c"], ["--errors", "strict"], ["--ray", "auto"]]
+    "option",
+    [
+        ["--field", "text"],
+        ["--column", "c"],
+        ["--errors", "strict"],
+        ["--ray", "auto"],
+        ["--counting", "regex"],
+    ],
 )
 def test_options_of_the_text_need_a_text(option, text_file, tmp_path, capsys):
     counts = str(tmp_path / "counts.npz")

@@ -9,9 +9,8 @@ import tempfile
 
 import pytest
 
-import cs336_basics.data.train_tokenizer as train_module
 from cs336_basics._support.files import sha256_file
-from cs336_basics.bpe import TRAINERS
+from cs336_basics.bpe import TRAINERS, BPE_Trainer
 from cs336_basics.data.train_tokenizer import MOST_HASHED, describe_files, train_tokenizer
 from cs336_basics.pretokenization import Corpus, WordCounts
 from cs336_basics.tokenizer import Tokenizer
@@ -71,7 +70,7 @@ def test_a_disk_that_is_full_is_named_by_the_output_before_anything_is_counted(
         raise OSError(errno.ENOSPC, "No space left on device", os.path.join(dir, "tmp1ge0w5wy"))
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    monkeypatch.setattr(train_module, "count_words", None)
+    monkeypatch.setattr(BPE_Trainer, "count_words", pytest.fail)
     with pytest.raises(OSError, match=r"No space") as error:
         train(text, tmp_path / "out")
     assert error.value.filename == str(tmp_path / "out")
@@ -82,7 +81,7 @@ def test_counts_of_another_pattern_are_named_before_the_text_is_counted(
 ):
     counts = str(tmp_path / "counts.npz")
     train(text, tmp_path / "a", save_counts=counts)
-    monkeypatch.setattr("cs336_basics.data.train_tokenizer.count_words", pytest.fail)
+    monkeypatch.setattr(BPE_Trainer, "count_words", pytest.fail)
     other = TRAINERS["heap"](pattern="cl100k", num_workers=1)
     with pytest.raises(ValueError, match=r"counts\.npz"):
         train_tokenizer(other, Corpus(text), tmp_path / "b", SIZE, [END], counts=[counts])

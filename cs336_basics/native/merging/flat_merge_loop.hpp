@@ -52,8 +52,7 @@ class FlatMergeLoop final : public MergeLoop {
     // count·length must fit int64. The arrays are not needed after construction.
     FlatMergeLoop(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
                   int64_t num_words, const MergeOptions& options)
-        : started_(seconds_now()),
-          options_(options),
+        : options_(options),
           floor_(std::max<int64_t>(1, options.min_frequency)),
           tokens_(options.byte_ranks),
           cells_(data, offsets, counts, num_words, options.sorted_words, options.num_threads,
@@ -63,12 +62,12 @@ class FlatMergeLoop final : public MergeLoop {
           before_(256),
           after_(256) {
         if (options.num_start_tokens) merge_words();
-        seconds_counting += seconds_now() - started_;
     }
 
     bool run(double seconds) override {
         double start = seconds_now();
         const double deadline = start + seconds;
+        seconds_counting = seconds_finding = seconds_updating = 0;
         while (int64_t(merges.size()) < options_.num_merges) {
             const PairId best = heap_.pop_best(threshold_);
             const double found = seconds_now();
@@ -82,6 +81,7 @@ class FlatMergeLoop final : public MergeLoop {
                 }
                 start = seconds_now();
                 seconds_counting += start - found;
+                seconds_untraced_ += start - found;
             } else {
                 const int64_t count = pairs_[best].count;
                 const size_t positions = pairs_[best].num_postings;
@@ -123,10 +123,9 @@ class FlatMergeLoop final : public MergeLoop {
 
     // Append the last merge to the trace. Its seconds of counting are those since the one before.
     void record(int64_t count, size_t positions, double finding, double updating) {
-        const double counting = merges.size() > 1 ? seconds_counting - seconds_traced_ : 0;
-        seconds_traced_ = seconds_counting;
         trace.push_back({count, int64_t(occurrences_.size()), int64_t(positions), num_updates_,
-                         heap_.take_num_entries(), counting, finding, updating});
+                         heap_.take_num_entries(), seconds_untraced_, finding, updating});
+        seconds_untraced_ = 0;
     }
 
     InterruptCheck interrupt_check() const { return InterruptCheck(options_.keep_going); }
@@ -413,13 +412,12 @@ class FlatMergeLoop final : public MergeLoop {
         }
     }
 
-    const double started_;
     const MergeOptions options_;
     const int64_t floor_;
     int64_t threshold_ = std::numeric_limits<int64_t>::max();
     int64_t first_threshold_ = 0;  // where a vocabulary is continued, before pairs are counted
     int64_t num_updates_ = 0;      // of pair counts, by the last merge; for the trace
-    double seconds_traced_ = 0;
+    double seconds_untraced_ = 0;  // of counting, since the last merge
 
     TokenBytes tokens_;
     BytePairs byte_pairs_;  // empty once they are in pairs_

@@ -59,7 +59,7 @@ class MergeLoop {
 
     std::vector<std::pair<uint32_t, uint32_t>> merges;  // token ids, see TokenBytes
     std::vector<MergeTrace> trace;                      // of every merge, if it is kept
-    double seconds_counting = 0, seconds_finding = 0, seconds_updating = 0;
+    double seconds_counting = 0, seconds_finding = 0, seconds_updating = 0;  // of the last `run`
 };
 
 }  // namespace cs336

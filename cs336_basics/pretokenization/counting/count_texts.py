@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cs336_basics._support.messages import short_repr
@@ -14,7 +14,12 @@ from cs336_basics.pretokenization.reading.readers import texts_of_chunk
 from cs336_basics.pretokenization.reading.rows import texts_of_rows
 from cs336_basics.pretokenization.reading.text_changes import Replaced, TextChanges, replaced_in
 from cs336_basics.pretokenization.reading.utf8_errors import checked_utf8, invalid_utf8_error
-from cs336_basics.pretokenization.splitter import Splitter, check_is_str
+from cs336_basics.pretokenization.splitter import (
+    Splitter,
+    check_is_str,
+    pretokenize,
+    search_pretokens,
+)
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
@@ -71,21 +76,21 @@ def count_texts(
 
 
 def count_chunk(
-    chunk: Chunk, splitter: Splitter, compiled: bool = True
+    chunk: Chunk, splitter: Splitter, backend: str = "native"
 ) -> tuple[Mapping[bytes, int], int, TextChanges]:
     """Return the counts of a chunk, its `num_bytes`, and what reading and splitting changed.
 
     Args:
         chunk: of a corpus.
         splitter: how it is split.
-        compiled: count with compiled code where it is built and knows the pattern.
+        backend: A name in BACKENDS; see `text_counter`.
 
     Raises:
         ValueError: a truncated or damaged file, a line that is not JSON, a row without the field,
             (`"strict"`) text that is not UTF-8; the message names the file and where in it.
         FileNotFoundError, OSError: the file vanished or cannot be read.
     """
-    counter = (text_counter if compiled else _PythonCounter)(splitter, chunk.errors)
+    counter = text_counter(splitter, chunk.errors, backend)
     changes = TextChanges()
     for location, text, _ in texts_of_chunk(chunk, splitter.safe_cuts):
         start, row = (location, None) if isinstance(location, int) else (0, location)
@@ -179,14 +184,20 @@ def to_utf8(text: str | bytes, errors: str) -> bytes:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
-def text_counter(splitter: Splitter, errors: str) -> _NativeCounter | _PythonCounter:
-    """Return the compiled counter if it is built and knows the pattern, else the readable one.
+def text_counter(
+    splitter: Splitter, errors: str, backend: str = "native"
+) -> _NativeCounter | _PythonCounter:
+    """Return the counter of a backend; `"native"` needs compiled code that knows the pattern.
 
     Both `count` the pre-tokens of one text after the other, and return how many sequences of it
     were replaced with U+FFFD; then `counts` and `num_dropped`, the bytes that the pattern did not
     match, are those of all texts.
     """
-    return (_NativeCounter if splitter.has_scanner else _PythonCounter)(splitter, errors)
+    if backend == "regex":
+        return _PythonCounter(splitter, errors, search_pretokens)
+    if backend == "native" and splitter.has_scanner:
+        return _NativeCounter(splitter, errors)
+    return _PythonCounter(splitter, errors)
 
 
 class _NativeCounter:
@@ -211,9 +222,15 @@ class _NativeCounter:
 class _PythonCounter:
     """Readable; for every pattern."""
 
-    def __init__(self, splitter: Splitter, errors: str) -> None:
+    def __init__(
+        self,
+        splitter: Splitter,
+        errors: str,
+        pretokenize: Callable[[str, str], Iterator[str]] = pretokenize,
+    ) -> None:
         self._splitter = splitter
         self._errors = errors
+        self._pretokenize = pretokenize
         self._counts: Counter[str] = Counter()
         self._num_bytes = 0  # without special tokens
 
@@ -229,7 +246,7 @@ class _PythonCounter:
         for segment, is_special in self._splitter.split_special_tokens(decoded):
             if not is_special:
                 self._num_bytes += len(segment.encode())
-                self._counts.update(self._splitter.pretokenize(segment))
+                self._counts.update(self._pretokenize(segment, self._splitter.pattern))
         return num_replaced
 
     def counts(self) -> Counter[bytes]:

@@ -1,9 +1,16 @@
 """Count the pre-tokens of files. BPE training needs nothing else from a text.
 
-There are four backends, each faster or larger than the one before: `serial` counts
-one chunk after the other in this process; `processes` counts the same chunks in worker processes;
-`native` counts in threads of compiled code; `ray` counts over a cluster of machines. `count_words`
-chooses between them. All give the same counts, for every number of workers and every chunk size.
+There are five backends, each faster or for more text than the one before
+(docs/counting-and-encoding.md compares them):
+
+- `regex` splits with the `regex` module, which runs the pattern as it is written, and counts in a
+  `Counter`; with more than one worker, in worker processes;
+- `serial` splits with the compiled scanner, in this process;
+- `processes` does the same in worker processes;
+- `native` splits and counts in threads of compiled code;
+- `ray` counts on a cluster of machines.
+
+All give the same counts, for every number of workers and every chunk size.
 """
 
 from __future__ import annotations
@@ -30,14 +37,20 @@ from cs336_basics.pretokenization.splitter import Splitter, has_scanner
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-BACKENDS = ("serial", "processes", "native", "ray")
+BACKENDS = ("regex", "serial", "processes", "native", "ray")
 """The counting backends, from the simplest to the one for the most text."""
 
 DEFAULT_BLOCK_SIZE = 1 << 20
 """Bytes that a thread of the native backend reads at a time: they fit the L2 cache of most CPUs."""
 
 PLAIN_CHUNK_SIZE = 4 << 20
-"""Bytes of plain text that Python counts at a time: an even load, and little memory."""
+"""Most bytes of plain text that Python counts at a time, which bounds memory."""
+
+SMALLEST_CHUNK_SIZE = 1 << 20
+"""Bytes of plain text for which starting a worker process pays."""
+
+CHUNKS_PER_WORKER = 4
+"""Chunks of a small text for each worker process, which evens the load."""
 
 _MOST_ADDENDS = 16
 
@@ -103,10 +116,12 @@ def count_words(
     if backend == "serial":
         workers = 1
     plain, others = corpus.by_plainness()
-    chunks = [(chunk, splitter, True) for chunk in others.chunks(chunk_size or CHUNK_SIZE)]
+    rows_backend = "regex" if backend == "regex" else "native"
+    chunks = [(chunk, splitter, rows_backend) for chunk in others.chunks(chunk_size or CHUNK_SIZE)]
     if backend != "native":
-        size = chunk_size or PLAIN_CHUNK_SIZE
-        chunks += [(chunk, splitter, False) for chunk in plain.chunks(size)]
+        even = plain.num_bytes // (CHUNKS_PER_WORKER * workers)
+        size = chunk_size or min(PLAIN_CHUNK_SIZE, max(SMALLEST_CHUNK_SIZE, even))
+        chunks += [(chunk, splitter, backend) for chunk in plain.chunks(size)]
     total = _Sum()
     changes = TextChanges()
     num_bytes = sum(chunk.num_bytes for chunk, *_ in chunks)
@@ -153,11 +168,16 @@ class _Sum:
         return self._others
 
 
-def _choose_backend(backend: str | None, splitter: Splitter) -> str:
+def check_backend(backend: str | None, name: str = "backend") -> None:
+    """Raise ValueError if an argument is neither a name in BACKENDS nor None."""
     if backend is not None and backend not in BACKENDS:
         raise ValueError(
-            f"backend is {short_repr(backend)}: it must be one of {', '.join(BACKENDS)}, or None"
+            f"{name} must be one of {', '.join(BACKENDS)}, or None, got {short_repr(backend)}"
         )
+
+
+def _choose_backend(backend: str | None, splitter: Splitter) -> str:
+    check_backend(backend)
     if backend is not None:
         return backend
     if splitter.has_scanner:

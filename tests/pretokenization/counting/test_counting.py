@@ -221,7 +221,7 @@ def test_bad_arguments_are_refused(hostile_file):
         count_natively(hostile_file, Splitter(r"\w+"))
     with pytest.raises(ValueError, match="errors is 'ignore'"):
         _counting.count_files([hostile_file], [9], [], "gpt2", 1, "ignore", 700)
-    with pytest.raises(ValueError, match="backend is 'magic': it must be one of serial"):
+    with pytest.raises(ValueError, match="'magic'"):
         count_words(hostile_file, backend="magic")
 
 

@@ -1,1 +1,1 @@
-"""The data that a run trains on: sources, hold-out, preparation."""
+"""The data of a run: its sources, the validation split, and the token files."""

@@ -1,4 +1,4 @@
-"""The data section of a training configuration; `prepare.py` acts on it."""
+"""The data section of a training configuration, used by `prepare.py`."""
 
 from __future__ import annotations
 
@@ -11,49 +11,47 @@ from cs336_basics._support.validation import Checked, Paths, option
 
 @dataclass(frozen=True)
 class DataConfig(Checked):
-    """Where the text comes from, and how it becomes tokens.
+    """The text of a run, and how it becomes tokens.
 
     Raises:
-        ValueError: a value has another type, or is out of bounds.
+        ValueError: If a value has the wrong type or is out of range.
     """
 
     dataset: Literal["sample", "tinystories", "owt"] = option(
-        "the corpus to train on, unless train_path names another", "sample"
+        "corpus to train on, unless train_path is set", "sample"
     )
     data_dir: str | None = option(
-        "folder of the downloaded corpora (unset: the environment's CS336_DATA, else data/)", None
+        "directory of the downloaded corpora (default: $CS336_DATA, or data)", None
     )
-    sample_bytes: int = option(
-        "size of the generated sample corpus, in bytes", 10_000_000, ge=1_000
-    )
+    sample_bytes: int = option("size of the generated sample corpus in bytes", 10_000_000, ge=1_000)
     train_path: Paths | None = option(
-        "your own text (documents separated by <|endoftext|>), JSON lines, Parquet or "
-        "Arrow, also .gz and .zst; or .npy token files; globs name several",
+        "files or globs: your text (documents separated by <|endoftext|>), JSON Lines or CSV, "
+        "optionally .gz or .zst, Parquet, Arrow, or .npy token files",
         None,
     )
-    valid_path: Paths | None = option("files to validate on; unset: the end of train_path", None)
+    valid_path: Paths | None = option("validation files (default: the end of train_path)", None)
     valid_fraction: float = option(
-        "share of train_path held out, whole documents at its end, if valid_path is not set",
+        "fraction of train_path to hold out if valid_path is not set: whole documents at its end",
         0.05,
         gt=0,
         lt=1,
     )
-    field: str | None = option("field of JSON lines that holds the text", None)
-    column: str | None = option("column of CSV, Parquet and Arrow files", None)
+    field: str | None = option("field of JSON Lines with the text", None)
+    column: str | None = option("column of CSV, Parquet or Arrow with the text", None)
     format: Literal["text", "jsonl", "csv", "parquet", "arrow"] | None = option(
-        "how all files of train_path and valid_path are read; unset: as their names say", None
+        "format of train_path and valid_path (default: detected from name and content)", None
     )
     max_piece_bytes: int = option(
-        "most bytes of a row, and of text without a place to cut it", 64 << 20, ge=1
+        "maximum bytes of a row, and of text without a split point", 64 << 20, ge=1
     )
     errors: Literal["replace", "strict"] = option(
-        "replace bytes that are not UTF-8 with U+FFFD, or refuse them", "replace"
+        "handling of invalid UTF-8: replace (with U+FFFD) or strict (fail)", "replace"
     )
     tokenizer: str | None = option(
-        "directory of a finished tokenizer to use; unset: train one on the training text", None
+        "tokenizer directory (default: train a tokenizer on the training text)", None
     )
     trainer: str = option(
-        "which BPE trainer learns the tokenizer; auto: the fastest that is built", "auto"
+        "BPE trainer of a new tokenizer; auto chooses the fastest that is built", "auto"
     )
     pattern: str = option(
         "split pattern of a new tokenizer: a name such as gpt2 or cl100k, or a regex", "gpt2"
@@ -62,20 +60,20 @@ class DataConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.valid_path is not None and self.train_path is None:
-            raise ValueError("data.valid_path is set without data.train_path: give both")
+            raise ValueError("data.valid_path requires data.train_path")
         for key in ("field", "column"):
             if getattr(self, key) is not None and self.train_path is None:
-                raise ValueError(f"data.{key} is set without data.train_path: give both")
+                raise ValueError(f"data.{key} requires data.train_path")
 
 
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-    """How the data of a run is prepared."""
+    """Everything that determines the prepared data of a run."""
 
     data: DataConfig
     vocab_size: int
-    """Tokens of a new tokenizer."""
+    """Vocabulary size of a new tokenizer."""
     seed: int = 0
     """Seed of the sample corpus."""
     num_workers: int | None = None
-    """Processes and threads to use; None: one for each core."""
+    """Number of processes and threads. Defaults to all cores."""

@@ -1,7 +1,7 @@
-"""Holding out the end of a corpus for validation, at a document boundary where there is one.
+"""Hold out the end of a corpus for validation, at a document boundary if there is one.
 
-Files stay where they are. Only the file in which the boundary lies is divided, into copies of its
-two parts.
+At most one file is split, and its two parts are written as new files. All other files are used in
+place.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Window:
-    """Where a sequence is to be cut: near `target`, between `earliest` and `latest`.
+    """The range of offsets where a sequence may be cut, and the preferred one, `target`.
 
-    The offsets are bytes, rows or tokens.
+    Offsets count bytes, rows or tokens.
     """
 
     earliest: int
@@ -46,17 +46,17 @@ class Window:
 
     @classmethod
     def of(cls, size: int, fraction: float) -> Window:
-        """Return the window that leaves between half and twice `fraction` after the cut."""
+        """Return the window of cuts that hold out between half and twice `fraction`."""
         shares = (1 - 2 * fraction, 1 - fraction, 1 - fraction / 2)
         return cls(*(max(1, round(size * share)) for share in shares))
 
     def within(self, start: int, size: int) -> Window:
-        """Return the window in terms of a file that begins at `start` and has `size`."""
+        """Return the window relative to a file of `size` that starts at `start`."""
         offsets = (self.earliest, self.target, self.latest)
         return Window(*(min(max(0, offset - start), size) for offset in offsets))
 
     def scaled(self, size: int, new_size: int) -> Window:
-        """Return the window of a sequence of `size` for one of `new_size`."""
+        """Scale the window of a sequence of length `size` to one of length `new_size`."""
         offsets = (self.earliest, self.target, self.latest)
         return Window(*(offset * new_size // max(size, 1) for offset in offsets))
 
@@ -64,21 +64,25 @@ class Window:
 def hold_out(
     corpus: Corpus, fraction: float, directory: Path, stages: Stages
 ) -> tuple[Corpus, Corpus]:
-    """Divide a corpus into one for training and its last documents, for validation.
+    """Split a corpus into a training corpus and a validation corpus, its last documents.
 
-    The second has about `fraction` of the stored bytes. The cut is between two files if that
-    leaves between half and twice `fraction`; otherwise within a file: between two rows, after an
-    end-of-text token if one is near, or, in a text that is one long document, between two words.
+    The validation corpus has about `fraction` of the stored bytes. The cut is between two files if
+    that holds out between half and twice `fraction`. Otherwise it is within a file: between two
+    rows, or, in plain text, after an end-of-text token, or between two words if no such token is
+    near.
 
     Args:
-        corpus: the text.
-        fraction: between 0 and 1.
-        directory: where the parts of the file with the cut go: train.txt and valid.txt, or .jsonl,
-            .csv, .parquet.
-        stages: record the parts.
+        corpus: The text.
+        fraction: Fraction to hold out, between 0 and 1.
+        directory: Directory for the two parts of the file with the cut, named train and valid with
+            the extension .txt, .jsonl, .csv or .parquet.
+        stages: Record of the stages, to which the parts are added.
+
+    Returns:
+        The training corpus and the validation corpus.
 
     Raises:
-        ValueError: the corpus cannot be cut, or the file is damaged.
+        ValueError: If the corpus has no possible cut, or the file with the cut is damaged.
     """
     sizes, files = corpus.sizes, corpus.files
     window = Window.of(sum(sizes), fraction)
@@ -113,26 +117,27 @@ def hold_out(
         stages.run("text", inputs, parts, lambda: divide(train, valid))
     except _CannotBeCutError:
         raise ValueError(
-            f"{file} ({size:,} bytes) cannot be cut before its last {fraction:.0%}, for "
-            "validation: give data.valid_path"
+            f"{file}: no place to cut off the last {fraction:.0%} for validation; set "
+            "data.valid_path"
         ) from None
     before, after = files[:index], files[index + 1 :]
     return corpus.only([*before, str(train)]), corpus.only([str(valid), *after])
 
 
 class _CannotBeCutError(ValueError):
-    """There is no cut that leaves something to both sides."""
+    """No cut leaves text on both sides."""
 
 
 @dataclass(frozen=True)
 class _DividedFile:
-    """The file of a corpus in which the cut lies.
+    """The file to cut.
 
     Attributes:
-        corpus: the file.
-        fraction: the share of the whole corpus that is held out.
-        window: where it is to be cut, in stored bytes.
-        has_before, has_after: other files hold text for training, for validation.
+        corpus: Corpus of this file only.
+        fraction: Fraction of the whole corpus to hold out.
+        window: Window of the cut, in stored bytes.
+        has_before: Whether earlier files contain training text.
+        has_after: Whether later files contain validation text.
     """
 
     corpus: Corpus
@@ -142,7 +147,7 @@ class _DividedFile:
     has_after: bool
 
     def divide_text(self, train: Path, valid: Path) -> None:
-        """Write the two parts of a text or of JSON lines, uncompressed."""
+        """Write the two parts of plain text or JSON Lines, uncompressed."""
         name = self.corpus.files[0]
         with open_path(name) as file, atomic_writer(train, "w+b") as out:
             if is_compressed(name):
@@ -153,7 +158,7 @@ class _DividedFile:
             size = out.tell()
             if self.has_before or self.has_after:
                 window = self.window.scaled(self.corpus.sizes[0], size)
-            else:  # where the same file, not compressed, is cut
+            else:  # cut where the uncompressed file would be cut
                 window = Window.of(size, self.fraction)
             out.seek(self._cut_in(out, window, size))
             cut = out.tell()
@@ -162,15 +167,15 @@ class _DividedFile:
             out.truncate(cut)
 
     def _cut_in(self, file: IO[bytes], window: Window, size: int) -> int:
-        """Return the offset of the cut in text or JSON lines of `size` bytes."""
+        """Return the byte offset of the cut in plain text or JSON Lines of `size` bytes."""
         if self.corpus.kinds[0] == "text":
             cut = cut_near(file, window, size)
             return self._checked([] if cut is None else [cut], size)
-        end = _end_of_text(file, size)
+        end = _end_of_content(file, size)
         return self._checked(_lines_near(file, window.target, end), end)
 
     def divide_csv(self, train: Path, valid: Path) -> None:
-        """Write the two parts of a CSV file, with the column of the text only."""
+        """Write the two parts of a CSV file, with only the text column."""
         num_rows = sum(1 for _ in self._csv_texts())
         target = self.window.scaled(self.corpus.sizes[0], num_rows).target
         cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
@@ -191,14 +196,14 @@ class _DividedFile:
                 yield row if isinstance(row, str) else row.decode("utf-8", "surrogateescape")
 
     def divide_table(self, train: Path, valid: Path) -> None:
-        """Write the two parts of a table as Parquet, in record batches of one column."""
+        """Write the two parts of a table as Parquet files, with only the text column."""
         import pyarrow.parquet as parquet
 
         num_rows = sum(batch.num_rows for batch in self._batches())
         target = self.window.scaled(self.corpus.sizes[0], num_rows).target
         cut = self._checked([min(max(target, 1), num_rows - 1), target], num_rows)
         row, batches = 0, self._batches()
-        schema = (head := next(batches)).schema  # there are rows, or there would be no cut
+        schema = (head := next(batches)).schema  # exists: a table without rows has no cut
         with (
             atomic_writer(train) as first,
             atomic_writer(valid) as second,
@@ -219,10 +224,10 @@ class _DividedFile:
             yield from batches_of_file(file, name, self.corpus.kinds[0], column)
 
     def _checked(self, cuts: list[int], end: int) -> int:
-        """Return the first of some cuts, or a cut at one of the ends, that leaves text to both.
+        """Return the first cut that leaves text on both sides: one of `cuts`, 0 or `end`.
 
         Raises:
-            _CannotBeCutError: none does.
+            _CannotBeCutError: If there is no such cut.
         """
         for cut in (*cuts, 0, end):
             if (cut > 0 or self.has_before) and (cut < end or self.has_after):
@@ -231,23 +236,25 @@ class _DividedFile:
 
 
 def cut_near(file: IO[bytes], window: Window, size: int) -> int | None:
-    """Return where a text can be cut within a window, or near it if it has few words; or None."""
-    # The first finds only ends of end-of-text tokens, since its pattern never splits; the
-    # second finds offsets between words, which are never inside such a token.
+    """Return an offset in the window, or after it in a text of few words, to cut a text at.
+
+    Returns None if there is no such offset.
+    """
+    # The first pattern never splits, so only the ends of end-of-text tokens are cuts. The second
+    # cuts between words, and never inside such a token.
     for cuts in (SafeCuts([END_OF_TEXT], r"[\s\S]+"), SafeCuts()):
         for start in (window.target, window.earliest):
             cut = next_cut(file, max(1, start), cuts)
             if cut <= window.latest and cut < size:
                 return cut
-    # Then it is a small text of few words.
     cut = next_cut(file, max(1, window.earliest), SafeCuts())
     return cut if cut < size else None
 
 
 def _lines_near(file: IO[bytes], target: int, end: int) -> list[int]:
-    """Return where the lines before and after `target` begin, the nearer one first.
+    """Return the starts of the lines before and after `target`, the nearer one first.
 
-    A line that begins at `end` or later is left out.
+    Starts at or after `end` are excluded.
     """
     offset = min(max(target, 1), end)
     found = [next_line(file, offset, end)]
@@ -266,7 +273,7 @@ def _lines_near(file: IO[bytes], target: int, end: int) -> list[int]:
     return sorted(inside, key=lambda cut: abs(cut - target))
 
 
-def _end_of_text(file: IO[bytes], size: int) -> int:
+def _end_of_content(file: IO[bytes], size: int) -> int:
     """Return the offset after the last byte that is not white space."""
     while size > 0:
         start = max(0, size - _BLOCK)

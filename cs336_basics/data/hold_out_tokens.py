@@ -1,4 +1,4 @@
-"""Holding out the end of token files for validation, at a document boundary where there is one."""
+"""Hold out the end of token files for validation, at a document boundary if there is one."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ _BLOCK = 1 << 20
 def hold_out_tokens(
     files: Sequence[TokenFile], fraction: float, separator: int
 ) -> tuple[JoinedTokens, JoinedTokens]:
-    """Divide the ids of token files into those for training and the last documents, as views.
+    """Split token files into training ids and validation ids, their last documents.
 
-    The second has about `fraction` of the ids. The cut is at the document boundary nearest to that,
-    if there is one that leaves between half and twice `fraction`: the beginning of a file, a
-    document start, or, in a file without document starts, the id after a separator. Otherwise it is
-    between any two ids.
+    The cut is at the document boundary that holds out closest to `fraction` of the ids, if it holds
+    out between half and twice `fraction`. Otherwise it is between any two ids. A document boundary
+    is the start of a file, a document start, or, in a file without document starts, the position
+    after a separator.
 
     Args:
-        files: the token files.
-        fraction: between 0 and 1.
-        separator: id of the special token that ends documents.
+        files: The token files.
+        fraction: Fraction to hold out, between 0 and 1.
+        separator: Id of the special token that ends documents.
+
+    Returns:
+        The training ids and the validation ids, as views.
 
     Raises:
-        ValueError: there are too few ids; or document starts are damaged.
+        ValueError: If there are fewer than two ids, or document starts are damaged.
     """
     joined = JoinedTokens([file.tokens for file in files])
     total = len(joined)
     if total < 2:
         raise ValueError(
-            f"{files[0].path} has {total} token{'s' * (total != 1)}, of which none can be held "
-            "out: give data.valid_path"
+            f"{files[0].path}: at least 2 tokens are needed to hold some out for validation, got "
+            f"{total}; set data.valid_path"
         )
     window = Window.of(total, fraction)
     boundaries, begin = [], 0
@@ -51,13 +54,13 @@ def hold_out_tokens(
 
 
 def _boundaries(file: TokenFile, window: Window, separator: int) -> list[int]:
-    """Return boundaries of a file's documents, those nearest to the window's target included."""
+    """Return some document boundaries of a file, including the ones nearest to the target."""
     if file.has_document_starts:
         starts = file.document_starts()
         index = int(np.searchsorted(starts, window.target))
         return [int(start) for start in starts[max(0, index - 1) : index + 1]]
     found = []
-    # A boundary at a position is a separator at the position before.
+    # The boundary is one position after the separator.
     for start in range(max(window.earliest - 1, 0), window.latest, _BLOCK):
         ids = file.tokens[start : min(start + _BLOCK, window.latest)]
         cuts = start + 1 + np.flatnonzero(ids == separator)

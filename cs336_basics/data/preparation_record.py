@@ -1,4 +1,4 @@
-"""The record of what each stage of a run's preparation was made from, so that it is made once."""
+"""The record of the stages that prepare a run's data, so that finished stages are not repeated."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MAX_BYTES = 1 << 20
 
 
 class Stages:
-    """Records in stages.json what each stage was made from, and the hashes of what it made.
+    """The inputs of each stage and the hashes of its output files, stored in stages.json.
 
     Args:
-        directory: the directory of that file, which need not exist.
-        report: is called with a line for each stage.
+        directory: Directory of stages.json. It does not need to exist.
+        report: Callback invoked with a line for each stage.
 
     Raises:
-        ValueError: the file is damaged.
+        ValueError: If stages.json is damaged.
     """
 
     def __init__(self, directory: Path, report: Callable[[str], None]) -> None:
@@ -41,16 +41,16 @@ class Stages:
         outputs: Sequence[Path],
         make: Callable[[], object],
     ) -> None:
-        """Call `make`, which writes `outputs`, unless they exist with the recorded hashes.
+        """Call `make` to write `outputs`, unless they exist and have the recorded hashes.
 
         Args:
-            name: the name of the stage.
-            inputs: what determines the outputs, as JSON.
-            outputs: files.
-            make: writes them.
+            name: Name of the stage.
+            inputs: Values that determine the outputs, as JSON.
+            outputs: Output files.
+            make: Function that writes the output files.
 
         Raises:
-            ValueError: the stage was made from other inputs before; a run keeps its data.
+            ValueError: If the record has different inputs for this stage.
         """
         self._check_inputs(name, inputs)
         record = self._records.get(name, {})
@@ -65,10 +65,10 @@ class Stages:
         self._report(f"{name}: done in {seconds:.1f} s")
 
     def check(self, name: str, inputs: dict[str, Any]) -> None:
-        """Record the inputs of a stage that a run was given finished.
+        """Record the inputs of a stage whose outputs the user supplies.
 
         Raises:
-            ValueError: other inputs were recorded before.
+            ValueError: If the record has different inputs for this stage.
         """
         self._check_inputs(name, inputs)
         if name not in self._records:
@@ -83,7 +83,7 @@ class Stages:
                 if before.get(key) != inputs.get(key)
             )
             raise ValueError(
-                f"{name}: the data changed since the run began ({changes}): start a new run"
+                f"{name}: the data changed since the run started ({changes}); start a new run"
             )
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
@@ -92,17 +92,17 @@ class Stages:
 
 
 def _sha256_of(file: str) -> str:
-    """Return the SHA-256 of a file; the size of a URL, which may be any distance away."""
+    """Return the SHA-256 of a local file, or the size of a URL, to avoid a download."""
     return f"{size_of(file)} bytes" if is_url(file) else sha256_file(file)
 
 
 def read_records(directory: Path) -> dict[str, Any]:
-    """Return the records of a directory: name of the stage -> its inputs, hashes of its outputs.
+    """Return the records in a directory: stage name -> inputs and hashes of outputs.
 
-    Where nothing was recorded, there are none.
+    Returns an empty dict if there is no stages.json.
 
     Raises:
-        ValueError: the file of the records is damaged.
+        ValueError: If stages.json is damaged.
     """
     path = directory / _FILE
     if not path.exists():
@@ -114,7 +114,5 @@ def read_records(directory: Path) -> dict[str, Any]:
         ):
             raise ValueError
     except ValueError:
-        raise ValueError(
-            f"{path} is damaged: remove it, and the data that it records is made again"
-        ) from None
+        raise ValueError(f"{path} is damaged; remove it to prepare the data again") from None
     return records

@@ -1,8 +1,8 @@
-"""From text to token files: what a run needs before its first step.
+"""Prepare the data of a run, from text to token files.
 
-There are three stages: the text, the tokenizer, the token files. Each leaves files in the run
-directory and a record of what they were made from (`preparation_record.py`). A resumed run repeats
-only the stages whose record no longer holds.
+There are three stages: the text, the tokenizer and the token files. Each stage writes its files to
+the run directory and records its inputs (`preparation_record.py`). A resumed run repeats a stage
+only if its files are missing or changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Tokens = TokenArray | JoinedTokens
 
 @dataclass
 class PreparedData:
-    """A tokenizer and the token files made with it."""
+    """A tokenizer, and the training and validation tokens encoded with it."""
 
     tokenizer: Tokenizer
     train_tokens: Tokens
@@ -43,14 +43,15 @@ class PreparedData:
 
 @dataclass(frozen=True)
 class Sources:
-    """What a run starts from, as `check_sources` found it."""
+    """The checked inputs of a run, returned by `check_sources`."""
 
     preparation: Preparation
     train: Source | None
-    """What `data.train_path` names; None: it is not set."""
+    """Source of `data.train_path`, or None if it is not set."""
     valid: Source | None
+    """Source of `data.valid_path`, or None if it is not set."""
     tokenizer: Tokenizer | None
-    """The finished tokenizer that the configuration names."""
+    """Tokenizer of `data.tokenizer`, or None to train one."""
 
 
 def prepare_data(
@@ -63,13 +64,13 @@ def prepare_data(
     """Make or reuse the corpus, the tokenizer and the token files of a run.
 
     Args:
-        sources: where the text comes from, and how it becomes tokens.
-        run: the directory that the files go to.
-        progress: show progress bars on a terminal.
-        report: is called with a line for each stage.
+        sources: The inputs, from `check_sources`.
+        run: Run directory for the files.
+        progress: Show progress bars on a terminal.
+        report: Callback invoked with a line for each stage.
 
     Raises:
-        ValueError: text, tokenizer, token files and configuration do not fit together.
+        ValueError: If the text, the tokenizer, the token files and the configuration do not match.
     """
     preparing = _Preparing(sources, run, Stages(run.data, report), progress)
     train, valid = preparing.texts()
@@ -86,8 +87,8 @@ def prepare_data(
     num_bytes = sum(file.metadata["num_bytes"] for file in valid_files)
     num_tokens = sum(len(file.tokens) for file in valid_files)
     report(
-        f"{tokenizer.vocab_size:,} tokens in the vocabulary, {len(train_tokens):,} to train on, "
-        f"{len(valid_tokens):,} to validate on, {num_bytes / max(num_tokens, 1):.2f} bytes each"
+        f"vocabulary of {tokenizer.vocab_size:,} tokens; {len(train_tokens):,} training tokens, "
+        f"{len(valid_tokens):,} validation tokens, {num_bytes / max(num_tokens, 1):.2f} bytes/token"
     )
     return PreparedData(tokenizer, train_tokens, valid_tokens)
 
@@ -110,12 +111,15 @@ class _Preparing:
         return self.given.preparation
 
     def texts(self) -> tuple[Source, Source | None]:
-        """Return what is trained on and what is validated on; None: the end of the token files."""
+        """Return the training source and the validation source.
+
+        The validation source is None to hold out the end of the token files.
+        """
         train, valid = self.given.train, self.given.valid
         data, directory = self.preparation.data, self.run.data
         if isinstance(train, Text) and valid is None:
             parts = hold_out(train.corpus, data.valid_fraction, directory, self.stages)
-            # The parts of a single text are encoded as they are, too.
+            # Like a single text, its parts are encoded without added tokens.
             return Text(parts[0], train.end_of_document), Text(parts[1], train.end_of_document)
         if train is not None:
             return train, valid
@@ -123,7 +127,7 @@ class _Preparing:
             paths = [directory / "sample_train.txt", directory / "sample_valid.txt"]
             size, seed = data.sample_bytes, self.preparation.seed
 
-            def write() -> None:  # a tenth, from another seed, is for validation
+            def write() -> None:  # a tenth is validation text, with another seed
                 write_sample(paths[0], size - size // 10, seed)
                 write_sample(paths[1], size // 10, seed + 1)
 
@@ -135,7 +139,7 @@ class _Preparing:
         return train_text, valid_text
 
     def tokenizer(self, train: Source) -> Tokenizer:
-        """Return the tokenizer that the configuration names, or a new one; the run keeps a copy."""
+        """Return the configured or a newly trained tokenizer, saved in the run directory."""
         directory = self.run.tokenizer
         outputs = [directory / TOKENIZER_FILE]
         tokenizer = self.given.tokenizer
@@ -168,10 +172,12 @@ class _Preparing:
         tokenizer.save(self.run.tokenizer, training)
 
     def token_files(self, name: str, source: Source, tokenizer: Tokenizer) -> list[TokenFile]:
-        """Open the token files of a source, after encoding it where it is text.
+        """Open the token files of a source. Encode it first if it is text.
 
         Args:
-            name: "train" or "valid".
+            name: Name of the split, "train" or "valid".
+            source: The source.
+            tokenizer: The tokenizer of the run.
         """
         inputs = source.fingerprint(self.stages.sha256_of)
         if isinstance(source, TokenFiles):
@@ -198,17 +204,18 @@ class _Preparing:
 
 
 def _open(files: Sequence[str], tokenizer: Tokenizer) -> list[TokenFile]:
-    """Open token files, which are checked even if an earlier session made them."""
+    """Open token files, and check that they match the tokenizer."""
     return open_token_files(files, vocab_size=tokenizer.vocab_size, tokenizer_hash=tokenizer.hash())
 
 
 def check_sources(preparation: Preparation) -> Sources:
-    """Find and check what a run starts from before anything is made of it.
+    """Find and check the inputs of a run, before anything is written.
 
     Raises:
-        FileNotFoundError: a text is missing; for a downloadable corpus, with the command for it.
-        ValueError: a text, the tokenizer or a value of the configuration cannot be used.
-        ImportError: a library for the format of a file is missing.
+        FileNotFoundError: If a text is missing. For a dataset, the message includes the command
+            that downloads it.
+        ValueError: If a text, the tokenizer or a configuration value is invalid.
+        ImportError: If the library for a file format is not installed.
     """
     data = preparation.data
     train, valid = find_sources(data)
@@ -216,8 +223,8 @@ def check_sources(preparation: Preparation) -> Sources:
     smallest = NUM_BYTES + 1
     if data.tokenizer is None and preparation.vocab_size < smallest:
         raise ValueError(
-            f"model.vocab_size is {preparation.vocab_size}: it must be at least {smallest}, for "
-            f"{NUM_BYTES} bytes and {END_OF_TEXT}"
+            f"model.vocab_size must be at least {smallest} ({NUM_BYTES} bytes and {END_OF_TEXT}), "
+            f"got {preparation.vocab_size}"
         )
     if data.train_path is None and data.dataset != "sample":
         for split in ("train", "valid"):
@@ -230,7 +237,7 @@ def check_sources(preparation: Preparation) -> Sources:
                 _open(source.files, tokenizer)
     if data.trainer not in ("auto", *TRAINERS):
         raise ValueError(
-            f"data.trainer is {data.trainer!r}: it must be auto or one of {', '.join(TRAINERS)}"
+            f"data.trainer must be one of auto, {', '.join(TRAINERS)}, got {data.trainer!r}"
         )
     resolve_pattern(data.pattern)
     return Sources(preparation, train, valid, tokenizer)
@@ -239,10 +246,10 @@ def check_sources(preparation: Preparation) -> Sources:
 def _check_tokenizer(tokenizer: Tokenizer, directory: str) -> None:
     if END_OF_TEXT not in tokenizer.special_tokens:
         raise ValueError(
-            f"the tokenizer in {directory} lacks the special token {END_OF_TEXT}, "
-            f"which separates documents: train it with --special-token '{END_OF_TEXT}'"
+            f"{directory}: the tokenizer has no special token {END_OF_TEXT}, which separates "
+            f"documents; train it with --special-token '{END_OF_TEXT}'"
         )
-    # A model can predict any id below its vocabulary size, and each must decode to some text.
+    # A model can predict any id below the vocabulary size, so each must be decodable.
     for token_id in range(tokenizer.vocab_size):
         if token_id not in tokenizer.vocab:
-            raise ValueError(f"the tokenizer in {directory} has no token with id {token_id}")
+            raise ValueError(f"{directory}: the tokenizer has no token with id {token_id}")

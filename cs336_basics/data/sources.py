@@ -1,4 +1,4 @@
-"""Sources: the text or token files of a run, checked before it starts."""
+"""The text or token files of a run, checked before it starts."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Text:
 
     corpus: Corpus
     end_of_document: str | None = None
-    """The special token to append to each document that lacks it; None: to none."""
+    """Special token to append to each document that does not end with it. None appends nothing."""
 
     @classmethod
     def of(cls, corpus: Corpus) -> Text:
-        """Return a user's text: rows and files of their own have no token between them.
+        """Return the text of a corpus, with a special token after each row or file.
 
-        A single text is as its author wrote it.
+        A single plain text is unchanged.
         """
         is_one = len(corpus.files) == 1 and corpus.kinds[0] == "text"
         return cls(corpus, None if is_one else END_OF_TEXT)
 
     def fingerprint(self, sha256_of: Callable[[str], str]) -> dict[str, Any]:
-        """Return what determines the text: hashes of its files, and how they are read.
+        """Return the values that determine the text: file hashes and reading options.
 
-        Names of files are not included, so that data can be moved.
+        File names are excluded, so that data can be moved.
         """
         corpus, hashes = self.corpus, [sha256_of(file) for file in self.corpus.files]
         if len(hashes) == 1 and corpus.plain[0] and corpus.errors == "replace":
@@ -55,12 +55,12 @@ class Text:
 
 @dataclass(frozen=True)
 class TokenFiles:
-    """Token files that are trained on one after the other."""
+    """Token files, used as one sequence of ids."""
 
     files: tuple[str, ...]
 
     def fingerprint(self, sha256_of: Callable[[str], str]) -> dict[str, Any]:
-        """Return what determines the ids; see `Text.fingerprint`."""
+        """Return the values that determine the ids: hashes of the files."""
         hashes = [sha256_of(file) for file in self.files]
         return {"file": hashes[0]} if len(hashes) == 1 else {"files": _combined(hashes)}
 
@@ -74,15 +74,15 @@ def _combined(lines: Sequence[str]) -> str:
 
 
 def find_sources(data: DataConfig) -> tuple[Source | None, Source | None]:
-    """Return what `train_path` and `valid_path` name, None for what is not set.
+    """Return the sources of `train_path` and `valid_path`, or None for one that is not set.
 
-    The first row of each file of rows is read, so that a wrong field is noticed here.
+    The first row of each file with rows is read, to detect a wrong field early.
 
     Raises:
-        FileNotFoundError: a file does not exist, or no file matches a glob.
-        ValueError: a file cannot be used, or the options of the text do not fit the files; names
-            the key.
-        ImportError: a library for the format is missing.
+        FileNotFoundError: If a file does not exist, or no file matches a glob.
+        ValueError: If a file cannot be used, or an option does not apply to any file. The message
+            includes the key.
+        ImportError: If the library for a file format is not installed.
     """
     train, valid = (_find(key, getattr(data, key), data) for key in ("train_path", "valid_path"))
     corpora = [source.corpus for source in (train, valid) if isinstance(source, Text)]
@@ -94,25 +94,27 @@ def _find(key: str, paths: str | tuple[str, ...] | None, data: DataConfig) -> So
     if paths is None:
         return None
     key = f"data.{key}"
-    shown = ", ".join(map(repr, [paths] if isinstance(paths, str) else paths[:3]))
     try:
         files = expand_paths(paths)
     except (FileNotFoundError, ValueError) as error:
-        raise type(error)(f"{key} is {shown}: {error}") from None
+        raise type(error)(f"{key}: {error}") from None
     if not any(is_url(file) or os.path.getsize(file) for file in files):
-        subject = "the file is" if len(files) == 1 else f"all {len(files)} files are"
-        raise ValueError(f"{key} is {shown}: {subject} empty")
+        shown = ", ".join(map(repr, files[:3])) + ", ..." * (len(files) > 3)
+        raise ValueError(f"{key} must contain text, got only empty files: {shown}")
     tokens = [file for file in files if file.endswith(".npy")]
     if not tokens:
         return Text.of(_corpus(key, files, data))
     if len(tokens) < len(files):
         text = next(file for file in files if file not in tokens)
         raise ValueError(
-            f"{key} names the token file {tokens[0]} and the text {text}: name files of one kind, "
-            "or encode the text to token files first"
+            f"{key} must be either text or token files, got the token file {tokens[0]} and the "
+            f"text {text}; encode the text first"
         )
     if data.tokenizer is None:
-        raise ValueError(f"{key} is the token file {tokens[0]}: name its tokenizer, data.tokenizer")
+        raise ValueError(
+            f"{key} is a token file, {tokens[0]}; set data.tokenizer to the tokenizer it was "
+            "encoded with"
+        )
     return TokenFiles(files)
 
 
@@ -126,7 +128,7 @@ def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
             format=data.format,
             max_piece_bytes=data.max_piece_bytes,
         )
-        # What they show at their beginning; of text, Corpus has checked it.
+        # Corpus has already checked the start of plain text.
         for file, kind in zip(files, corpus.kinds, strict=True):
             if kind == "jsonl":
                 next(read_texts(corpus, file, Splitter()), None)
@@ -134,33 +136,34 @@ def _corpus(key: str, files: tuple[str, ...], data: DataConfig) -> Corpus:
                 corpus.only([file]).chunks()
     except MissingFieldError as error:
         raise ValueError(
-            f"{key}: {error.problem}: set data.{error.option}, such as {error.example!r}"
+            f"{key}: {error.problem}; set data.{error.option}, for example to {error.example!r}"
         ) from None
     return corpus
 
 
 def check_length(key: str, source: Source | None, context_length: int) -> None:
-    """Check that a text can have enough tokens, before a tokenizer is trained on it.
+    """Check that a text is long enough for one context, before a tokenizer is trained on it.
 
     Raises:
-        ValueError: it has too few bytes.
+        ValueError: If the text has too few bytes.
     """
     if not isinstance(source, Text) or not all(source.corpus.plain):
         return
     num_bytes, num_files = source.corpus.num_bytes, len(source.corpus.files)
-    # A token has at least one byte, except those that separate files.
+    # Every token has at least one byte, except the one added at the end of each file.
     if num_bytes + num_files < context_length + 1:
         raise ValueError(
-            f"{key} holds {num_bytes:,} bytes; a context of {context_length:,} tokens needs at "
-            f"least {context_length + 1:,} tokens: use more text or a smaller model.context_length"
+            f"{key} must have at least {context_length + 1:,} tokens for a context of "
+            f"{context_length:,}, got {num_bytes:,} bytes; use more text or a smaller "
+            "model.context_length"
         )
 
 
 def absolute_path(path: str) -> str:
-    """Return a path, glob or URL that means the same files from every working directory."""
+    """Return an equivalent path, glob or URL that does not depend on the working directory."""
     if is_url(path):
         return path
     if glob.has_magic(path) and not os.path.exists(path):
-        # The names of the parent directories may hold characters of globs.
+        # The names of parent directories may contain glob characters.
         return os.path.normpath(os.path.join(glob.escape(os.getcwd()), path))
     return os.path.abspath(path)

@@ -1,8 +1,8 @@
 """The pipeline from text to a tokenizer directory: count, merge, save, record the inputs.
 
-`train_bpe` returns a vocabulary and merges. This saves them too, as a directory that
-`Tokenizer.from_directory` reads, whose training.json records the text and the options. It can also
-add word counts that were saved before, save the counts, and count over Ray.
+`train_bpe` returns a vocabulary and merges. `train_tokenizer` also saves them to a directory for
+`Tokenizer.from_directory`, with a training.json that records the text and the options. It can
+also save word counts, add saved ones, and count with Ray.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cs336_basics._support.files import (
-    printable_path,
-    sha256_file,
-)
+from cs336_basics._support.files import printable_path, sha256_file
 from cs336_basics.bpe.base import BPE_Trainer
 from cs336_basics.bpe.reference import Pair
 from cs336_basics.pretokenization import Corpus, Splitter, WordCounts
@@ -26,7 +23,7 @@ from cs336_basics.tokenizer.tokenizer import Tokenizer
 from cs336_basics.tokenizer.vocabulary import TOKENIZER_FILE
 
 MOST_HASHED = 1 << 30
-"""Bytes of the largest input file whose hash is recorded."""
+"""Maximum size in bytes of an input file whose hash is recorded."""
 
 
 def train_tokenizer(
@@ -41,44 +38,45 @@ def train_tokenizer(
     ray: str | None = None,
     overwrite: bool = False,
 ) -> tuple[dict[int, bytes], list[Pair]]:
-    """Train a vocabulary and write it as a tokenizer directory.
+    """Train a vocabulary and save it to a tokenizer directory.
 
-    Everything that can be checked is checked before the text is read. After an error there is no
-    new directory, and a tokenizer that `overwrite` would replace is unchanged.
+    The arguments are checked before the text is read. After an error, no new directory exists, and
+    an existing tokenizer is unchanged.
 
     Args:
-        trainer: learns the merges, with its split pattern; afterwards its `timings` are those of
-            this call.
-        corpus: the text; None: only `counts` are used.
-        directory: where tokenizer.json and training.json go.
-        vocab_size: 256 bytes + special tokens + merges.
-        special_tokens: cut out of the text, and given their own ids.
-        counts: files that `WordCounts.save` wrote, added to the counts of `corpus`.
-        save_counts: a file to write the sum of all counts to; one that exists is replaced.
-        ray: count over Ray, at this address; see `pretokenization.ray_counting`.
-        overwrite: replace a vocabulary in `directory`.
+        trainer: Trainer with the split pattern. Its `timings` are set to the timings of this call.
+        corpus: The text. None trains on `counts` only.
+        directory: Output directory for tokenizer.json and training.json.
+        vocab_size: Vocabulary size: 256 bytes + special tokens + merges.
+        special_tokens: Tokens that are cut out of the text and get their own ids.
+        counts: Files written by `WordCounts.save`, added to the counts of `corpus`.
+        save_counts: File to write the sum of all counts to. An existing file is replaced.
+        ray: Address of the Ray cluster to count with, as in `count_words_ray`. Defaults to
+            counting without Ray.
+        overwrite: Replace an existing tokenizer in `directory`.
 
     Returns:
         `(vocab, merges)`, as `BPE_Trainer.train` returns them.
 
     Raises:
-        FileExistsError: there is a vocabulary in `directory`, and `overwrite` is False.
-        NotADirectoryError: `directory` is a file.
-        ValueError, OSError: see `BPE_Trainer.train`; or counts were made with another pattern or
-            other special tokens.
+        FileExistsError: If `directory` contains a tokenizer and `overwrite` is False.
+        NotADirectoryError: If `directory` is a file.
+        ValueError, OSError: As for `BPE_Trainer.train`, or if counts were made with another
+            pattern or other special tokens.
     """
     output = Path(directory)
     if output.exists() and not output.is_dir():
-        raise NotADirectoryError(f"{output} is a file: name a directory for the tokenizer")
+        raise NotADirectoryError(f"{output} is a file; choose a directory for the tokenizer")
     if (output / TOKENIZER_FILE).exists() and not overwrite:
         raise FileExistsError(
-            f"{output} already holds a vocabulary: name another directory, or pass overwrite=True"
+            f"{output} already contains a tokenizer; choose another directory or pass "
+            "overwrite=True"
         )
     trainer.check_request(vocab_size, special_tokens)
     sources = describe_files([*(corpus.files if corpus else ()), *counts])
     existing = next(folder for folder in (output, *output.parents) if folder.is_dir())
     try:
-        with tempfile.TemporaryFile(dir=existing):  # a full or read-only disk fails here
+        with tempfile.TemporaryFile(dir=existing):  # fails if the disk is full or read-only
             pass
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(output)) from error
@@ -111,7 +109,7 @@ def _count(
     counts: Sequence[str],
     ray: str | None,
 ) -> WordCounts:
-    """Return the word counts of the corpus and of the files of counts."""
+    """Return the sum of the counts of the corpus and the counts in files."""
     addends = []
     for file in counts:
         addends.append(WordCounts.load(file))
@@ -138,9 +136,9 @@ def _count(
 
 
 def describe_files(files: Sequence[str]) -> list[dict[str, Any]]:
-    """Return path, size and SHA-256 of every input file, for the metadata; of URLs the name only.
+    """Return the path, size and SHA-256 of each input file. A URL has a path only.
 
-    The hash of a file larger than MOST_HASHED is None: it would take as long as training.
+    The hash of a file larger than MOST_HASHED is None, because it would take as long as training.
     """
     return [
         {"path": file}

@@ -1,4 +1,4 @@
-"""Holding out the end of a corpus: whole documents, for every kind of file, resumable."""
+"""Holding out whole documents at the end of a corpus, for every kind of file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cs336_basics.pretokenization.reading.readers import read_texts
 from tests.tokenizer.files.corpus_files import zstandard
 
 END = "<|endoftext|>"
-# Rows of 1 to 399 characters, with line ends and characters of several bytes.
+# Rows of different lengths, some empty, with line ends and multi-byte characters.
 ROWS = ["né\n x" * (i * 37 % 80) + f" row {i}" for i in range(200)]
 
 
@@ -27,7 +27,7 @@ def divide(corpus, directory, fraction=0.1, report=lambda line: None):
 
 
 def texts_of(corpus):
-    """The text of a corpus: rows, and of text the whole file."""
+    """Return the texts in a corpus: each row, or each file of plain text."""
     texts = []
     for file in corpus.files:
         for block in read_texts(corpus, file, Splitter(special_tokens=[END])):
@@ -44,7 +44,7 @@ def json_lines(rows, blank=""):
 
 
 def write_rows(directory, name, rows):
-    """Write rows as a file of the kind that its name says; return the options of its Corpus."""
+    """Write rows to a file in the format of its name; return the options for its Corpus."""
     path = directory / name
     if ".csv" in name:
         table = io.StringIO()
@@ -84,7 +84,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_whole_rows_at_the_end_of_a_file_are_held_out(tmp_path, name):
+def test_the_last_rows_of_a_file_are_held_out(tmp_path, name):
     corpus = Corpus(tmp_path / name, **write_rows(tmp_path, name, ROWS))
     train, valid = divide(corpus, tmp_path)
     left, right = texts_of(train), texts_of(valid)
@@ -95,27 +95,29 @@ def test_whole_rows_at_the_end_of_a_file_are_held_out(tmp_path, name):
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("rows", [["one", "two"], ["x" * 5000, "two"], ["one", "y" * 5000]])
-def test_of_two_rows_the_second_is_held_out(tmp_path, name, rows):
+def test_the_second_of_two_rows_is_held_out(tmp_path, name, rows):
     corpus = Corpus(tmp_path / name, **write_rows(tmp_path, name, rows))
     train, valid = divide(corpus, tmp_path)
     assert (texts_of(train), texts_of(valid)) == (rows[:1], rows[1:])
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_single_row_cannot_be_divided(tmp_path, name):
+def test_a_single_row_cannot_be_split(tmp_path, name):
     corpus = Corpus(tmp_path / name, **write_rows(tmp_path, name, ["all in one row"]))
-    with pytest.raises(ValueError, match=rf"{name} .* cannot be cut"):
+    with pytest.raises(ValueError, match=rf"{name}: .*data\.valid_path"):
         divide(corpus, tmp_path)
 
 
-@pytest.mark.parametrize("blank", [b"\n", b" \n\n \n"])
-def test_a_file_of_blank_lines_cannot_be_divided(tmp_path, blank):
-    (tmp_path / "a.jsonl").write_bytes(blank)
-    with pytest.raises(ValueError, match=r"a\.jsonl .* cannot be cut"):
-        divide(Corpus(tmp_path / "a.jsonl", field="text"), tmp_path)
+@pytest.mark.parametrize(
+    ("name", "data"), [("a.jsonl", "\n"), ("a.jsonl", " \n\n \n"), ("a.txt", "a" * 5000)]
+)
+def test_blank_lines_and_a_single_word_cannot_be_split(tmp_path, name, data):
+    (tmp_path / name).write_text(data)
+    with pytest.raises(ValueError, match=rf"{name}: .*data\.valid_path"):
+        divide(Corpus(tmp_path / name, field="text" if "json" in name else None), tmp_path)
 
 
-def test_blank_lines_are_no_rows(tmp_path):
+def test_blank_lines_are_not_rows(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(json_lines(["one", "two"]) + b"\n \n" * 400)
     train, valid = divide(Corpus(tmp_path / "a.jsonl", field="text"), tmp_path)
     assert (texts_of(train), texts_of(valid)) == (["one"], ["two"])
@@ -123,7 +125,7 @@ def test_blank_lines_are_no_rows(tmp_path):
 
 @pytest.mark.parametrize("blank", ["", "\n", " \n\n"])
 @pytest.mark.parametrize("fraction", [0.01, 0.1, 0.3, 0.5, 0.9])
-def test_every_share_of_json_lines_is_cut_at_a_row(tmp_path, fraction, blank):
+def test_json_lines_are_cut_at_a_row_for_every_fraction(tmp_path, fraction, blank):
     (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS, blank))
     train, valid = divide(Corpus(tmp_path / "a.jsonl", field="text"), tmp_path, fraction)
     assert texts_of(train) + texts_of(valid) == ROWS
@@ -131,17 +133,17 @@ def test_every_share_of_json_lines_is_cut_at_a_row(tmp_path, fraction, blank):
     assert texts_of(valid)
 
 
-def test_whole_files_are_held_out_where_that_fits(tmp_path):
+def test_whole_files_are_held_out_if_their_sizes_allow_it(tmp_path):
     for number in range(20):
         (tmp_path / f"{number:02}.txt").write_text(f"text {number:02}\n" * 50)
     corpus = Corpus(str(tmp_path / "*.txt"))
     train, valid = divide(corpus, tmp_path)
     assert train.files == corpus.files[:18]
     assert valid.files == corpus.files[18:]
-    assert not list(tmp_path.glob("data/*"))  # nothing was copied
+    assert not list(tmp_path.glob("data/*"))  # no file was split
 
 
-def test_only_the_file_with_the_boundary_is_copied(tmp_path):
+def test_only_the_file_with_the_cut_is_rewritten(tmp_path):
     options = write_rows(tmp_path, "a.jsonl", ROWS)
     write_rows(tmp_path, "b.jsonl", ROWS)
     corpus = Corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], **options)
@@ -151,7 +153,7 @@ def test_only_the_file_with_the_boundary_is_copied(tmp_path):
     assert texts_of(train) + texts_of(valid) == ROWS + ROWS
 
 
-def test_a_file_that_is_one_row_goes_to_one_side_as_a_whole(tmp_path):
+def test_a_file_with_one_row_stays_whole(tmp_path):
     options = write_rows(tmp_path, "a.jsonl", ["x"])
     write_rows(tmp_path, "b.jsonl", ["y" * 5000])
     train, valid = divide(Corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], **options), tmp_path)
@@ -170,7 +172,15 @@ def test_text_is_cut_after_an_end_of_text_token(tmp_path, name):
     assert 0.05 <= len(right) / len(text) <= 0.2
 
 
-def test_compressed_text_is_cut_where_the_same_plain_text_is(tmp_path):
+def test_text_without_separators_is_cut_between_words(tmp_path):
+    text = "the quick brown fox jumps over the lazy dog " * 400
+    (tmp_path / "a.txt").write_text(text)
+    (left,), (right,) = map(texts_of, divide(Corpus(tmp_path / "a.txt"), tmp_path))
+    assert left + right == text
+    assert text.split()[: len(left.split())] == left.split()
+
+
+def test_compressed_text_is_cut_like_plain_text(tmp_path):
     text = "".join(f"{row}{END}" for row in ROWS).encode()
     (tmp_path / "a.txt").write_bytes(text)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text))
@@ -180,7 +190,7 @@ def test_compressed_text_is_cut_where_the_same_plain_text_is(tmp_path):
     assert plain == packed
 
 
-def test_parts_are_made_once_and_again_if_they_are_damaged(tmp_path):
+def test_the_parts_are_written_once_and_again_if_they_are_damaged(tmp_path):
     corpus = Corpus(tmp_path / "a.jsonl.gz", **write_rows(tmp_path, "a.jsonl.gz", ROWS))
     lines = []
     _, valid = divide(corpus, tmp_path, report=lines.append)
@@ -194,15 +204,7 @@ def test_parts_are_made_once_and_again_if_they_are_damaged(tmp_path):
     assert Path(valid.files[0]).read_bytes() == before
 
 
-def test_a_changed_file_is_noticed(tmp_path):
-    options = write_rows(tmp_path, "a.jsonl", ROWS)
-    divide(Corpus(tmp_path / "a.jsonl", **options), tmp_path)
-    write_rows(tmp_path, "a.jsonl", ROWS[:-1])
-    with pytest.raises(ValueError, match="start a new run"):
-        divide(Corpus(tmp_path / "a.jsonl", **options), tmp_path)
-
-
-def test_a_damaged_file_is_named_and_leaves_nothing(tmp_path):
+def test_a_damaged_file_leaves_no_output(tmp_path):
     options = write_rows(tmp_path, "a.jsonl.gz", ROWS)
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-20])
@@ -211,14 +213,14 @@ def test_a_damaged_file_is_named_and_leaves_nothing(tmp_path):
     assert not list(tmp_path.glob("data/*"))
 
 
-def test_a_window_leaves_between_half_and_twice_the_share():
+def test_a_window_holds_out_between_half_and_twice_the_fraction():
     window = Window.of(1000, 0.1)
     assert (window.earliest, window.target, window.latest) == (800, 900, 950)
     assert window.within(850, 70) == Window(0, 50, 70)
     assert window.scaled(1000, 20) == Window(16, 18, 19)
 
 
-def test_the_format_of_a_corpus_holds_for_its_parts(tmp_path):
+def test_the_parts_have_the_format_of_the_corpus(tmp_path):
     (tmp_path / "rows.txt").write_bytes(json_lines(ROWS))
     corpus = Corpus(tmp_path / "rows.txt", field="text", format="jsonl")
     train, valid = divide(corpus, tmp_path)

@@ -1,4 +1,4 @@
-"""Holding out the end of token files: at document boundaries, as views."""
+"""Holding out the end of token files at document boundaries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 
 from cs336_basics.data import hold_out_tokens as module
 from cs336_basics.data.hold_out_tokens import hold_out_tokens
+from cs336_basics.pretokenization import Corpus
 from cs336_basics.tokenizer import Tokenizer, encode_file
 from cs336_basics.tokenizer.files.joined_tokens import load_token_files, open_token_files
 
@@ -43,16 +44,14 @@ def test_the_cut_is_at_the_nearest_document_boundary(tmp_path, monkeypatch, docu
         assert divide([file]) == (expected, 100 - expected), lengths
 
 
-def test_document_starts_are_known_without_separators(tmp_path):
+def test_document_starts_are_boundaries_without_separators(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"t": "xxxxxxxx"}\n' * 12)
-    from cs336_basics.pretokenization import Corpus
-
     corpus = Corpus(tmp_path / "a.jsonl", field="t")
     encode_file(TOKENIZER, corpus, tmp_path / "a.npy", num_workers=1, document_starts=True)
     assert divide([str(tmp_path / "a.npy")], 0.1) == (88, 8)
 
 
-def test_without_a_boundary_in_reach_the_cut_is_between_any_tokens(tmp_path):
+def test_without_a_near_boundary_the_cut_is_between_any_tokens(tmp_path):
     text = "x" * 50 + END + "y" * 100
     for document_starts in (False, True):
         file = encoded(tmp_path, "a", text, document_starts=document_starts, overwrite=True)
@@ -73,7 +72,7 @@ def test_the_boundary_may_be_in_any_file(tmp_path):
     assert divide(files, 0.05) == (95, 5)
 
 
-def test_too_few_tokens_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"a\.npy has 1 token, .*give data\.valid_path"):
+def test_one_token_cannot_be_split(tmp_path):
+    with pytest.raises(ValueError, match=r"a\.npy.*data\.valid_path"):
         divide([encoded(tmp_path, "a", "x")])
     assert divide([encoded(tmp_path, "b", "xy")]) == (1, 1)

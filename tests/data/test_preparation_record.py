@@ -1,4 +1,4 @@
-"""A stage is made once, again where its files changed, and refused where its inputs did."""
+"""A stage runs once, again if its files changed, and fails if its inputs changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cs336_basics.data.preparation_record import Stages, read_records
 
 
 def make(directory, inputs, texts=("a", "b")):
-    """Run a stage of two files; return the lines that it reports."""
+    """Run a stage with two output files; return its report without the time."""
     lines = []
     outputs = [directory / "a.txt", directory / "b.txt"]
 
@@ -22,7 +22,7 @@ def make(directory, inputs, texts=("a", "b")):
     return line.split(" in ")[0]
 
 
-def test_a_stage_is_made_once_and_again_where_a_file_changed(tmp_path):
+def test_a_stage_runs_once_and_again_if_a_file_changed(tmp_path):
     assert make(tmp_path, {"x": 1}) == "text: done"
     assert make(tmp_path, {"x": 1}) == "text: unchanged"
     for name in ("a.txt", "b.txt"):
@@ -34,7 +34,7 @@ def test_a_stage_is_made_once_and_again_where_a_file_changed(tmp_path):
 
 
 @pytest.mark.parametrize("inputs", [{"x": 2}, {}, {"x": 1, "y": 2}])
-def test_other_inputs_are_refused(tmp_path, inputs):
+def test_changed_inputs_are_rejected(tmp_path, inputs):
     make(tmp_path, {"x": 1})
     with pytest.raises(ValueError, match=r"text.*(x: 1 became|y: None became 2)"):
         make(tmp_path, inputs)
@@ -42,7 +42,7 @@ def test_other_inputs_are_refused(tmp_path, inputs):
         Stages(tmp_path, print).check("text", inputs)
 
 
-def test_a_stage_that_was_interrupted_is_made_again(tmp_path):
+def test_an_interrupted_stage_runs_again(tmp_path):
     def stop():
         (tmp_path / "a.txt").write_text("half")
         raise KeyboardInterrupt
@@ -52,13 +52,13 @@ def test_a_stage_that_was_interrupted_is_made_again(tmp_path):
     assert make(tmp_path, {}) == "text: done"
 
 
-def test_what_a_run_was_given_is_recorded_without_hashes(tmp_path):
+def test_inputs_without_outputs_are_recorded(tmp_path):
     assert read_records(tmp_path) == read_records(tmp_path / "missing") == {}
     Stages(tmp_path, print).check("a", {"x": 1})
     assert read_records(tmp_path) == {"a": {"inputs": {"x": 1}}}
 
 
-def test_a_record_without_hashes_is_made_again(tmp_path):
+def test_a_stage_recorded_without_hashes_runs_again(tmp_path):
     (tmp_path / "stages.json").write_text('{"text": {"inputs": {}}}')
     assert make(tmp_path, {}) == "text: done"
 
@@ -77,7 +77,7 @@ def test_a_file_is_hashed_once(tmp_path):
      b'{"a": null}', b'[["a", 1]]', b"[" * 100_000, b" " * 3_000_000],
     ids=range(12),
 )  # fmt: skip
-def test_an_odd_stages_json_is_an_error_of_one_line(tmp_path, content):
+def test_a_damaged_record_is_a_one_line_error(tmp_path, content):
     (tmp_path / "stages.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"stages\.json is damaged") as caught:
         Stages(tmp_path, print)

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics.train` on the user's own text, tokenizer and token files."""
+"""`python -m cs336_basics.train` on a user's text, tokenizer and token files."""
 
 from __future__ import annotations
 
@@ -28,36 +28,6 @@ class TestOwnText:
         write_sample("my.txt", 60_000, seed=5)
         return "my.txt"
 
-    def test_the_last_documents_are_held_out(self, tiny, text):
-        words = ["--data.train-path", text, "--data.valid-fraction", "0.1", "--run-dir", "run"]
-        assert main(["--config", tiny, *words]) == 0
-        train, valid = (Path(f"run/data/{split}.txt").read_bytes() for split in ("train", "valid"))
-        whole = Path(text).read_bytes()
-        assert train + valid == whole
-        assert train.endswith(b"<|endoftext|>")
-        assert 0.05 < len(valid) / len(whole) < 0.1
-
-    def test_a_single_document_is_cut_between_words(self, tiny):
-        Path("one.txt").write_text("the quick brown fox jumps over the lazy dog " * 400)
-        words = ["--data.train-path", "one.txt", "--run-dir", "run", "--model.vocab-size", "260"]
-        assert main(["--config", tiny, *words]) == 0
-        train = Path("run/data/train.txt").read_text()
-        assert train.split(" ")[-1] in {
-            "the",
-            "quick",
-            "brown",
-            "fox",
-            "jumps",
-            "over",
-            "lazy",
-            "dog",
-        }
-
-    def test_text_without_a_safe_cut_is_refused(self, tiny, capsys):
-        Path("one.txt").write_text("a" * 5000)
-        assert main(["--config", tiny, "--data.train-path", "one.txt", "--run-dir", "run"]) == 2
-        assert "data.valid_path" in capsys.readouterr().err
-
     def test_a_validation_text_and_a_finished_tokenizer_are_used(self, tiny, text):
         write_sample("valid.txt", 5_000, seed=6)
         vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, ["<|endoftext|>"])
@@ -83,7 +53,7 @@ class TestOwnText:
         assert main(["--config", tiny, *words]) == 0
         assert not list(Path("run/data").glob("*.npy"))
 
-    def test_token_files_of_another_tokenizer_are_refused(self, tiny, token_files, capsys):
+    def test_token_files_of_another_tokenizer_are_rejected(self, tiny, token_files, capsys):
         vocab, merges = TRAINERS["heap"](num_workers=1).train("my.txt", 280, ["<|endoftext|>"])
         Tokenizer(vocab, merges, ["<|endoftext|>"]).save("other")
         words = [*token_files, "--data.tokenizer", "other", "--run-dir", "run"]
@@ -91,26 +61,26 @@ class TestOwnText:
         assert "tokens.npy" in capsys.readouterr().err
         assert not Path("run/checkpoints").exists()
 
-    def test_token_files_without_their_tokenizer_are_refused(self, tiny, token_files, capsys):
+    def test_token_files_require_a_tokenizer(self, tiny, token_files, capsys):
         assert main(["--config", tiny, *token_files, "--run-dir", "run"]) == 2
         assert "data.tokenizer" in capsys.readouterr().err
 
-    def test_the_vocabulary_of_the_model_follows_the_tokenizer(self, tiny, token_files):
+    def test_the_model_has_the_vocabulary_size_of_the_tokenizer(self, tiny, token_files):
         words = [*token_files, "--data.tokenizer", "tok", "--model.vocab-size", "5000"]
         assert main(["--config", tiny, *words, "--run-dir", "run"]) == 0
         assert yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"] == 290
 
-    def test_a_text_with_few_merges_makes_a_small_vocabulary(self, tiny, capsys):
+    def test_a_text_with_few_merges_gives_a_small_vocabulary(self, tiny, capsys):
         Path("few.txt").write_text("low lower lowest " * 300)
         words = ["--data.train-path", "few.txt", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 0
         assert "cs336 train: warning: no pair" in capsys.readouterr().err
         shutil.rmtree("run/tokenizer")
-        assert main(["--resume", "run"]) == 0  # and is rebuilt with the same size
+        assert main(["--resume", "run"]) == 0  # rebuilds the tokenizer with the same size
         vocab_size = yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"]
         assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
 
-    def test_a_run_stopped_before_its_vocabulary_was_known_resumes_with_the_right_size(
+    def test_a_run_interrupted_before_its_vocabulary_was_trained_resumes_with_the_right_size(
         self, tiny, monkeypatch
     ):
         Path("few.txt").write_text("low lower lowest " * 300)
@@ -126,21 +96,21 @@ class TestOwnText:
         vocab_size = yaml.safe_load(Path("run/config.yaml").read_text())["model"]["vocab_size"]
         assert vocab_size == Tokenizer.from_directory("run/tokenizer").vocab_size < 300
 
-    def test_a_tokenizer_with_a_gap_in_its_ids_is_refused(self, tiny, text, capsys):
+    def test_a_tokenizer_with_a_gap_in_its_ids_is_rejected(self, tiny, text, capsys):
         vocab = {byte: bytes([byte]) for byte in range(256)}
         Tokenizer({**vocab, 257: b"<|endoftext|>"}, [], ["<|endoftext|>"]).save("gap")
         words = ["--data.train-path", text, "--data.tokenizer", "gap", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 2
         assert "id 256" in capsys.readouterr().err
 
-    def test_a_tokenizer_without_the_end_of_text_token_is_refused(self, tiny, text, capsys):
+    def test_a_tokenizer_without_the_end_of_text_token_is_rejected(self, tiny, text, capsys):
         vocab, merges = TRAINERS["heap"](num_workers=1).train(text, 290, [])
         Tokenizer(vocab, merges).save("plain")
         words = ["--data.train-path", text, "--data.tokenizer", "plain", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 2
         assert "<|endoftext|>" in capsys.readouterr().err
 
-    def test_text_that_changed_since_is_refused_on_resume(self, tiny, text, capsys):
+    def test_changed_text_is_rejected_on_resume(self, tiny, text, capsys):
         words = ["--data.train-path", text, "--max-steps", "2", "--run-dir", "run"]
         assert main(["--config", tiny, *words]) == 0
         with open(text, "a") as file:
@@ -150,11 +120,9 @@ class TestOwnText:
 
 
 def prepare(run, vocab_size=300, **data):
-    """Prepare the data of a run; return it and the lines that were reported."""
-    lines = []
+    """Prepare the data of a run."""
     preparation = Preparation(DataConfig(**data), vocab_size, num_workers=1)
-    prepared = prepare_data(check_sources(preparation), RunDirectory(run), report=lines.append)
-    return prepared, lines
+    return prepare_data(check_sources(preparation), RunDirectory(run))
 
 
 def decoded(prepared):
@@ -164,34 +132,32 @@ def decoded(prepared):
     ]
 
 
-def test_the_sample_is_made_of_two_seeds(tmp_path):
-    prepared, _ = prepare(tmp_path / "run", sample_bytes=20_000)
+def test_the_splits_of_the_sample_have_different_seeds(tmp_path):
+    prepared = prepare(tmp_path / "run", sample_bytes=20_000)
     train, valid = decoded(prepared)
     assert 18_000 <= len(train.encode()) < 22_000
     assert 2_000 <= len(valid.encode()) < 5_000
     assert not set(train.split(END)[:-1]) & set(valid.split(END)[:-1])
 
 
-def test_a_downloaded_dataset_is_read_where_it_is(tmp_path):
+def test_a_downloaded_dataset_is_used_in_place(tmp_path):
     for split in ("train", "valid"):
         with pytest.raises(FileNotFoundError, match="download tinystories"):
             prepare(tmp_path / "run", dataset="tinystories", data_dir=str(tmp_path))
         (tmp_path / f"TinyStoriesV2-GPT4-{split}.txt").write_text(f"{split} " * 50 + END)
-    prepared, _ = prepare(
-        tmp_path / "run", vocab_size=260, dataset="tinystories", data_dir=str(tmp_path)
-    )
+    prepared = prepare(tmp_path / "run", 260, dataset="tinystories", data_dir=str(tmp_path))
     assert decoded(prepared) == [f"{split} " * 50 + END for split in ("train", "valid")]
 
 
 @pytest.mark.parametrize(
     ("data", "named"),
     [
-        ({"trainer": "fast"}, "data.trainer is 'fast'"),
+        ({"trainer": "fast"}, "data.trainer .*'fast'"),
         ({"pattern": "("}, "pattern"),
-        ({"vocab_size": 256}, "model.vocab_size is 256"),
+        ({"vocab_size": 256}, "model.vocab_size .*256"),
     ],
 )
-def test_values_that_no_tokenizer_can_be_trained_with_are_refused(tmp_path, data, named):
+def test_invalid_options_of_a_new_tokenizer_are_rejected(tmp_path, data, named):
     (tmp_path / "text.txt").write_text("text" * 100)
     text, vocab_size = str(tmp_path / "text.txt"), data.get("vocab_size", 300)
     data = {key: value for key, value in data.items() if key != "vocab_size"}

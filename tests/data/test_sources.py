@@ -1,9 +1,9 @@
-"""`python -m cs336_basics.train` on every kind of file that a tokenizer can be trained on."""
+"""`python -m cs336_basics.train` on every supported file format."""
 
 from __future__ import annotations
 
-import gzip
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ FAST = ["--max-steps", "2", "--eval-every", "2", "--eval-batches", "1", "--sampl
 
 @pytest.fixture
 def rows(tiny):
-    """The documents of a text."""
+    """The documents of a sample text."""
     write_sample("text.txt", 60_000, seed=5)
     text = Path("text.txt").read_text(encoding="utf-8")
     return [row for row in text.split(END) if row]
@@ -44,7 +44,7 @@ def ids_of(rows, tokenizer):
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.arrow"])
-def test_rows_are_documents_and_the_last_ones_are_held_out(tiny, rows, name):
+def test_rows_are_documents_and_the_last_rows_are_held_out(tiny, rows, name):
     ((option, value),) = write_rows(Path("."), name, rows).items()
     assert train(tiny, "--data.train-path", name, f"--data.{option}", value) == 0
     tokenizer = Tokenizer.from_directory("run/tokenizer")
@@ -55,15 +55,6 @@ def test_rows_are_documents_and_the_last_ones_are_held_out(tiny, rows, name):
     assert main(["--resume", "run", "--max-steps", "3"]) == 0
 
 
-def test_a_compressed_text_gives_the_tokens_of_the_plain_one(tiny, rows):
-    Path("text.txt.gz").write_bytes(gzip.compress(Path("text.txt").read_bytes()))
-    for run, name in (("plain", "text.txt"), ("packed", "text.txt.gz")):
-        assert train(tiny, "--data.train-path", name, run=run) == 0
-    for split in ("train", "valid"):
-        files = [np.load(Path(run, "data", f"{split}.npy")).tolist() for run in ("plain", "packed")]
-        assert files[0] == files[1]
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -72,7 +63,7 @@ def test_a_compressed_text_gives_the_tokens_of_the_plain_one(tiny, rows):
         ["--data.train-path", "web/0.jsonl.gz", "--data.train-path", "web/[12].jsonl.gz"],
     ],
 )
-def test_several_files_are_one_text(tiny, rows, words):
+def test_several_files_are_one_corpus(tiny, rows, words):
     Path("web").mkdir()
     for number in range(3):
         write_rows(Path("web"), f"{number}.jsonl.gz", rows[number::3])
@@ -81,22 +72,12 @@ def test_several_files_are_one_text(tiny, rows, words):
     tokens = [np.load(f"run/data/{split}.npy") for split in ("train", "valid")]
     expected = [row for number in range(3) for row in rows[number::3]]
     assert np.concatenate(tokens).tolist() == ids_of(expected, tokenizer)
-    # A run can be resumed from anywhere.
+    # With absolute paths, a run can be resumed from any working directory.
     paths = yaml.safe_load(Path("run/config.yaml").read_text())["data"]["train_path"]
     assert all(Path(path).is_absolute() for path in ([paths] if type(paths) is str else paths))
 
 
-def test_the_files_of_a_list_in_yaml_are_read(tiny, rows):
-    for name, part in (("a.txt", rows[::2]), ("b.txt", rows[1::2])):
-        Path(name).write_text(END.join(part), encoding="utf-8")
-    with open(tiny, "a") as file:
-        file.write("data.train_path: [a.txt, b.txt]\ndata.valid_path: [text.txt]\n")
-    assert train(tiny) == 0
-    tokenizer = Tokenizer.from_directory("run/tokenizer")
-    assert np.load("run/data/train.npy").tolist() == ids_of([*rows[::2], *rows[1::2]], tokenizer)
-
-
-def test_text_and_rows_go_together(tiny, rows):
+def test_training_on_rows_with_validation_on_plain_text(tiny, rows):
     write_rows(Path("."), "a.jsonl", rows)
     words = ["--data.train-path", "a.jsonl", "--data.field", "text", "--data.valid-path"]
     assert train(tiny, *words, "text.txt") == 0
@@ -108,14 +89,12 @@ def test_text_and_rows_go_together(tiny, rows):
 
 @pytest.fixture
 def token_files(tiny, rows):
-    """Two token files, the first with document starts; the option that names their tokenizer."""
+    """Write two token files, the first with document starts; return the tokenizer option."""
     vocab = {byte: bytes([byte]) for byte in range(256)}
     tokenizer = Tokenizer({**vocab, 256: END.encode()}, [], [END])
     tokenizer.save("tok")
     for name, part in (("a", rows[:40]), ("b", rows[40:])):
         Path(f"{name}.jsonl").write_text("".join(json.dumps({"t": row}) + "\n" for row in part))
-        from cs336_basics.pretokenization import Corpus
-
         corpus = Corpus(f"{name}.jsonl", field="t")
         options = {"document_starts": name == "a", "end_of_document": END, "num_workers": 1}
         encode_file(tokenizer, corpus, f"{name}.npy", **options)
@@ -123,22 +102,23 @@ def token_files(tiny, rows):
 
 
 @pytest.mark.parametrize("paths", [["a.npy"], ["b.npy"], ["a.npy", "b.npy"], ["*.npy"]])
-def test_token_files_hold_out_their_own_end(tiny, token_files, paths, capsys):
+def test_the_end_of_the_token_files_is_held_out(tiny, token_files, paths, capsys):
     assert train(tiny, "--data.train-path", *paths, *token_files) == 0
     out = capsys.readouterr().out
     names = ["a.npy", "b.npy"] if paths == ["*.npy"] else paths
     tokens = np.concatenate([np.load(name) for name in names])
-    (line,) = (line for line in out.splitlines() if "to train on" in line)
-    numbers = [word for word in line.split() if word[0].isdigit()]
-    counts = [int(number.replace(",", "")) for number in numbers[1:3]]
+    counts = [
+        int(re.search(rf"([\d,]+) {split} tokens", out)[1].replace(",", ""))
+        for split in ("training", "validation")
+    ]
     assert sum(counts) == len(tokens)
     assert tokens[counts[0] - 1] == 256
     assert 0.025 <= counts[1] / sum(counts) <= 0.1
-    assert not list(Path("run/data").glob("*.npy"))  # nothing was copied
+    assert not list(Path("run/data").glob("*.npy"))  # the files are used in place
     assert main(["--resume", "run", "--max-steps", "3"]) == 0
 
 
-def test_a_changed_token_file_is_noticed(tiny, token_files, capsys):
+def test_a_changed_token_file_is_detected(tiny, token_files, capsys):
     assert train(tiny, "--data.train-path", "a.npy", "b.npy", *token_files) == 0
     with open("b.npy", "r+b") as file:
         file.seek(128)  # the first id
@@ -147,7 +127,7 @@ def test_a_changed_token_file_is_noticed(tiny, token_files, capsys):
     assert "start a new run" in capsys.readouterr().err
 
 
-def test_a_new_file_of_a_glob_is_noticed(tiny, rows, capsys):
+def test_a_new_file_that_matches_the_glob_is_detected(tiny, rows, capsys):
     write_rows(Path("."), "a.jsonl", rows)
     assert train(tiny, "--data.train-path", "*.jsonl", "--data.field", "text") == 0
     write_rows(Path("."), "b.jsonl", rows[:100])
@@ -155,7 +135,7 @@ def test_a_new_file_of_a_glob_is_noticed(tiny, rows, capsys):
     assert "start a new run" in capsys.readouterr().err
 
 
-def test_a_run_interrupted_while_it_encodes_goes_on(tiny, rows, monkeypatch, capsys):
+def test_a_run_interrupted_during_encoding_can_be_resumed(tiny, rows, monkeypatch, capsys):
     write_rows(Path("."), "a.jsonl.gz", rows)
     words = ["--data.train-path", "a.jsonl.gz", "--data.field", "text"]
 
@@ -177,20 +157,22 @@ def test_a_run_interrupted_while_it_encodes_goes_on(tiny, rows, monkeypatch, cap
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["no/*.gz"], "data.train_path is 'no/*.gz': no file"),
-        (["text.txt", "gone"], "data.train_path is 'text.txt', 'gone': 'gone' does not exist"),
-        (["a.jsonl"], "nothing says which field has the text: set data.field"),
-        (["a.jsonl", "--data.field", "txt"], "no field 'txt'; there are ['id', 'text']"),
-        (["a.parquet", "--data.column", "txt"], "columns id, text, but not 'txt': set data.column"),
-        (["a.parquet", "--data.column", "id"], "the column 'id' holds int64, not strings"),
-        (["text.txt", "--data.field", "text"], "data.field is 'text', but no file is JSON lines"),
-        (["text.txt", "--data.column", "c"], "data.column is 'c', but no file is Parquet"),
-        (["text.txt", "tokens.npy"], "names the token file tokens.npy and the text text.txt"),
-        (["bad.jsonl", "--data.field", "text"], "bad.jsonl, the line at byte 0: not JSON"),
-        (["text.txt", "--data.errors", "ignore"], "data.errors is 'ignore'"),
+        (["no/*.gz"], r"data\.train_path.*'no/\*\.gz'"),
+        (["text.txt", "gone"], r"data\.train_path.*'gone'"),
+        (["a.jsonl"], r"data\.train_path: a\.jsonl.*data\.field"),
+        (["a.jsonl", "--data.field", "txt"], r"'txt'.*\['id', 'text'\]"),
+        (["a.parquet", "--data.column", "txt"], r"id, text.*'txt'.*data\.column"),
+        (["a.parquet", "--data.column", "id"], "'id'.*int64"),
+        (["text.txt", "--data.field", "text"], r"data\.field.*'text'"),
+        (["text.txt", "--data.column", "c"], r"data\.column.*'c'"),
+        (["text.txt", "tokens.npy"], r"tokens\.npy.*text\.txt"),
+        (["bad.jsonl", "--data.field", "text"], r"bad\.jsonl.*byte 0"),
+        (["text.txt", "--data.errors", "ignore"], r"data\.errors.*'ignore'"),
     ],
 )
-def test_what_cannot_be_read_is_refused_at_once(tiny, rows, capsys, words, message):
+def test_unreadable_files_are_rejected_before_anything_is_written(
+    tiny, rows, capsys, words, message
+):
     write_rows(Path("."), "a.jsonl", rows)
     write_rows(Path("."), "a.parquet", rows)
     Path("tokens.npy").write_bytes(b"numbers")
@@ -198,44 +180,37 @@ def test_what_cannot_be_read_is_refused_at_once(tiny, rows, capsys, words, messa
     assert train(tiny, "--data.train-path", *words) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert message in error
+    assert re.search(message, error)
     assert not Path("run").exists()
 
 
-def test_options_of_text_need_a_text(tiny, capsys):
-    assert train(tiny, "--data.field", "text") == 2
-    assert "data.field is set without data.train_path" in capsys.readouterr().err
-
-
-def test_what_the_data_was_made_from_is_recorded(tiny, rows):
+def test_the_inputs_of_each_stage_are_recorded(tiny, rows):
     assert train(tiny, "--data.train-path", "text.txt") == 0
     records = json.loads(Path("run/data/stages.json").read_text())
-    whole, held_in, held_out = map(
+    whole, kept, held_out = map(
         sha256_file, ("text.txt", "run/data/train.txt", "run/data/valid.txt")
     )
     tokenizer = Tokenizer.from_directory("run/tokenizer").hash()
     inputs = {name: record["inputs"] for name, record in records.items()}
     assert inputs.pop("text")["source"] == whole
     assert inputs == {
-        "tokenizer": {"source": held_in},
-        "train tokens": {"source": held_in, "tokenizer": tokenizer},
+        "tokenizer": {"source": kept},
+        "train tokens": {"source": kept, "tokenizer": tokenizer},
         "valid tokens": {"source": held_out, "tokenizer": tokenizer},
     }
-    assert records["text"]["sha256"] == {"train.txt": held_in, "valid.txt": held_out}
+    assert records["text"]["sha256"] == {"train.txt": kept, "valid.txt": held_out}
 
 
-# ------------------------------------------------------------------ the sources themselves
+# ------------------------------------------------------------------ find_sources
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Small files of every kind in the current directory."""
+    """Write small files to the current directory."""
     monkeypatch.chdir(tmp_path)
     Path("a.txt").write_text("some text")
     Path("b.txt").write_text("more text")
     Path("a.jsonl").write_text(json.dumps({"text": "a row"}) + "\n")
-    Path("bad.jsonl").write_text("{]\n")
-    Path("empty.txt").write_text("")
     Path("a.npy").write_bytes(b"ids")
     Path("b.npy").write_bytes(b"ids")
 
@@ -244,13 +219,13 @@ def find(train, valid=None, **options):
     return find_sources(DataConfig(train_path=train, valid_path=valid, **options))
 
 
-def test_documents_of_rows_and_of_several_files_are_separated_and_those_of_one_text_are_not(files):
+def test_rows_and_several_files_are_separated_by_a_token_and_a_single_text_is_not(files):
     assert find("a.txt")[0].end_of_document is None
     assert find(("a.txt", "b.txt"))[0].end_of_document == END
     assert find("a.jsonl", field="text")[0].end_of_document == END
 
 
-def test_the_fingerprint_tells_texts_and_ways_to_read_them_apart(files):
+def test_the_fingerprint_depends_on_the_text_and_the_reading_options(files):
     def fingerprint(*paths, **options):
         return find(paths, **options)[0].fingerprint(lambda file: Path(file).read_text())
 
@@ -267,19 +242,19 @@ def test_the_fingerprint_tells_texts_and_ways_to_read_them_apart(files):
     ]
     assert len({json.dumps(each) for each in found}) == len(found)
     Path("a.txt").rename("moved.txt")
-    assert fingerprint("moved.txt", "b.txt") == found[3]  # names do not count
+    assert fingerprint("moved.txt", "b.txt") == found[3]  # names do not matter
 
 
-def test_a_text_with_fewer_bytes_than_a_context_is_refused(files):
+def test_a_text_shorter_than_a_context_is_rejected(files):
     train, _ = find("a.txt")  # 9 bytes
     check_length("data.train_path", train, 9)
-    with pytest.raises(ValueError, match=r"data\.train_path holds 9 bytes"):
+    with pytest.raises(ValueError, match=r"data\.train_path .* 9 bytes"):
         check_length("data.train_path", train, 10)
-    check_length("data.train_path", find("a.jsonl", field="text")[0], 1000)  # not known
+    check_length("data.train_path", find("a.jsonl", field="text")[0], 1000)  # unknown length
     check_length("data.train_path", None, 1000)
 
 
-def test_absolute_paths_mean_the_same_files_from_everywhere(tmp_path, monkeypatch):
+def test_an_absolute_path_matches_the_same_files(tmp_path, monkeypatch):
     odd = tmp_path / "odd [1]"
     odd.mkdir()
     monkeypatch.chdir(odd)

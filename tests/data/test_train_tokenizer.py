@@ -1,4 +1,4 @@
-"""The pipeline from text to a tokenizer directory, and what it records."""
+"""The pipeline from text to a tokenizer directory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def train(text, directory, **options):
     return train_tokenizer(trainer, corpus, directory, SIZE, [END], **options)
 
 
-def test_the_directory_has_the_tokenizer_and_what_it_was_made_from(tmp_path, text):
+def test_the_directory_contains_the_tokenizer_and_a_record_of_its_inputs(tmp_path, text):
     vocab, merges = train(text, tmp_path / "out")
     found = Tokenizer.from_directory(tmp_path / "out")
     assert (found.vocab, found.merges, found.special_tokens) == (vocab, merges, [END])
@@ -44,17 +44,17 @@ def test_the_directory_has_the_tokenizer_and_what_it_was_made_from(tmp_path, tex
     assert float(training["unicode_version"]) >= 14
 
 
-def test_counts_are_saved_and_take_the_place_of_their_text(tmp_path, text):
+def test_saved_counts_replace_the_text(tmp_path, text):
     counts = str(tmp_path / "counts.npz")
     expected = train(text, tmp_path / "a", save_counts=counts)
     assert train(None, tmp_path / "b", counts=[counts]) == expected
     twice = train(text, tmp_path / "c", counts=[counts], save_counts=counts + "2.npz")
-    assert twice == expected  # the same order of pairs
+    assert twice == expected  # doubling all counts does not change the order of pairs
     once, both = WordCounts.load(counts), WordCounts.load(counts + "2.npz")
     assert {word: 2 * count for word, count in once.items()} == dict(both.items())
 
 
-def test_what_exists_is_replaced_only_if_asked(tmp_path, text):
+def test_an_existing_tokenizer_is_replaced_only_with_overwrite(tmp_path, text):
     train(text, tmp_path / "out", save_counts=str(tmp_path / "counts.npz"))
     with pytest.raises(FileExistsError, match="out"):
         train(text, tmp_path / "out")
@@ -63,9 +63,7 @@ def test_what_exists_is_replaced_only_if_asked(tmp_path, text):
     train(text, tmp_path / "out", save_counts=str(tmp_path / "counts.npz"), overwrite=True)
 
 
-def test_a_disk_that_is_full_is_named_by_the_output_before_anything_is_counted(
-    tmp_path, text, monkeypatch
-):
+def test_a_full_disk_is_detected_before_counting(tmp_path, text, monkeypatch):
     def full(dir):
         raise OSError(errno.ENOSPC, "No space left on device", os.path.join(dir, "tmp1ge0w5wy"))
 
@@ -76,9 +74,7 @@ def test_a_disk_that_is_full_is_named_by_the_output_before_anything_is_counted(
     assert error.value.filename == str(tmp_path / "out")
 
 
-def test_counts_of_another_pattern_are_named_before_the_text_is_counted(
-    tmp_path, text, monkeypatch
-):
+def test_counts_with_another_pattern_are_rejected_before_counting(tmp_path, text, monkeypatch):
     counts = str(tmp_path / "counts.npz")
     train(text, tmp_path / "a", save_counts=counts)
     monkeypatch.setattr(BPE_Trainer, "count_words", pytest.fail)
@@ -88,10 +84,10 @@ def test_counts_of_another_pattern_are_named_before_the_text_is_counted(
     assert not (tmp_path / "b").exists()
 
 
-def test_a_huge_file_is_described_without_its_hash(tmp_path):
+def test_a_huge_file_is_recorded_without_a_hash(tmp_path):
     path = tmp_path / "large"
     with open(path, "wb") as file:
-        file.truncate(MOST_HASHED + 1)  # a hole, not on the disk
+        file.truncate(MOST_HASHED + 1)  # a sparse file that takes no disk space
     assert describe_files([str(path), "s3://bucket/a.txt"]) == [
         {"path": str(path), "num_bytes": MOST_HASHED + 1, "sha256": None},
         {"path": "s3://bucket/a.txt"},

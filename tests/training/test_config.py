@@ -65,6 +65,7 @@ REFUSED = [
     (DataConfig, "train_path", ()),
     (DataConfig, "train_path", ["a", 5]),
     (DataConfig, "valid_path", "x"),
+    (DataConfig, "field", "x"),
     (DataConfig, "valid_fraction", 0),
     (DataConfig, "valid_fraction", 1),
     (DataConfig, "field", "text"),

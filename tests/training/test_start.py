@@ -78,7 +78,7 @@ def text(tmp_path):
         ("text", "context length of 16"),
         ("tokenizer", "tokenizer"),
         ("logger", "trackio"),
-        ("vocabulary", "model.vocab_size is 10"),
+        ("vocabulary", "model.vocab_size must be .* got 10"),
     ],
 )
 def test_a_failed_start_can_be_repeated(tmp_path, text, monkeypatch, cause, message):

@@ -1,4 +1,4 @@
-"""Plots of learning curves: the losses of one or several runs over steps, tokens or time."""
+"""Plots of learning curves: losses of one or more runs over steps, tokens or time."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from cs336_basics._support.files import atomic_writer, printable_path
 from cs336_basics.checkpoints.run_dir import RunDirectory
 
 Rows = list[dict[str, Any]]
-"""The metrics of a run, as `RunDirectory.read_metrics` returns them."""
+"""The metrics of a run, from `RunDirectory.read_metrics`."""
 
 AXES = {
     "step": "optimizer step",
     "tokens": "tokens",
     "seconds": "wall-clock time (seconds)",
 }
-"""What the horizontal axis can count: a key of the metrics, and the label of the axis."""
+"""Maps keys of the metrics that the horizontal axis can show to its label."""
 
 
 def read_curves(path: Path) -> Rows:
-    """Return the metrics of a run, with times where they are known.
+    """Return the metrics of a run, with any recorded times.
 
     Raises:
-        ValueError: it is not a run directory, has no metrics yet, or a row lacks its tokens.
+        ValueError: If `path` is not a run directory, has no metrics yet, or a row has no tokens.
     """
     run = RunDirectory(path)
     if not run.metrics.is_file():
-        raise ValueError(f"{path} is not a run directory, or has no metrics yet: {run.metrics}")
+        raise ValueError(f"{path}: not a run directory, or no metrics yet ({run.metrics})")
     rows = run.read_metrics()
     if not rows:
-        raise ValueError(f"{run.metrics} has no rows yet")
+        raise ValueError(f"{run.metrics}: no rows yet")
     for row in rows:
         if "tokens" not in row:
-            raise ValueError(f"{run.metrics}: a row of step {row['step']} has no tokens: remove it")
+            raise ValueError(f"{run.metrics}: remove the row of step {row['step']} without tokens")
     return rows
 
 
 def name_runs(runs: Iterable[Path]) -> list[str]:
-    """Return the name of each run's directory, or its path where two have the same name."""
+    """Return the directory name of each run, or its path if two runs have the same name."""
     paths = list(runs)
     names = [RunDirectory(path).name for path in paths]
     return [
@@ -58,17 +58,17 @@ def plot_runs(
     ymin: float | None = None,
     ymax: float | None = None,
 ) -> None:
-    """Plot the losses of runs, one panel for each of `axes`; a run has one colour in all panels.
+    """Plot the losses of runs, one panel per axis. A run has the same colour in all panels.
 
     Args:
-        curves: the metrics of each run, by its label.
-        output: picture to write; its suffix chooses the format (none: PNG).
-        axes: keys of AXES.
-        title: above the panels.
-        ymin, ymax: limits of the loss; None: all of it.
+        curves: Metrics of each run by label.
+        output: Picture to write. The suffix selects the format and defaults to PNG.
+        axes: Keys of AXES.
+        title: Title above the panels.
+        ymin, ymax: Limits of the loss. Default to the range of the losses.
 
     Raises:
-        ValueError: the suffix of `output` is not a format of matplotlib.
+        ValueError: If matplotlib cannot write the format.
     """
     # matplotlib takes half a second to import, and only drawing needs it.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -82,7 +82,7 @@ def plot_runs(
             _draw_run(panel, rows, key, _figure_text(label), f"C{index}")
         visible = [y for line in panel.lines for y in line.get_ydata() if y < (ymax or math.inf)]
         if ymax is not None and ymin is None and visible:
-            # The lower margin is a share of the visible range, not of the losses above it.
+            # Scale the lower margin by the visible range, without the losses above it.
             ymin = min(visible) - 0.05 * (ymax - min(visible))
         panel.set_ylim(ymin, ymax)
         panel.set_xlabel(AXES[key])
@@ -96,7 +96,7 @@ def plot_runs(
 
 
 def plot_run(run: RunDirectory) -> None:
-    """Plot the losses of a run over its steps into its loss.png."""
+    """Plot the losses of a run over its steps to its loss.png."""
     plot_runs({run.name: run.read_metrics()}, run.loss_plot, ["step"])
 
 
@@ -109,9 +109,9 @@ def plot_group(output: Path, title: str, curves: Mapping[str, Rows]) -> None:
 
 
 def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
-    """Draw the training loss of a run, thin, and its validation loss, with markers, over `x`.
+    """Draw the training loss as a thin line and the validation loss with markers.
 
-    A run without evaluations has the training loss only, with the label.
+    The validation loss has the label, or the training loss if there were no evaluations.
     """
     drawn = None
     for loss, style in (
@@ -126,7 +126,7 @@ def _draw_run(panel: Any, rows: Rows, x: str, label: str, color: str) -> None:
 
 
 def _figure_text(name: str) -> str:
-    """Return a name as text that matplotlib draws literally, with no formula in it."""
+    """Return a name as text that matplotlib draws literally, not as a formula."""
     text = printable_path(name).replace("$", r"\$")
-    # matplotlib omits a label that begins with an underscore from a legend.
+    # matplotlib leaves labels that start with an underscore out of the legend.
     return f" {text}" if text.startswith("_") else text

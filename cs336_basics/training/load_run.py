@@ -1,4 +1,4 @@
-"""The model and tokenizer of a run, for generating text, or for use elsewhere."""
+"""Loading the model and tokenizer of a run, to generate text or for other use."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cs336_basics.training.config_files import load_config
 from cs336_basics.training.devices import choose_device
 
 _MOST_ANGLES = 1 << 24
-"""Entries of the table of RoPE's angles that are accepted with a checkpoint of any size."""
+"""Maximum number of entries in the table of RoPE angles for a small checkpoint."""
 
 DEFAULT_SAMPLING = Sampling(temperature=0.8, top_p=0.95)
-"""How text is drawn unless the caller says otherwise, here and in the command `generate`."""
+"""Default sampling of `LoadedRun` and of the command `generate`."""
 
 
 class LoadedRun(NamedTuple):
-    """The model and the tokenizer of a run, which generate text together."""
+    """The model and tokenizer of a run, and methods that generate text."""
 
     model: TransformerLM
     tokenizer: Tokenizer
@@ -40,7 +40,7 @@ class LoadedRun(NamedTuple):
         generator: torch.Generator | None = None,
         use_cache: bool = True,
     ) -> str:
-        """Return the text that continues a prompt, without the prompt; see `stream`."""
+        """Return text that continues a prompt, without the prompt; see `stream`."""
         return "".join(
             self.stream(
                 prompt,
@@ -62,15 +62,15 @@ class LoadedRun(NamedTuple):
         generator: torch.Generator | None = None,
         use_cache: bool = True,
     ) -> Iterator[str]:
-        """Yield the text that continues a prompt, in strings of whole characters, as it comes.
+        """Yield text that continues a prompt as it is generated, in complete characters.
 
         Args:
-            prompt: how the text begins; an empty one begins a new document.
-            sampling: how each token is drawn; None: DEFAULT_SAMPLING.
-            max_new_tokens, stop, generator, use_cache: see `generate_text`.
+            prompt: Start of the text. An empty prompt starts a new document.
+            sampling: How to draw each token. Defaults to DEFAULT_SAMPLING.
+            max_new_tokens, stop, generator, use_cache: See `generate_text`.
 
         Raises:
-            TypeError, ValueError: see `generate_text`.
+            TypeError, ValueError: See `generate_text`.
         """
         return generate_text(
             self.model,
@@ -93,21 +93,21 @@ def load_run(
     """Load the model and the tokenizer of a run.
 
     Args:
-        path: the run directory.
-        checkpoint: the checkpoint with the weights; None: the newest of the run.
-        device: where the model goes: cpu, cuda, cuda:N, mps or auto.
+        path: The run directory.
+        checkpoint: Checkpoint with the weights. Defaults to the newest of the run.
+        device: Device of the model: cpu, cuda, cuda:N, mps or auto.
 
     Raises:
-        FileNotFoundError: it is not a run directory, or there is no checkpoint.
-        ValueError: the checkpoint is damaged, or its weights do not fit the run's model; or this
-            machine has no such device.
+        FileNotFoundError: If `path` is not a run directory or has no checkpoint.
+        ValueError: If the checkpoint is damaged or does not fit the run's model, or this machine
+            does not have the device.
     """
     run = RunDirectory(path)
     if not run.config.is_file():
-        raise FileNotFoundError(f"{run.path} is not a run directory (no {run.config.name})")
+        raise FileNotFoundError(f"{run.path}: not a run directory, {run.config.name} is missing")
     source = checkpoint or run.newest_checkpoint()
     if source is None:
-        raise FileNotFoundError(f"{run.checkpoints} has no checkpoint yet")
+        raise FileNotFoundError(f"{run.checkpoints}: no checkpoint yet")
     tokenizer = Tokenizer.from_directory(run.tokenizer)
     config = load_config(run.config).model
     check_model_size(config, run, [Path(source)])
@@ -117,23 +117,24 @@ def load_run(
 
 
 def check_model_size(config: ModelConfig, run: RunDirectory, checkpoints: Sequence[Path]) -> None:
-    """Check that one of the checkpoints can hold a model, before memory is taken for the model.
+    """Check that a checkpoint is large enough for a model, before the model is allocated.
 
     Args:
-        config: the model's.
-        run: the run that has it, for the message.
-        checkpoints: their files.
+        config: Configuration of the model.
+        run: The run, for the error message.
+        checkpoints: Files of the checkpoints.
 
     Raises:
-        FileNotFoundError: there is no such checkpoint.
-        ValueError: the model is larger than each, or its table of RoPE's angles is huge.
+        FileNotFoundError: If a checkpoint does not exist.
+        ValueError: If the model is larger than all checkpoints, or its table of RoPE angles is
+            huge.
     """
     num_bytes = max((path.stat().st_size for path in checkpoints), default=0)
     angles = config.context_length * config.d_head
-    # (A weight is at least a byte. No weights depend on the length of the context.)
+    # A weight takes at least a byte. No weights depend on the context length.
     if config.num_parameters() > num_bytes or angles > max(num_bytes, _MOST_ANGLES):
         raise ValueError(
-            f"{checkpoints[-1]} does not fit the run {run.path}: it has {num_bytes:,} bytes, and "
-            f"{run.config.name} describes a model of {config.num_parameters():,} weights with a "
-            f"context of {config.context_length:,} tokens"
+            f"{checkpoints[-1]}: {num_bytes:,} bytes are too few for the model in {run.config}, "
+            f"which has {config.num_parameters():,} weights and a context of "
+            f"{config.context_length:,} tokens"
         )

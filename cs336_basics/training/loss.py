@@ -1,7 +1,7 @@
 """The training loss: cross-entropy between predicted and actual next tokens.
 
-`cross_entropy` is the definition; `chunked_cross_entropy` computes the same loss and gradients
-without ever holding the logits of a whole batch.
+`cross_entropy` is the definition. `chunked_cross_entropy` computes the same loss and gradients
+without storing the logits of a complete batch.
 """
 
 from __future__ import annotations
@@ -19,19 +19,25 @@ from cs336_basics.model.layers import at_least_float32
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean of -log softmax(logits)[target], in nats: a scalar tensor, float32 or float64.
+    """Return the mean of -log softmax(logits)[target] in nats.
 
-    `logits` are (..., vocab), `targets` int32 or int64 of shape (...): one class for every row of
-    logits, whatever the batch dimensions. 16-bit logits are summed up in float32.
+    Args:
+        logits: Shape (..., vocab). 16-bit logits are summed in float32.
+        targets: Index of the correct class of each row, int32 or int64, shape (...).
 
-    Raises ValueError where the shapes do not fit or there is no target, TypeError where targets
-    are not integers; and torch raises, on the CPU, for a target outside the vocabulary.
+    Returns:
+        A scalar tensor, float32 or float64.
+
+    Raises:
+        ValueError: If the shapes do not match or there are no targets.
+        TypeError: If the targets are not integers.
+        RuntimeError: If a target is outside the vocabulary (checked by torch, on the CPU).
     """
     _check_targets(targets, logits, "logits")
 
-    # -log(e^x_t / sum e^x) = log(sum e^x) - x_t. Subtracting the maximum from all x first does
-    # not change the result; it makes the largest exponential e^0 = 1, so none overflows, and keeps
-    # x_t small, so the difference keeps its digits. The maximum is a constant: it has no gradient.
+    # -log(e^x_t / sum e^x) = log(sum e^x) - x_t. Subtracting the maximum from all x does not change
+    # the result. It makes the largest exponential e^0 = 1, which prevents overflow, and keeps x_t
+    # small, which keeps the difference precise. No gradient flows through the maximum.
     precise = at_least_float32(logits)  # (..., vocab)
     shifted = precise - precise.amax(dim=-1, keepdim=True).detach()  # (..., vocab)
     log_normalizer = shifted.exp().sum(dim=-1).log()  # (...)
@@ -48,26 +54,32 @@ def chunked_cross_entropy(
     soft_cap: float | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """cross_entropy(hidden_states @ head.T, targets), a chunk of the rows at a time.
+    """Return cross_entropy(hidden_states @ head.T, targets), computed in chunks of rows.
 
-    `hidden_states` are (..., d_model), `head` (vocab, d_model), `targets` int32 or int64 of shape
-    (...). With `soft_cap` the logits become soft_cap * tanh(logits / soft_cap) first. Returns the
-    mean in nats: a scalar tensor, float32 or float64.
+    The logits and their gradient are by far the largest tensors of a step. Here the forward pass
+    computes the gradient of each chunk, softmax(logits) - onehot(target), and multiplies it by
+    `head` and by the hidden states, so the backward pass needs no logits. This divides their memory
+    by `num_chunks` and computes no product twice (Hsu et al. 2024, "Liger Kernel: Efficient Triton
+    Kernels for LLM Training", section 3.2).
 
-    The logits of a batch are its largest tensor by far, and there are two of them: the logits and
-    their gradient. Here the gradient of a chunk, softmax(logits) - onehot(target), is computed in
-    the forward pass and multiplied by both factors at once, so the backward pass needs no logits:
-    their memory is divided by `num_chunks`, and no product is computed twice. (The
-    idea is Liger Kernel's, Hsu et al. 2024, "Liger Kernel: Efficient Triton Kernels for LLM
-    Training", section 3.2.)
+    Args:
+        hidden_states: Shape (..., d_model).
+        head: Matrix of the output head, shape (vocab, d_model).
+        targets: int32 or int64, shape (...).
+        num_chunks: Number of chunks.
+        soft_cap: If given, the logits become soft_cap * tanh(logits / soft_cap).
+        dtype: Dtype of the matrix products; sums are in float32 or float64. Defaults to the dtype
+            of `hidden_states`.
 
-    `dtype` is the type of the products, None that of `hidden_states`; sums are in float32 at least.
+    Returns:
+        The mean in nats, a scalar tensor, float32 or float64.
 
-    Raises as `cross_entropy` does, and ValueError where `num_chunks` is below 1.
+    Raises:
+        ValueError: If `num_chunks` is below 1. See `cross_entropy` for other errors.
     """
     _check_targets(targets, hidden_states, "hidden_states")
     if num_chunks < 1:
-        raise ValueError(f"num_chunks is {num_chunks}: it must be at least 1")
+        raise ValueError(f"num_chunks must be at least 1, got {num_chunks}")
     loss: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden_states.flatten(0, -2) if hidden_states.ndim > 1 else hidden_states.unsqueeze(0),
         head,
@@ -81,7 +93,7 @@ def chunked_cross_entropy(
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
-    """Computes the loss and, from the same logits, its gradients."""
+    """Computes the loss and its gradients from the same logits."""
 
     @staticmethod
     def forward(
@@ -92,7 +104,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         num_chunks: int,
         soft_cap: float | None,
         dtype: torch.dtype,
-        grad_enabled: bool,  # of the caller: in here it never is, and needs_input_grad ignores it
+        grad_enabled: bool,  # the caller's setting, which is always off inside `forward`
     ) -> Tensor:
         rows = targets.shape[0]
         wants_gradients = grad_enabled and any(ctx.needs_input_grad[:2])
@@ -107,7 +119,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if soft_cap is not None:
                 slope = torch.tanh(logits / soft_cap)
                 logits = soft_cap * slope
-            # In place from here on: a chunk is large, and its logits are not used again.
+            # Work in place from here on, because a chunk is large.
             logits -= logits.amax(dim=-1, keepdim=True)
             target = target.unsqueeze(-1)  # (chunk, 1)
             target_logit = logits.gather(-1, target)  # (chunk, 1)
@@ -116,9 +128,9 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             total = total + (normalizer.log() - target_logit).sum()
             if not wants_gradients:
                 continue
-            # rows * d loss / d logits = softmax(logits) - onehot(target). (The division by rows
-            # waits for the backward pass: in float16 the quotients could be zero.)
-            # A compiler fuses this into one pass over the chunk; a scatter would need a second.
+            # rows * d loss / d logits = softmax(logits) - onehot(target). The backward pass divides
+            # by rows, because in float16 the quotients could become zero. A compiler fuses this
+            # into one pass over the chunk; a scatter would need a second pass.
             is_target = torch.arange(head.shape[0], device=head.device) == target
             gradient = exponentials.div_(normalizer)  # (chunk, vocab)
             gradient -= is_target.to(gradient.dtype)
@@ -147,17 +159,18 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 class LanguageModelLoss(Module):
-    """A model's loss as a module, so that it can be compiled and distributed.
+    """The loss of a model as a module, which can be compiled and distributed.
 
-    `num_chunks` 1 is the readable path: logits, then `cross_entropy`. `precision` "bfloat16" rounds
-    the products, under autocast; weights and sums stay in float32. Raises ValueError for another.
+    Args:
+        model: The model.
+        num_chunks: Number of chunks of logits. 1 is the readable path with `cross_entropy`.
+        precision: "float32", or "bfloat16" for matrix products under autocast. Weights and sums
+            stay in float32.
     """
 
     def __init__(
         self, model: TransformerLM, num_chunks: int = 1, precision: str = "float32"
     ) -> None:
-        if precision not in ("float32", "bfloat16"):
-            raise ValueError(f"precision is {precision!r}: it must be float32 or bfloat16")
         super().__init__()
         self.model = model
         self.num_chunks = num_chunks
@@ -184,27 +197,27 @@ class LanguageModelLoss(Module):
 
 
 def checkpoint_activations(model: TransformerLM) -> None:
-    """Let each block store only its input, and recompute the rest in the backward pass.
+    """Make each block store only its input and recompute the rest in the backward pass.
 
-    The activations stored for a block shrink to one (batch, sequence, d_model) tensor, at the cost
-    of a third more arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear Memory
-    Cost"). The results are the same, bit for bit.
+    A block then stores one (batch, sequence, d_model) tensor, at the cost of a third more
+    arithmetic (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). The results are
+    identical, bit for bit.
     """
     for layer in model.layers:
-        # Nothing in a block is random, so no generator state has to be saved.
+        # A block uses no random numbers, so there is no generator state to save.
         layer.forward = functools.partial(
             checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False
         )
 
 
 def _check_targets(targets: Tensor, scored: Tensor, name: str) -> None:
-    """Check that there is one target for each row of `scored`, and at least one."""
+    """Check that `scored` has at least one row and one target for each row."""
     if targets.is_floating_point():
-        raise TypeError(f"targets must be integers, not {targets.dtype}")
+        raise TypeError(f"targets must have an integer dtype, got {targets.dtype}")
     if scored.shape[:-1] != targets.shape:
         raise ValueError(
-            f"targets must have the shape of {name} without its last dimension: {name} are "
-            f"{tuple(scored.shape)}, targets {tuple(targets.shape)}"
+            f"targets must have shape {tuple(scored.shape[:-1])}, the shape of {name} without its "
+            f"last dimension, got {tuple(targets.shape)}"
         )
     if targets.numel() == 0:
-        raise ValueError(f"no targets to average over: their shape is {tuple(targets.shape)}")
+        raise ValueError(f"targets must not be empty, got shape {tuple(targets.shape)}")

@@ -1,7 +1,7 @@
-"""What a run takes, measured: a few steps in a separate process.
+"""Measuring the memory and speed of a run by taking a few steps in a separate process.
 
-Only that shows what the memory allocator and the libraries add to the tensors, on a CPU up to a
-third, and how fast the machine is. `memory.py` computes the tensors alone.
+A measurement includes the memory of the allocator and the libraries, up to a third more on a CPU.
+`memory.py` computes only the memory of the tensors.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from cs336_basics.training.memory import peak_memory_of_process
 from cs336_basics.training.trainer import Trainer
 
 NUM_STEPS = 4
-"""Steps that are taken. The first one compiles and fills the caches."""
+"""Number of steps. The first one compiles and fills caches."""
 
 
 class Measurement(NamedTuple):
-    """What a few steps of a run took."""
+    """Memory and speed of a few steps of a run."""
 
     peak: int
-    """Bytes: on a GPU of its memory, else of the process; 0 where the system does not report it."""
+    """Peak memory of the GPU or the process in bytes; 0 if the system does not report it."""
     tokens_per_second: float
 
 
@@ -37,22 +37,21 @@ def measure_steps(config: TrainConfig) -> Measurement:
     """Take a few steps of a run in a new process.
 
     Raises:
-        RuntimeError: the process failed, for example because memory ran out.
+        RuntimeError: If the process failed, for example because memory ran out.
     """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
             return pool.submit(_take_steps, config).result()
-        except Exception as error:  # of training, or of a process that was killed
-            raise RuntimeError(f"the steps to measure failed: {error}") from error
+        except Exception as error:  # raised by training, or because the process was killed
+            raise RuntimeError(f"measuring a few steps failed: {error}") from error
 
 
 def _take_steps(config: TrainConfig) -> Measurement:
     """Train for a few steps on random tokens in this process.
 
-    The evaluations and checkpoints are included: they need more memory, and fragment the
-    allocator's.
+    Evaluations and checkpoints are included, because they need more memory and fragment it.
     """
-    keep_freed_memory()  # as the command `train` does
+    keep_freed_memory()  # like the command `train`
     config = dataclasses.replace(
         config,
         max_steps=NUM_STEPS,

@@ -1,11 +1,11 @@
-"""How much memory a training step takes, computed with tensors that have no data.
+"""The memory of a training step, computed with tensors that have no data.
 
-A step of the real model, loss and optimizer runs on PyTorch's fake tensors, which have shapes but
-no memory, while the bytes of all live tensors are counted. So the result follows the code, and a
-model that does not fit into memory can be measured too.
+The real model, loss and optimizer take a step on PyTorch's fake tensors, which have shapes but no
+memory, and the bytes of all live tensors are counted. The result always matches the code, also for
+models that do not fit into memory.
 
-PyTorch has no public names for fake tensors, dispatch modes and trees: its own memory tools import
-them from the private modules below.
+PyTorch has no public names for fake tensors, dispatch modes and trees. Its own memory tools also
+import them from the private modules below.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StepMemory:
     gradients: int
     optimizer: int
     activations: int
-    """The rest of the peak."""
+    """All other tensors at the peak."""
 
     @property
     def total(self) -> int:
@@ -45,7 +45,7 @@ class StepMemory:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Context manager that counts the bytes of live tensors, and their peak."""
+    """Context manager that counts the bytes of live tensors and their peak."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -60,7 +60,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _add(self, storage: torch.UntypedStorage) -> None:
-        # The Python object of a storage lives as long as the storage, so its id is unique.
+        # A storage and its Python object have the same lifetime, so the id is unique.
         key = id(storage)
         if key in self._known or storage.nbytes() == 0:
             return
@@ -74,9 +74,9 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def step_memory(config: TrainConfig) -> StepMemory:
-    """Return the memory of a step of this configuration without `torch.compile`.
+    """Return the memory of a step without `torch.compile`.
 
-    The memory of the program and of the device's libraries is not included.
+    Memory of the program and the device's libraries is not included.
     """
     micro_batch = config.batch_size // config.accumulation
     length = config.model.context_length
@@ -99,7 +99,7 @@ def step_memory(config: TrainConfig) -> StepMemory:
         before = live.alive
         optimizer.step()
         state = live.alive - before
-        # From the second step on, the moments exist and the gradients do not.
+        # Each later step starts with the moments but without gradients.
         optimizer.zero_grad()
         live.peak = live.alive
         for _ in range(min(2, config.accumulation)):
@@ -119,7 +119,7 @@ def _bytes(tensor: torch.Tensor | None) -> int:
 
 @contextlib.contextmanager
 def _without_values() -> Iterator[None]:
-    """Omit the checks of token ids and the drawing of weights: fake tensors have no values."""
+    """Skip the checks of ids and the drawing of weights, because fake tensors have no values."""
     names: list[tuple[Any, str]] = [
         (transformer_module, "check_ids"),
         (torch.nn.init, "trunc_normal_"),
@@ -135,7 +135,7 @@ def _without_values() -> Iterator[None]:
 
 
 def peak_memory_of_process() -> int | None:
-    """Return the peak resident memory of this process in bytes; None where /proc lacks it."""
+    """Return the peak resident memory of this process in bytes, or None if /proc has none."""
     with contextlib.suppress(OSError), open("/proc/self/status") as file:
         for line in file:
             if line.startswith("VmHWM:"):

@@ -1,4 +1,4 @@
-"""Optimizers: SGD in two forms, AdamW, and Muon; `build_optimizer` makes that of a run."""
+"""Optimizers: SGD in two forms, AdamW and Muon. `build_optimizer` creates the one for a run."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from cs336_basics.training.config import OptimizerConfig
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
-"""What to optimize: tensors, or groups `{"params": tensors, "lr": ..., ...}`, or named tensors."""
+"""Tensors, named tensors, or groups such as `{"params": tensors, "lr": 0.1}`."""
 
 
 class _GroupOptimizer(Optimizer):
-    """What the optimizers below share: `step` updates one group of parameters after another."""
+    """Base of the optimizers below, whose `step` updates the groups of parameters in turn."""
 
     @torch.no_grad()
     def step(  # type: ignore[override]
         self, closure: Callable[[], float] | None = None
     ) -> float | None:
-        """Update every parameter that has a gradient; return the loss of `closure`, if given."""
+        """Update every parameter that has a gradient, and return the loss of `closure` if given."""
         loss = None
         if closure is not None:
-            with torch.enable_grad():  # it calls backward()
+            with torch.enable_grad():  # the closure calls backward()
                 loss = closure()
         for group in self.param_groups:
             used = [parameter for parameter in group["params"] if parameter.grad is not None]
@@ -44,34 +44,36 @@ class _GroupOptimizer(Optimizer):
         """Raise ValueError for a setting of a group that is out of range."""
         for name in ("lr", "eps", "weight_decay", "lr_scale"):
             if not 0 <= group.get(name, 0) < math.inf:
-                raise ValueError(f"{name} must be finite and at least 0, not {group[name]}")
+                raise ValueError(f"{name} must be finite and at least 0, got {group[name]}")
         if not 0 <= group.get("momentum", 0) < 1:
-            raise ValueError(f"momentum must lie in [0, 1), not {group['momentum']}")
+            raise ValueError(f"momentum must be in [0, 1), got {group['momentum']}")
         betas = group.get("betas", (0, 0))
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f"betas must be two numbers in [0, 1), not {betas}")
+            raise ValueError(f"betas must be two numbers in [0, 1), got {betas}")
         if group.get("nesterov") and group["momentum"] == 0:
-            raise ValueError("nesterov needs a momentum above 0")
+            raise ValueError("nesterov must be False without momentum; set momentum above 0")
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         """Update parameters in place with the settings of their group."""
         raise NotImplementedError
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over a state, which may be that of one of PyTorch's optimizers."""
+        """Restore a state, which may come from one of PyTorch's optimizers."""
         super().__setstate__(state)
         for values in self.state.values():
-            # A tensor in float32 there: the powers of beta would be rounded to it.
+            # PyTorch stores a float32 tensor, which would round the powers of beta.
             if isinstance(values.get("step"), Tensor):
                 values["step"] = int(values["step"])
 
 
 class SGD(_GroupOptimizer):
-    """Gradient descent whose step shrinks: at step t = 0, 1, ... p <- p - lr / sqrt(t + 1) * grad.
+    """Gradient descent with a decaying learning rate.
 
-    State per parameter: `step`, the number of steps taken.
+    Step t = 0, 1, ... computes p <- p - lr / sqrt(t + 1) * grad. The state of a parameter is
+    `step`, the number of steps taken.
 
-    Raises ValueError where lr is negative or not finite.
+    Raises:
+        ValueError: If lr is negative or not finite.
     """
 
     def __init__(self, params: Parameters, lr: float = 1e-3) -> None:
@@ -89,17 +91,18 @@ class SGD(_GroupOptimizer):
 class MomentumSGD(_GroupOptimizer):
     """Gradient descent with momentum (Sutskever et al. 2013) and an L2 penalty.
 
-    Unlike SGD above, it leaves the learning rate to a schedule. With gradient g:
+    Unlike `SGD`, it leaves the decay of the learning rate to a schedule. With gradient g:
 
         g <- g + weight_decay * p
         m <- momentum * m + g
         p <- p - lr * m                         (nesterov: p <- p - lr * (g + momentum * m))
 
-    as `torch.optim.SGD` computes it. The decay is not decoupled: it passes through the momentum.
-    State per parameter: `momentum_buffer` (m), a tensor like the parameter; with momentum 0 there
-    is none.
+    This equals `torch.optim.SGD`. The weight decay is not decoupled, so it enters the momentum. The
+    state of a parameter is `momentum_buffer` (m), a tensor like the parameter, or empty without
+    momentum.
 
-    Raises ValueError for a setting out of range, in a parameter group too.
+    Raises:
+        ValueError: If a setting, also of a parameter group, is out of range.
     """
 
     def __init__(
@@ -140,10 +143,11 @@ class AdamW(_GroupOptimizer):
         v <- beta2 * v + (1 - beta2) * g^2
         p <- p - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
 
-    as `torch.optim.AdamW` computes it. State per parameter: `step`, an int; `exp_avg` (m) and
-    `exp_avg_sq` (v), tensors like the parameter, in its dtype and on its device.
+    This equals `torch.optim.AdamW`. The state of a parameter is `step`, an int, and `exp_avg` (m)
+    and `exp_avg_sq` (v), tensors with the shape, dtype and device of the parameter.
 
-    Raises ValueError for a setting out of range, in a parameter group too.
+    Raises:
+        ValueError: If a setting, also of a parameter group, is out of range.
     """
 
     def __init__(
@@ -173,11 +177,11 @@ class AdamW(_GroupOptimizer):
         step, exp_avg, exp_avg_sq = state["step"], state["exp_avg"], state["exp_avg_sq"]
         lr, (beta1, beta2) = group["lr"], group["betas"]
 
-        # The decay acts on the parameter itself and never enters the moments: "decoupled".
+        # The decay is "decoupled": it changes the parameter but not the moments.
         parameter.mul_(1 - lr * group["weight_decay"])
         exp_avg.lerp_(gradient, 1 - beta1)
         exp_avg_sq.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        # Both averages start at zero and are too small at first, by exactly these factors.
+        # Both averages start at zero, so they are too small by exactly these factors.
         correction1 = 1 - beta1**step
         correction2 = 1 - beta2**step
         denominator = exp_avg_sq.sqrt().div_(math.sqrt(correction2)).add_(group["eps"])
@@ -185,34 +189,33 @@ class AdamW(_GroupOptimizer):
 
 
 class Muon(AdamW):
-    """Muon for the matrices, AdamW for everything else, in one optimizer.
+    """Muon for matrices and AdamW for all other parameters.
 
-    In a gradient step a few directions of a matrix outweigh the others. Muon gives all of them the
-    same weight: it replaces the averaged gradient by the nearest (semi-)orthogonal matrix
-    (Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"). For a group
-    with `"muon": True`, whose parameters are matrices, and gradient G:
+    A few directions dominate the gradient of a matrix. Muon gives all directions the same weight by
+    replacing the averaged gradient with the nearest (semi-)orthogonal matrix (Jordan et al. 2024,
+    "Muon: An optimizer for hidden layers in neural networks"). In a group with `"muon": True`, each
+    matrix W with gradient G is updated by:
 
         M <- momentum * M + (1 - momentum) * G
         U <- momentum * M + (1 - momentum) * G          (Nesterov: one step ahead)
         W <- W - lr * weight_decay * W
         W <- W - lr * 0.2 * sqrt(max(rows, columns)) * orthogonalize(U)
 
-    The last factor gives the update the size that AdamW's updates usually have, so both can
-    share a learning rate and a weight decay (Liu et al. 2025, "Muon is Scalable for LLM Training",
-    section 2.2). AdamW updates the other groups.
+    The factor 0.2 * sqrt(max(rows, columns)) gives updates the usual size of AdamW's updates, so
+    both can share a learning rate and a weight decay (Liu et al. 2025, "Muon is Scalable for LLM
+    Training", section 2.2). AdamW updates the other groups.
 
-    A group's learning rate is `lr` times its `lr_scale`: a schedule sets the same `lr` for all
-    groups and keeps their proportions. `precision` "bfloat16" is that of the orthogonalization's
-    matrix products.
+    The learning rate of a group is `lr` times its `lr_scale`, so a schedule can set the same `lr`
+    for all groups. `precision`, "float32" or "bfloat16", applies to the matrix products of
+    `orthogonalize`. Parameters may be sharded over processes (FSDP). Sharded matrices are gathered
+    one at a time, because the update depends on the complete matrix.
 
-    Parameters may be sharded over processes (FSDP): the direction of a matrix depends on all
-    of it, so the matrices are gathered for this, one at a time.
+    The state of a matrix is `momentum_buffer` (M), a tensor like the matrix. Parameters in other
+    groups have the state of AdamW.
 
-    State per parameter: `momentum_buffer` (M), a tensor like the parameter; in other groups that of
-    AdamW.
-
-    Raises ValueError for a setting out of range and for a Muon group with a parameter that is
-    not a matrix.
+    Raises:
+        ValueError: If a setting is out of range, or a Muon group has a parameter that is not a
+            matrix.
     """
 
     def __init__(
@@ -229,14 +232,14 @@ class Muon(AdamW):
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         own = {"momentum": momentum, "muon": muon, "lr_scale": lr_scale, "precision": precision}
-        # Not AdamW's constructor, which accepts only its own settings.
+        # AdamW's constructor accepts only its own settings.
         Optimizer.__init__(self, params, {**defaults, **own})
 
     def _check_settings(self, group: dict[str, Any]) -> None:
         """Raise ValueError for a setting of a group that is out of range."""
         super()._check_settings(group)
         if group["precision"] not in ("float32", "bfloat16"):
-            raise ValueError(f"precision must be float32 or bfloat16, not {group['precision']!r}")
+            raise ValueError(f"precision must be float32 or bfloat16, got {group['precision']!r}")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings; the constructor calls this too."""
@@ -246,8 +249,8 @@ class Muon(AdamW):
             if parameter.ndim != 2:
                 self.param_groups.pop()
                 raise ValueError(
-                    f"Muon is for matrices, not for a parameter of shape "
-                    f"{tuple(parameter.shape)}: put it into a group with muon=False"
+                    f"parameters in a Muon group must be matrices, got shape "
+                    f"{tuple(parameter.shape)}; put it into a group with muon=False"
                 )
 
     def _update_group(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
@@ -258,14 +261,14 @@ class Muon(AdamW):
             super()._update_group(parameters, scaled)
 
     def _update_matrices(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
-        """Update matrices in place; those of one shape are orthogonalized together."""
+        """Update matrices in place, and orthogonalize matrices of the same shape together."""
         by_shape: dict[torch.Size, list[Tensor]] = {}
         for parameter in parameters:
             by_shape.setdefault(parameter.shape, []).append(parameter)
         lr, momentum = group["lr"], group["momentum"]
         for shape, matrices in by_shape.items():
             dtype = torch.bfloat16
-            if group["precision"] == "float32":  # or more, for weights in float64
+            if group["precision"] == "float32":  # float64 for weights in float64
                 dtype = torch.promote_types(matrices[0].dtype, torch.float32)
             ahead = []
             for matrix in matrices:
@@ -283,10 +286,10 @@ class Muon(AdamW):
 
 
 def _directions(matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    """Return `orthogonalize` of matrices of one shape, computed in `dtype`.
+    """Orthogonalize matrices of the same shape in `dtype`.
 
-    Sharded matrices are gathered one by one, because all of them at once would need the memory that
-    sharding saves; all processes compute the same, and each keeps its shard.
+    Sharded matrices are gathered one at a time to save memory. All processes compute the same
+    result, and each keeps its shard.
     """
     if not hasattr(matrices[0], "full_tensor"):
         return list(orthogonalize(torch.stack(matrices).to(dtype)))
@@ -304,18 +307,18 @@ def _directions(matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
 
 
 def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Return matrices (..., rows, columns) with singular values near 1, in their shape and dtype.
+    """Return matrices of shape (..., rows, columns) with singular values moved close to 1.
 
-    U S V^T becomes approximately U V^T, the nearest matrix with orthonormal rows or columns, by
-    matrix products only: each step applies the polynomial a s + b s^3 + c s^5 to all singular
-    values. Jordan's coefficients trade exactness for speed: after five steps, singular values that
-    were above about 1/500 of the matrix's Frobenius norm lie between 0.68 and 1.21, which trains as
-    well as 1. A matrix of zeros is returned unchanged.
+    U S V^T becomes approximately U V^T, the nearest matrix with orthonormal rows or columns. Each
+    step applies the polynomial a s + b s^3 + c s^5 to all singular values, using only matrix
+    products. The coefficients (Jordan et al. 2024) trade exactness for speed: after five steps,
+    singular values that were above about 1/500 of the Frobenius norm are between 0.68 and 1.21,
+    which trains as well as 1. A matrix of zeros is returned unchanged.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[-2] > matrices.shape[-1]
-    x = matrices.mT if tall else matrices  # the products below are the smaller ones
-    # The Frobenius norm is at least the largest singular value, which must not exceed 1.
+    x = matrices.mT if tall else matrices  # makes the products below smaller
+    # The largest singular value must not exceed 1. The Frobenius norm is an upper bound.
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(steps):
         gram = x @ x.mT
@@ -332,18 +335,24 @@ def build_optimizer(
     precision: str = "float32",
     fused: bool = False,
 ) -> Optimizer:
-    """Return the optimizer of a configuration for a TransformerLM's parameters.
+    """Create the optimizer of a configuration for the parameters of a TransformerLM.
 
-    "adamw" and "sgd" (MomentumSGD) have one group with all parameters. "muon" has four, without
-    those that are empty: the matrices of the blocks, by Muon; the embedding and the head, by AdamW
-    with their own learning rates; and the gains, by AdamW. The weight decay is for Muon's matrices
-    and the head only: it would pull gains, which should be about 1, to 0, and the vectors of rare
-    tokens as well.
+    The kinds "adamw" and "sgd" (MomentumSGD) have one group with all parameters. "muon" has up to
+    four: the matrices of the blocks, updated by Muon, and the embedding, the head and the gains,
+    updated by AdamW. The embedding and the head have their own learning rates. Only the matrices
+    and the head have weight decay, because it would pull gains, which should be about 1, and the
+    vectors of rare tokens to 0.
 
-    `precision` is that of Muon's matrix products, "float32" or "bfloat16". With `fused`, "adamw" is
-    torch's, which computes the same in one pass over memory; the others ignore it.
+    Args:
+        model: The model.
+        config: Kind and settings of the optimizer.
+        lr: Learning rate.
+        precision: Dtype of Muon's matrix products, "float32" or "bfloat16".
+        fused: Whether "adamw" is torch's fused AdamW, which computes the same in one pass over
+            memory. Other kinds ignore it.
 
-    Raises ValueError for settings out of range.
+    Raises:
+        ValueError: If a setting is out of range.
     """
     settings: dict[str, Any] = {"lr": lr, "weight_decay": config.weight_decay}
     if config.kind == "sgd":

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: linear warm-up, then half a cosine, or a plateau and a straight line."""
+"""Learning-rate schedules: linear warm-up, then a half cosine, or a plateau and a linear decay."""
 
 from __future__ import annotations
 
@@ -11,17 +11,12 @@ if TYPE_CHECKING:
 
 
 def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -> float:
-    """Return the learning rate of a step (from 1) in a run of `max_steps` with this schedule.
-
-    Raises ValueError for a shape that is neither "cosine" nor "linear".
-    """
+    """Return the learning rate of a step, counted from 1, in a run of `max_steps` steps."""
     cycle = max_steps if config.cycle_steps is None else config.cycle_steps
     warmup = round(config.warmup_fraction * cycle)
     highest, lowest = config.max_learning_rate, config.min_learning_rate
     if config.shape == "cosine":
         return cosine_schedule(step, highest, lowest, warmup, cycle)
-    if config.shape != "linear":
-        raise ValueError(f"schedule.shape is {config.shape!r}: it must be cosine or linear")
     decay = min(round(config.decay_fraction * cycle), cycle - warmup)
     return linear_schedule(step, highest, lowest, warmup, decay, cycle)
 
@@ -29,15 +24,15 @@ def scheduled_learning_rate(step: int, config: ScheduleConfig, max_steps: int) -
 def resumed_schedule(
     config: TrainConfig, steps_before: int, how: Literal["continue", "extend"]
 ) -> tuple[ScheduleConfig, str | None]:
-    """Return the schedule of a run that is resumed, and a line about it if `max_steps` differs.
+    """Return the schedule of a resumed run, and a line of text if `max_steps` changes it.
 
     Args:
-        config: the run's, with the new `max_steps`.
-        steps_before: the `max_steps` that the run had.
-        how: `"continue"`: the schedule ends where it would have ended; `"extend"`: at `max_steps`.
+        config: Configuration of the run with the new `max_steps`.
+        steps_before: The previous `max_steps`.
+        how: "continue" ends the schedule at the same step as before, "extend" at `max_steps`.
 
     Raises:
-        ValueError: the learning rate of the added steps would be 0.
+        ValueError: If the learning rate of the added steps would be 0.
     """
     old, steps = config.schedule, config.max_steps
     end = old.cycle_steps or steps_before
@@ -47,22 +42,21 @@ def resumed_schedule(
         if steps == end:
             return new, None
         return new, (
-            f"the schedule of the learning rate now ends at step {steps:,} instead of {end:,}: "
-            f"at step {end:,} it is {now:.3g} instead of {before:.3g}"
+            f"the learning-rate schedule now ends at step {steps:,} instead of {end:,}; the "
+            f"learning rate at step {end:,} is {now:.3g} instead of {before:.3g}"
         )
     if steps == steps_before:
         return old, None
     new, lowest = dataclasses.replace(old, cycle_steps=end), old.min_learning_rate
     if steps > end and lowest == 0:
         raise ValueError(
-            f"max_steps is {steps}: the learning rate is 0 after step {end}, where the schedule of "
-            "this run ends, so further steps would learn nothing; --schedule extend ends it at "
-            "max_steps"
+            f"max_steps must be at most {end}, where the schedule of this run ends with a learning "
+            f"rate of 0, got {steps}; to extend the schedule, pass --schedule extend"
         )
-    rest = f", then the learning rate stays at {lowest:.3g}" if steps > end else ""
+    rest = f" and then stays at {lowest:.3g}" if steps > end else ""
     return new, (
-        f"max_steps becomes {steps:,}: the schedule of the learning rate still ends at step "
-        f"{end:,}{rest} (--schedule extend: it ends at step {steps:,})"
+        f"max_steps becomes {steps:,}; the learning-rate schedule still ends at step {end:,}{rest} "
+        f"(to end it at step {steps:,}, pass --schedule extend)"
     )
 
 
@@ -77,19 +71,20 @@ def cosine_schedule(
 
     - it < warmup_iters: rises linearly from 0;
     - it = warmup_iters: max_learning_rate exactly;
-    - between: falls along half a cosine;
+    - in between: falls along a half cosine;
     - it >= cosine_cycle_iters: min_learning_rate exactly.
 
     If warmup_iters = cosine_cycle_iters, that iteration has the maximum and the next one the
     minimum.
 
-    Raises ValueError for a negative `it`, unless 0 <= warmup_iters <= cosine_cycle_iters, and
-    unless 0 <= min_learning_rate <= max_learning_rate < inf.
+    Raises:
+        ValueError: Unless 0 <= it, 0 <= warmup_iters <= cosine_cycle_iters and
+            0 <= min_learning_rate <= max_learning_rate < inf.
     """
     if not 0 <= warmup_iters <= cosine_cycle_iters:
         raise ValueError(
-            "warmup_iters must lie in 0 .. cosine_cycle_iters, not "
-            f"{warmup_iters} with cosine_cycle_iters = {cosine_cycle_iters}"
+            f"warmup_iters must be between 0 and cosine_cycle_iters ({cosine_cycle_iters}), "
+            f"got {warmup_iters}"
         )
     _check(it, max_learning_rate, min_learning_rate)
 
@@ -116,21 +111,22 @@ def linear_schedule(
 
     - it < warmup_iters: rises linearly from 0;
     - warmup_iters <= it <= cycle_iters - decay_iters: max_learning_rate exactly;
-    - between: falls along a straight line;
+    - in between: falls along a straight line;
     - it >= cycle_iters: min_learning_rate exactly.
 
-    "Warmup-stable-decay" (Hu et al. 2024, "MiniCPM", section 4); without a plateau and with a
-    minimum of 0 the decay to zero that beats the cosine at every budget (Bergsma et al. 2025,
+    This is the schedule "warmup-stable-decay" (Hu et al. 2024, "MiniCPM", section 4). Without a
+    plateau and with a minimum of 0, it beats the cosine at every budget (Bergsma et al. 2025,
     "Straight to Zero").
 
-    Raises ValueError for a negative `it`, a negative number of iterations, unless
-    warmup_iters + decay_iters <= cycle_iters, and unless 0 <= min_learning_rate <=
-    max_learning_rate < inf.
+    Raises:
+        ValueError: Unless all numbers of iterations are at least 0,
+            warmup_iters + decay_iters <= cycle_iters and
+            0 <= min_learning_rate <= max_learning_rate < inf.
     """
     if min(warmup_iters, decay_iters) < 0 or warmup_iters + decay_iters > cycle_iters:
         raise ValueError(
-            "warmup_iters and decay_iters must be at least 0 and fit into cycle_iters, not "
-            f"{warmup_iters} and {decay_iters} with cycle_iters = {cycle_iters}"
+            "warmup_iters and decay_iters must be at least 0 and sum to at most cycle_iters "
+            f"({cycle_iters}), got {warmup_iters} and {decay_iters}"
         )
     _check(it, max_learning_rate, min_learning_rate)
 
@@ -146,9 +142,9 @@ def linear_schedule(
 
 def _check(it: int, max_learning_rate: float, min_learning_rate: float) -> None:
     if not it >= 0:
-        raise ValueError(f"it is {it}: it must be at least 0")
+        raise ValueError(f"iteration `it` must be at least 0, got {it}")
     if not 0 <= min_learning_rate <= max_learning_rate < math.inf:
         raise ValueError(
-            "min_learning_rate must lie in 0 .. max_learning_rate, and both be finite, not "
-            f"{min_learning_rate} with max_learning_rate = {max_learning_rate}"
+            f"min_learning_rate must be between 0 and max_learning_rate ({max_learning_rate}), and "
+            f"both finite, got {min_learning_rate}"
         )

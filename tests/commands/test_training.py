@@ -197,7 +197,7 @@ class TestResume:
         shutil.copytree(whole, "run")
         words = ["--resume", "run", "--resume-from", "run/checkpoints/step_00000006.safetensors"]
         assert main([*words, "--max-steps", "14", "--schedule", how]) == 0
-        assert re.search(r"schedule of the learning rate .* step 12\b", capsys.readouterr().out)
+        assert re.search(r"learning-rate schedule .* step 12\b", capsys.readouterr().out)
         rows = [
             {row["step"]: row for row in RunDirectory(run).read_metrics() if "lr" in row}
             for run in ("run", whole)

@@ -1,4 +1,4 @@
-"""Pictures of learning curves, drawn by the command `plot`."""
+"""Plots of learning curves, drawn by the command `plot`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def runs(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_each_panel_has_the_curves_by_its_own_axis(runs, monkeypatch):
+def test_each_panel_has_the_curves_over_its_own_axis(runs, monkeypatch):
     drawn = []
     from matplotlib.axes import Axes
 
@@ -43,7 +43,7 @@ def test_each_panel_has_the_curves_by_its_own_axis(runs, monkeypatch):
 
 @pytest.fixture
 def legends(monkeypatch):
-    """The texts in the legend of each picture that is drawn."""
+    """The texts in the legend of each picture drawn."""
     from matplotlib.figure import Figure
 
     found = []
@@ -57,7 +57,7 @@ def legends(monkeypatch):
     return found
 
 
-# A malformed formula, a label that hides its line from the legend, a byte that is not UTF-8.
+# A malformed formula, a label that the legend leaves out, and a byte that is not UTF-8.
 STRANGE_NAMES = ("run_${RATE}_${SEED}", "_draft", os.fsdecode(b"caf\xe9"))
 
 
@@ -72,7 +72,7 @@ def test_a_run_may_have_any_name(runs, capsys, legends, name):
     assert legends[1][1] == "fast"
 
 
-def test_runs_of_one_name_are_told_apart_by_their_paths(runs, capsys, legends, monkeypatch):
+def test_runs_with_the_same_name_are_labelled_by_their_paths(runs, capsys, legends, monkeypatch):
     (runs / "new").mkdir()
     (runs / "fast").rename(runs / "new" / "plain")
     assert plot(["plain", "new/plain"]) == 0
@@ -83,7 +83,7 @@ def test_runs_of_one_name_are_told_apart_by_their_paths(runs, capsys, legends, m
     assert legends[1] == ["plain"]
 
 
-def test_a_run_that_was_not_evaluated_yet_has_its_name_in_the_legend(runs, legends):
+def test_a_run_without_evaluations_is_in_the_legend(runs, legends):
     metrics = runs / "plain" / "metrics.jsonl"
     metrics.write_text(metrics.read_text().splitlines(keepends=True)[0])
     assert plot(["plain", "fast"]) == 0
@@ -91,7 +91,7 @@ def test_a_run_that_was_not_evaluated_yet_has_its_name_in_the_legend(runs, legen
 
 
 @pytest.mark.parametrize(("ymax", "bottom"), [(6.0, 2.85), (5.5, 2.875), (2.0, None)])
-def test_ymax_leaves_a_margin_above_the_curves(runs, monkeypatch, ymax, bottom):
+def test_ymax_sets_the_lower_limit_from_the_visible_losses(runs, monkeypatch, ymax, bottom):
     from matplotlib.figure import Figure
 
     limits = []
@@ -103,7 +103,7 @@ def test_ymax_leaves_a_margin_above_the_curves(runs, monkeypatch, ymax, bottom):
 
 
 @pytest.mark.parametrize("make", ["nothing", "directory", "empty"])
-def test_runs_without_metrics_are_named(runs, capsys, make):
+def test_a_run_without_metrics_is_refused(runs, capsys, make):
     if make != "nothing":
         (runs / "other").mkdir()
     if make == "empty":
@@ -115,14 +115,14 @@ def test_runs_without_metrics_are_named(runs, capsys, make):
     assert not (runs / "runs.png").exists()
 
 
-def test_a_row_without_tokens_is_named(runs, capsys):
+def test_a_row_without_tokens_is_refused(runs, capsys):
     metrics = RunDirectory(runs / "plain").metrics
     metrics.write_text(metrics.read_text() + '{"step": 11}\n')
     assert plot(["plain"]) == 2
-    assert "a row of step 11 has no tokens: remove it" in capsys.readouterr().err
+    assert "remove the row of step 11 without tokens" in capsys.readouterr().err
 
 
-def test_every_run_that_took_a_step_has_its_curve(tmp_path, monkeypatch):
+def test_every_run_with_a_step_has_a_curve(tmp_path, monkeypatch):
     legends = []
 
     def note(figure, *_, **__):

@@ -1,4 +1,4 @@
-"""A run gives its model and tokenizer, and text; only if its checkpoint can hold the model."""
+"""Loading the model and tokenizer of a run, and generating text with them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_config(trainer, **values):
     return trainer.run.path
 
 
-def test_a_run_is_loaded(run):
+def test_a_loaded_run_has_its_model_and_tokenizer(run):
     model, tokenizer = load_run(with_config(run))
     ids = torch.arange(5)
     assert torch.equal(model(ids), run.model(ids))
@@ -48,7 +48,7 @@ def test_a_loaded_run_continues_a_prompt(run):
     assert "".join(expected) == text
     assert loaded.generate("Ab", 40, generator=seeds[3]) != text
     greedy = [loaded.generate(sampling=Sampling(temperature=0), use_cache=c) for c in (True, False)]
-    assert greedy[0] == greedy[1]  # from the beginning of a document
+    assert greedy[0] == greedy[1]  # an empty prompt starts a document
     first = text.strip()[0]
     assert (
         loaded.generate("Ab", 40, stop=[first], generator=seeds[0].manual_seed(1))
@@ -56,7 +56,7 @@ def test_a_loaded_run_continues_a_prompt(run):
     )
 
 
-def test_python_and_the_command_draw_text_alike():
+def test_the_command_generate_has_the_same_defaults():
     fields = Options.__dataclass_fields__
     for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty"):
         assert getattr(DEFAULT_SAMPLING, name) == fields[name].default, name
@@ -73,11 +73,11 @@ def test_python_and_the_command_draw_text_alike():
         ("d_ff", 10**15),
     ],
 )
-def test_a_configuration_of_a_larger_model_takes_no_memory(run, name, value):
-    with pytest.raises(ValueError, match=r"does not fit the run .* config\.yaml describes a model"):
+def test_a_model_larger_than_its_checkpoint_is_refused(run, name, value):
+    with pytest.raises(ValueError, match=r"bytes are too few for the model in .*config\.yaml"):
         load_run(with_config(run, **{name: value}))
 
 
-def test_a_configuration_of_another_model_is_named(run):
+def test_a_checkpoint_of_a_different_shape_is_refused(run):
     with pytest.raises(ValueError, match=r"ffn\.w1"):
         load_run(with_config(run, d_ff=33))

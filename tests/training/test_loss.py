@@ -1,4 +1,4 @@
-"""Cross-entropy against torch, also where a naive implementation fails."""
+"""Cross-entropy compared with torch, also where a naive implementation fails."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ def test_cross_entropy_is_stable_for_logits_of_any_size(row, target):
 
 
 @pytest.mark.parametrize("scale", [1e2, 1e4, 1e6])
-def test_no_digits_are_lost_where_all_logits_are_large(scale):
+def test_no_digits_are_lost_if_all_logits_are_large(scale):
     logits = (torch.rand(50, 10) * 8).round() + scale
     targets = torch.randint(0, 10, (50,))
     exact = torch_cross_entropy(logits.double(), targets)
-    # 10 exponentials and 50 rows are summed, of at most 8 + ln 10 each.
+    # The sums have 10 exponentials and 50 rows of at most 8 + ln 10 each.
     assert_close_sums(cross_entropy(logits, targets), exact, terms=64, scale=10.4)
 
 
-def test_large_logits_have_the_loss_computed_by_hand():
+def test_the_loss_of_large_logits_by_hand():
     logits = torch.tensor([[1e4, 0.0], [1e4, 0.0], [-1e4, -1e4]])
     targets = torch.tensor([0, 1, 0])
     assert_close(cross_entropy(logits, targets), torch.tensor((0 + 1e4 + math.log(2)) / 3))
@@ -84,10 +84,10 @@ def test_half_precision_logits_are_summed_in_float32(dtype):
     targets = torch.randint(0, 5000, (64,))
     loss = cross_entropy(logits, targets)
     assert loss.dtype == torch.float32
-    # The same numbers in float64: no digits are lost except those that the logits had lost.
+    # Float64 starts from the same rounded logits, so only the rounding of the sums differs.
     exact = torch_cross_entropy(logits.detach().double(), targets)
-    # Summed in float32 are 5000 exponentials, whose relative error is the logarithm's absolute
-    # one, and 64 rows below 32. In 16 bits the sum alone would be off by more than 0.05.
+    # The float32 sums have 5000 exponentials, whose relative error is the absolute error of the
+    # logarithm, and 64 rows below 32. In 16 bits the sum alone would be off by more than 0.05.
     assert_close_sums(loss, exact, terms=5000 + 64 * 32, scale=1.0)
     loss.backward()
     assert logits.grad.dtype == dtype
@@ -103,17 +103,17 @@ def test_cross_entropy_compiles_into_one_graph():
 
 
 @pytest.mark.parametrize("bad", [-1, -100, 7])
-def test_a_target_out_of_range_is_named(bad):
+def test_a_target_out_of_range_is_refused(bad):
     with pytest.raises(RuntimeError, match=str(bad)):
         cross_entropy(torch.randn(2, 7), torch.tensor([3, bad]))
 
 
-def test_cross_entropy_refuses_shapes_and_types_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"\(2, 7\), targets \(3,\)"):
+def test_cross_entropy_refuses_bad_shapes_and_dtypes():
+    with pytest.raises(ValueError, match=r"targets .*\(2,\), .*got \(3,\)"):
         cross_entropy(torch.randn(2, 7), torch.tensor([0, 1, 2]))
-    with pytest.raises(ValueError, match="targets must have the shape"):
+    with pytest.raises(ValueError, match=r"targets .*\(2,\), .*got \(\)"):
         cross_entropy(torch.randn(2, 7), torch.tensor(0))  # would broadcast to a wrong result
-    with pytest.raises(ValueError, match="no targets to average over"):
+    with pytest.raises(ValueError, match="targets must not be empty"):
         cross_entropy(torch.randn(0, 7), torch.empty(0, dtype=torch.long))
     with pytest.raises(TypeError, match=r"torch\.float32"):
         cross_entropy(torch.randn(2, 7), torch.zeros(2))
@@ -123,7 +123,7 @@ def test_cross_entropy_refuses_shapes_and_types_that_do_not_fit():
 
 
 def both(hidden, head, targets, num_chunks, soft_cap=None):
-    """Loss and gradients of the readable path and of the chunked one."""
+    """Return loss and gradients of the readable and of the chunked implementation."""
     results = []
     for chunked in (False, True):
         h = hidden.clone().requires_grad_()
@@ -157,8 +157,8 @@ def test_chunks_give_the_same_loss_and_gradients(
     head = torch.randn(vocab_size, 6, generator=generator, dtype=torch.float64)
     targets = torch.randint(0, vocab_size, shape, generator=generator)
     readable, chunked = both(hidden, head, targets, num_chunks, soft_cap)
-    # Logits below 2500 are exact to 2e-12, which is the relative error of a probability; times
-    # 3 |hidden| < 450 that is 1e-9 in a gradient.
+    # Logits below 2500 have an error of at most 2e-12, which is the relative error of a
+    # probability. Times 3 |hidden| < 450, this is 1e-9 in a gradient.
     for one, other in zip(readable, chunked, strict=True):
         assert_close(one, other, atol=1e-9, rtol=1e-9)
 
@@ -168,12 +168,12 @@ def test_chunks_in_float32_are_within_their_rounding_bound():
     targets = torch.randint(0, 5000, (8, 32), dtype=torch.int32)
     _, chunked = both(hidden, head, targets, 8)
     exact, _ = both(hidden.double(), head.double(), targets, 8)
-    # The sums are of 64 products below 8 in the logits, whose error is a probability's relative
-    # one, of 5000 classes, and of 256 rows.
+    # The sums have 64 products below 8 in the logits, whose error is the relative error of a
+    # probability, 5000 classes and 256 rows.
     terms = 8 * 64 + 5000 + 256
     rows, weight = hidden.double().flatten(0, 1), head.double()
     share = torch.softmax(rows @ weight.T, -1)
-    share[torch.arange(256), targets.flatten().long()] += 1  # |softmax - onehot| is at most this
+    share[torch.arange(256), targets.flatten().long()] += 1  # an upper bound of |softmax - onehot|
     share *= 3 / 256
     scales = [10.0, (share @ weight.abs()).reshape(hidden.shape), share.T @ rows.abs()]
     for ours, theirs, scale in zip(chunked, exact, scales, strict=True):
@@ -200,7 +200,7 @@ def test_chunks_are_stable_for_logits_of_any_size():
     assert hidden.grad.isfinite().all()
 
 
-def test_chunks_need_a_quarter_of_the_memory_at_most():
+def test_chunks_need_at_most_a_quarter_of_the_memory():
     hidden = torch.randn(1024, 16, requires_grad=True)
     head = torch.randn(4000, 16, requires_grad=True)
     targets = torch.randint(0, 4000, (1024,))
@@ -226,11 +226,11 @@ def test_chunks_compile():
 
 def test_chunks_refuse_bad_arguments():
     hidden, head = torch.randn(2, 3), torch.randn(7, 3)
-    with pytest.raises(ValueError, match=r"\(2, 3\), targets \(3,\)"):
+    with pytest.raises(ValueError, match=r"targets .*\(2,\), .*got \(3,\)"):
         chunked_cross_entropy(hidden, head, torch.tensor([0, 1, 2]), 1)
-    with pytest.raises(ValueError, match="no targets"):
+    with pytest.raises(ValueError, match="targets must not be empty"):
         chunked_cross_entropy(torch.randn(0, 3), head, torch.empty(0, dtype=torch.long), 1)
-    with pytest.raises(ValueError, match="num_chunks is 0"):
+    with pytest.raises(ValueError, match=r"num_chunks .*0"):
         chunked_cross_entropy(hidden, head, torch.tensor([0, 1]), 0)
     with pytest.raises(RuntimeError, match="7"):
         chunked_cross_entropy(hidden, head, torch.tensor([0, 7]), 1)
@@ -260,7 +260,7 @@ def test_checkpointed_activations_give_the_same_bits(num_chunks):
 
 
 class CountMatrixProducts(TorchDispatchMode):
-    """Counts the matrix products that are computed."""
+    """Counts matrix products."""
 
     def __init__(self):
         super().__init__()
@@ -294,5 +294,6 @@ def test_a_scaled_loss_in_float16_has_the_gradients_of_float64():
         torch.autograd.backward(loss * 4096)
         results.append((x.grad.double(), w.grad.double()))
     for found, expected in zip(*results, strict=True):
-        # The gradients are rounded to 11 bits a few times; divided by rows first, most were zero.
+        # The gradients are rounded to 11 bits a few times. Divided by the number of rows in the
+        # forward pass, most would be zero.
         assert float((found - expected).norm() / expected.norm()) < 0.01

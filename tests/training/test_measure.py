@@ -1,4 +1,4 @@
-"""What a few steps in a process of their own take."""
+"""Measuring a few steps in a separate process."""
 
 from __future__ import annotations
 

@@ -10,8 +10,10 @@ import torch
 
 from cs336_basics.model import ModelConfig, TransformerLM
 from cs336_basics.training.config import OptimizerConfig, TrainConfig
+from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
 from cs336_basics.training.measure import measure_steps
 from cs336_basics.training.memory import LiveBytes, step_memory
+from cs336_basics.training.optimizers import AdamW
 
 SMALL = TrainConfig(
     batch_size=4,
@@ -58,11 +60,8 @@ def test_weights_gradients_and_moments_are_known_exactly():
         {"model": dataclasses.replace(SMALL.model, attention="reference")},
     ],
 )
-def test_fake_tensors_have_the_size_of_real_ones(values):
-    """The same step on real tensors, counted in the same way."""
-    from cs336_basics.training.loss import LanguageModelLoss, checkpoint_activations
-    from cs336_basics.training.optimizers import AdamW
-
+def test_fake_tensors_need_as_much_memory_as_real_ones(values):
+    """Take the same step on real tensors and count them in the same way."""
     config = dataclasses.replace(SMALL, **values)
     with LiveBytes() as live:
         model = TransformerLM(config.model)
@@ -119,8 +118,7 @@ def test_a_model_larger_than_memory_can_be_estimated():
         pytest.param({"checkpoint_activations": True}, id="recompute", marks=pytest.mark.slow),
     ],
 )
-def test_the_tensors_are_a_large_part_of_the_measured_peak(values):
-    """Of a whole run, with evaluations and checkpoints."""
+def test_the_tensors_are_a_large_part_of_the_peak_of_a_run(values):
     config = TrainConfig(device="cpu", **{"batch_size": 2, **values})
     peak = measure_steps(config).peak
     assert 0.4 * peak < step_memory(config).total < peak

@@ -1,4 +1,4 @@
-"""Optimizers against torch's and their formulas, and the interface of an Optimizer."""
+"""Optimizers compared with torch and with their formulas, and their interface."""
 
 from __future__ import annotations
 
@@ -23,12 +23,9 @@ def noisy_network(seed=0):
     return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
 
 
-def train(model, optimizer, steps, seed=1, schedule=None):
-    generator = torch.Generator().manual_seed(seed)
-    for step in range(steps):
-        if schedule is not None:
-            for group in optimizer.param_groups:
-                group["lr"] = schedule(step)
+def train(model, optimizer, steps):
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(steps):
         x = torch.randn(16, 6, generator=generator)
         optimizer.zero_grad()
         (model(x) - x[:, :3].sin()).square().mean().backward()
@@ -36,7 +33,7 @@ def train(model, optimizer, steps, seed=1, schedule=None):
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
-# What torch computes
+# Comparisons with torch
 
 
 @pytest.mark.usefixtures("float64")
@@ -59,7 +56,7 @@ def train(model, optimizer, steps, seed=1, schedule=None):
         ),
     ],
 )
-def test_many_steps_are_those_of_torch(ours, theirs, settings):
+def test_many_steps_equal_torch(ours, theirs, settings):
     models = noisy_network(), noisy_network()
     result = train(models[0], ours(models[0].parameters(), **settings), 250)
     expected = train(models[1], theirs(models[1].parameters(), **settings), 250)
@@ -166,7 +163,7 @@ def test_the_interface_of_an_optimizer(optimizer_class):
     for parameter in (fast, slow, frozen):
         parameter.grad = torch.ones(3)
     assert optimizer.step() is None
-    # Groups have settings of their own; what has no gradient is skipped; gradients stay.
+    # Each group has its own settings. Parameters without a gradient are skipped. Gradients stay.
     assert torch.equal(frozen, torch.ones(3))
     assert 0.98 < slow[0] < 1
     assert 0.89 < fast[0] < 0.91
@@ -234,7 +231,7 @@ def with_singular_values(rows, columns, values, seed=0):
 
 
 def polynomial(s, steps=5):
-    """Return what five steps make of a singular value."""
+    """Return a singular value after `steps` steps of `orthogonalize`."""
     for _ in range(steps):
         s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
     return s
@@ -242,7 +239,7 @@ def polynomial(s, steps=5):
 
 @pytest.mark.numerical(seeds=False)
 @pytest.mark.parametrize(("rows", "columns"), [(6, 6), (4, 9), (9, 4), (1, 5), (5, 1)])
-def test_orthogonalize_changes_singular_values_alone(rows, columns):
+def test_orthogonalize_changes_only_singular_values(rows, columns):
     rank = min(rows, columns)
     values = [0.7**i for i in range(rank)]
     matrix, left, right = with_singular_values(rows, columns, values)
@@ -258,21 +255,21 @@ def test_orthogonalize_is_near_the_exact_result_of_the_svd(rows, columns, seed):
     generator = torch.Generator().manual_seed(seed)
     matrix = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
     left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-    inside = values > matrix.norm() / 500  # smaller ones are not lifted to 1 within five steps
-    result = left.T @ orthogonalize(matrix) @ right.T  # diagonal, if the vectors are kept
+    inside = values > matrix.norm() / 500  # five steps do not raise smaller ones to about 1
+    result = left.T @ orthogonalize(matrix) @ right.T  # diagonal if the vectors are unchanged
     lifted = torch.diagonal(result)
     assert_close(result - torch.diag(lifted), torch.zeros_like(result), atol=1e-5, rtol=0)
-    # Five steps of the polynomial take 1 / 500 ... 1 to 0.682 ... 1.202.
+    # Five steps of the polynomial map 1 / 500 ... 1 to 0.682 ... 1.202.
     assert ((lifted[inside] > 0.68) & (lifted[inside] < 1.21)).all()
-    # Only the directions of the matrix matter, not its size, except for the 1e-7 that is added to
-    # the norm, which s p'(s) < 10 can multiply.
+    # The size of the matrix does not matter, except for the 1e-7 added to the norm, whose effect is
+    # multiplied by at most s p'(s) < 10.
     tolerance = 10 * 1e-7 / float(matrix.norm()) + 1e-9
     assert_close(orthogonalize(1000 * matrix), orthogonalize(matrix), atol=tolerance, rtol=0)
 
 
 @pytest.mark.numerical(seeds=False)
 @pytest.mark.usefixtures("float64")
-def test_orthogonalize_takes_stacks_zeros_and_bfloat16():
+def test_orthogonalize_accepts_stacks_zeros_and_bfloat16():
     stack = torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(0))
     together = orthogonalize(stack)
     for matrix, result in zip(stack, together, strict=True):
@@ -302,12 +299,12 @@ def test_muon_follows_its_formula():
         ahead = 0.9 * average + 0.1 * gradient
         expected = expected * (1 - 0.1 * 0.1)  # the learning rate is 0.2 * 0.5
         expected = expected - 0.1 * 0.2 * math.sqrt(5) * orthogonalize(ahead)
-        assert torch.equal(weight.grad, gradient)  # the gradient is the caller's
+        assert torch.equal(weight.grad, gradient)  # the gradient is unchanged
         assert_close(weight.detach(), expected)
     assert set(optimizer.state[weight]) == {"momentum_buffer"}
 
 
-def test_muon_updates_are_as_large_as_adamws():
+def test_muon_updates_are_about_as_large_as_updates_of_adamw():
     weight = torch.zeros(64, 256, requires_grad=True)
     weight.grad = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
     Muon([weight], lr=1.0, weight_decay=0.0, muon=True).step()
@@ -344,7 +341,7 @@ def train_model(model, optimizer, steps, seed=1):
 
 
 @pytest.mark.parametrize("options", [{}, {"tied_embeddings": True, "qk_norm": True}], ids=str)
-def test_build_optimizer_sorts_the_parameters_of_a_model(options):
+def test_build_optimizer_groups_the_parameters_of_a_model(options):
     model = tiny_model(**options)
     config = OptimizerConfig(kind="muon", embedding_lr_scale=3.0, head_lr_scale=0.5)
     optimizer = build_optimizer(model, config, lr=0.02)

@@ -1,4 +1,4 @@
-"""The learning-rate schedule: exact at its borders, smooth between them."""
+"""Learning-rate schedules, at their borders and in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cs336_basics.training.schedule import resumed_schedule, scheduled_learning_
 def test_cosine_values_by_hand():
     rates = [cosine_schedule(it, 1.0, 0.1, 4, 12) for it in range(16)]
     assert rates[:5] == [0.0, 0.25, 0.5, 0.75, 1.0]
-    assert rates[8] == pytest.approx(0.55)  # half way: the mean of both
+    assert rates[8] == pytest.approx(0.55)  # half way: the mean of maximum and minimum
     assert rates[6] == pytest.approx(0.1 + 0.9 * (1 + math.sqrt(0.5)) / 2)
     assert rates[10] == pytest.approx(0.1 + 0.9 * (1 - math.sqrt(0.5)) / 2)
     assert rates[12:] == [0.1] * 4
@@ -45,7 +45,7 @@ def test_cosine_borders_are_exact_and_the_rest_lies_between(a, b, warmup, length
         assert low * (1 - 1e-12) <= now <= high * (1 + 1e-12)
 
 
-def test_cosine_without_warmup_and_with_nothing_else():
+def test_cosine_without_warmup_and_without_decay():
     assert cosine_schedule(0, 1.0, 0.1, 0, 10) == 1.0
     assert cosine_schedule(0, 1.0, 0.1, 0, 0) == 1.0
     assert cosine_schedule(1, 1.0, 0.1, 0, 0) == 0.1
@@ -126,20 +126,20 @@ def test_bad_values_are_refused(schedule, good, bad):
         (500, 700, "extend", None, True),
     ],
 )
-def test_the_schedule_of_a_resumed_run_ends_where_it_is_asked_to(cycle, steps, how, end, is_said):
+def test_the_end_of_the_schedule_of_a_resumed_run(cycle, steps, how, end, is_said):
     old = ScheduleConfig(cycle_steps=cycle)
     new, line = resumed_schedule(TrainConfig(max_steps=steps, schedule=old), 600, how)
     assert new == dataclasses.replace(old, cycle_steps=end)
     assert (line is not None) is is_said
-    if how == "continue":  # what was true of every step is still true
+    if how == "continue":  # the learning rate of each step stays the same
         for step in range(1, 701):
             before = scheduled_learning_rate(step, old, 600)
             assert scheduled_learning_rate(step, new, steps) == before
 
 
-def test_steps_with_a_learning_rate_of_zero_are_refused():
+def test_added_steps_with_a_learning_rate_of_zero_are_refused():
     schedule = ScheduleConfig(min_learning_rate=0)
-    with pytest.raises(ValueError, match="max_steps is 700"):
+    with pytest.raises(ValueError, match=r"max_steps .*700"):
         resumed_schedule(TrainConfig(max_steps=700, schedule=schedule), 600, "continue")
     for steps, how in ((700, "extend"), (600, "continue"), (400, "continue")):
         resumed_schedule(TrainConfig(max_steps=steps, schedule=schedule), 600, how)

@@ -75,7 +75,7 @@ def text(tmp_path):
 @pytest.mark.parametrize(
     ("cause", "message"),
     [
-        ("text", "context length of 16"),
+        ("text", "context_length"),
         ("tokenizer", "tokenizer"),
         ("logger", "trackio"),
         ("vocabulary", "model.vocab_size must be .* got 10"),
@@ -154,7 +154,7 @@ def test_a_resumed_run_takes_no_memory_for_a_model_that_its_checkpoint_cannot_ho
     run = RunDirectory(tmp_path / "run")
     larger = dataclasses.replace(config, model=dataclasses.replace(MODEL, **values))
     with (
-        pytest.raises(ValueError, match="does not fit the run"),
+        pytest.raises(ValueError, match="too few for the model"),
         opened(larger, run, Resumption()),
     ):
         pass

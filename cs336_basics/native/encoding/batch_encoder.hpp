@@ -1,4 +1,4 @@
-// Encoding texts in memory: one, or many with threads.
+// BatchEncoder: encodes texts in memory with threads. Also functions that encode one text.
 
 #pragma once
 
@@ -20,12 +20,12 @@
 
 namespace cs336 {
 
-// A byte that the vocabulary lacks, by its offset in the text.
+// The failure for a byte that is not in the vocabulary, with its offset in the text.
 inline Failure absent_byte_failure(const AbsentByte& absent, TextSpan text) {
     return {Failure::ABSENT_BYTE, 0, uint64_t(absent.byte - text.data), 0, *absent.byte, ""};
 }
 
-// EncodingWorker::encode, with AbsentByte as a Failure.
+// EncodingWorker::encode, with AbsentByte returned as a Failure.
 inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds& special,
                          void* out, uint32_t separator, std::vector<int64_t>* ends,
                          size_t& num_ids) {
@@ -37,7 +37,7 @@ inline Failure encode_to(EncodingWorker& worker, TextSpan text, const SpecialIds
     return {};
 }
 
-// EncodingWorker::encode_bytes, with AbsentByte as a Failure.
+// EncodingWorker::encode_bytes, with AbsentByte returned as a Failure.
 inline Failure encode_bytes_to(EncodingWorker& worker, TextSpan bytes, void* out) {
     try {
         worker.encode_bytes(bytes.data, bytes.size, out);
@@ -47,7 +47,7 @@ inline Failure encode_bytes_to(EncodingWorker& worker, TextSpan bytes, void* out
     return {};
 }
 
-// EncodingWorker::encode_word, with AbsentByte as a Failure.
+// EncodingWorker::encode_word, with AbsentByte returned as a Failure.
 inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, size_t& num_ids) {
     try {
         num_ids = worker.encode_word(word.data, word.size, out);
@@ -57,7 +57,7 @@ inline Failure encode_word_to(EncodingWorker& worker, TextSpan word, void* out, 
     return {};
 }
 
-// Encode a text of any kind, behind `done` ids that are in the output of the worker already.
+// Encode a text of any kind. The worker's output already contains `done` ids; append to them.
 inline Failure encode_text(EncodingWorker& worker, const TextView& text, const SpecialIds& special,
                            size_t id_size, size_t done, size_t& num_ids) {
     TextSpan utf8;
@@ -68,13 +68,13 @@ inline Failure encode_text(EncodingWorker& worker, const TextView& text, const S
                      nullptr, num_ids);
 }
 
-// Encodes texts with threads, in groups of consecutive texts: `start`; then either `wait_group`,
-// `ids` and `free` for one group after the other, or, for all ids in one array, `wait_group` and
-// `write_to` as soon as its size can be estimated, `wait` until it returns true, `join` and
-// `gather`.
+// Encodes texts with threads, in groups of consecutive texts. Call `start` first. Then either call
+// `wait_group`, `ids` and `free` for each group in order; or, to collect all ids in one array, call
+// `wait_group` and `write_to` when you can estimate its size, `wait` until it returns true, `join`
+// and `gather`.
 class BatchEncoder {
   public:
-    // All arguments must outlive this object. There is one thread for each worker.
+    // All arguments must outlive this object. Each worker has its own thread.
     BatchEncoder(const std::vector<EncodingWorker*>& workers, size_t id_size,
                  const std::vector<TextView>& texts, const SpecialIds& special)
         : workers_(workers),
@@ -106,7 +106,7 @@ class BatchEncoder {
         });
     }
     bool wait(int milliseconds) { return pool_.wait(milliseconds); }
-    // Wait until a group is encoded, but at most `milliseconds`; returns whether it is.
+    // Wait for at most `milliseconds`. Returns true if the group is encoded.
     bool wait_group(size_t group, int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);
         return group_done_.wait_for(lock, std::chrono::milliseconds(milliseconds),
@@ -119,15 +119,15 @@ class BatchEncoder {
         pool_.join();
         for (EncodingWorker* worker : workers_) worker->cancelled = false;
     }
-    // `file` is the index of the text.
+    // In the failure, `file` is the index of the text.
     const Failure& failure() const { return pool_.failure(); }
     size_t num_ids(size_t text) const { return num_ids_[text]; }
-    // The ids of a group, one text after the other; valid until they are freed.
+    // The concatenated ids of the texts of a group; valid until `free`.
     const uint8_t* ids(size_t group) const { return groups_[group].ids.get(); }
     void free(size_t group) { groups_[group].ids.reset(); }
 
-    // The number of ids that the groups up to and with `last`, which are encoded, let expect of
-    // all.
+    // Estimate the total number of ids from the groups up to and including `last`, which are
+    // encoded.
     size_t estimate(size_t last) const {
         double length = 0, ids = 0, all = 0;
         for (size_t i = 0; i < texts_.size(); ++i) {
@@ -139,9 +139,9 @@ class BatchEncoder {
         return length > 0 ? size_t(ids * (all / length)) : 0;
     }
 
-    // Have the ids copied to `out`, one text after the other, as they come: so they are not kept in
-    // memory that is used for the first time, and copied to other such memory afterwards. What is
-    // beyond `room` ids is kept until `gather`.
+    // Set the array to which the threads copy the ids of finished groups. Otherwise, every id would
+    // be written twice to memory that is touched for the first time. Groups that do not fit into
+    // `room` ids are kept until `gather`.
     void write_to(uint8_t* out, size_t room) {
         {
             std::lock_guard<std::mutex> lock(mutex_);
@@ -151,8 +151,8 @@ class BatchEncoder {
         write_finished();
     }
 
-    // Copy the ids that are not in `out` yet, where all others are, and free them. Threads do
-    // that, too: the memory they copy to is touched for the first time.
+    // Copy the remaining ids to `out`, which already contains the others, and free them. Threads do
+    // the copying, because the memory is touched for the first time.
     void gather(uint8_t* out) {
         const size_t first = num_written_;
         std::vector<uint8_t*> outs;
@@ -173,7 +173,7 @@ class BatchEncoder {
     }
 
   private:
-    // Bytes or characters that a thread encodes at a time, if there are several texts.
+    // The minimum group size in bytes or characters, except for the last group.
     static constexpr size_t GROUP_LENGTH = size_t{1} << 16;
 
     struct Group {
@@ -198,7 +198,7 @@ class BatchEncoder {
         return {};
     }
 
-    // Copy the ids of a group from the worker: to `out_`, if their offset is known by now.
+    // Copy the ids of a group from the worker, directly to `out_` if their offset is known.
     void finish_group(EncodingWorker& worker, size_t group, size_t num_ids) {
         uint8_t* out = nullptr;
         groups_[group].num_ids = num_ids;
@@ -216,7 +216,7 @@ class BatchEncoder {
         group_done_.notify_one();
     }
 
-    // Copy the groups to `out_` that were encoded before those in front of them.
+    // Copy finished groups to `out_` that had to wait for earlier groups.
     void write_finished() {
         for (;;) {
             size_t group;
@@ -231,11 +231,11 @@ class BatchEncoder {
         }
     }
 
-    // Whether there is room for a group, if it is the next one. With `mutex_`.
+    // Whether `out_` has room for the next group. Requires `mutex_`.
     bool fits(size_t group) const {
         return out_ && groups_[group].num_ids <= room_ - num_ids_written_;
     }
-    // Where to copy the next group. With `mutex_`.
+    // Return the position of the next group in `out_`. Requires `mutex_`.
     uint8_t* claim_output() {
         uint8_t* const out = out_ + num_ids_written_ * id_size_;
         num_ids_written_ += groups_[num_written_++].num_ids;
@@ -252,14 +252,14 @@ class BatchEncoder {
     const std::vector<TextView>& texts_;
     const SpecialIds& special_;
     std::vector<size_t> num_ids_;  // of every text
-    std::vector<size_t> starts_;   // of the groups: their first texts, and the number of texts
+    std::vector<size_t> starts_;   // the first text of every group, and the number of texts
     std::unique_ptr<Group[]> groups_;
-    std::mutex mutex_;  // of `done` of the groups, and of the following members
+    std::mutex mutex_;  // guards `done` of the groups and the following members
     std::condition_variable group_done_;
     uint8_t* out_ = nullptr;
     size_t room_ = 0;
     size_t num_written_ = 0, num_ids_written_ = 0;  // groups and ids in `out_`
-    ThreadPool pool_;  // the last member: destroyed first, which ends its threads
+    ThreadPool pool_;  // last: its threads must end before the members that they use
 };
 
 }  // namespace cs336

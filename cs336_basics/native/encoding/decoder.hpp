@@ -1,4 +1,4 @@
-// Decoding of ids to bytes.
+// Decoder: converts ids to bytes.
 
 #pragma once
 
@@ -15,17 +15,20 @@
 
 namespace cs336 {
 
-// Bytes that may be written after the last token: tokens are copied 16 bytes at a time.
+// This many bytes after the last token may be overwritten, because tokens are copied 16 bytes at a
+// time.
 constexpr size_t DECODER_SLACK = 16;
 
-// The tokens of a vocabulary by id, in one array.
+// Stores the tokens of a vocabulary by id in one array.
 class Decoder {
   public:
-    // Token i is data[offsets[i], offsets[i + 1]); an empty one is an id without a token. Throws
+    // Token i is data[offsets[i], offsets[i + 1]); if it is empty, id i has no token. Throws
     // std::length_error.
     Decoder(const uint8_t* data, const int64_t* offsets, size_t num_ids)
         : data_(data, data + offsets[num_ids]) {
-        if (data_.size() > UINT32_MAX) throw std::length_error("the tokens take more than 4 GiB");
+        if (data_.size() > UINT32_MAX) {
+            throw std::length_error("the total length of the tokens must be less than 4 GiB");
+        }
         data_.resize(data_.size() + DECODER_SLACK);
         spans_.reserve(num_ids);
         for (size_t id = 0; id < num_ids; ++id) {
@@ -33,7 +36,7 @@ class Decoder {
         }
     }
 
-    // The number of bytes of the tokens of ids; SIZE_MAX if one of them has no token.
+    // The total length of the tokens; SIZE_MAX if an id has no token.
     size_t num_bytes(const uint32_t* ids, size_t count) const {
         size_t sum = 0;
         for (size_t i = 0; i < count; ++i) {
@@ -43,8 +46,8 @@ class Decoder {
         return sum;
     }
 
-    // Copies ids, and returns the same for the copies. Others may change `ids` meanwhile: volatile
-    // makes sure that each is read once, so that what is checked is what was copied.
+    // Copy ids, and return the same for the copies. Another thread may change `ids`; volatile makes
+    // sure that each id is read only once, so that the checked id is the copied id.
     template <class Id>
     size_t copy_ids(const Id* ids, size_t count, uint32_t* copies) const {
         const volatile Id* const changing = ids;
@@ -58,8 +61,8 @@ class Decoder {
         return sum;
     }
 
-    // Write the tokens of ids for which `num_bytes` gave their size, and up to DECODER_SLACK more
-    // bytes. The ids must not have changed since: copy them first where others can write to them.
+    // Write the tokens of ids that `num_bytes` or `copy_ids` checked, and up to DECODER_SLACK more
+    // bytes. If another thread can change the ids, pass copies.
     void write(const uint32_t* ids, size_t count, uint8_t* out) const {
         for (size_t i = 0; i < count; ++i) {
             const Span span = spans_[ids[i]];
@@ -82,24 +85,24 @@ class Decoder {
     std::vector<Span> spans_;
 };
 
-// Decodes ids that come in steps into memory that grows.
+// Decodes ids in several steps into memory that grows.
 class Decoding {
   public:
-    // Ids that are converted at a time; they stay in the L1 cache.
+    // The maximum number of ids per step, small enough for the L1 cache.
     static constexpr size_t STEP = 2048;
 
-    // `decoder` must outlive this object. `count`: how many ids will come.
+    // `decoder` must outlive this object. `count` is the expected number of ids.
     Decoding(const Decoder& decoder, size_t count) : decoder_(decoder) { grow(5 * count + 64); }
     Decoding(const Decoding&) = delete;
     ~Decoding() { std::free(bytes_); }
 
-    // Append the tokens of at most STEP ids. Returns false if one of them has no token. Throws
+    // Append the tokens of at most STEP ids. Returns false if an id has no token. Throws
     // std::bad_alloc.
     bool append(const uint32_t* ids, size_t count) {
         return append_checked(ids, count, decoder_.num_bytes(ids, count));
     }
 
-    // The same for any number of ids in an array that others may change meanwhile.
+    // The same for any number of ids in an array that another thread may change.
     template <class Id>
     bool append_array(const Id* ids, size_t count) {
         uint32_t some[STEP];

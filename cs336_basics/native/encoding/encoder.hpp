@@ -1,10 +1,10 @@
-// Byte-pair encoding of text to ids.
+// Encoder: byte-pair encoding of text to ids.
 //
-// The text is cut at its special tokens and scanned into pre-tokens. The ids of most pre-tokens are
-// in a cache. New ones that are short are merged together at the end of a batch; long ones are cut
-// into segments, and the ids of most of these are in the cache. What depends on the vocabulary
-// alone is immutable and shared by all threads; what changes belongs to a worker, which one thread
-// uses at a time.
+// The text is cut at its special tokens and scanned into pre-tokens. The cache has the ids of most
+// pre-tokens. Short new pre-tokens are merged together at the end of a batch; long ones are cut
+// into segments, and the cache has the ids of most segments. Data that depends only on the
+// vocabulary is immutable and shared by all threads. Data that changes belongs to a worker, which
+// only one thread uses at a time.
 
 #pragma once
 
@@ -33,24 +33,25 @@
 
 namespace cs336 {
 
-// Elements of the output that may be written after the last id: ids are stored 16 bytes at a time.
+// This many elements after the last id may be overwritten, because ids are stored 16 bytes at a
+// time.
 constexpr size_t OUTPUT_SLACK = 8;
 
-// Bytes. A larger buffer is freed after its use.
+// In bytes. A larger buffer is freed after use.
 constexpr size_t MAX_KEPT_BUFFER = size_t{1} << 24;
 
-// Special tokens that are cut out of a text, and their ids; the longest must come first.
+// The special tokens to cut out of a text, longest first, and their ids.
 struct SpecialIds {
     SpecialTokens tokens;
     std::vector<uint32_t> ids;
 };
 
-// What one thread needs to encode.
+// The encoding state of one thread.
 class EncodingWorker {
   public:
-    // Set by another thread: `encode` throws Cancelled soon.
+    // When another thread sets this, `encode` soon throws Cancelled.
     std::atomic<bool> cancelled{false};
-    // For callers that need memory for ids, and for text in UTF-8.
+    // Memory for the ids and the UTF-8 text of callers.
     Buffer output, text;
 
     virtual ~EncodingWorker() = default;
@@ -59,26 +60,27 @@ class EncodingWorker {
         output.trim(MAX_KEPT_BUFFER);
         text.trim(MAX_KEPT_BUFFER);
     }
-    // Write the ids of a text, which must be valid UTF-8, to `out`, an array of elements of
-    // `id_size` bytes with room for `size` + OUTPUT_SLACK of them. Returns the number of ids. If
-    // `ends` is given, the number of ids up to and with each special token of the id `separator` is
-    // appended to it. Throws AbsentByte, Cancelled.
+    // Write the ids of a text to `out`, and return their number. The text must be valid UTF-8.
+    // `out` must have room for `size` + OUTPUT_SLACK elements of `id_size` bytes. If `ends` is not
+    // null, append the number of ids up to and including each special token with the id
+    // `separator`. Throws AbsentByte, Cancelled.
     virtual size_t encode(const uint8_t* text, size_t size, const SpecialIds& special, void* out,
                           uint32_t separator, std::vector<int64_t>* ends) = 0;
-    // Write the ids of single bytes, one for each; room and errors as for `encode`.
+    // Write the id of each single byte. Room and errors are the same as for `encode`.
     virtual void encode_bytes(const uint8_t* bytes, size_t size, void* out) = 0;
-    // As `encode`, for one pre-token.
+    // The same as `encode`, for one pre-token.
     virtual size_t encode_word(const uint8_t* word, size_t length, void* out) = 0;
 };
 
-// A vocabulary, made ready for encoding. The interface; it hides the width of the ids.
+// A vocabulary prepared for encoding. The base class for different widths of ids.
 class Encoder {
   public:
     virtual ~Encoder() = default;
-    // `cache_bytes`: of a cache of its own; 0: its cache shares what was given to `make_encoder`.
+    // If `cache_bytes` is 0, the worker's cache shares the budget of `make_encoder`; otherwise, it
+    // has its own.
     virtual std::unique_ptr<EncodingWorker> make_worker(size_t cache_bytes) = 0;
-    // Words that are tokens, not single bytes, and become these whatever the merges. To be called
-    // before `make_worker`.
+    // Set the words, longer than one byte, that become one token regardless of the merges. Call
+    // this before `make_worker`.
     virtual void set_whole_words(const std::vector<WholeWord>& words) = 0;
     virtual size_t id_size() const = 0;
 };
@@ -119,7 +121,7 @@ class TypedEncoder final : public Encoder {
             Id* const begin = static_cast<Id*>(output);
             Id* out = begin;
             readable_end_ = text + size;
-            num_gaps_ = 0;  // (a text before this one may have ended in an exception)
+            num_gaps_ = 0;  // the previous text may have left gaps after an exception
             if (special.tokens.empty()) return encode_ordinary(text, size, out) - begin;
             Occurrences occurrences(special.tokens, text, size);
             size_t start = 0;
@@ -155,7 +157,7 @@ class TypedEncoder final : public Encoder {
         }
 
       private:
-        // Room in the output for the ids of a new word.
+        // Space in the output for the ids of a new word.
         struct Gap {
             WordKey key;
             const uint8_t* word;
@@ -163,7 +165,7 @@ class TypedEncoder final : public Encoder {
             Id* begin;
         };
 
-        // Text without special tokens.
+        // Encode text without special tokens.
         Id* encode_ordinary(const uint8_t* text, size_t size, Id* out) {
             scanner_.scan(
                 text, size,
@@ -182,13 +184,12 @@ class TypedEncoder final : public Encoder {
             return out;
         }
 
-        // The words [first, first + ends[0]), [first + ends[0], first + ends[1]), ...; or segments
-        // of a word.
+        // Encode the words [first, first + ends[0]), [first + ends[0], first + ends[1]) and so on,
+        // or the segments of a word.
         template <bool SEGMENTS>
         CS336_INLINE Id* encode_batch(const uint8_t* first, const uint32_t* ends, size_t num_words,
                                       Id* out) {
-            // As WordTable::add_batch: far enough ahead to hide the latency of memory.
-            constexpr size_t GROUP = 128;
+            constexpr size_t GROUP = 128;  // large enough to hide the memory latency
             WordKey keys[GROUP];
             uint32_t start = 0;
             for (size_t done = 0; done < num_words; done += GROUP) {
@@ -198,7 +199,7 @@ class TypedEncoder final : public Encoder {
                 start = make_keys(first, start, group_ends, group, keys);
                 typename Cache::View view = cache_.view();
                 for (size_t i = 0; i < group; ++i) {
-                    // Nearly always a short word of few ids in its first slot.
+                    // The common case is a short word with few ids in its first slot.
                     const typename Cache::Entry& entry = view.at(keys[i]);
                     if (entry.is_near(keys[i])) {
                         std::memcpy(out, entry.lanes, 16);
@@ -214,14 +215,14 @@ class TypedEncoder final : public Encoder {
             return out;
         }
 
-        // Make the keys of the words [first + start, first + ends[0]), ..., and prefetch their
-        // entries; returns the end of the last word.
+        // Make the keys of the words [first + start, first + ends[0]) and so on, and prefetch their
+        // entries. Returns the end of the last word.
         CS336_INLINE uint32_t make_keys(const uint8_t* first, uint32_t start, const uint32_t* ends,
                                         size_t num_words, WordKey* keys) const {
             if (readable_end_ - first >= ptrdiff_t(ends[num_words - 1] + WORD_PADDING)) {
                 const typename Cache::View view = cache_.view();
                 const bool large = cache_.is_large();
-                const HashSeed seed = cache_.seed();  // (in registers, whatever is stored)
+                const HashSeed seed = cache_.seed();  // a local copy stays in registers
                 for (size_t i = 0; i < num_words; ++i) {
                     const uint32_t end = ends[i];
                     const uint32_t length = end - start;
@@ -243,8 +244,8 @@ class TypedEncoder final : public Encoder {
             return start;
         }
 
-        // A word, or a segment of one, whose ids are not in its first slot. For a new word it may
-        // leave a gap of `length` ids, see `fill_gaps`.
+        // Encode a word, or a segment of a word, whose ids are not in its first slot. For a new
+        // word, this may leave a gap of `length` ids; see `fill_gaps`.
         template <bool SEGMENT>
         CS336_NOINLINE Id* look_up(const WordKey& key, const uint8_t* word, size_t length,
                                    Id* out) {
@@ -252,14 +253,14 @@ class TypedEncoder final : public Encoder {
                 const Id* ids = Cache::ids(*entry, key);
                 return std::copy(ids, ids + Cache::num_ids(*entry), out);
             }
-            // What is a whole word is never in the cache, which holds segments, too.
+            // The cache never has whole words, because it also stores segments.
             if (const uint32_t* whole = whole_words_.find(word, length)) {
                 if (SEGMENT) return merger_.merge_segment(word, length, out);
                 *out = Id(*whole);
                 return out + 1;
             }
             if (SEGMENT) return merge_segment(key, word, length, out);
-            // (Short words of ASCII are hardly ever cut.)
+            // Short ASCII words are rarely cut into segments, so skip the attempt.
             if (length <= MAX_SHORT_WORD && word[length - 1] < 0x80) {
                 if (!merger_.takes_groups()) return merge_segment(key, word, length, out);
                 if (num_gaps_ == WordGroupMerger<Id>::CAPACITY) out = fill_gaps(out);
@@ -269,8 +270,8 @@ class TypedEncoder final : public Encoder {
             return encode_new_word(key, word, length, out);
         }
 
-        // Merge the new words for which gaps were left, all together, and move the ids that follow
-        // them; returns the end of all ids.
+        // Merge the new words of all gaps together, and move the ids after the gaps. Returns the
+        // end of all ids.
         CS336_INLINE Id* fill_gaps(Id* end) { return num_gaps_ ? fill_some_gaps(end) : end; }
 
         CS336_NOINLINE Id* fill_some_gaps(Id* end) {
@@ -288,7 +289,7 @@ class TypedEncoder final : public Encoder {
                 Id* const ids = out;
                 out = is_group ? group_merger_.ids(i, ids)
                                : merger_.merge_segment(gap.word, gap.length, ids);
-                if (!cache_.find(gap.key, gap.word)) {  // it may be twice in the group
+                if (!cache_.find(gap.key, gap.word)) {  // a word may occur twice in the group
                     cache_.insert(gap.key, gap.word, ids, out - ids);
                 }
                 const Id* const next = gap.begin + gap.length;
@@ -300,7 +301,7 @@ class TypedEncoder final : public Encoder {
             return out;
         }
 
-        // The segments of most new words are known.
+        // Encode a new word by its segments, which are mostly in the cache.
         Id* encode_new_word(const WordKey& key, const uint8_t* word, size_t length, Id* out) {
             if (cache_.is_off()) return merger_.merge(word, length, out);
             SegmentCutter cutter = merger_.segments(word, length);
@@ -333,7 +334,7 @@ class TypedEncoder final : public Encoder {
         const uint8_t* readable_end_ = nullptr;
     };
 
-    // Those of the words that the merges do not make of their bytes.
+    // The words that the merges do not turn into their token.
     std::vector<WholeWord> unmerged(const std::vector<WholeWord>& words) const {
         const std::atomic<bool> cancelled{false};
         WordMerger<Id> merger(merges_, simd_level_, cancelled);
@@ -361,8 +362,8 @@ class TypedEncoder final : public Encoder {
     const SimdLevel simd_level_;
 };
 
-// An encoder whose ids take 16 bits (`narrow`) or 32; `byte_ids` and `merges` as MergeTable has
-// them. `cache_bytes`: of the caches of all its workers together.
+// Return an encoder with ids of 16 bits (if `narrow`) or 32 bits. `byte_ids` and `merges` are the
+// same as for MergeTable. `cache_bytes` is the budget that the caches of its workers share.
 inline std::unique_ptr<Encoder> make_encoder(bool narrow, const uint32_t* byte_ids,
                                              const uint32_t* merges, size_t num_merges,
                                              size_t cache_bytes, Scanner scanner,

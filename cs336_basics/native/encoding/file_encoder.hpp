@@ -1,4 +1,4 @@
-// Encoding files with threads, block by block.
+// FileEncoder: encodes files with threads, block by block.
 
 #pragma once
 
@@ -25,19 +25,19 @@ namespace cs336 {
 struct EncodedBlock {
     Buffer ids;
     size_t num_ids = 0;
-    std::vector<int64_t> ends;  // the number of ids up to and with each separator
+    std::vector<int64_t> ends;  // the number of ids up to and including each separator
     uint64_t num_bytes = 0;     // of the block, for progress
     size_t file = 0;
     Replaced replaced;  // `first` is an offset in the file
 };
 
-// Encodes files and returns their blocks in order: `start`, `wait` until it returns true, take the
-// `block`, continue with `next` and so on until it is null. Then `close`; `failure` tells what went
-// wrong.
+// Encodes files and returns their blocks in order. Call `start`. For each block, call `wait` until
+// it returns true, use `block`, and call `next`. When `block` is null, call `close` and check
+// `failure`.
 class FileEncoder {
   public:
-    // All arguments must outlive this object. There is one thread for each worker. A byte that is
-    // not valid UTF-8 and is kept becomes the id of this byte; texts end before it and begin after.
+    // All arguments must outlive this object. Each worker has its own thread. With
+    // InvalidBytes::KEEP, every invalid byte becomes its own id and separates the texts around it.
     FileEncoder(const BlockReader& reader, const std::vector<EncodingWorker*>& workers,
                 size_t id_size, const SpecialIds& special, InvalidBytes invalid_bytes,
                 uint32_t separator)
@@ -58,7 +58,7 @@ class FileEncoder {
         if (!started) taken_ = reader_.num_blocks();
     }
 
-    // Wait for the next block, at most that long; returns whether `block` can be called.
+    // Wait for the next block for at most `milliseconds`. Returns true if `block` may be called.
     bool wait(int milliseconds) {
         std::unique_lock<std::mutex> lock(mutex_);
         return ready_.wait_for(lock, std::chrono::milliseconds(milliseconds), [this] {
@@ -66,14 +66,14 @@ class FileEncoder {
         });
     }
 
-    // The next block; null after the last one, and where one failed.
+    // The next block; null after the last block or if the next block failed.
     EncodedBlock* block() {
         std::lock_guard<std::mutex> lock(mutex_);
         if (taken_ == reader_.num_blocks() || slot(taken_).state != Slot::DONE) return nullptr;
         return &slot(taken_).block;
     }
 
-    // The block is not needed any more.
+    // Release the block and continue with the next one.
     void next() {
         slot(taken_).block.ids.trim(MAX_KEPT_BUFFER);
         std::lock_guard<std::mutex> lock(mutex_);
@@ -82,7 +82,7 @@ class FileEncoder {
         room_.notify_all();
     }
 
-    // Stop the threads. From then on the workers are not used.
+    // Stop the threads. This object does not use the workers any more.
     void close() {
         if (closed_) return;
         closed_ = true;
@@ -103,18 +103,17 @@ class FileEncoder {
         return num_encoded_;
     }
 
-    // What was replaced in the blocks encoded so far, by the index of the file.
+    // The invalid sequences replaced in the blocks encoded so far, by file index.
     std::map<size_t, Replaced> replaced() {
         std::lock_guard<std::mutex> lock(mutex_);
         return replaced_;
     }
 
   private:
-    // Bytes that are not UTF-8 and are encoded at a time: between them it is seen whether the
-    // encoding was cancelled.
+    // The maximum number of invalid bytes to encode between checks for cancellation.
     static constexpr ptrdiff_t MAX_INVALID_RUN = ptrdiff_t{1} << 16;
 
-    // Holds every (number of slots)-th block.
+    // Block i uses slot i modulo the number of slots.
     struct Slot {
         enum State { OPEN, DONE, FAILED };
         State state = OPEN;
@@ -125,7 +124,7 @@ class FileEncoder {
 
     Failure encode(int thread, size_t block) {
         {
-            // The ids of a few blocks are kept; a thread that is further ahead waits.
+            // Keep the ids of a few blocks only; a thread that is further ahead waits.
             std::unique_lock<std::mutex> lock(mutex_);
             room_.wait(lock, [&] { return pool_.cancelled || block < taken_ + slots_.size(); });
             if (pool_.cancelled) throw Cancelled();
@@ -181,20 +180,21 @@ class FileEncoder {
                             result.num_ids);
         if (failure.kind) {
             failure.file = text.file;
-            // Where bytes were replaced, only the offset of the text is known exactly.
+            // If bytes were replaced, only the offset of the whole text is exact.
             failure.offset = text.offset + (replaced.empty() ? failure.offset : 0);
         }
         return failure;
     }
 
-    // Encode a block whose first invalid byte is at `invalid`; see tokenizer/encoders/exact_bytes.py.
+    // Encode a block with its first invalid byte at `invalid`; see
+    // tokenizer/encoders/exact_bytes.py.
     Failure encode_exactly(const BlockReader::Text& text, size_t invalid, EncodingWorker& worker,
                            EncodedBlock& result) const {
         result.ids.reserve((text.size + OUTPUT_SLACK) * id_size_, 0);
         result.num_ids = 0;
         const uint8_t* const end = text.data + text.size;
         for (const uint8_t* start = text.data;;) {
-            // Text up to `valid_end`, then bytes that are not UTF-8 up to `stop`.
+            // Encode text up to `valid_end`, then invalid bytes up to `stop`.
             const uint8_t* const valid_end = start == text.data
                                                  ? start + invalid
                                                  : start + first_invalid_utf8(start, end - start);
@@ -232,7 +232,7 @@ class FileEncoder {
         return {};
     }
 
-    // The failure to encode a part of a block, by its offset in the file.
+    // Convert the offset of a failure in a part of a block to an offset in the file.
     static Failure located(Failure failure, const BlockReader::Text& text, TextSpan part) {
         failure.file = text.file;
         failure.offset += text.offset + uint64_t(part.data - text.data);
@@ -252,8 +252,8 @@ class FileEncoder {
     std::condition_variable ready_, room_;
     std::vector<Slot> slots_;
     size_t taken_ = 0, num_encoded_ = 0;
-    std::map<size_t, Replaced> replaced_;  // file -> in its encoded blocks
-    ThreadPool pool_;  // the last member: destroyed first, which ends its threads
+    std::map<size_t, Replaced> replaced_;  // by file index
+    ThreadPool pool_;  // last: its threads must end before the members that they use
 };
 
 }  // namespace cs336

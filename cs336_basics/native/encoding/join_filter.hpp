@@ -1,4 +1,4 @@
-// Where a word can be cut before it is merged.
+// JoinFilter: finds the boundaries where a word can be cut before it is merged.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace cs336 {
 
-// From a mask with a bit for each of six bytes to one with all bits of these bytes.
+// Widens a mask with one bit for each of six bytes to a mask with all bits of these bytes.
 struct WindowMasks {
     uint64_t widened[64];
     constexpr WindowMasks() : widened() {
@@ -27,20 +27,22 @@ struct WindowMasks {
 
 inline constexpr WindowMasks WINDOW_MASKS;
 
-// Tells of most boundaries between two bytes that no merge joins a token that ends there and one
-// that begins there: then the bytes before and after merge independently of each other.
+// If no merge joins a token that ends at a boundary between two bytes with a token that starts
+// there, the bytes before and after the boundary merge independently. The filter finds most of
+// these boundaries.
 //
-// A merge is known by up to three bytes at the end of its left token and up to three at the
-// beginning of its right one, a character of most scripts each. In Chinese or Japanese, where a
-// pre-token is a phrase, the segments between such boundaries are words, which occur again.
+// It identifies a merge by up to three bytes at the end of its left token and up to three bytes at
+// the start of its right token; three bytes are one character in most scripts. In Chinese or
+// Japanese, where a pre-token is a phrase, the segments between such boundaries are words, which
+// occur again.
 class JoinFilter {
   public:
-    // The three bytes before a boundary and the three after it; the first one is the lowest. What
-    // is above the sixth, or not in the word, may be anything.
+    // The three bytes before a boundary and the three bytes after it, first byte lowest. The
+    // highest two bytes, and bytes outside the word, may have any value.
     using Window = uint64_t;
 
-    // `byte_ids`, `merges`: as MergeTable. Merges may be in any order; one of tokens that are never
-    // made joins nothing.
+    // `byte_ids` and `merges` are the same as for MergeTable. Merges may be in any order. A merge
+    // of a token that no other merge makes is ignored.
     JoinFilter(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                uint32_t absent_id, uint64_t multiplier)
         : multiplier_(multiplier), masks_(size_t{1} << 16) {
@@ -51,8 +53,8 @@ class JoinFilter {
         insert_all(byte_ids, merges, num_merges, absent_id);
     }
 
-    // Whether a merge may join the bytes before and after a boundary. (Where no one does, the
-    // answer is wrong for a few windows in a hundred.)
+    // Whether a merge may join the bytes before and after a boundary. If none does, the result is
+    // still true for a few percent of all windows.
     CS336_INLINE bool may_join(Window window) const {
         const Mask mask = masks_[window >> 16 & 0xFFFF];
         const uint64_t bit = bit_of(window & widened(mask));
@@ -63,14 +65,14 @@ class JoinFilter {
     static constexpr int MIN_BITS = 10;
     static constexpr size_t BITS_PER_MERGE = 8;
 
-    // Which bytes of a window are compared, a bit for each: those that the tokens of all merges
-    // have that join the two bytes in the middle. 0: there are no such merges.
+    // A bit for each byte of a window to compare: the bytes that are part of the tokens in every
+    // merge that joins the two middle bytes. 0 if there is no such merge.
     using Mask = uint8_t;
     static uint64_t widened(Mask mask) { return WINDOW_MASKS.widened[mask]; }
 
     uint64_t bit_of(uint64_t bytes) const { return bytes * multiplier_ >> shift_; }
 
-    // Up to three bytes of a token: its first ones, and its last ones from the end on.
+    // The first three bytes of a token, and its last three bytes in reverse order.
     struct Ends {
         uint8_t length;
         uint8_t first[3], last[3];
@@ -115,19 +117,19 @@ class JoinFilter {
 
     void insert_all(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                     uint32_t absent_id) {
-        uint32_t greatest = 0;
+        uint32_t max_id = 0;
         const size_t num_ids = 256 + 3 * num_merges;
         for (int byte = 0; byte < 256; ++byte) {
-            if (byte_ids[byte] != absent_id) greatest = std::max(greatest, byte_ids[byte]);
+            if (byte_ids[byte] != absent_id) max_id = std::max(max_id, byte_ids[byte]);
         }
-        for (size_t i = 0; i < 3 * num_merges; ++i) greatest = std::max(greatest, merges[i]);
-        IdMap<Ends> ends(num_ids, greatest, multiplier_);
+        for (size_t i = 0; i < 3 * num_merges; ++i) max_id = std::max(max_id, merges[i]);
+        IdMap<Ends> ends(num_ids, max_id, multiplier_);
         for (int byte = 0; byte < 256; ++byte) {
             if (byte_ids[byte] != absent_id) {
                 ends.insert(byte_ids[byte], {1, {uint8_t(byte)}, {uint8_t(byte)}});
             }
         }
-        // A merge whose token is not made yet waits for it.
+        // A merge waits until both of its tokens are known.
         std::unordered_map<uint32_t, std::vector<uint32_t>, SeededIdHash> waiting(
             16, SeededIdHash{multiplier_});
         std::vector<uint32_t> ready;
@@ -157,8 +159,8 @@ class JoinFilter {
 
     const uint64_t multiplier_;
     int shift_;
-    std::vector<Mask> masks_;      // by the two bytes in the middle
-    std::vector<uint64_t> known_;  // a bit for every hash of the bytes that are compared
+    std::vector<Mask> masks_;      // by the two middle bytes
+    std::vector<uint64_t> known_;  // a bit for every hash of the compared bytes
 };
 
 }  // namespace cs336

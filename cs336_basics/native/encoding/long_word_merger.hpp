@@ -1,4 +1,4 @@
-// Merging a word of any length, in time proportional to its length.
+// LongWordMerger: merges a word of any length in time proportional to its length.
 
 #pragma once
 
@@ -18,24 +18,24 @@
 
 namespace cs336 {
 
-// Merges one pair at a time: the lowest rank, and of equal ones the leftmost. For every rank there
-// is a linked list of the positions at which its pair was seen. A merge removes one symbol and adds
-// at most two pairs, so that at most three positions a byte are visited.
+// Merges one pair at a time: the pair with the lowest rank and, for equal ranks, the leftmost.
+// Every rank has a linked list of the positions of its pair. A merge removes one symbol and adds at
+// most two pairs, so at most three positions per byte are visited.
 //
-// A list has its positions from left to right. What becomes of the bytes of a token does not depend
-// on its neighbours as long as no merge reaches across. So of two places with the same bytes, the
-// left one is always as far as the right one or farther, and its pairs are appended first.
+// The positions of a list are in ascending order. Until a merge crosses the edge of a token, its
+// bytes merge independently of their neighbours. So of two places with the same bytes, the left one
+// is never behind the right one in merging, and its pairs are appended first.
 template <class Id>
 class LongWordMerger {
   public:
-    // `cancelled` is read every few thousand steps: a pass over a word of 100 MB takes seconds.
+    // `cancelled` is read every few thousand steps, because a 100 MB word takes seconds.
     LongWordMerger(const MergeTable<Id>& merges, const std::atomic<bool>& cancelled)
         : merges_(merges), cancelled_(cancelled) {}
 
-    // Write the ids of a word, all bytes of which are in the vocabulary; returns their end. Throws
-    // Cancelled, std::length_error.
+    // Write the ids of a word whose bytes are all in the vocabulary. Returns the end of the ids.
+    // Throws Cancelled, std::length_error.
     Id* merge(const uint8_t* word, size_t word_length, Id* out) {
-        if (word_length >= END) throw std::length_error("a pre-token is longer than 4 GiB");
+        if (word_length >= END) throw std::length_error("a pre-token must be shorter than 4 GiB");
         const uint32_t length = uint32_t(word_length);
         reserve(symbols_, length);
         fill(spans_, length, uint32_t(1));
@@ -46,7 +46,7 @@ class LongWordMerger {
         }
         nodes_.clear(length > MAX_KEPT);
         ranks_ = {};
-        // (An exception would leave lists behind.)
+        // Clear the lists even after an exception.
         struct Cleaner {
             LongWordMerger& merger;
             ~Cleaner() { merger.clear_lists(); }
@@ -68,7 +68,7 @@ class LongWordMerger {
   private:
     static constexpr uint32_t END = UINT32_MAX;
 
-    // Memory for longer words is freed after use.
+    // The memory for longer words is freed after use.
     static constexpr size_t MAX_KEPT = size_t{1} << 16;
 
     // An element of the list of a rank.
@@ -76,7 +76,8 @@ class LongWordMerger {
         uint32_t position, next;
     };
 
-    // An array that grows without moving its elements: Ctrl-C would have to wait for that.
+    // An array that grows without moving its elements, because Ctrl-C would have to wait for a
+    // move.
     class NodeArray {
       public:
         size_t size() const { return size_; }
@@ -88,7 +89,7 @@ class LongWordMerger {
             }
             (*this)[size_++] = node;
         }
-        // Remove all elements. The memory of a `large` array is not kept for the next word.
+        // Remove all elements. A `large` array also frees its memory.
         void clear(bool large) {
             if (large || large_) blocks_.clear();
             large_ = large;
@@ -114,9 +115,8 @@ class LongWordMerger {
         return node.position;
     }
 
-    // Merge the pair of a rank at a position, if it is still there.
+    // Merge the pair of a rank at a position. An earlier merge may have removed the pair.
     void merge_pair(uint32_t position, uint32_t rank, uint32_t length) {
-        // One of the two symbols may have been merged with another since.
         if (!begins_[position]) return;
         const uint32_t right = position + spans_[position];
         if (right >= length) return;
@@ -124,7 +124,7 @@ class LongWordMerger {
         const uint32_t end = right + spans_[right];
         const Id merged = merges_.merged(rank);
         symbols_[position] = merged;
-        // The length of a symbol is written at its first and at its last byte.
+        // The length of a symbol is stored at its first and its last byte.
         begins_[right] = 0;
         spans_[position] = spans_[end - 1] = end - position;
         if (position > 0) {
@@ -137,7 +137,7 @@ class LongWordMerger {
     // Append a position to the list of a rank.
     void append(uint32_t position, uint32_t rank) {
         if (rank == MergeTable<Id>::NO_RANK) return;
-        if (nodes_.size() >= END) throw std::length_error("a pre-token is too long");
+        if (nodes_.size() >= END) throw std::length_error("a pre-token has too many pairs");
         const uint32_t added = uint32_t(nodes_.size());
         nodes_.push_back({position, END});
         if (tails_[rank] == END) {
@@ -162,8 +162,8 @@ class LongWordMerger {
         }
     }
 
-    // Empty an array and reserve memory, for which huge pages are requested before it is touched:
-    // with small ones a word of 10 MB took twelve times as long as one of 1 MB.
+    // Empty an array and reserve memory. Request huge pages before the first use: with small pages,
+    // a 10 MB word takes twelve times as long as a 1 MB word.
     template <class T>
     static void reserve(std::vector<T>& array, uint32_t size) {
         array.clear();
@@ -187,11 +187,11 @@ class LongWordMerger {
     const MergeTable<Id>& merges_;
     const std::atomic<bool>& cancelled_;
     std::vector<Id> symbols_;
-    std::vector<uint32_t> spans_;  // bytes of the symbol that begins or ends here
-    std::vector<uint8_t> begins_;  // whether a symbol begins at this byte
+    std::vector<uint32_t> spans_;  // the length of the symbol that starts or ends here
+    std::vector<uint8_t> begins_;  // whether a symbol starts at this byte
     NodeArray nodes_;
-    std::vector<uint32_t> heads_, tails_;  // rank -> the first and the last element of its list
-    // The ranks that have a list, the lowest on top.
+    std::vector<uint32_t> heads_, tails_;  // rank -> the first and last elements of its list
+    // The ranks of non-empty lists, lowest on top.
     std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ranks_;
 };
 

@@ -1,4 +1,4 @@
-// The merges of a vocabulary, made ready for looking up pairs.
+// MergeTable: finds the rank of a pair and the merged id of a rank.
 
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace cs336 {
 
-// Stands for the id of a byte that the vocabulary lacks.
+// Replaces the id of a byte that is not in the vocabulary.
 constexpr uint32_t ABSENT_ID = UINT32_MAX;
 
-// (left id, right id) -> rank, rank -> merged id. `Id` is uint16_t where all ids fit, which
-// halves the table: it should stay in the L2 cache. Immutable, so threads share it.
+// (left id, right id) -> rank, rank -> merged id. If all ids fit, `Id` is uint16_t, which halves
+// the table so that it stays in the L2 cache. Immutable, so threads can share it.
 template <class Id>
 class MergeTable {
     using Pair = typename std::conditional<sizeof(Id) == 2, uint32_t, uint64_t>::type;
@@ -29,8 +29,8 @@ class MergeTable {
   public:
     static constexpr uint32_t NO_RANK = PairRanks<uint32_t>::NO_RANK;
 
-    // `byte_ids`: 256 ids, ABSENT_ID for a byte that the vocabulary lacks. `merges`: three ids for
-    // every rank: left, right, merged. Throws std::length_error.
+    // `byte_ids` has 256 ids, ABSENT_ID for a byte that is not in the vocabulary. `merges` has
+    // three ids for every rank: left, right, merged. Throws std::length_error.
     MergeTable(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                const HashSeed& seed = process_hash_seed())
         : joins_(byte_ids, merges, num_merges, ABSENT_ID, seed.multiplier),
@@ -56,7 +56,7 @@ class MergeTable {
     // The rank of a pair; NO_RANK if it is not merged.
     CS336_INLINE uint32_t rank(Id left, Id right) const { return find(left, right).rank(); }
 
-    // The same in two steps: find the slot of a pair, and read it some time later.
+    // The same in two steps: `find` computes the slot of a pair, and `rank` reads it later.
     struct Found {
         Pair pair;
         const typename PairRanks<Pair>::Slot* slot;
@@ -95,8 +95,8 @@ class MergeTable {
     uint32_t byte_ids_[256];
     bool has_all_bytes_;
     std::vector<Id> merged_;
-    // Whether each merged id is one more than the one before, as after training: then it is known
-    // without reading `merged_`.
+    // Whether the merged ids are consecutive, as after training. If so, `merged` need not read
+    // `merged_`.
     bool consecutive_ = true;
     Id first_merged_ = 0;
     std::vector<uint32_t> byte_ranks_;

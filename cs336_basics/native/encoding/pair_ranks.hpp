@@ -1,4 +1,4 @@
-// The ranks of pairs of ids, by perfect hashing.
+// PairRanks: the ranks of id pairs, by perfect hashing.
 
 #pragma once
 
@@ -12,24 +12,24 @@
 
 namespace cs336 {
 
-// A hash table that is made once, in which no two pairs share a slot: a lookup reads one slot and
-// does not branch. Whether the pairs of a new word have ranks cannot be predicted, so with linear
-// probing every lookup costs a branch that is predicted wrongly.
+// A constant hash table without collisions: a lookup reads one slot and does not branch. With
+// linear probing, most lookups would cost a mispredicted branch, because the CPU cannot predict
+// whether the pairs of a new word have ranks.
 //
-// Hash and displace (Belazzougui, Botelho and Dietzfelbinger 2009): a first hash sends pairs to
-// buckets of two or three on average; every bucket has a factor, found by trial, with which a second hash
-// sends its pairs to slots that are free. The largest buckets choose first. `Pair` is an unsigned
-// integer. Immutable, so threads share it.
+// It uses hash and displace (Belazzougui, Botelho and Dietzfelbinger 2009). A first hash maps pairs
+// to buckets with two or three pairs on average. Each bucket has a factor, found by trial, with
+// which a second hash maps its pairs to free slots. The largest buckets are placed first. `Pair` is
+// an unsigned integer. Immutable, so threads can share it.
 template <class Pair>
 class PairRanks {
   public:
     static constexpr uint32_t NO_RANK = UINT32_MAX;
 
-    // `pairs`: by rank. Of equal pairs the first one counts.
+    // `pairs` is ordered by rank. If a pair occurs more than once, its lowest rank is used.
     PairRanks(const std::vector<Pair>& pairs, HashSeed seed) {
         bits_ = 4;
         while ((size_t{1} << bits_) < pairs.size() + pairs.size() / 4) ++bits_;
-        // Multipliers with which some bucket finds no factor are hardly ever drawn.
+        // Rarely, no factor works for some bucket. Then try again with other multipliers.
         for (int attempt = 1; !place(pairs, seed); ++attempt) {
             seed = hash_seed_of(seed.block);
             if (attempt % 2 == 0) ++bits_;
@@ -41,27 +41,27 @@ class PairRanks {
         uint32_t rank;  // NO_RANK: the slot is empty
     };
 
-    // The only slot in which a pair can be.
+    // The only slot that can contain the pair.
     CS336_INLINE const Slot& slot(Pair pair) const {
         return slots_[slot_of(pair, factors_[bucket_of(pair)])];
     }
-    // The rank of a pair, whose slot this is; NO_RANK if it has none.
+    // The rank of a pair from its slot; NO_RANK if the pair has no rank.
     static CS336_INLINE uint32_t rank(Pair pair, const Slot& slot) {
         return slot.rank | (uint32_t{0} - uint32_t(slot.pair != pair));
     }
 
   private:
-    // Multiplication by a random odd number: for any two pairs the highest n bits are equal with a
+    // Multiply by a random odd number. For any two pairs, the highest n bits are equal with a
     // probability of at most 2^(1 - n) (Dietzfelbinger et al. 1997).
     size_t bucket_of(Pair pair) const {
         return (uint64_t(pair) * bucket_multiplier_) >> (64 - bits_ + 2);
     }
     size_t slot_of(Pair pair, uint32_t factor) const {
-        // (The addend: whatever the factor, pair 0 would have slot 0, which may be taken.)
+        // Without the addend, pair 0 would have slot 0 for every factor, and slot 0 may be taken.
         return ((uint64_t(pair) * slot_multiplier_ + addend_) * factor) >> (64 - bits_);
     }
 
-    // Fill the table; returns false if some bucket finds no factor.
+    // Fill the table. Returns false if no factor works for some bucket.
     bool place(const std::vector<Pair>& pairs, const HashSeed& seed) {
         bucket_multiplier_ = seed.multiplier;
         slot_multiplier_ = seed.low | 1;
@@ -69,7 +69,8 @@ class PairRanks {
         const size_t num_buckets = size_t{1} << (bits_ - 2);
         slots_.assign(size_t{1} << bits_, Slot{0, NO_RANK});
         factors_.assign(num_buckets, 1);
-        // The ranks of bucket b: ranks[starts[b]] to ranks[starts[b + 1] - 1], in rising order.
+        // The ranks of bucket b are ranks[starts[b]] to ranks[starts[b + 1] - 1], in ascending
+        // order.
         std::vector<uint32_t> starts(num_buckets + 1), ranks(pairs.size());
         for (const Pair pair : pairs) ++starts[bucket_of(pair) + 1];
         const uint32_t largest = *std::max_element(starts.begin(), starts.end());
@@ -92,7 +93,7 @@ class PairRanks {
         return true;
     }
 
-    // Find the factor of a bucket, an odd number, and fill the slots of its pairs.
+    // Find the odd factor of a bucket and fill the slots of its pairs.
     bool place_bucket(const std::vector<Pair>& pairs, const uint32_t* ranks, uint32_t size,
                       uint16_t& factor) {
         for (uint32_t tried = 1; tried <= UINT16_MAX; tried += 2) {

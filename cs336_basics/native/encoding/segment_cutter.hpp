@@ -1,4 +1,4 @@
-// Cutting a word into segments that merge independently of each other.
+// SegmentCutter: cuts a word into segments that merge independently.
 
 #pragma once
 
@@ -14,7 +14,7 @@ namespace cs336 {
 
 class SegmentCutter {
   public:
-    static constexpr size_t CAPACITY = 128;  // of `ends`
+    static constexpr size_t CAPACITY = 128;  // size of `ends`
 
     // `joins` and the word must outlive this object.
     SegmentCutter(const JoinFilter& joins, const uint8_t* word, size_t length)
@@ -22,14 +22,14 @@ class SegmentCutter {
         for (size_t i = 0; i < 3; ++i) shift_in(i < length ? word[i] : 0);
     }
 
-    // Find the next segments [first, first + ends[0]), [first + ends[0], first + ends[1]), ... and
-    // return their number; 0 after the last one. Throws std::length_error.
+    // Find the next segments: [first, first + ends[0]), [first + ends[0], first + ends[1]) and so
+    // on. Returns their number; 0 after the last segment. Throws std::length_error.
     CS336_INLINE size_t fill(const uint8_t*& first, uint32_t* ends) {
         first = start_;
         size_t count = 0;
         while (count == 0 && start_ < end_) {
-            // Between characters only: the segments are fewer, and nearly as many occur again. No
-            // branch depends on what the filter says, which nobody could predict.
+            // Cut only between characters, which makes fewer segments that repeat almost as often.
+            // No branch depends on the filter, whose results are unpredictable.
             const uint8_t* const stop =
                 position_ + std::min<size_t>(CAPACITY - 1, end_ - position_);
             for (; position_ < stop; ++position_) {
@@ -39,7 +39,7 @@ class SegmentCutter {
                 count += !continues && !joins_.may_join(window_);
             }
             if (position_ - start_ > ptrdiff_t(UINT32_MAX - CAPACITY)) {
-                throw std::length_error("a pre-token is longer than 4 GiB");
+                throw std::length_error("a pre-token must be shorter than 4 GiB");
             }
             if (position_ == end_) ends[count++] = uint32_t(end_ - start_);
             if (count) start_ += ends[count - 1];
@@ -53,7 +53,7 @@ class SegmentCutter {
     }
 
     const JoinFilter& joins_;
-    const uint8_t *start_, *position_;  // of the next segment, and of the next boundary
+    const uint8_t *start_, *position_;  // the start of the next segment; the next boundary
     const uint8_t* const end_;
     JoinFilter::Window window_ = 0;
 };

@@ -1,4 +1,4 @@
-// Merging a word of at most 64 bytes: its pairs fit into registers and the L1 cache.
+// ShortWordMerger: merges a word of at most 64 bytes in registers and the L1 cache.
 
 #pragma once
 
@@ -13,22 +13,23 @@
 
 namespace cs336 {
 
-// A pair of a word as a number: its rank, and the position at which it begins. The least number of
-// a word is its next merge. Numbers from UNRANKED on are those of pairs without a rank.
+// A number combines the rank and the start position of a pair in a word. The lowest number of a
+// word is its next merge. A pair without a rank has a number of at least UNRANKED.
 constexpr int32_t UNRANKED = 0x7FFFFF00;
 constexpr size_t MAX_NUMBERED_MERGES = UNRANKED >> 8;
 
 CS336_INLINE int32_t number_of_pair(uint32_t rank, uint32_t position) {
-    return int32_t((rank << 8 | position) & INT32_MAX);  // (no branch: see PairRanks)
+    return int32_t((rank << 8 | position) & INT32_MAX);  // without a branch, as in PairRanks
 }
 CS336_INLINE uint32_t position_of(int32_t number) { return number & 0xFF; }
 CS336_INLINE uint32_t rank_of(int32_t number) { return uint32_t(number) >> 8; }
 
-// Merges by rank, one pair at a time: the lowest rank, and of equal ones the leftmost. For at most
-// MAX_NUMBERED_MERGES merges.
+// Merges one pair at a time: the pair with the lowest rank and, for equal ranks, the leftmost. The
+// vocabulary may have at most MAX_NUMBERED_MERGES merges.
 //
-// The state of a word: its symbols by the position of their first byte, which bytes begin a symbol,
-// and the numbers of its pairs. Finding the least takes n^2 steps in all, but n is small.
+// The state of a word consists of its symbols by start position, a mask of the bytes that start a
+// symbol, and the numbers of its pairs. Finding the lowest numbers takes n^2 steps in total, but n
+// is small.
 template <class Id>
 class ShortWordMerger {
   public:
@@ -37,8 +38,8 @@ class ShortWordMerger {
     ShortWordMerger(const MergeTable<Id>& merges, SimdLevel simd_level)
         : merges_(merges), simd_level_(simd_level) {}
 
-    // Write the ids of a word of 1 to MAX_LENGTH bytes, all of them in the vocabulary; returns
-    // their end.
+    // Write the ids of a word of 1 to MAX_LENGTH bytes, all of which must be in the vocabulary.
+    // Returns the end of the ids.
     Id* merge(const uint8_t* word, size_t length, Id* out) const {
         if (length == 1) {
             *out = Id(merges_.byte_id(*word));
@@ -68,14 +69,15 @@ class ShortWordMerger {
         uint64_t begins;
     };
 
-    // What a merge changes: the numbers at three positions.
+    // A merge changes the numbers at three positions: of the merged symbol, of its right half, and
+    // of the symbol before it (if there is none, `before` equals `right`). The new number of
+    // `right` is UNRANKED.
     struct Change {
-        int merged, right, before;         // positions: of the merged symbol, its right half, and
-                                           // the symbol before it (where there is none: `right`)
-        int32_t merged_pair, before_pair;  // the new numbers; the one of `right` is UNRANKED
+        int merged, right, before;         // positions
+        int32_t merged_pair, before_pair;  // the new numbers of `merged` and `before`
     };
 
-    // Fill in the symbols of a word and the numbers of its pairs.
+    // Set the symbols of a word and the numbers of its pairs.
     template <uint32_t CAPACITY>
     CS336_INLINE void begin(const uint8_t* bytes, uint32_t length, Word<CAPACITY>& word,
                             int32_t* numbers) const {
@@ -120,7 +122,7 @@ class ShortWordMerger {
         return out;
     }
 
-    // Inlined into its callers, so that the compiler makes vectors of their instruction set.
+    // Inlined into callers, so that the compiler vectorizes it for their instruction sets.
     template <uint32_t CAPACITY>
     CS336_INLINE Id* merge_in_array(const uint8_t* bytes, uint32_t length, Id* out) const {
         Word<CAPACITY> word;
@@ -143,16 +145,16 @@ class ShortWordMerger {
     }
 
 #if defined(CS336_X86)
-    // (Words that are not cached, on Zen 3: 1.1 to 1.2 times the speed of SSE2.)
+    // For words that are not cached, 1.1 to 1.2 times as fast as SSE2 on Zen 3.
     template <uint32_t CAPACITY>
     CS336_AVX2 CS336_NOINLINE Id* merge_for_avx2(const uint8_t* bytes, uint32_t length,
                                                  Id* out) const {
         return merge_in_array<CAPACITY>(bytes, length, out);
     }
 
-    // The same with the numbers in registers: written to an array one by one and then read as
-    // vectors, every merge waits for its own stores (Chinese without a cache on Zen 5: 60 MB/s in
-    // an array, 86 MB/s in registers).
+    // The same with the numbers in registers. In an array, every merge stores single numbers, reads
+    // them back as vectors, and so waits for its own stores. For Chinese without a cache on Zen 5,
+    // the array reaches 60 MB/s, registers 86 MB/s.
     template <int REGISTERS>
     CS336_AVX512 Id* merge_in_registers(const uint8_t* bytes, uint32_t length, Id* out) const {
         Word<16 * REGISTERS> word;

@@ -1,4 +1,4 @@
-// A text in memory, cut into spans that can be encoded one by one.
+// TextCutter: cuts a text in memory into spans that can be encoded one by one.
 
 #pragma once
 
@@ -17,18 +17,18 @@
 
 namespace cs336 {
 
-// Gives the spans of a text one after the other. Of a text that is not UTF-8, only little more than
-// a span is in UTF-8 at a time, so that it stays in the L2 cache.
+// Returns the spans of a text in order. A text that is not UTF-8 is converted little by little, so
+// that the converted span stays in the L2 cache.
 class TextCutter {
   public:
-    // `span_size`: about the size of a span, in bytes. `tokens` and `buffer`, which holds the UTF-8
-    // where the text is something else, must outlive this object.
+    // `span_size` is the approximate size of a span in bytes. `buffer` stores the converted text.
+    // `tokens` and `buffer` must outlive this object.
     TextCutter(const TextView& text, size_t span_size, const SpecialTokens& tokens,
                const Scanner& scanner, Buffer& buffer)
         : text_(text), span_size_(span_size), cuts_(tokens, scanner), buffer_(buffer) {}
 
-    // The next span, which is valid until the one after it is requested; empty after the last one.
-    // LONE_SURROGATE.
+    // Find the next span, which is valid until the next call; empty after the last span. The
+    // failure can be LONE_SURROGATE.
     Failure next(TextSpan& span) {
         if (text_.kind == TextView::UTF8) {
             const uint8_t* const text = static_cast<const uint8_t*>(text_.data);
@@ -40,7 +40,7 @@ class TextCutter {
             span = {text + start, done_ - start};
             return {};
         }
-        // What remains of the UTF-8 after the last span moves to the front.
+        // Move the converted text after the last span to the front.
         size_ -= span_end_;
         if (size_) std::memmove(buffer_.data(), buffer_.data() + span_end_, size_);
         size_t from = span_size_;
@@ -50,7 +50,7 @@ class TextCutter {
             const bool whole = done_ == text_.length;
             span_end_ = size_;
             if (!whole || size_ > span_size_) {
-                // The cuts up to `known` depend on bytes that are there.
+                // Cuts before `known` depend only on bytes in the buffer.
                 const size_t known = whole ? size_ : size_ - cuts_.margin();
                 span_end_ = cuts_.first(buffer_.data(), size_, std::min(from, known), known);
                 if (span_end_ == known && !whole) {
@@ -65,12 +65,12 @@ class TextCutter {
     }
 
   private:
-    // Write UTF-8 until there are `wanted` bytes, or slightly more, or all; returns false at a lone
-    // surrogate.
+    // Convert text until the buffer has at least `wanted` bytes or the text ends. Returns false at
+    // a lone surrogate.
     bool fill(size_t wanted) {
         constexpr size_t LEAST = 1024;  // units at a time
         while (size_ < wanted && done_ < text_.length) {
-            // So many units that they hardly exceed what is wanted.
+            // Choose the number of units so that their bytes hardly exceed `wanted`.
             const size_t count = std::max((wanted - size_) / 4, LEAST);
             const size_t end = std::min(text_.length, done_ + count);
             const TextView units = {nullptr, end - done_, text_.kind};
@@ -87,12 +87,12 @@ class TextCutter {
     const size_t span_size_;
     const SafeCuts cuts_;
     Buffer& buffer_;
-    size_t done_ = 0;      // units that are in a span, or in `buffer_`
+    size_t done_ = 0;      // units already in a span or in `buffer_`
     size_t size_ = 0;      // bytes in `buffer_`
-    size_t span_end_ = 0;  // of which the last span were so many
+    size_t span_end_ = 0;  // the end of the last span in `buffer_`
 };
 
-// All spans of a text in UTF-8.
+// Return all spans of a UTF-8 text.
 inline std::vector<TextView> cut_text(TextSpan text, size_t span_size, const SpecialTokens& tokens,
                                       const Scanner& scanner) {
     Buffer unused;

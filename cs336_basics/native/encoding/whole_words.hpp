@@ -1,4 +1,4 @@
-// Tokens that a pre-token becomes as a whole, whatever the merges: `ignore_merges`.
+// WholeWords: pre-tokens that become one token regardless of the merges (`ignore_merges`).
 
 #pragma once
 
@@ -15,8 +15,8 @@ namespace cs336 {
 // A token and its id.
 using WholeWord = std::pair<std::string, uint32_t>;
 
-// Word -> id. A sorted array: no input makes it slow. It holds only the tokens that the merges do
-// not make of their bytes, mostly few, and is searched for new words only.
+// Word -> id, in a sorted array, which no input can make slow. It contains only the tokens that the
+// merges do not make, usually few, and only new words are looked up.
 class WholeWords {
   public:
     WholeWords() = default;
@@ -24,8 +24,6 @@ class WholeWords {
         std::sort(words_.begin(), words_.end());
         for (const WholeWord& word : words_) longest_ = std::max(longest_, word.first.size());
     }
-
-    bool empty() const { return words_.empty(); }
 
     // The id of a word, or null.
     const uint32_t* find(const uint8_t* word, size_t length) const {

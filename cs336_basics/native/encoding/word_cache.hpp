@@ -1,4 +1,4 @@
-// The cache of words: pre-token, or segment of one, -> ids. Most words of a text occurred before.
+// WordCache: the ids of pre-tokens and of their segments. Most words of a text occurred before.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace cs336 {
 
-// The number of bytes that all caches of a tokenizer may use together. Threads share it.
+// The number of bytes that all caches of a tokenizer may use together. Threads can share it.
 class CacheBudget {
   public:
     explicit CacheBudget(size_t num_bytes)
@@ -28,7 +28,7 @@ class CacheBudget {
 
     bool is_zero() const { return is_zero_; }
 
-    // Take bytes; returns whether that many were available.
+    // Take bytes. Returns false if there are not enough left.
     bool take(size_t num_bytes) {
         if (available_.fetch_sub(int64_t(num_bytes)) >= int64_t(num_bytes)) return true;
         give_back(num_bytes);
@@ -42,21 +42,21 @@ class CacheBudget {
     std::atomic<int64_t> available_;
 };
 
-// Open addressing. A word of at most 15 bytes and its ids share one entry of 32 bytes, so that a
-// hit reads one cache line and stores 16 bytes. A full cache that must not grow is cleared and
-// filled again: a simple rule, after which it holds recent words.
+// Open addressing. A word of at most 15 bytes and its ids share one 32-byte entry, so a hit reads
+// one cache line and stores 16 bytes. A full cache that may not grow is cleared and filled again, a
+// simple rule that keeps recent words.
 template <class Id>
 class WordCache {
   public:
     static constexpr size_t LANES = 16 / sizeof(Id);
     static constexpr size_t MAX_INLINE = LANES - 1;
-    static constexpr size_t MAX_WORD = 128;  // longer ones seldom occur again
+    static constexpr size_t MAX_WORD = 128;  // longer words rarely occur again
 
     struct Entry {
-        // A short word as in WordKey; or hash and length of a long one. Where the ids are in a
-        // record, FAR_BIT of `high` is not that of the key, so that is_near compares 16 bytes only.
+        // A short word as in WordKey, or the hash and length of a long word. If the ids are in a
+        // record, FAR_BIT of `high` differs from the key, so that is_near compares only 16 bytes.
         uint64_t low, high;
-        // At most MAX_INLINE ids, and their number; or the address of a record.
+        // At most MAX_INLINE ids and their number, or the address of a record.
         union {
             Id lanes[LANES];
             struct {
@@ -65,7 +65,7 @@ class WordCache {
             } far;
         };
         Id count() const { return lanes[MAX_INLINE]; }
-        // Whether this is the entry of a key, with its ids in it.
+        // Whether this is the entry of a key and contains the ids.
         CS336_INLINE bool is_near(const WordKey& key) const {
 #if defined(CS336_X86)
             const __m128i equal =
@@ -76,18 +76,18 @@ class WordCache {
             return ((low ^ key.low) | (high ^ key.high)) == 0;
 #endif
         }
-        // Whether this is the entry of a key, or of a long word of the same hash and length.
+        // Whether this is the entry of a key, or of a long word with the same hash and length.
         bool matches(const WordKey& key) const {
             return low == key.low && ((high ^ key.high) & ~FAR_BIT) == 0;
         }
-        // (The highest byte of a key is a length of at most 15, or 0xFF.)
+        // The highest byte of a key is a length of at most 15, or 0xFF.
         bool is_far() const { return high >> 62 != 0; }
         bool is_long() const { return high >> 63 != 0; }
     };
     static_assert(sizeof(Entry) == 32, "two entries to a cache line");
 
-    // No memory is taken before the first word: many tokenizers are never used. (The budget is
-    // owned together: Python frees an encoder before the workers that it has kept.)
+    // Takes no memory before the first word, because many tokenizers are never used. The ownership
+    // of the budget is shared, because Python frees an encoder before the workers that it kept.
     explicit WordCache(std::shared_ptr<CacheBudget> budget,
                        const HashSeed& seed = process_hash_seed())
         : seed_(seed), budget_(std::move(budget)) {}
@@ -97,7 +97,7 @@ class WordCache {
         budget_->give_back(table_.size() * sizeof(Entry) + (seen_ ? NUM_SEEN : 0));
     }
 
-    // Whether it never holds a word.
+    // Whether the cache never stores words.
     bool is_off() const { return budget_->is_zero(); }
     const HashSeed& seed() const { return seed_; }
 
@@ -113,8 +113,8 @@ class WordCache {
         return key;
     }
 
-    // The same for a long word, or a short one at the end of the text, where 16 bytes cannot be
-    // read at once.
+    // The same for a long word, or for a short word at the end of the text, where 16 bytes cannot
+    // be read at once.
     CS336_NOINLINE WordKey rare_key(const uint8_t* word, size_t length) const {
         if (length > MAX_SHORT_WORD) {
             WordKey key = make_long_key(seed_, word, length);
@@ -126,19 +126,19 @@ class WordCache {
         return make_short_key(seed_, padded, length);
     }
 
-    // Whether the table is too large for the L2 cache, so that its entries are worth prefetching.
-    // (Where half of it fits, most hits are in that half: prefetching costs more than it gains.)
+    // Whether the table is so large that prefetching its entries pays off. If half of it fits into
+    // the L2 cache, most hits are in that half, and prefetching costs more than it gains.
     bool is_large() const { return table_.size() * sizeof(Entry) > large_size_; }
 
-    // The first slot of every word, in values that a loop keeps in registers. It is valid until the
-    // next word is inserted.
+    // The values that a loop needs to find the first slot of a word, copied so that they stay in
+    // registers. Valid until the next insertion.
     struct View {
         const Entry* entries;
         int shift;
         const Entry& at(const WordKey& key) const { return entries[key.hash >> shift]; }
     };
     View view() const {
-        static const Entry NOTHING[2] = {};  // equals no key: every word has a length
+        static const Entry NOTHING[2] = {};  // equals no key, because every word has a length
         return table_.size() ? View{&table_[0], shift_} : View{NOTHING, 63};
     }
 
@@ -163,10 +163,10 @@ class WordCache {
         return entry.is_far() ? entry.far.num_ids : entry.count();
     }
 
-    // Whether a word was passed to this function before, as far as that is known: of some hundred
-    // thousand words, and for one new word in 128 by mistake. A word that is cheap to encode is
-    // inserted only if so: most phrases of Chinese occur once, and the memory for them costs more
-    // time than it saves. (A small table takes all words.)
+    // Whether this function probably received the word before. It remembers a few hundred thousand
+    // words, and is wrong for one new word in 128. A word that is cheap to encode is inserted only
+    // the second time: most Chinese phrases occur once, and storing them costs more time than it
+    // saves. While the table is small, this returns true.
     bool was_seen(const WordKey& key) {
         if (table_.size() * sizeof(Entry) < NUM_SEEN) return true;
         if (!seen_) {
@@ -184,7 +184,7 @@ class WordCache {
         return equal;
     }
 
-    // Insert the ids of a word that is not in the cache, if there is memory for it.
+    // Insert the ids of a word that is not in the cache, if the budget allows.
     void insert(const WordKey& key, const uint8_t* word, const Id* ids, size_t num_ids) {
         if (key.length() > MAX_WORD || budget_->is_zero() || !make_room()) return;
         Entry added;
@@ -220,7 +220,7 @@ class WordCache {
         size_t size;
     };
 
-    // The offset of the ids in a record: they follow the bytes of a long word.
+    // The offset of the ids in a record, after the bytes of a long word.
     static size_t ids_offset(const WordKey& key) {
         return key.is_long() ? (key.length() + 3) / 4 * 4 : 0;
     }
@@ -231,17 +231,17 @@ class WordCache {
         table[slot] = entry;
     }
 
-    // Make room for one more word; returns false if that is impossible.
+    // Make room for one more word. Returns false if that is impossible.
     bool make_room() {
-        // At most half full, or too many words are not in their first slot; three quarters where
-        // there is no memory for more.
+        // Keep the table at most half full, because in a fuller table many words are not in their
+        // first slot. Allow three quarters if there is no memory to grow.
         if (2 * (size_ + 1) <= table_.size() || grow()) return true;
         if (4 * (size_ + 1) > 3 * table_.size()) clear();
         return table_.size() > 0;
     }
 
     bool grow() {
-        // Fourfold at first: a new process fills the table, and growing moves it.
+        // Grow fourfold at first, because a new process fills the table and growing moves it.
         int bits = table_.size() ? bits_ + (bits_ < 20 ? 2 : 1) : FIRST_BITS;
         const int least = table_.size() ? bits_ + 1 : SMALLEST_BITS;
         for (; bits >= least; --bits) {
@@ -283,15 +283,15 @@ class WordCache {
         available_ = 0;
     }
 
-    // Memory for a record; null if there is none.
+    // Return memory for a record, or null if there is none.
     uint8_t* new_record(size_t size) {
         size = (size + 7) / 8 * 8;
         if (size > available_) {
             const size_t wanted =
                 blocks_.empty() ? FIRST_BLOCK : std::min(2 * blocks_.back().size, LAST_BLOCK);
-            // (A record is shorter than the first block.)
+            // A record always fits into the first block.
             if (!budget_->take(wanted)) {
-                // Where there are no records, clearing frees none: the words in the table stay.
+                // Clearing would free no records, so keep the words in the table.
                 if (blocks_.empty()) return nullptr;
                 clear();
                 if (!budget_->take(FIRST_BLOCK)) return nullptr;
@@ -318,10 +318,10 @@ class WordCache {
     EntryArray<Entry> table_;
     int bits_ = 0, shift_ = 63;
     size_t size_ = 0;
-    std::unique_ptr<uint8_t[]> seen_;  // by the first bits of a word's hash: the next ones
+    std::unique_ptr<uint8_t[]> seen_;  // index: first bits of a word's hash; value: the next bits
     std::vector<Block> blocks_;
-    uint8_t* next_ = nullptr;  // in the last block
-    size_t available_ = 0;     // bytes from there on
+    uint8_t* next_ = nullptr;  // the free part of the last block
+    size_t available_ = 0;     // its size in bytes
 };
 
 }  // namespace cs336

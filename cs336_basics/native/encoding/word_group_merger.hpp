@@ -1,4 +1,4 @@
-// Merging several short words at the same time.
+// WordGroupMerger: merges several short words at the same time.
 
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace cs336 {
 
-// Each step merges one pair of every word that still has one, without branches that depend on the
-// pairs. A single word waits for each of its merges: for the table, and for branches that are
-// predicted wrongly. In a group, the merges of different words overlap: 32 words take half the
-// time. For the same merges as ShortWordMerger, and with the same result.
+// Each step merges one pair of every unfinished word, without branches that depend on the pairs. A
+// single word waits for the table lookup and for mispredicted branches at every merge. In a group,
+// the merges of different words overlap, and a group of 32 words takes half the time. Requirements
+// and results are the same as with ShortWordMerger.
 template <class Id>
 class WordGroupMerger {
   public:
@@ -28,10 +28,9 @@ class WordGroupMerger {
         : merges_(merges), simd_level_(simd_level) {}
 
     void clear() { size_ = 0; }
-    size_t size() const { return size_; }
 
-    // Add a word of 1 to MAX_LENGTH bytes, all of them in the vocabulary, to a group of less than
-    // CAPACITY words.
+    // Add a word of 1 to MAX_LENGTH bytes, all of which must be in the vocabulary. The group must
+    // have less than CAPACITY words.
     CS336_INLINE void add(const uint8_t* bytes, size_t length) {
         Word& word = words_[size_++];
         for (int32_t& number : word.numbers) number = UNRANKED;
@@ -51,7 +50,7 @@ class WordGroupMerger {
         merge_portable();
     }
 
-    // Write the ids of word `i`, at most MAX_LENGTH; returns their end.
+    // Write the ids of word `i`, at most MAX_LENGTH. Returns the end of the ids.
     Id* ids(size_t i, Id* out) const {
         const Word& word = words_[i];
         for (uint32_t begins = word.begins; begins; begins &= begins - 1) {
@@ -61,8 +60,7 @@ class WordGroupMerger {
     }
 
   private:
-    // As in ShortWordMerger: the numbers of the pairs and the symbols by position, and which bytes
-    // begin a symbol.
+    // The same state as in ShortWordMerger.
     struct Word {
         int32_t numbers[MAX_LENGTH];
         Id symbols[MAX_LENGTH];
@@ -76,8 +74,8 @@ class WordGroupMerger {
         Word* word;
         int32_t number;
         uint8_t position, right, before;  // of the merged symbol, its right half, the symbol before
-        bool is_last;                     // whether there is no symbol after it
-        Found pair, pair_before;          // that begin at `position`, at `before`
+        bool is_last;                     // whether the merged symbol is the last
+        Found pair, pair_before;          // the new pairs at `position` and `before`
     };
 
     CS336_NOINLINE void merge_portable() { merge_here(); }
@@ -85,7 +83,7 @@ class WordGroupMerger {
     CS336_AVX2 CS336_NOINLINE void merge_for_avx2() { merge_here(); }
 #endif
 
-    // Inlined into its callers, so that the compiler makes vectors of their instruction set.
+    // Inlined into callers, so that the compiler vectorizes it for their instruction sets.
     CS336_INLINE void merge_here() {
         Merge merges[CAPACITY];
         size_t num_open = size_;
@@ -96,8 +94,8 @@ class WordGroupMerger {
         }
     }
 
-    // Find the next merge of each word; the words that have one move to the front. Returns their
-    // number.
+    // Find the next merge of each word, and move the words that have one to the front. Returns the
+    // number of these words.
     static CS336_INLINE size_t find_least(Merge* merges, size_t num_merges) {
         size_t num_open = 0;
         for (size_t i = 0; i < num_merges; ++i) {
@@ -124,7 +122,7 @@ class WordGroupMerger {
         merge.right = uint8_t(lowest_bit(after));
         merge.before = uint8_t(highest_bit(before | 1));
         merge.is_last = !behind;
-        // (Some pair where there is none: its rank is not used.)
+        // If there is no such pair, this finds another one, whose rank is not used.
         merge.pair = merges_.find(merged, word.symbols[lowest_bit(behind | 0x8000)]);
         merge.pair_before = merges_.find(word.symbols[merge.before], merged);
         CS336_PREFETCH(merge.pair.slot);
@@ -132,10 +130,10 @@ class WordGroupMerger {
     }
 
     static CS336_INLINE void number_new_pairs(const Merge& merge) {
-        const uint32_t unused = uint32_t{0} - uint32_t(merge.is_last);  // all bits, or none
+        const uint32_t unused = uint32_t{0} - uint32_t(merge.is_last);  // all bits or none
         int32_t* const numbers = merge.word->numbers;
         numbers[merge.right] = UNRANKED;
-        // (Where no symbol is before, the next line overwrites this.)
+        // If there is no symbol before, the next line overwrites this.
         numbers[merge.before] = number_of_pair(merge.pair_before.rank(), merge.before);
         numbers[merge.position] = number_of_pair(merge.pair.rank() | unused, merge.position);
     }

@@ -1,6 +1,6 @@
-// Merging one word: of all pairs of neighbours the one that was learned first is merged, of equal
-// ones the leftmost, until no pair is left (Sennrich, Haddow and Birch 2016; Radford et al. 2019).
-// `tokenizer/reference.py` does the same in the plainest way.
+// WordMerger: merges one word. It repeatedly merges the adjacent pair that was learned first (the
+// leftmost, if it occurs several times) until no learned pair is left (Sennrich, Haddow and Birch
+// 2016; Radford et al. 2019). `tokenizer/reference.py` is the simplest version.
 
 #pragma once
 
@@ -17,17 +17,17 @@
 
 namespace cs336 {
 
-// Thrown where the vocabulary lacks a byte of the text.
+// Thrown if a byte of the text is not in the vocabulary.
 struct AbsentByte {
     const uint8_t* byte;  // in the text
 };
 
-// Chooses between the two mergers, and cuts long words where no merge can join.
+// Cuts long words at boundaries that no merge crosses, and chooses the merger for each segment.
 template <class Id>
 class WordMerger {
   public:
-    // `merges` and `cancelled` must outlive this object. While `cancelled` is set, merging a long
-    // word throws Cancelled.
+    // `merges` and `cancelled` must outlive this object. If `cancelled` is set, merging a long word
+    // throws Cancelled.
     WordMerger(const MergeTable<Id>& merges, SimdLevel simd_level,
                const std::atomic<bool>& cancelled)
         : merges_(merges),
@@ -36,10 +36,10 @@ class WordMerger {
           long_(merges, cancelled),
           takes_short_(merges.size() <= MAX_NUMBERED_MERGES) {}
 
-    // Whether WordGroupMerger may merge words for which there is no AbsentByte.
+    // Whether WordGroupMerger supports the vocabulary: it cannot throw AbsentByte.
     bool takes_groups() const { return takes_short_ && merges_.has_all_bytes(); }
 
-    // Write the ids of a pre-token, at most `length` > 0 of them; returns their end. Throws
+    // Write the ids of a pre-token, at most `length` > 0. Returns the end of the ids. Throws
     // AbsentByte, Cancelled, std::length_error.
     Id* merge(const uint8_t* word, size_t length, Id* out) {
         if (length <= MAX_WHOLE) return merge_segment(word, length, out);
@@ -55,7 +55,6 @@ class WordMerger {
         return out;
     }
 
-    // The segments of a word, and merging one of them.
     SegmentCutter segments(const uint8_t* word, size_t length) const {
         return SegmentCutter(merges_.joins(), word, length);
     }
@@ -72,7 +71,7 @@ class WordMerger {
     }
 
   private:
-    // Bytes. Without a cache for segments, shorter words are merged faster than they are cut.
+    // In bytes. Without a cache for segments, merging a shorter word is faster than cutting it.
     static constexpr size_t MAX_WHOLE = 16;
 
     const MergeTable<Id>& merges_;

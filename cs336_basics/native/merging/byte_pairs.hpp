@@ -1,7 +1,7 @@
-// The pairs of single bytes, with which training begins: their counts and their occurrences.
+// BytePairs: the counts and occurrences of the pairs of single bytes, with which training starts.
 //
-// There are at most 65,536 of them, so an array holds them all. They are counted while the words
-// are laid out (word_cells.hpp), by one thread for each part of the words.
+// There are at most 65,536 such pairs, so they fit in an array. They are counted while the words
+// are laid out (word_cells.hpp), with one thread for each part of the words.
 
 #pragma once
 
@@ -23,11 +23,11 @@ class BytePairs {
 
     static size_t index_of(uint32_t left, uint32_t right) { return left << 8 | right; }
 
-    // Begin to count; the threads give their parts NUM_PAIRS entries.
+    // Start the count. Each thread then resizes its part to NUM_PAIRS entries.
     void start(size_t num_parts) { parts_.assign(num_parts, Part()); }
     Part& part(size_t i) { return parts_[i]; }
 
-    // Add up what the parts have counted. Only then may the rest be called.
+    // Add up the counts of the parts. Call this before the methods below.
     void add_up() {
         Part& total = parts_[0];
         for (size_t part = 1; part < parts_.size(); ++part) {
@@ -44,16 +44,16 @@ class BytePairs {
     bool empty() const { return parts_.empty(); }
     void clear() { parts_ = std::vector<Part>(); }
 
-    // A pair in the whole text.
+    // The entry of a pair in the whole text.
     const Entry& operator[](size_t index) const { return parts_[0][index]; }
 
-    // How often a pair occurs in the parts before this one.
+    // The number of occurrences of a pair in the parts before this one.
     uint32_t num_earlier(size_t part, size_t index) const {
         return part == 0 ? 0 : parts_[part][index].num_occurrences;
     }
 
   private:
-    std::vector<Part> parts_;  // after add_up: the whole text, and for each later part num_earlier
+    std::vector<Part> parts_;  // after add_up: totals in part 0, num_earlier in the others
 };
 
 }  // namespace cs336

@@ -1,22 +1,22 @@
-// The merge loop of the native trainer: counted words in, merges out.
+// The merge loop of the native trainer, which learns merges from counted words.
 //
-// Three ideas make it fast; each replaces waiting for memory by work on a few nearby bytes.
+// Three ideas make it fast. Each avoids memory latency by working on a few nearby bytes.
 //
-// 1. Cells with two tags: see word_cells.hpp.
+// 1. Each token is stored in its first and last cell; see word_cells.hpp.
 //
-// 2. Postings that may be stale. A pair knows the positions where it began when it was counted, in
-//    ascending order, so that runs such as "aaaa" merge from the left. The cells themselves show
-//    whether a posting still holds.
+// 2. Postings may be stale. A pair keeps the positions of its occurrences from when it was counted,
+//    in ascending order, so that runs such as "aaaa" merge from the left. The cells show whether a
+//    posting is still valid.
 //
-// 3. A threshold. In real text almost all pairs are so rare that no merge will ever choose them.
-//    Only pairs with at least `threshold_` occurrences are kept: the others have no table entry, no
-//    postings, no heap entry. That is exact: the count of a pair can only fall once the merge that
-//    made it is complete, so as long as a kept pair reaches the threshold, the best pair is a kept
-//    one. When none does, the threshold is lowered and the pairs are counted again.
+// 3. Rare pairs are ignored. In real text, almost all pairs are too rare to be merged. Only pairs
+//    with a count of at least `threshold_` have a table entry, postings and a heap entry. This is
+//    exact: after the merge that creates a pair, its count can only fall. So if any kept pair
+//    reaches the threshold, the best pair is among the kept pairs. Otherwise, the loop lowers the
+//    threshold and counts the pairs again.
 //
-// During a merge nothing is hashed: given the pair (a, b), the pairs that change are identified by
-// the neighbour alone. Their changes are summed in two arrays indexed by token id, and each changed
-// pair is looked up once at the end.
+// A merge hashes nothing while it updates the cells: when (a, b) is merged, the neighbour alone
+// identifies a changed pair. Two arrays indexed by token id sum the changes, and each changed pair
+// is looked up once at the end.
 
 #pragma once
 
@@ -48,8 +48,8 @@ namespace cs336 {
 template <class Token>
 class FlatMergeLoop final : public MergeLoop {
   public:
-    // data: the words one after the other; word i is data[offsets[i]:offsets[i + 1]]. Σ
-    // count·length must fit int64. The arrays are not needed after construction.
+    // Word i is data[offsets[i]:offsets[i + 1]]. Σ count·length must fit int64. The arrays are not
+    // needed after construction.
     FlatMergeLoop(const uint8_t* data, const int64_t* offsets, const int64_t* counts,
                   int64_t num_words, const MergeOptions& options)
         : options_(options),
@@ -109,19 +109,19 @@ class FlatMergeLoop final : public MergeLoop {
     static constexpr Token NO_TOKEN = WordCells<Token>::NO_TOKEN;
     static constexpr uint32_t NO_CURSOR = UINT32_MAX;
 
-    // What a merge changes for one token id beside it.
+    // The changes that a merge makes for one neighbouring token id.
     struct Neighbour {
         int64_t count;
         uint32_t num_occurrences;
-        uint32_t cursor;  // where its next posting is written
+        uint32_t cursor;  // index of its next posting
     };
-    // One merged occurrence of a pair.
+    // A merged occurrence of a pair.
     struct Occurrence {
         Position position;
         Token before, after;
     };
 
-    // Append the last merge to the trace. Its seconds of counting are those since the one before.
+    // Append the last merge to the trace. Its counting time is the time since the previous merge.
     void record(int64_t count, size_t positions, double finding, double updating) {
         trace.push_back({count, int64_t(occurrences_.size()), int64_t(positions), num_updates_,
                          heap_.take_num_entries(), seconds_untraced_, finding, updating});
@@ -130,7 +130,7 @@ class FlatMergeLoop final : public MergeLoop {
 
     InterruptCheck interrupt_check() const { return InterruptCheck(options_.keep_going); }
 
-    // Apply the merges of the vocabulary that is continued.
+    // Apply the merges of the vocabulary to continue.
     void merge_words() {
         for (int64_t i = 0; i < options_.num_start_tokens; ++i) {
             const int64_t start = options_.start_offsets[i];
@@ -150,11 +150,12 @@ class FlatMergeLoop final : public MergeLoop {
 
     // --- counting pairs -------------------------------------------------------------------------
 
-    // The merges of the whole vocabulary, those of the one that is continued included.
+    // The number of merges of the final vocabulary, including the vocabulary to continue.
     int64_t num_all_merges() const { return options_.num_start_tokens + options_.num_merges; }
 
-    // A guess from a dozen corpora of how frequent the last merged pair will be, on the low side:
-    // too low costs a few more pairs, too high costs counting again.
+    // Estimate the count of the last merged pair, with a formula from a dozen corpora. The estimate
+    // is low on purpose: if it is too low, a few more pairs are kept; if it is too high, the pairs
+    // must be counted again.
     int64_t guess_threshold() const {
         int64_t occurrences = 0, most = 0;
         for (size_t i = 0; i < BytePairs::NUM_PAIRS; ++i) {
@@ -165,7 +166,7 @@ class FlatMergeLoop final : public MergeLoop {
         return options_.threshold ? std::max(floor_, std::min(guess, most / 4)) : floor_;
     }
 
-    // Set the first threshold, and index the pairs of bytes, which are counted already.
+    // Set the first threshold and index the byte pairs, which are already counted.
     void index_byte_pairs() {
         threshold_ = guess_threshold();
         if (options_.max_token_length >= 2) {
@@ -183,7 +184,7 @@ class FlatMergeLoop final : public MergeLoop {
         heap_.rebuild();
     }
 
-    // Write the postings of the pairs of bytes in a part of the cells.
+    // Write the postings of the byte pairs in a part of the cells.
     void write_byte_postings(size_t part, InterruptCheck& interrupt) {
         std::vector<Position*> next(BytePairs::NUM_PAIRS, nullptr);
         for (const Pair& pair : pairs_) {
@@ -199,13 +200,13 @@ class FlatMergeLoop final : public MergeLoop {
         }
     }
 
-    // Lower the threshold when no kept pair reaches it any more, and count the pairs again.
+    // Lower the threshold, which no kept pair reaches any more, and count the pairs again.
     void count_pairs() {
         pairs_.clear();
         postings_.clear();
 
-        // First in a table without keys, where several pairs may share a slot: its sums are never
-        // too low, so pairs below the threshold are ruled out without a table of them all.
+        // First count in a table without keys, where pairs may share a slot. Its sums are never too
+        // low, so they rule out pairs below the threshold without a table of all pairs.
         int bits = 16;
         while (bits < 24 && (size_t{1} << bits) < num_tokens_ / 2) ++bits;
         std::vector<int64_t> sums(size_t{1} << bits);
@@ -239,7 +240,8 @@ class FlatMergeLoop final : public MergeLoop {
         heap_.rebuild();
     }
 
-    // `most`: no pair is more frequent. Counts of merged pairs fall about as rank^-1.5.
+    // `most` is an upper bound for the count of any pair. The counts of merged pairs fall roughly
+    // as rank^-1.5.
     int64_t lower_threshold(int64_t most) const {
         const double progress =
             double(options_.num_start_tokens + int64_t(merges.size())) / double(num_all_merges());
@@ -247,7 +249,7 @@ class FlatMergeLoop final : public MergeLoop {
         return std::max(floor_, std::min({guess, threshold_ / 4, most / 4}));
     }
 
-    // Call function(position, key, count of the word) for all pairs that may be merged.
+    // Call function(position, key, count of the word) for all pairs short enough to be merged.
     template <class Function>
     void for_each_pair(Function function) const {
         cells_.for_each_pair(tokens_, interrupt_check(),
@@ -274,8 +276,9 @@ class FlatMergeLoop final : public MergeLoop {
         num_tokens_ -= occurrences_.size();
         postings_.release(pair.postings, pair.num_postings);
 
-        // (x, a) became (x, ab), and (b, y) became (ab, y), everywhere at once. Of "abab" the first
-        // merge makes (ab, a), which the second removes again to make (ab, ab): its x is ab.
+        // Everywhere at once, (x, a) became (x, ab) and (b, y) became (ab, y). In "abab", merging
+        // the first "ab" creates (ab, a), and merging the second turns it into (ab, ab) with x =
+        // ab.
         const size_t first_new = pairs_.size();
         const int64_t removed = before_[ab].count;
         size_t num_postings = 0;
@@ -303,9 +306,10 @@ class FlatMergeLoop final : public MergeLoop {
         for (const Token y : touched_after_) after_[y] = Neighbour{};
     }
 
-    // Write token `ab` wherever the pair occurs; record the occurrences and sum up by neighbour.
+    // Replace every occurrence of the pair by token `ab`. Record the occurrences, and sum them up
+    // by neighbour.
     void replace_in_cells(const Pair& pair, uint32_t ab) {
-        constexpr uint32_t AHEAD = 24;  // postings; hides the latency of memory
+        constexpr uint32_t AHEAD = 24;  // postings; hides the memory latency
         constexpr uint32_t GROUP = 64;  // postings whose neighbours are prefetched together
         const uint32_t num_prefetched =
             options_.prefetch && pair.num_postings > AHEAD ? pair.num_postings - AHEAD : 0;
@@ -360,13 +364,13 @@ class FlatMergeLoop final : public MergeLoop {
         prefetch_neighbour(after_, merged.after);
     }
 
-    // (NO_TOKEN, too: to prefetch any address does no harm, and a branch would take longer.)
+    // `token` may be NO_TOKEN: prefetching any address is harmless, and a branch would take longer.
     static void prefetch_neighbour(const std::vector<Neighbour>& neighbours, Token token) {
         const auto start = reinterpret_cast<uintptr_t>(neighbours.data());
         CS336_PREFETCH(reinterpret_cast<const void*>(start + size_t{token} * sizeof(Neighbour)));
     }
 
-    // Give the pairs from `first_new` on their postings, and push them.
+    // Write the postings of the pairs from `first_new` on, and push these pairs onto the heap.
     void write_postings(size_t first_new, size_t num_postings) {
         Position* const postings = postings_.allocate(num_postings);
         Position* next = postings;
@@ -389,9 +393,9 @@ class FlatMergeLoop final : public MergeLoop {
         }
     }
 
-    // Subtract what the merge took from the pair `old_key(token)` of every token beside it but
-    // `skip`. `new_key(token)` is the pair that it made instead. (The table is far larger than the
-    // caches, so that both are prefetched.)
+    // For every neighbouring token except `skip`, subtract the merged occurrences from the pair
+    // `old_key(token)`. `new_key(token)` is the pair that replaces it. Both are prefetched, because
+    // the table is far larger than the caches.
     template <class OldKey, class NewKey>
     void decrease(const std::vector<Token>& touched, const std::vector<Neighbour>& neighbours,
                   Token skip, OldKey old_key, NewKey new_key) {
@@ -415,27 +419,28 @@ class FlatMergeLoop final : public MergeLoop {
     const MergeOptions options_;
     const int64_t floor_;
     int64_t threshold_ = std::numeric_limits<int64_t>::max();
-    int64_t first_threshold_ = 0;  // where a vocabulary is continued, before pairs are counted
-    int64_t num_updates_ = 0;      // of pair counts, by the last merge; for the trace
-    double seconds_untraced_ = 0;  // of counting, since the last merge
+    int64_t first_threshold_ = 0;  // of a continued vocabulary, until its pairs are counted
+    int64_t num_updates_ = 0;      // pair counts that the last merge changed; for the trace
+    double seconds_untraced_ = 0;  // counting time since the last merge
 
     TokenBytes tokens_;
     BytePairs byte_pairs_;  // empty once they are in pairs_
     WordCells<Token> cells_;
-    size_t num_tokens_;  // in the cells, ends of words included
+    size_t num_tokens_;  // in the cells, including word ends
     PairTable pairs_;
     PostingPool postings_;
     PairHeap heap_;
 
-    // Scratch of merge, by token id: what changes for the tokens before and after the merged pair.
+    // Scratch for `merge`: by token id, the changes for the tokens before and after the merged
+    // pair.
     std::vector<Neighbour> before_, after_;
     std::vector<Token> touched_before_, touched_after_;
     std::vector<Occurrence> occurrences_;
     std::vector<PairId> found_;
 };
 
-// A merge loop with the narrowest token ids that hold all merges. Throws std::overflow_error: the
-// words have too many bytes; Interrupted.
+// Return a merge loop with the narrowest token ids that fit all merges. Throws std::overflow_error
+// if the words have too many bytes; Interrupted.
 inline std::unique_ptr<MergeLoop> make_merge_loop(const uint8_t* data, const int64_t* offsets,
                                                   const int64_t* counts, int64_t num_words,
                                                   const MergeOptions& options) {

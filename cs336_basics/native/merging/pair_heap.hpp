@@ -1,4 +1,4 @@
-// The lazy heap that finds the most frequent pair, ties by the tie rule.
+// PairHeap: a lazy heap that finds the most frequent pair and applies the tie rule.
 
 #pragma once
 
@@ -14,19 +14,19 @@
 
 namespace cs336 {
 
-// Every pair is pushed once, with its count at that time. Counts only fall afterwards, so an entry
-// never ranks too low: where the count on top is stale, the entry goes back with the current one.
+// Every pair is pushed once, with its current count. Later, counts only fall, so an entry never
+// ranks too low. If the count of the top entry is stale, the entry goes back with its new count.
 //
-// Most pairs are far too rare to be the next ones. They wait in buckets of similar counts, and the
-// heap holds the pairs of the highest bucket only, few enough for the L2 cache. When it is empty,
-// the next bucket is moved there. (One heap of all pairs took four to eight times as long.)
+// Most pairs are far too rare to be merged next. They wait in buckets of similar counts. The heap
+// contains only the pairs of the highest bucket, few enough for the L2 cache. When the heap is
+// empty, it takes the next bucket. One heap of all pairs takes four to eight times as long.
 class PairHeap {
   public:
     // Both arguments must outlive this object.
     PairHeap(const PairTable& pairs, const TokenBytes& tokens)
         : pairs_(pairs), tokens_(tokens), merged_after_{pairs, tokens} {}
 
-    // Start again with all pairs of the table.
+    // Replace the contents by all pairs of the table.
     void rebuild() {
         entries_.clear();
         for (std::vector<PairId>& bucket : buckets_) bucket.clear();
@@ -34,7 +34,7 @@ class PairHeap {
         for (size_t id = 0; id < pairs_.size(); ++id) put(PairId(id));
     }
 
-    // The number of entries popped and of new pairs pushed since the last call; for the trace.
+    // The number of entries popped and new pairs pushed since the last call; for the trace.
     int64_t take_num_entries() { return std::exchange(num_entries_, 0); }
 
     void push(PairId id) {
@@ -42,7 +42,7 @@ class PairHeap {
         put(id);
     }
 
-    // Take the best pair; NO_PAIR if none occurs `least` times.
+    // Remove and return the best pair; NO_PAIR if no pair has a count of at least `least`.
     PairId pop_best(int64_t least) {
         do {
             while (!entries_.empty()) {
@@ -65,7 +65,7 @@ class PairHeap {
         PairId pair;
     };
 
-    // The order for which the standard algorithms keep the best pair on top.
+    // The order with which the standard heap algorithms keep the best pair on top.
     struct MergedAfter {
         const PairTable& pairs;
         const TokenBytes& tokens;
@@ -79,7 +79,7 @@ class PairHeap {
         }
     };
 
-    // Buckets by the four highest bits of the count; small counts have a bucket each.
+    // Buckets by the four highest bits of the count; each small count has its own bucket.
     static constexpr int NUM_BUCKETS = 62 * 8;
 
     static int bucket_of(int64_t count) {
@@ -88,7 +88,7 @@ class PairHeap {
         return (bit - 2) * 8 + int(count >> (bit - 3) & 7);
     }
 
-    // Put a pair where its count belongs: into the heap, or into a bucket below.
+    // Put a pair into the heap or, if its count is too low, into its bucket.
     void put(PairId id) {
         const int bucket = bucket_of(pairs_[id].count);
         if (bucket < current_) {
@@ -99,8 +99,8 @@ class PairHeap {
         }
     }
 
-    // Move the highest bucket that holds pairs to the heap, which is empty; those that became rarer
-    // meanwhile move to a lower bucket. Returns whether there is a pair that occurs `least` times.
+    // Fill the empty heap from the highest bucket that has pairs; pairs that became rarer move to a
+    // lower bucket. Returns whether any pair has a count of at least `least`.
     bool fill_heap(int64_t least) {
         const int lowest = bucket_of(least);
         while (entries_.empty() && current_ > lowest) {
@@ -120,7 +120,7 @@ class PairHeap {
     const PairTable& pairs_;
     const TokenBytes& tokens_;
     const MergedAfter merged_after_;
-    std::vector<Entry> entries_;  // of the pairs in bucket `current_` and above
+    std::vector<Entry> entries_;  // the heap: pairs of bucket `current_` and above
     std::vector<PairId> buckets_[NUM_BUCKETS];
     int current_ = NUM_BUCKETS;
     int64_t num_entries_ = 0;

@@ -1,4 +1,4 @@
-// The pairs of tokens that may be merged: their counts, their postings, and a hash table of them.
+// PairTable: a hash table of the token pairs that may be merged, with counts and postings.
 
 #pragma once
 
@@ -23,7 +23,7 @@ struct Pair {
     uint32_t num_postings;
 };
 
-// Pairs by id, and (left, right) -> id by open addressing.
+// Stores pairs by id and maps (left, right) to the id, with open addressing.
 class PairTable {
   public:
     static uint64_t key_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
@@ -43,10 +43,10 @@ class PairTable {
     std::vector<Pair>::const_iterator begin() const { return pairs_.begin(); }
     std::vector<Pair>::const_iterator end() const { return pairs_.end(); }
 
-    // Load the slot of a pair into the CPU cache, ahead of `find` or `add`.
+    // Load the slot of a pair into the CPU cache before `find` or `add`.
     void prefetch(uint64_t key) const { CS336_PREFETCH(&slots_[hash(key) >> shift_]); }
 
-    // NO_PAIR where a pair is unknown.
+    // The id of a pair; NO_PAIR if it is not in the table.
     PairId find(uint64_t key) const {
         const size_t mask = slots_.size() - 1;
         for (size_t i = hash(key) >> shift_;; i = (i + 1) & mask) {
@@ -54,7 +54,7 @@ class PairTable {
         }
     }
 
-    // Add a pair that is not in the table, without postings; returns its id.
+    // Add a pair that is not in the table, without postings. Returns its id.
     PairId add(uint32_t left, uint32_t right, int64_t count) {
         if (2 * pairs_.size() >= slots_.size()) resize(2 * slots_.size());
         const PairId id = PairId(pairs_.size());
@@ -68,7 +68,7 @@ class PairTable {
         resize(FIRST_SLOTS);
     }
 
-    // Remove the pairs of smaller counts. The others get new ids.
+    // Remove the pairs with smaller counts. The remaining pairs get new ids.
     void remove_below(int64_t count) {
         pairs_.erase(std::remove_if(pairs_.begin(), pairs_.end(),
                                     [&](const Pair& pair) { return pair.count < count; }),

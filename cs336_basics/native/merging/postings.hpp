@@ -1,4 +1,4 @@
-// Posting lists: for every pair the positions at which it occurs.
+// Posting lists: the positions at which every pair occurs.
 
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace cs336 {
 
-using Position = uint32_t;  // of a cell, see word_cells.hpp
+using Position = uint32_t;  // index of a cell; see word_cells.hpp
 
-// Memory for posting lists. A list is cut from the largest free block; the lists of merged pairs
-// are recycled. (A bump allocator with one recycled region took 175 MB where this takes 112.)
+// Memory for posting lists. A list takes its memory from the largest free block, and merged pairs
+// release theirs. A bump allocator with one recycled region took 175 MB where this takes 112.
 class PostingPool {
   public:
-    // Room for `size` positions, not initialized.
+    // Return room for `size` uninitialized positions.
     Position* allocate(size_t size) {
         if (free_.empty() || free_.front().first < size) {
             const size_t block_size = std::max(size, BLOCK_SIZE);
@@ -50,7 +50,7 @@ class PostingPool {
     static constexpr size_t SMALLEST_RECYCLED = 256;
 
     std::vector<std::unique_ptr<Position[]>> blocks_;
-    std::vector<std::pair<size_t, Position*>> free_;  // a heap, the largest block on top
+    std::vector<std::pair<size_t, Position*>> free_;  // a heap with the largest block on top
 };
 
 }  // namespace cs336

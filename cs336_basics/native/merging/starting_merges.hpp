@@ -1,4 +1,4 @@
-// The merges of a vocabulary whose training is continued, applied to words of new text.
+// StartingMerges: applies the merges of the vocabulary to continue to the words of new text.
 
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace cs336 {
 
-// Ids are symbols: 0 to 255 the bytes, then the tokens of the merges.
+// Symbols are ids: 0 to 255 for the bytes, then one for each merge.
 class StartingMerges {
   public:
-    // `merges`: three ids for every rank, left, right, merged. Throws std::length_error.
+    // `merges` has three ids for every rank: left, right, merged. Throws std::length_error.
     StartingMerges(const uint32_t* merges, size_t num_merges)
         : table_(byte_symbols().data(), merges, num_merges),
           merger_(table_, best_simd_level(), cancelled_) {}
 
-    // Write the symbols of a word, at most `length` > 0 of them; returns their number.
+    // Write the symbols of a word, at most `length` > 0. Returns their number.
     int64_t merge(const uint8_t* word, size_t length, uint32_t* out) {
         return merger_.merge(word, length, out) - out;
     }

@@ -1,4 +1,4 @@
-// The bytes of every token that training has made so far, and the tie rule that compares them.
+// TokenBytes: the bytes of all tokens of the training, and the tie rule that compares tokens.
 
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace cs336 {
 
-// Tokens 0 to 255 are the bytes; then come the merged tokens in the order of the merges, those of a
-// vocabulary that is continued first.
+// Tokens 0 to 255 are the bytes. The merged tokens follow in merge order, starting with those of
+// the vocabulary to continue.
 class TokenBytes {
   public:
-    // Without `byte_ranks` the greater of two tokens is the one with the greater bytes. With them
-    // it is the one of the smaller rank: of a byte the rank given here (256 of them), of a merged
-    // token its id.
+    // If `byte_ranks` is null, tokens compare as their bytes. Otherwise, the token with the lower
+    // rank is greater; the rank of a byte is byte_ranks[byte], the rank of a merged token is its
+    // id.
     explicit TokenBytes(const uint8_t* byte_ranks) : by_rank_(byte_ranks != nullptr) {
         for (int byte = 0; byte < 256; ++byte) {
             bytes_.push_back(uint8_t(byte));
@@ -28,13 +28,13 @@ class TokenBytes {
 
     uint32_t length(uint32_t token) const { return lengths_[token]; }
 
-    // The first eight bytes as an integer, or the rank inverted: of two tokens with different keys
-    // the greater key wins.
+    // The first eight bytes as an integer, or the inverted rank. If two keys differ, the higher key
+    // belongs to the greater token.
     uint64_t tie_key(uint32_t token) const { return ties_[token]; }
 
     uint32_t size() const { return uint32_t(lengths_.size()); }
 
-    // Add the token that is `left` followed by `right`; returns its id.
+    // Add the token `left` + `right`. Returns its id.
     uint32_t add(uint32_t left, uint32_t right) {
         const size_t offset = bytes_.size(), length = size_t{lengths_[left]} + lengths_[right];
         bytes_.resize(offset + length);
@@ -43,13 +43,14 @@ class TokenBytes {
         return finish(offset, length);
     }
 
-    // Add a token by its bytes; returns its id.
+    // Add a token by its bytes. Returns its id.
     uint32_t add(const uint8_t* bytes, size_t length) {
         const size_t offset = bytes_.size();
         bytes_.insert(bytes_.end(), bytes, bytes + length);
         return finish(offset, length);
     }
-    // < 0, 0 or > 0: as Python compares `bytes`, or by rank.
+
+    // Compare two tokens by the tie rule; the result is < 0, 0 or > 0.
     int compare(uint32_t one, uint32_t other) const {
         if (ties_[one] != ties_[other]) return ties_[one] < ties_[other] ? -1 : 1;
         const int order = std::memcmp(&bytes_[offsets_[one]], &bytes_[offsets_[other]],
@@ -59,7 +60,7 @@ class TokenBytes {
     }
 
   private:
-    // Index a token whose bytes are the last ones.
+    // Index a token whose bytes are the last `length` in `bytes_`.
     uint32_t finish(size_t offset, size_t length) {
         const uint32_t token = size();
         offsets_.push_back(offset);
@@ -72,7 +73,7 @@ class TokenBytes {
 
     const bool by_rank_;
     std::vector<uint8_t> bytes_;
-    std::vector<size_t> offsets_;    // token t is bytes_[offsets_[t]] and those that follow
+    std::vector<size_t> offsets_;    // token t starts at bytes_[offsets_[t]]
     std::vector<uint32_t> lengths_;  // bytes
     std::vector<uint64_t> ties_;
 };

@@ -1,15 +1,15 @@
-// All words in one array of cells, in which merges are made.
+// WordCells: one array of cells that stores all words during training.
 //
-// There is one cell for each byte, and a NO_TOKEN cell between words. A token is written into its
-// first and into its last cell, so that both neighbours of any token are found without links,
-// however long the word is:
+// There is one cell for each byte, and a NO_TOKEN cell between words. A token is written in its
+// first and its last cell, so that both neighbours of a token are found without links, however long
+// the word is:
 //
 //     position   0   1   2   3   4   5   6        (the word "lower" after the merges
 //     cell       -   l   ow  ow  er  er  -         o+w and e+r; l is a token of one byte)
 //
-// The token that begins at p ends before p + length; the one before p ends in cell p - 1. A token
-// that was merged into another leaves NO_TOKEN in its first cell (or, if it was one byte long,
-// perhaps the id of a longer token).
+// The token that starts at p ends before p + length; the token before it ends in cell p - 1. A
+// token that was merged leaves NO_TOKEN in its first cell; a one-byte token may leave the id of the
+// longer token there.
 
 #pragma once
 
@@ -30,16 +30,16 @@
 
 namespace cs336 {
 
-// The words that can hold a pair, if `sorted` most frequent first: word i is data[offsets[i]] up to
-// data[offsets[i + 1]] and occurs counts[i] times. Words of equal count form a run, so that the
-// count of a position is found by walking along with ascending positions.
+// The words that have a pair. Word i is data[offsets[i]:offsets[i + 1]] and occurs counts[i] times.
+// If `sorted`, the most frequent words come first. Words with equal counts form a run, so that a
+// walk over ascending positions finds the count of each position.
 template <class Token>
 class WordCells {
   public:
     static constexpr Token NO_TOKEN = static_cast<Token>(-1);
 
-    // Lays the words out and counts the pairs of their bytes, in up to `num_threads` threads.
-    // Throws std::overflow_error, Interrupted. The arrays are not needed afterwards.
+    // Lay out the words and count their byte pairs, in up to `num_threads` threads. The arrays are
+    // not needed afterwards. Throws std::overflow_error, Interrupted.
     WordCells(const uint8_t* data, const int64_t* offsets, const int64_t* counts, int64_t num_words,
               bool sorted, size_t num_threads, InterruptCheck::KeepGoing keep_going,
               BytePairs& byte_pairs) {
@@ -80,14 +80,14 @@ class WordCells {
 
     size_t size() const { return cells_.size(); }
 
-    // The parts of the cells that threads laid out: part i ends where the next one begins.
+    // The parts of the cells, one for each thread. Part i ends at the start of part i + 1.
     size_t num_parts() const { return part_starts_.size() - 1; }
     Position part_start(size_t part) const { return part_starts_[part]; }
 
     Token* data() { return cells_.data(); }
     const Token* data() const { return cells_.data(); }
 
-    // The run of equal counts that holds a position, searched for from run `first` on.
+    // The run of equal counts that contains a position; the search starts at run `first`.
     size_t run_of(Position position, size_t first = 0) const {
         return std::upper_bound(run_starts_.begin() + first, run_starts_.end(), position) -
                run_starts_.begin() - 1;
@@ -95,9 +95,9 @@ class WordCells {
     Position run_start(size_t run) const { return run_starts_[run]; }
     int64_t run_count(size_t run) const { return run_counts_[run]; }
 
-    // Merge the words, which are still single bytes: merge(bytes, length, out) writes the tokens of
-    // a word, at most `length` of them, and returns their number. Returns how many cells are then
-    // not the first of a token.
+    // Merge the words, whose cells are still single bytes. `merge(bytes, length, out)` writes at
+    // most `length` tokens of a word and returns their number. Returns the number of bytes minus
+    // the number of tokens.
     template <class Merge>
     size_t merge_words(const TokenBytes& tokens, InterruptCheck interrupt, Merge merge) {
         std::vector<uint8_t> bytes;
@@ -145,16 +145,16 @@ class WordCells {
     }
 
   private:
-    // A thread takes some 50 microseconds to start; it lays that many cells out in a millisecond.
+    // A thread starts in about 50 microseconds and lays out this many cells in a millisecond.
     static constexpr size_t CELLS_OF_A_THREAD = size_t{1} << 18;
-    static constexpr size_t MAX_THREADS = 64;  // each counts in an array of 1 MiB
+    static constexpr size_t MAX_THREADS = 64;  // each has an array of counts of 1 MiB
 
     struct Runs {
         std::vector<Position> starts;
         std::vector<int64_t> counts;
     };
 
-    // The words in the order in which they are laid out.
+    // The words in layout order.
     struct Layout {
         const uint8_t* data;
         const int64_t* offsets;
@@ -163,7 +163,7 @@ class WordCells {
 
         int64_t length(size_t k) const { return offsets[words[k] + 1] - offsets[words[k]]; }
 
-        // The cells of the words k with first <= k < end.
+        // The number of cells of the words [first, end).
         Position num_cells(size_t first, size_t end) const {
             Position sum = 0;
             for (size_t k = first; k < end; ++k) {
@@ -173,7 +173,7 @@ class WordCells {
             return sum;
         }
 
-        // Load what word k will need into the CPU cache; `end` bounds k.
+        // Load the data of the words after k, up to `end`, into the CPU cache.
         void prefetch(size_t k, size_t end) const {
             if (k + 2 * AHEAD >= end) return;
             CS336_PREFETCH(&offsets[words[k + 2 * AHEAD]]);
@@ -181,10 +181,10 @@ class WordCells {
             CS336_PREFETCH(&data[offsets[words[k + AHEAD]]]);
         }
 
-        static constexpr size_t AHEAD = 16;  // words; hides the latency of memory
+        static constexpr size_t AHEAD = 16;  // words; hides the memory latency
     };
 
-    // Write the words k with first <= k < end from a position on; count their pairs and runs.
+    // Write the words [first, end) from `position` on. Count their pairs and record their runs.
     void lay_out(const Layout& layout, size_t first, size_t end, Position position,
                  InterruptCheck& interrupt, BytePairs::Part& pairs, Runs& runs) {
         for (size_t k = first; k < end; ++k) {
@@ -210,45 +210,46 @@ class WordCells {
     void reserve(const int64_t* offsets, const int64_t* counts, int64_t num_words) {
         uint64_t num_cells = 1;
         for (int64_t i = 0; i < num_words; ++i) {
-            if (holds_pairs(offsets, counts, i)) num_cells += offsets[i + 1] - offsets[i] + 1;
+            if (has_pairs(offsets, counts, i)) num_cells += offsets[i + 1] - offsets[i] + 1;
         }
         if (num_cells >= std::numeric_limits<Position>::max()) {
             throw std::overflow_error(
-                "the distinct words have 4 GiB or more together, more than the native trainer can "
-                "address: drop the rarest words, or count with a pattern that splits more");
+                "the total length of the distinct words must be less than 4 GiB; drop the rarest "
+                "words, or use a split pattern that makes shorter words");
         }
         cells_.reserve(num_cells);
         ask_for_huge_pages(cells_.data(), num_cells * sizeof(Token));
         cells_.resize(num_cells);
     }
 
-    static bool holds_pairs(const int64_t* offsets, const int64_t* counts, int64_t word) {
+    static bool has_pairs(const int64_t* offsets, const int64_t* counts, int64_t word) {
         return counts[word] > 0 && offsets[word + 1] - offsets[word] >= 2;
     }
 
-    // The words that can hold a pair, most frequent first. Most counts are small: those are sorted
-    // by counting. (std::stable_sort makes the whole merge loop slower: benchmarks/NOTES.md.)
+    // The words that have a pair; if `sorted`, the most frequent first. Most counts are small and
+    // are sorted by counting. std::stable_sort makes the whole merge loop slower; see
+    // benchmarks/NOTES.md.
     static std::vector<uint32_t> words_by_count(const int64_t* offsets, const int64_t* counts,
                                                 int64_t num_words, bool sorted) {
         if (!sorted) {
             std::vector<uint32_t> words;
             for (int64_t i = 0; i < num_words; ++i) {
-                if (holds_pairs(offsets, counts, i)) words.push_back(uint32_t(i));
+                if (has_pairs(offsets, counts, i)) words.push_back(uint32_t(i));
             }
             return words;
         }
         constexpr int64_t LARGE = 4096;
-        // Buckets by LARGE - count, so that the large counts, which share bucket 0, come first.
+        // The bucket is LARGE - count, so that large counts, which share bucket 0, come first.
         std::vector<uint32_t> starts(LARGE + 2, 0);
         const auto bucket = [&](int64_t word) { return LARGE - std::min(LARGE, counts[word]); };
         for (int64_t i = 0; i < num_words; ++i) {
-            if (holds_pairs(offsets, counts, i)) ++starts[bucket(i) + 1];
+            if (has_pairs(offsets, counts, i)) ++starts[bucket(i) + 1];
         }
         for (int64_t i = 0; i <= LARGE; ++i) starts[i + 1] += starts[i];
         const uint32_t num_large = starts[1];
         std::vector<uint32_t> words(starts[LARGE + 1]);
         for (int64_t i = 0; i < num_words; ++i) {
-            if (holds_pairs(offsets, counts, i)) words[starts[bucket(i)]++] = uint32_t(i);
+            if (has_pairs(offsets, counts, i)) words[starts[bucket(i)]++] = uint32_t(i);
         }
         std::sort(words.begin(), words.begin() + num_large, [&](uint32_t a, uint32_t b) {
             return counts[a] != counts[b] ? counts[a] > counts[b] : a < b;
@@ -257,9 +258,9 @@ class WordCells {
     }
 
     std::vector<Token> cells_;
-    std::vector<Position> run_starts_;  // of every run, and one number that no position reaches
+    std::vector<Position> run_starts_;  // the start of every run, and a number above all positions
     std::vector<int64_t> run_counts_;
-    std::vector<Position> part_starts_;  // of every part, and the end of the last one
+    std::vector<Position> part_starts_;  // the start of every part, and the end of the last part
 };
 
 }  // namespace cs336

@@ -69,7 +69,7 @@ def test_word_counts_are_added_without_the_extension(monkeypatch):
 
 def test_adding_other_types_or_too_large_counts_is_refused():
     most = WordCounts.from_mapping({b"a": 2**63 - 1})
-    with pytest.raises(OverflowError, match="63 bits"):
+    with pytest.raises(OverflowError, match=r"exceeds 2\^63"):
         most + WordCounts.from_mapping({b"a": 1})
     with pytest.raises(ValueError, match="'cl100k' and 'gpt2'"):
         WordCounts.from_mapping(SOME, "gpt2") + WordCounts.from_mapping(SOME, "cl100k")

@@ -153,7 +153,6 @@ void words_of_a_group_merge_as_alone(SimdLevel level) {
                 std::copy(words[i].begin(), words[i].end(), memory[i].get());
                 group->add(memory[i].get(), words[i].size());
             }
-            check(group->size() == size, "the size of a group");
             group->merge();
             for (size_t i = 0; i < size; ++i) {
                 std::vector<Id> ids(Group::MAX_LENGTH);

@@ -16,7 +16,9 @@ def test_the_list_names_licences_sizes_and_what_is_there(tmp_path, capsys):
         assert f"{dataset.name}: {dataset.description}\n  licence: {dataset.licence}\n" in printed
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     assert "train TinyStoriesV2-GPT4-train.txt 2,227,753,162 bytes missing" in lines
-    assert "train sample_train.txt 10,000,881 bytes present, but a different text: 4 bytes" in lines
+    assert (
+        "train sample_train.txt 10,000,881 bytes present, but with the wrong size: 4 bytes" in lines
+    )
     assert lines[-1] == f"data directory: {tmp_path}"
     assert datasets(["--data-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out == printed

@@ -1,4 +1,4 @@
-"""Where text comes from: the embedded sample, TinyStories, OpenWebText."""
+"""The datasets: the generated sample corpus, TinyStories, and OpenWebText."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Fetch a dataset into the data directory: download or copy and unpack it, or generate it.
+"""Fetch a dataset into the data directory: download, copy or generate it.
 
-A text gets its name only when it is complete and has the SHA-256 of the registry. Until then a
-download is in FILE.part, which a later call continues.
+A text appears under its name only when it is complete and its SHA-256 is verified. Until then, a
+download is stored in FILE.part, and a later call continues it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from cs336_basics.data.datasets.sample import write_sample
 
 _BLOCK = 1 << 20
 _RECEIVED = 1 << 16
-"""Bytes of a download that are written at a time: of a connection that breaks, fewer are lost."""
+"""Bytes of a download per write. A broken connection loses at most this many."""
 _PATIENCE = 60
-"""Seconds without a byte after which a download is given up."""
+"""Timeout of a download in seconds without a byte."""
 
 
 class DownloadError(OSError):
-    """A file could not be fetched, or is not the text that it should be."""
+    """A file could not be fetched, or has the wrong content."""
 
 
 def fetch_split(
@@ -41,46 +41,45 @@ def fetch_split(
     force: bool = False,
     progress: bool = False,
 ) -> tuple[Path, bool]:
-    """Fetch one split ("train", "valid") of a dataset, unless its file exists.
+    """Fetch one split of a dataset, unless its file exists.
 
-    An interrupted download is continued. The text is compared with the SHA-256 of the
-    registry, wherever it comes from.
+    Continues an interrupted download. The SHA-256 of the text is always verified.
 
     Args:
-        name: a key of `DATASETS`.
-        split: "train" or "valid".
-        data_dir: the data directory; None: see `data_directory`.
-        source: a directory that has the file, compressed or not, or the URL of one; None: the
-            Hugging Face hub, which the environment variable HF_ENDPOINT replaces and
-            HF_HUB_OFFLINE=1 forbids.
-        force: fetch the file even if it exists.
-        progress: show progress bars.
+        name: Name of the dataset, a key of `DATASETS`.
+        split: Name of the split, "train" or "valid".
+        data_dir: Data directory. Defaults to the one that `data_directory` returns.
+        source: Directory, or URL of a directory, with the file, compressed or not. Defaults to the
+            Hugging Face hub. The environment variable HF_ENDPOINT selects another server, and
+            HF_HUB_OFFLINE=1 forbids downloads from the hub.
+        force: Fetch the file even if it exists.
+        progress: Show progress bars.
 
     Returns:
-        The file, and whether it was fetched now (False: it existed).
+        The path of the file, and whether it was fetched by this call.
 
     Raises:
-        DownloadError: the download failed, or is not the text; or the existing file has another
-            size than the text.
-        FileNotFoundError: the directory `source` lacks the file.
-        ValueError: no such dataset or split; a `source` that is neither a directory nor a web
-            address, or that is given for a text that is generated.
+        DownloadError: If the download fails or has the wrong content, or if the existing file has
+            the wrong size.
+        FileNotFoundError: If the directory `source` does not have the file.
+        ValueError: If the dataset or the split is unknown, if `source` is neither a directory nor
+            a web address, or if `source` is passed for the generated sample.
     """
     file = find_split(name, split)
     path = data_directory(data_dir) / file.name
     if source is not None and file.repository is None:
-        raise ValueError(f"source is {short_repr(source)}, but {file.name} is generated: omit it")
+        raise ValueError(f"{file.name} is generated, not downloaded; remove source (--from)")
     is_url = isinstance(source, str) and source.startswith(("http://", "https://"))
     if source is not None and not is_url and not (os.fspath(source) and Path(source).is_dir()):
         raise ValueError(
-            f"source is {short_repr(os.fspath(source))}: it is not a directory, and a URL starts "
-            "with http:// or https://"
+            "source (--from) must be an existing directory or start with http:// or https://, got "
+            f"{short_repr(os.fspath(source))}"
         )
     if path.is_file() and not force:
         if path.stat().st_size != file.num_bytes:
             raise DownloadError(
-                f"{path} has {path.stat().st_size:,} bytes, and the text of {name} has "
-                f"{file.num_bytes:,}; replace it with force=True (--force)"
+                f"{path} must have {file.num_bytes:,} bytes, got {path.stat().st_size:,}; replace "
+                "it with force=True (--force)"
             )
         return path, False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +94,7 @@ def fetch_split(
         _download(f"{directory.rstrip('/')}/{file.download_name}", part, file.num_bytes, progress)
         try:
             _write_text(part, file, path, progress)
-        except DownloadError:  # another text, which nothing can continue
+        except DownloadError:  # wrong content, so there is nothing to continue
             part.unlink()
             raise
         part.unlink()
@@ -103,37 +102,41 @@ def fetch_split(
 
 
 def part_of(path: Path) -> Path:
-    """Return the file that a download has until it is complete."""
+    """Return the path of the unfinished download of a file."""
     return path.with_name(path.name + ".part")
 
 
 def _hub_directory(file: DataFile) -> str:
-    """Return the URL of a file's directory on the Hugging Face hub, or on what replaces it."""
+    """Return the URL of a file's directory on the Hugging Face hub, or on HF_ENDPOINT."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise DownloadError(
-            f"cannot fetch {file.name}: HF_HUB_OFFLINE is set, which forbids the network; unset "
-            "it, or name a directory that has the file with source=... (--from)"
+            f"cannot fetch {file.name} because HF_HUB_OFFLINE is set; unset it, or set source "
+            "(--from) to a directory with the file"
         )
     endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
     return f"{endpoint.rstrip('/')}/datasets/{file.repository}/resolve/main"
 
 
 def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
-    """Download a file over HTTP, after the bytes of it that are there.
+    """Download a file over HTTP to `part`, and append to the bytes already in it.
 
-    After a broken connection the rest is requested again, as long as some of it arrives. Neither
-    ETag nor date is compared: the SHA-256 of the text is known, and finds every mixture.
+    After a broken connection, requests the rest again until a request yields no bytes. The file on
+    the server may change in between. The SHA-256 of the text detects that, so ETag and date are not
+    compared.
 
     Args:
-        num_bytes: size of the text, and so about the most that a server may send.
+        url: URL of the file.
+        part: Path of the unfinished download.
+        num_bytes: Size of the text. The download stops if it becomes much larger.
+        progress: Show a progress bar.
 
     Raises:
-        DownloadError: the server does not have the file, or nothing more arrives.
+        DownloadError: If the server does not have the file, or sends no more bytes.
     """
-    import requests  # here, since the sample needs no network
+    import requests  # imported here, because the sample needs no network
     import urllib3
 
-    limit = num_bytes + num_bytes // 1000 + _BLOCK  # incompressible data grows a little
+    limit = num_bytes + num_bytes // 1000 + _BLOCK  # gzip enlarges incompressible data a little
     while True:
         held = part.stat().st_size if part.exists() else 0
         headers = {"Accept-Encoding": "identity", "Range": f"bytes={held}-"}
@@ -141,10 +144,10 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
             del headers["Range"]
         try:
             with requests.get(url, headers=headers, stream=True, timeout=_PATIENCE) as answer:
-                if answer.status_code == 416 and held:  # nothing lies beyond what is there
+                if answer.status_code == 416 and held:  # range not satisfiable: it is complete
                     return
                 if answer.status_code not in (200, 206):
-                    raise DownloadError(f"cannot fetch {url}: answered {answer.status_code}")
+                    raise DownloadError(f"cannot fetch {url}: HTTP status {answer.status_code}")
                 with (
                     open(part, "ab" if answer.status_code == 206 else "wb") as file,
                     byte_bar(progress, num_bytes, part.stem) as bar,
@@ -153,7 +156,7 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
                     for block in answer.raw.stream(_RECEIVED, decode_content=False):
                         file.write(block)
                         bar.update(len(block))
-                        if file.tell() > limit:  # another file, or one without an end
+                        if file.tell() > limit:  # a wrong file, or an endless one
                             return
             return
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -162,24 +165,22 @@ def _download(url: str, part: Path, num_bytes: int, progress: bool) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a download failed, in words; a library wraps the reason several times."""
+    """Return why a download failed. The libraries wrap the original exception several times."""
     import urllib3
 
     cause: BaseException | None = error
     while cause is not None:
         reason = next((arg for arg in cause.args if isinstance(arg, Exception)), cause.__context__)
         if isinstance(cause, http.client.RemoteDisconnected):
-            return "the server closed the connection without an answer; try again later"
+            return "the server closed the connection without a response; try again later"
         is_cut = isinstance(cause, http.client.IncompleteRead)
         if is_cut and not isinstance(cause, urllib3.exceptions.InvalidChunkLength):
-            return "the connection broke; the same command continues the download"
+            return "the connection broke; repeat the command to continue the download"
         if isinstance(cause, http.client.HTTPException):
             got = short_repr(str(cause))
-            return f"the server's answer is not HTTP ({got}): is the address that of a web server?"
+            return f"the response is not HTTP ({got}); check that the URL belongs to a web server"
         if isinstance(cause, urllib3.exceptions.NewConnectionError):
-            return (
-                f"no connection ({short_reason(cause)}): is there a network, is the address right?"
-            )
+            return f"no connection ({short_reason(cause)}); check the network and the URL"
         if isinstance(cause, urllib3.exceptions.ReadTimeoutError):
             return f"the server sent nothing for {_PATIENCE} seconds; try again later"
         cause = reason
@@ -187,19 +188,18 @@ def _reason(error: BaseException) -> str:
 
 
 def _file_in(directory: Path, file: DataFile) -> Path:
-    """Return the file of a directory that has the text, plain or compressed."""
-    names = (file.name, f"{file.name}.gz")
-    for name in names:
+    """Return the path of the text in a directory, plain or compressed."""
+    for name in (file.name, f"{file.name}.gz"):
         if (directory / name).is_file():
             return directory / name
-    raise FileNotFoundError(f"there is no {names[0]} and no {names[1]} in {directory}")
+    raise FileNotFoundError(f"{directory} contains neither {file.name} nor {file.name}.gz")
 
 
 def _write_text(arrived: Path, file: DataFile, path: Path, progress: bool) -> None:
-    """Write a file to `path`, decompressed; refuse a text other than the registry's.
+    """Decompress a file to `path`, and check its SHA-256.
 
     Raises:
-        DownloadError: it is not that text, or damaged.
+        DownloadError: If the file is damaged or has the wrong content.
     """
     digest, num_bytes = hashlib.sha256(), 0
     label = f"writing {path.name}"
@@ -211,7 +211,7 @@ def _write_text(arrived: Path, file: DataFile, path: Path, progress: bool) -> No
             atomic_writer(path) as text,
             byte_bar(progress, file.num_bytes, label) as bar,
         ):
-            # Compressed data may be a thousand times as long as it seems.
+            # Compressed data may expand a thousandfold, so stop after the known size.
             while num_bytes <= file.num_bytes and (block := content.read(_BLOCK)):
                 text.write(block)
                 digest.update(block)
@@ -219,8 +219,8 @@ def _write_text(arrived: Path, file: DataFile, path: Path, progress: bool) -> No
                 bar.update(len(block))
             if digest.hexdigest() != file.sha256:
                 raise DownloadError(
-                    f"{arrived} is not {file.name}: its {num_bytes:,} bytes have the SHA-256 "
-                    f"{digest.hexdigest()}, not {file.sha256} of {file.num_bytes:,} bytes"
+                    f"{arrived} is not {file.name}: expected {file.num_bytes:,} bytes with SHA-256 "
+                    f"{file.sha256}, got {num_bytes:,} bytes with SHA-256 {digest.hexdigest()}"
                 )
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DownloadError(f"{arrived} is damaged: {short_reason(error)}; try again") from error

@@ -1,4 +1,4 @@
-"""What is known of the datasets, and what of them is in the data directory."""
+"""List the files of the datasets, and their state in the data directory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from cs336_basics.data.datasets.registry import DATASETS, DataFile, data_directo
 
 @dataclass(frozen=True)
 class FileStatus:
-    """One split of a dataset, and its file in a data directory.
+    """One split of a dataset, and the state of its file in a data directory.
 
     Attributes:
-        dataset, split: as in `DATASETS`.
-        licence, repository, sha256: of the dataset or its text; see `DataFile`.
-        num_bytes: size of the text.
-        path: the file that has the text, or an extract from it; None if there is none.
-        found_bytes: size of that file, or of an unfinished download; 0 if there is neither.
-        verified: whether the SHA-256 of the file is that of the text; None if it was not computed.
-        note: the state in words, such as "missing".
+        dataset: Name of the dataset.
+        split: Name of the split, "train" or "valid".
+        licence: Licence of the dataset.
+        repository: Repository on the Hugging Face hub. None for the generated sample.
+        sha256: Expected SHA-256 of the text.
+        num_bytes: Expected size of the text.
+        path: Path of the local file with the text or an extract from it, or None.
+        found_bytes: Size of the local file or of an unfinished download, or 0.
+        verified: Whether the SHA-256 of the file is correct. None if it was not computed.
+        note: Description of the state, such as "missing".
     """
 
     dataset: str
@@ -43,11 +46,12 @@ def list_files(
     """Return the status of every split of every dataset.
 
     Args:
-        data_dir: the data directory; None: see `data_directory`. It need not exist.
-        verify: compute the SHA-256 of the files that are there, about a second for each gigabyte.
+        data_dir: Data directory, which does not need to exist. Defaults to the one that
+            `data_directory` returns.
+        verify: Compute the SHA-256 of local files, at about a gigabyte per second.
 
     Raises:
-        OSError: a file cannot be read.
+        OSError: If a file cannot be read.
     """
     directory = data_directory(data_dir)
     statuses = []
@@ -78,21 +82,21 @@ def list_files(
 def _state(
     file: DataFile, path: Path | None, directory: Path, verified: bool | None
 ) -> tuple[int, str]:
-    """Return how many bytes of a text are there, and the state in words."""
+    """Return the number of local bytes of a text, and a description of its state."""
     packed, part = directory / f"{file.name}.gz", part_of(directory / file.download_name)
     if path is not None:
         found = path.stat().st_size
         if path.name != file.name:
             return found, f"{path.name} is present, {found:,} bytes"
         if found != file.num_bytes:
-            return found, f"present, but a different text: {found:,} bytes"
+            return found, f"present, but with the wrong size: {found:,} bytes"
         if verified is None:
             return found, "present"
-        other = "present, but a different text: its SHA-256 differs"
+        other = "present, but with the wrong SHA-256"
         return found, "present, verified" if verified else other
     if packed.is_file():
         return packed.stat().st_size, f"only {packed.name} is present"
     if part.is_file():
         found = part.stat().st_size
-        return found, f"the download was interrupted after {found:,} bytes"
+        return found, f"download interrupted after {found:,} bytes"
     return 0, "missing"

@@ -1,9 +1,9 @@
 """The embedded sample corpus: children's stories from a seeded generator.
 
-Nothing is downloaded: a story is a plot whose slots are filled with words, both from the text files
-in `stories/`, by a stream of random numbers. The same seed gives the same bytes on every platform
-and every version of Python, because the numbers come from SHAKE-128 and each decision is integer
-arithmetic: no `random` module, no floating point, no order of sets or hashes.
+A story is a plot whose slots are filled with random words. The plots and words are in the text
+files in `stories/`. A seed gives the same bytes on every platform and Python version, because the
+random numbers come from SHAKE-128 and all choices use integer arithmetic. The generator does not
+use the `random` module, floating point, or the order of sets.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from typing import TypeVar
 from cs336_basics._support.arguments import checked_integer
 from cs336_basics._support.files import atomic_writer
 from cs336_basics._support.progress import byte_bar
+from cs336_basics._support.text import END_OF_TEXT
 from cs336_basics.data.datasets.story_files import read_library
 from cs336_basics.data.datasets.templates import Entry, Template, render
-
-SEPARATOR = "<|endoftext|>"
 
 T = TypeVar("T")
 
 
 def sample_documents(seed: int = 0) -> Iterator[str]:
-    """Yield stories without end, the same ones for the same seed.
+    """Yield an endless sequence of stories.
 
-    Document number `i` depends on `(seed, i)` alone. Corpora that must not overlap, such as
-    training and validation text, take different seeds.
+    Story `i` depends only on `(seed, i)`. Use different seeds for corpora that must not overlap,
+    such as training and validation text.
 
     A story neither starts nor ends with white space, and never contains `<|endoftext|>`.
     """
@@ -45,21 +44,29 @@ def sample_documents(seed: int = 0) -> Iterator[str]:
 def write_sample(
     path: str | os.PathLike[str], num_bytes: int, seed: int = 0, progress: bool = False
 ) -> Path:
-    """Write stories to `path` until it holds at least `num_bytes` bytes; return the path.
+    """Write whole stories to `path` until it has at least `num_bytes` bytes.
 
-    After each story comes a line `<|endoftext|>`, as in the TinyStories files. The file ends after
-    the story that reaches `num_bytes`, so it holds whole stories only. UTF-8, LF line ends. The
-    file appears under its name when it is complete.
+    A line `<|endoftext|>` follows each story, as in the TinyStories files. The file is UTF-8 with
+    LF line ends. It appears under its name only when it is complete.
+
+    Args:
+        path: Output file.
+        num_bytes: Minimum size of the file in bytes.
+        seed: Seed of the stories.
+        progress: Show a progress bar.
+
+    Returns:
+        The path of the file.
 
     Raises:
-        TypeError: `num_bytes` is not an integer.
-        ValueError: it is not positive.
+        TypeError: If `num_bytes` is not an integer.
+        ValueError: If `num_bytes` is not positive.
     """
     num_bytes = checked_integer("num_bytes", num_bytes, 1)
     written = 0
     with atomic_writer(path) as file, byte_bar(progress, num_bytes, Path(path).name) as bar:
         for story in sample_documents(seed):
-            document = f"{story}\n{SEPARATOR}\n".encode()
+            document = f"{story}\n{END_OF_TEXT}\n".encode()
             file.write(document)
             bar.update(min(len(document), num_bytes - written))
             written += len(document)
@@ -72,10 +79,11 @@ def write_sample(
 
 
 def random_numbers(seed: int, index: int) -> Callable[[], int]:
-    """Return a function that gives the next of endlessly many integers in [0, 65536).
+    """Return a function that returns the next random integer in [0, 65536) at each call.
 
-    They are the output of SHAKE-128 (FIPS 202), read as little-endian 16-bit numbers, for the
-    messages "cs336_basics sample {seed} {index} {block}" with block = 0, 1, 2, ...
+    The integers are the SHAKE-128 (FIPS 202) digests of the messages
+    "cs336_basics sample {seed} {index} {block}" with block = 0, 1, 2, ..., as little-endian 16-bit
+    numbers.
     """
 
     def numbers() -> Iterator[int]:
@@ -90,26 +98,26 @@ def random_numbers(seed: int, index: int) -> Callable[[], int]:
 
 
 class Story:
-    """One story while it is told: its random numbers and its cast."""
+    """The state of one story: its random numbers and its cast."""
 
     def __init__(self, draw: Callable[[], int]) -> None:
         self.draw = draw
-        self.people = "child"  # the table of the hero and the friend: "child" or "animal"
+        self.people = "child"  # table of the hero and the friend: "child" or "animal"
         self.cast: dict[str, Entry] = {}
 
     def pick(self, options: Sequence[T]) -> T:
-        """Return one of at most a few thousand options, each with nearly the same probability."""
+        """Return a random option. With up to a few thousand, the choice is nearly uniform."""
         return options[self.draw() * len(options) >> 16]
 
     def entry(self, role: str) -> Entry:
-        """Return who or what plays `role` ("hero", "thing", "task2"), casting it on first use."""
+        """Return the entry cast as `role` ("hero", "thing", "task2"). Cast it on first use."""
         if role not in self.cast:
             if role in ("hero", "friend"):
                 table, rivals = self.people, ["hero", "friend"]
             else:
                 table = role.rstrip("23")
                 rivals = [table, f"{table}2", f"{table}3"]
-            # Two heroes of one name, or the same errand twice, would spoil the story.
+            # Avoid two heroes with the same name, or the same errand twice.
             taken = [self.cast[other][""] for other in rivals if other in self.cast]
             entry = self.pick(read_library().tables[table])
             while entry[""] in taken:
@@ -118,12 +126,12 @@ class Story:
         return self.cast[role]
 
     def phrase(self, name: str) -> Template:
-        """Return a phrase of the list `name`, drawn again at each use."""
+        """Return a random phrase from the list `name`."""
         return self.pick(read_library().phrases[name])
 
 
 def _tell_story(draw: Callable[[], int]) -> str:
-    """Choose a plot and its heroes, and write the story."""
+    """Choose a plot and its heroes, and return the story."""
     story = Story(draw)
     plot = story.pick(read_library().plots)
     if plot.heroes == "any" and draw() < 26_000:  # two stories in five
@@ -131,7 +139,7 @@ def _tell_story(draw: Callable[[], int]) -> str:
     text = render(plot.template, story)
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n")]
     text = "\n".join(paragraph for paragraph in paragraphs if paragraph)
-    # One story in sixteen has typographic quotation marks, as text from the web often does.
+    # One story in sixteen has typographic quotation marks, which are common in web text.
     return _curl_quotes(text) if draw() < 4096 else text
 
 

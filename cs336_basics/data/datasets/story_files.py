@@ -1,14 +1,15 @@
 """The plots and words of the sample corpus, read from the text files in `stories/`.
 
-A story file consists of sections:
+A story file is UTF-8 and consists of sections:
 
     # A comment is a line that starts with a hash sign.
     == name ==
     the section's text, up to the next section or the end of the file
 
-The text is a list of names, one phrase a line, a table, or a plot, with templates in the language
-of `templates.py`. In a table `|` separates the columns, and the first line names the fields. The
-file's first comment says what it holds. All are UTF-8.
+A section is a list of names, a list of phrases with one per line, a table, or a plot. Phrases,
+table cells and plots are templates in the language of `templates.py`. In a table, `|` separates the
+columns, and the first line contains the field names. Each file starts with a comment about its
+content.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from cs336_basics.data.datasets.templates import Entry, Template, parse_template
 
 
 class Plot(NamedTuple):
-    """A story with its alternatives left open, and who can be its hero: "any" or "child"."""
+    """A plot: the template of a story, and its possible heroes, "any" or "child"."""
 
     template: Template
     heroes: str
 
 
 class StoryLibrary(NamedTuple):
-    """All material, parsed: plots, lists of phrases, and tables of what a story casts."""
+    """The parsed story files: plots, lists of phrases, and tables to cast from."""
 
     plots: list[Plot]
     phrases: dict[str, list[Template]]
@@ -38,7 +39,7 @@ class StoryLibrary(NamedTuple):
 
 @functools.cache
 def read_library() -> StoryLibrary:
-    """Return the parsed story files; they are read once, when the first story is told."""
+    """Return the parsed story files. They are read once, at the first call."""
     tables = {name: _parse_table(text) for name, text in read_sections("tables.txt").items()}
     tables |= _people(read_sections("people.txt"))
     tables["thing"] = _things(read_sections("things.txt")["things"])
@@ -56,7 +57,7 @@ def read_library() -> StoryLibrary:
 
 
 def read_sections(file_name: str) -> dict[str, str]:
-    """Return a story file's sections, name -> text, in the file's order."""
+    """Return the sections of a story file, name -> text, in file order."""
     file = resources.files("cs336_basics.data.datasets").joinpath("stories", file_name)
     lines = file.read_text(encoding="utf-8").split("\n")
     text = "\n".join(line for line in lines if not line.startswith("#"))
@@ -67,19 +68,19 @@ def read_sections(file_name: str) -> dict[str, str]:
 
 
 def _parse_table(text: str) -> list[Entry]:
-    """Parse lines of columns under a header; the first column is the main field."""
+    """Parse a header and lines of columns. The first column is the main field."""
     header, *lines = map(_split_columns, text.split("\n"))
     fields = ["", *header[1:]]
     return [_entry(dict(zip(fields, columns, strict=True))) for columns in lines]
 
 
 def _split_columns(line: str) -> list[str]:
-    # Only a `|` outside brackets separates columns; inside them it separates choices.
+    # Outside brackets, `|` separates columns. Inside, it separates choices.
     return [column.strip() for column in re.findall(r"(?:\[[^\]]*\]|[^|\[])+", line)]
 
 
 def _things(text: str) -> list[Entry]:
-    """Return an entry for each thing with each of its adjectives."""
+    """Return an entry for each combination of a thing and one of its adjectives."""
     entries = []
     for line in text.split("\n"):
         noun, _, adjectives = line.partition(":")
@@ -90,7 +91,7 @@ def _things(text: str) -> list[Entry]:
 
 
 def _people(sections: dict[str, str]) -> dict[str, list[Entry]]:
-    """Return the tables "child" and "animal": each name with its pronouns and home."""
+    """Return the tables "child" and "animal", which have pronouns and a home for each name."""
     homes = "[" + "|".join(sections["homes of children"].split("\n")) + "]"
     children = [_person(name, "boy", "he", homes) for name in sections["boys"].split()]
     children += [_person(name, "girl", "she", homes) for name in sections["girls"].split()]

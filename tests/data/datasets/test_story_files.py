@@ -1,4 +1,4 @@
-"""The plots and words of the sample: every slot can be filled, and everything is used."""
+"""Every slot of the story files can be filled, and all their material is used."""
 
 import itertools
 
@@ -33,12 +33,12 @@ def test_every_slot_of_every_template_can_be_filled():
             used.update(tables)
             for entry in itertools.chain.from_iterable(library.tables[table] for table in tables):
                 assert part.field in entry, part
-    assert used == {*library.phrases, *library.tables}, "a list or a table that nothing uses"
+    assert used == {*library.phrases, *library.tables}, "an unused list or table"
 
 
-def test_tables_are_long_enough_and_every_plot_is_told():
+def test_tables_are_long_enough_and_every_plot_occurs():
     library = read_library()
-    # `pick` takes an index from 16 bits, and three of a table must be able to differ.
+    # `pick` has 16 random bits, and a story may need three different entries of a table.
     assert all(3 <= len(table) < 5_000 for table in library.tables.values())
     assert len(library.plots) >= 12
     assert {heroes for _, heroes in library.plots} <= {"any", "child"}

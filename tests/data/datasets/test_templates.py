@@ -10,7 +10,7 @@ def tell(text):
     return render(parse_template(text), Story(random_numbers(0, 0)))
 
 
-def test_choices_nest_and_the_cast_stays():
+def test_choices_nest_and_a_cast_entry_stays_the_same():
     told = {
         render(parse_template("[one|two [red|blue]|]."), Story(random_numbers(0, i)))
         for i in range(100)
@@ -31,6 +31,6 @@ def test_choices_nest_and_the_cast_stays():
 @pytest.mark.parametrize(
     "text", ["[a|b", "a]", "a|b", "{hero", "hero}", "{he ro}", "{}", "<>", "{the thing}", "<a"]
 )
-def test_a_malformed_template_is_refused(text):
+def test_a_malformed_template_is_rejected(text):
     with pytest.raises(ValueError, match="template"):
         parse_template(text)

@@ -1,4 +1,4 @@
-"""A web server on this machine, and a text that it offers."""
+"""A local web server for the tests, and a text to serve."""
 
 import contextlib
 import dataclasses
@@ -12,7 +12,7 @@ import pytest
 
 from cs336_basics.data.datasets import DATASETS
 
-# More than one block of the copying loop, both before and after compression.
+# Longer than one block of the copying loop, both plain and compressed.
 TEXT = b"".join(
     f"Once there was a café with {hashlib.sha512(b'%d' % n).hexdigest()} cats.\r\n".encode()
     for n in range(15_000)
@@ -21,17 +21,17 @@ PACKED = gzip.compress(TEXT, 1, mtime=0)
 
 
 class Server:
-    """A web server whose answers are set by path: (status, headers, body).
-
-    It sends ranges, and it breaks connections after some bytes where `breaks` says so.
+    """A web server with a configurable response for each path.
 
     Attributes:
-        requests: the path of every GET.
-        ranges: its Range, None where it has none.
-        breaks: for each of the first answers, the bytes after which the connection breaks.
-        has_ranges: whether Range is obeyed.
-        stalls_after: the bytes after which nothing more is sent; None: all are sent.
-        closed: set when the test has ended.
+        answers: Maps paths to responses (status, headers, body).
+        requests: Path of each request.
+        ranges: Range header of each request, or None.
+        breaks: For each of the next responses, the number of bytes to send before the connection
+            breaks.
+        has_ranges: Whether the server supports Range headers.
+        stalls_after: Number of bytes to send before the server stops sending. None sends all.
+        closed: Set at the end of the test.
     """
 
     def __init__(self):
@@ -87,7 +87,7 @@ class Server:
         self.answers[f"/mirror/{name}"] = (status, headers, body)
 
     def offer_as_hub(self, name, body):
-        """Offer a file of a dataset as the Hugging Face hub does, at `host`."""
+        """Offer a file of a dataset under its path on the Hugging Face hub."""
         repository = {"Tiny": "roneneldan/TinyStories", "owt_": "stanford-cs336/owt-sample"}
         etag = hashlib.sha256(body).hexdigest()
         headers = {"ETag": f'"{etag}"', "X-Repo-Commit": "0" * 39 + "1"}
@@ -101,11 +101,8 @@ def names_in(directory):
 
 @pytest.fixture
 def server(monkeypatch, tmp_path_factory):
-    """A web server for a test, which is also the hub; TEXT is the text of every download.
-
-    conftest.py of the folders that use it import it.
-    """
-    # A proxy set in the environment must not see requests to this machine.
+    """A web server that also replaces the hub. Every dataset to download has the content TEXT."""
+    # Send requests to this machine directly even if the environment sets a proxy.
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     sha256 = hashlib.sha256(TEXT).hexdigest()

@@ -1,4 +1,4 @@
-"""A session of a run: the signals that stop it, its clock, and the progress that it shows."""
+"""A session of a run: stop signals, clock and progress display."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-_SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal to draw a bar on
+_SECONDS_BETWEEN_LINES = 10.0  # lines of progress if there is no terminal
 
 
 class TrainingInterrupted(Exception):  # noqa: N818 -- an interruption is not an error
-    """Ctrl-C or SIGTERM: the run was saved and can be resumed."""
+    """Raised after Ctrl-C or SIGTERM. The run was saved and can be resumed."""
 
     def __init__(self, signal_number: int, step: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name} after step {step}")
@@ -25,11 +25,11 @@ class TrainingInterrupted(Exception):  # noqa: N818 -- an interruption is not an
 
 
 class StopSignals:
-    """A block within which the first Ctrl-C or SIGTERM is recorded, for the loop to act on.
+    """Context manager that records the first Ctrl-C or SIGTERM for the training loop.
 
-    A second Ctrl-C has its usual effect, for a step that takes too long to wait for. A second
-    SIGTERM has none: where a scheduler sends it to all processes of a job, torchrun forwards its
-    own to processes that already have theirs, in the middle of the checkpoint.
+    A second Ctrl-C has its usual effect, in case a step takes too long. A second SIGTERM has no
+    effect: if a scheduler sends SIGTERM to all processes of a job, torchrun forwards its own to
+    processes that may be saving a checkpoint.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignals:
-        # Python delivers signals to the main thread only; other threads have no handler to set.
+        # Only the main thread can set handlers.
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._record)
@@ -60,10 +60,10 @@ class StopSignals:
 
 
 class Clock:
-    """Measures a session as a whole, and its steps without evaluations and checkpoints.
+    """Measures the time of a run, and of its steps without evaluations and checkpoints.
 
     Args:
-        seconds_before: wall-clock time of the run's earlier sessions.
+        seconds_before: Wall-clock time of the run's earlier sessions.
     """
 
     def __init__(self, seconds_before: float) -> None:
@@ -72,16 +72,16 @@ class Clock:
         self._steps = 0
 
     def start_step(self) -> None:
-        """Start the time of a step."""
+        """Start timing a step."""
         self._started = time.perf_counter()
 
     def end_step(self) -> None:
-        """End the time of a step."""
+        """Stop timing a step."""
         self._in_steps += time.perf_counter() - self._started
         self._steps += 1
 
     def seconds(self) -> float:
-        """Return the wall-clock time of the run, earlier sessions included."""
+        """Return the wall-clock time of the run, including earlier sessions."""
         return round(time.perf_counter() - self._origin, 3)
 
     def seconds_per_step(self) -> float:
@@ -92,13 +92,13 @@ class Clock:
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a line every few seconds, so that a log shows progress.
+    """Shows a progress bar on a terminal, or reports a line every few seconds without one.
 
     Args:
-        step: steps taken before this session.
-        max_steps: steps in the whole run.
-        report: is called with each line.
-        is_first: whether this is the process that shows progress.
+        step: Number of steps taken before this session.
+        max_steps: Number of steps in the complete run.
+        report: Callback invoked with each line.
+        is_first: Whether this process shows progress.
     """
 
     def __init__(
@@ -135,6 +135,6 @@ class Progress:
 
 
 def above_the_bar(report: Callable[[str], None], text: str) -> None:
-    """Report a line without damage to a progress bar on the terminal."""
+    """Report a line above a progress bar on the terminal."""
     with tqdm.external_write_mode():
         report(text)

@@ -1,8 +1,8 @@
-"""How a training run starts, or is continued: read this before the loop in trainer.py.
+"""Starting and resuming a training run. Read this before the loop in trainer.py.
 
-sources = check_start(config)                       # before anything is written
+sources = check_start(config)                       # before any file is written
 run = create_run(config, "runs/mine")
-with open_trainer(config, run, sources) as trainer:  # prepares the data, builds, restores
+with open_trainer(config, run, sources) as trainer:  # prepares data, builds and restores
     result = trainer.fit()
 """
 
@@ -38,22 +38,22 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Resumption:
-    """How a run is continued."""
+    """How to resume a run."""
 
     checkpoint: Path | None = None
-    """The checkpoint to continue from; None: the newest."""
+    """The checkpoint to resume from. None is the newest."""
     skip_damaged: bool = False
-    """Skip damaged checkpoints, back to the newest that is whole."""
+    """Whether to skip damaged checkpoints and use the newest intact one."""
 
 
 def check_start(config: TrainConfig, world: World | None = None) -> Sources:
-    """Check what can be checked before anything is written: data, batch size, device, loggers.
+    """Check the data, batch size, device and loggers before any file is written.
 
     Returns:
-        the sources of the run, for `open_trainer`.
+        The sources of the data, for `open_trainer`.
 
     Raises:
-        ValueError, OSError: the configuration cannot be used here; names the value.
+        ValueError, OSError: If the configuration cannot be used on this machine.
     """
     sources = check_sources(config.preparation)
     for key, source in (("train_path", sources.train), ("valid_path", sources.valid)):
@@ -65,15 +65,15 @@ def check_start(config: TrainConfig, world: World | None = None) -> Sources:
 
 
 def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) -> RunDirectory:
-    """Create the directory of a new run, locked, with its configuration.
+    """Create and lock the directory of a new run, and save its configuration there.
 
     Args:
-        config: what to train, and how.
-        path: the directory; None: runs/NAME-DATE.
+        config: Configuration of the run.
+        path: The directory. Defaults to runs/NAME-DATE.
 
     Raises:
-        FileExistsError: the directory is not empty, or a file.
-        ValueError: another process has just made a run in it; or `config.fast` is "auto".
+        FileExistsError: If the directory is not empty or is a file.
+        ValueError: If another process has just created a run there, or `config.fast` is "auto".
     """
     if config.fast != "off":
         raise ValueError(
@@ -93,7 +93,7 @@ def create_run(config: TrainConfig, path: str | os.PathLike[str] | None = None) 
 
 
 def save_config(config: TrainConfig, run: RunDirectory) -> None:
-    """Write the configuration, with absolute paths, so that a run can be resumed from anywhere."""
+    """Write the configuration with absolute paths, so a run can be resumed from any directory."""
 
     def absolute(path: str | tuple[str, ...] | None) -> Any:
         if isinstance(path, tuple):
@@ -122,26 +122,25 @@ def open_trainer(
     progress: bool = False,
     report: Report = print,
 ) -> Iterator[Trainer]:
-    """Prepare the data of a run and yield the trainer on it; close its loggers at the end.
+    """Context manager that prepares the data of a run and yields its trainer.
 
-    The run is locked before anything is written into it, and unlocked at the end. A new run that
-    cannot start leaves no directory in the way of the next attempt. One that is interrupted while
-    it prepares its data keeps what it has, and can be resumed.
+    The run is locked before anything is written to it, and unlocked at the end, when the loggers
+    are also closed. A new run that cannot start is removed, so you can try again. A run that is
+    interrupted during the preparation keeps its data and can be resumed.
 
     Args:
-        config: what to train, and how; with `resume`, that of the run, except for values that may
-            change.
-        run: the directory, as `create_run` makes it.
-        sources: what `check_start` returned.
-        resume: how to continue the run; None: it is new.
-        world: the processes that train together; each calls this.
-        progress: show progress bars of the preparation on a terminal.
-        report: is given lines to show, in the first process.
+        config: Configuration of the run. When resuming, only values that may change can differ.
+        run: The directory from `create_run`.
+        sources: The result of `check_start`.
+        resume: How to resume the run. None starts a new one.
+        world: The processes that train together. Each calls this function.
+        progress: Whether to show progress bars of the preparation on a terminal.
+        report: Callback invoked with lines to show, in the first process.
 
     Raises:
-        ValueError, OSError, ImportError: data, tokenizer, checkpoint or loggers cannot be used; or
-            another process uses the run.
-        RuntimeError, MemoryError: model and data do not fit into memory.
+        ValueError, OSError, ImportError: If the data, tokenizer, checkpoint or loggers cannot be
+            used, or another process uses the run.
+        RuntimeError, MemoryError: If the model and data do not fit into memory.
     """
     world = world or World()
     say: Report = report if world.is_first else lambda line: None
@@ -159,13 +158,13 @@ def open_trainer(
             if resume is not None:
                 resume_run(trainer, resume.checkpoint, skip_damaged=resume.skip_damaged)
                 say(
-                    f"the run is complete: its {trainer.step:,} steps are taken; to train on, "
-                    "resume it with more --max-steps"
+                    f"the run is complete after {trainer.step:,} steps; to train longer, resume it "
+                    "with a larger --max-steps"
                     if trainer.is_complete()
                     else f"resuming after step {trainer.step}"
                 )
             if world.is_first:
-                # Of a resumed run only now: a configuration that was refused replaces no other.
+                # Not earlier, so that a refused configuration does not replace the saved one.
                 save_config(trainer.config, run)
                 settings = dataclasses.asdict(trainer.config)
                 trainer.loggers = open_loggers(config.loggers, run, settings, trainer.step)
@@ -181,7 +180,7 @@ def open_trainer(
 def _prepare(
     sources: Sources, run: RunDirectory, world: World, progress: bool, report: Report
 ) -> PreparedData:
-    """Prepare the data in the first process, while the others wait, and then open it in all."""
+    """Prepare the data in the first process while the others wait, then open it in all."""
     if not world.is_first:
         world.wait()
     data = prepare_data(sources, run, progress=progress and world.is_first, report=report)
@@ -191,21 +190,21 @@ def _prepare(
 
 
 def _with_vocabulary(config: TrainConfig, data: PreparedData, report: Report) -> TrainConfig:
-    """Return a configuration whose model has the vocabulary of the tokenizer."""
+    """Return a configuration whose model has the vocabulary size of the tokenizer."""
     vocab_size = data.tokenizer.vocab_size
     if vocab_size == config.model.vocab_size:
         return config
-    # A finished tokenizer has its own size, and a small text allows only so many merges.
-    report(f"model.vocab_size becomes {vocab_size:,}, that of the tokenizer")
+    # An existing tokenizer has its own size, and a small text may not have enough merges.
+    report(f"model.vocab_size becomes {vocab_size:,}, the size of the tokenizer")
     model = dataclasses.replace(config.model, vocab_size=vocab_size)
     return dataclasses.replace(config, model=model)
 
 
 def _check_size(config: TrainConfig, run: RunDirectory, resume: Resumption) -> None:
-    """Check that a checkpoint can hold the model, before memory is taken for the model."""
+    """Check that a checkpoint is large enough for the model, before the model is allocated."""
     named = [] if resume.checkpoint is None else [resume.checkpoint]
     saved = named or [run.checkpoint(step) for step in run.steps_saved()]
-    if saved and all(path.exists() for path in saved):  # otherwise `resume_run` says so
+    if saved and all(path.exists() for path in saved):  # otherwise `resume_run` raises an error
         check_model_size(config.model, run, saved)
 
 
@@ -234,19 +233,19 @@ def _build(
 def resume_run(
     trainer: Trainer, checkpoint: Path | None = None, *, skip_damaged: bool = False
 ) -> None:
-    """Load a checkpoint of the trainer's run, the newest one unless another is named.
+    """Load a checkpoint into the trainer of a run.
 
-    A run that has saved none yet starts from the beginning. What the run wrote after the
-    checkpoint is set aside.
+    A run without checkpoints starts from the beginning. Files that the run wrote after the
+    checkpoint are set aside.
 
     Args:
-        trainer: a new trainer of the run.
-        checkpoint: the one to load.
-        skip_damaged: skip damaged checkpoints, back to the newest that is whole.
+        trainer: A new trainer of the run.
+        checkpoint: Checkpoint to load. Defaults to the newest of the run.
+        skip_damaged: Whether to skip damaged checkpoints and use the newest intact one.
 
     Raises:
-        ValueError: the checkpoint cannot be read or does not belong to this configuration; or
-            the run has saved some and none is left.
+        ValueError: If the checkpoint cannot be read or does not fit this configuration, or all
+            checkpoints that the run has saved are missing.
     """
     run, world = trainer.run, trainer.world
     source = checkpoint
@@ -258,19 +257,17 @@ def resume_run(
         trainer.step = _load(trainer, source)
     if trainer.step > trainer.config.max_steps:
         raise ValueError(
-            f"{source} was saved at step {trainer.step}, after the last step: "
-            f"max_steps is {trainer.config.max_steps}"
+            f"max_steps must be at least {trainer.step}, the step of {source}, got "
+            f"{trainer.config.max_steps}"
         )
     world.wait()
     if world.is_first:
         for path in run.set_aside_after(trainer.step, source):
-            trainer.report(
-                f"set aside: {path} (the run continues from {source or 'its beginning'})"
-            )
+            trainer.report(f"set aside: {path} (the run resumes from {source or 'the beginning'})")
         run.truncate_metrics(trainer.step)
     world.wait()
     if source is not None and not run.checkpoint(trainer.step).exists():
-        trainer.save()  # the checkpoint is of another directory; now the run has its own
+        trainer.save()  # the checkpoint is in another directory
     trainer.best = run.best()
     trainer.seconds_before = run.seconds()
     world.wait()
@@ -280,14 +277,14 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
     """Return the newest checkpoint of a run, or None if it has saved none yet.
 
     Raises:
-        ValueError: the run has saved checkpoints, and none is there or none is whole.
+        ValueError: If all checkpoints that the run has saved are missing or damaged.
     """
     steps = run.steps_saved()
     if not steps and any("val_loss" in row for row in run.read_metrics()):
-        # Starting again would remove the rows of the metrics, the only record left of the run.
+        # Starting again would remove the metrics, the only record left of the run.
         raise ValueError(
-            f"{run.checkpoints} has none of the checkpoints that this run has saved: put "
-            "them back or name one with --resume-from; or start a new run in another directory"
+            f"{run.checkpoints}: the saved checkpoints of this run are missing; restore them, pass "
+            "one with --resume-from, or start a new run in another directory"
         )
     if not skip_damaged:
         return run.newest_checkpoint()
@@ -299,27 +296,27 @@ def _newest_checkpoint(run: RunDirectory, skip_damaged: bool, report: Report) ->
             report(f"skipped: {error}")
     if steps:
         raise ValueError(
-            f"no checkpoint in {run.checkpoints} is whole: name another with "
-            "--resume-from, or start a new run in another directory"
+            f"{run.checkpoints}: all checkpoints are damaged; pass another one with --resume-from, "
+            "or start a new run in another directory"
         )
     return None
 
 
 def _load(trainer: Trainer, source: Path) -> int:
-    """Load a checkpoint into the trainer's model and optimizer; return its step.
+    """Load a checkpoint into the trainer's model and optimizer, and return its step.
 
     Raises:
-        ValueError: it is damaged or of another model; the message names others to continue from.
+        ValueError: If it is damaged or from a different model.
     """
     try:
         return read_checkpoint(source, trainer.model, trainer.optimizer)
     except (MemoryError, torch.OutOfMemoryError):
-        raise  # not the fault of the checkpoint
+        raise  # the checkpoint is not the cause
     except Exception as error:
         run = trainer.run
         others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]
         raise ValueError(
-            f"the checkpoint {source} cannot be used: {short_reason(error)}. To continue "
-            f"from another one: --resume-from {others[-1] if others else 'CHECKPOINT'} "
-            "(--skip-damaged finds the newest that is whole)"
+            f"cannot resume from {source}: {short_reason(error)}; to use another checkpoint, pass "
+            f"--resume-from {others[-1] if others else 'CHECKPOINT'} or, for the newest intact one, "
+            "--skip-damaged"
         ) from error

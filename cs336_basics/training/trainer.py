@@ -1,9 +1,9 @@
-"""The training loop. `Trainer.fit` is the loop: read it first, top to bottom.
+"""The training loop. Read `Trainer.fit` first.
 
-A run that was killed and resumed equals one that never stopped, bit for bit on a CPU with the same
-number of threads. Nothing in a step depends on anything but the weights, the optimizer's state, the
-seed and the number of the step: the batch comes from a generator keyed by (seed, step), the
-learning rate is computed from the step, and nothing else is random once the weights are drawn.
+A resumed run equals an uninterrupted run, bit for bit on a CPU with the same number of threads. A
+step depends only on the weights, the optimizer's state, the seed and the step: the batch comes from
+a generator keyed by (seed, step), the learning rate is a function of the step, and nothing else is
+random after the weights are initialized.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class NonFiniteLossError(RuntimeError):
 
 @dataclass
 class TrainResult:
-    """How a run ended. Losses are in nats per token; seconds count all sessions of the run."""
+    """The result of a run. Losses are in nats per token. `seconds` includes all sessions."""
 
     step: int
     tokens: int
@@ -72,25 +72,24 @@ class TrainResult:
 
 
 class Trainer:
-    """Trains a TransformerLM on token arrays and keeps a run directory.
+    """Trains a TransformerLM on arrays of tokens and writes to a run directory.
 
-    Sets torch's seed and, where the configuration names it, torch's number of threads. The same
-    seed gives the same weights on every device.
+    Sets torch's seed and, if `config.num_workers` is set, torch's number of threads. A seed gives
+    the same weights on every device.
 
     Args:
-        config: what to train, and how; `start.check_start` checks whether this machine can.
-        train_tokens: token ids, one-dimensional, an array or a memory map.
-        valid_tokens: token ids to evaluate on.
-        run: the directory for metrics, checkpoints, samples and the plot.
-        tokenizer: decodes samples, and tells how many bytes each token has, for bits per byte;
-            None: neither samples nor bits per byte.
-        world: the processes that train this model together; each has its own Trainer.
-        report: is called with each line to show.
+        config: Configuration of the run. `start.check_start` checks it against this machine.
+        train_tokens: One-dimensional token ids to train on, an array or a memory map.
+        valid_tokens: Token ids for the evaluations.
+        run: Directory for metrics, checkpoints, samples and the plot.
+        tokenizer: Tokenizer for samples and bits per byte. None leaves both out.
+        world: The processes that train this model together. Each has its own Trainer.
+        report: Callback invoked with each line to show.
 
     Raises:
-        ValueError: the tokens do not fit the model, there is no such device, or texts cannot be
-            sampled.
-        TypeError: the tokens are not arrays of integers.
+        ValueError: If the tokens do not fit the model, this machine does not have the device, or
+            the tokenizer cannot sample texts.
+        TypeError: If the tokens are not arrays of integers.
     """
 
     def __init__(
@@ -120,15 +119,15 @@ class Trainer:
         self.peak_flops = peak_flops(device_name(self.device), config.precision)
         self.stop = StopSignals()
         self.loggers: Sequence[Logger] = ()
-        """Receive each row of metrics as well."""
+        """Loggers that also receive each row of metrics."""
         self.step = 0
-        """Optimizer steps taken so far."""
+        """Number of optimizer steps taken."""
         self.best = (math.inf, 0)
-        """The lowest validation loss, and its step."""
+        """The lowest validation loss and its step."""
         self.seconds_before = 0.0
         """Wall-clock time of this run's earlier sessions."""
         self._unchecked: list[tuple[int, Tensor, Tensor]] = []
-        """Step, loss and gradient norm of steps that may have diverged."""
+        """Step, loss and gradient norm of steps not yet checked for divergence."""
 
     def _load(self, tokens: TokenArray) -> StepLoader:
         config, world = self.config, self.world
@@ -150,12 +149,12 @@ class Trainer:
         return StepLoader(windows, batches, pin_memory=self.device.type == "cuda")
 
     def _build(self) -> None:
-        """Build the model, its optimizer and its loss."""
+        """Build the model, the optimizer and the loss."""
         config, world = self.config, self.world
         if config.num_workers is not None:
             torch.set_num_threads(config.num_workers)
         torch.manual_seed(config.seed)
-        # Weights are drawn on the CPU, so that a seed gives the same ones on every device.
+        # Drawing weights on the CPU gives the same weights on every device.
         self.model = TransformerLM(config.model).to(self.device)
         if config.checkpoint_activations:
             checkpoint_activations(self.model)
@@ -179,14 +178,11 @@ class Trainer:
             self.loss_of = torch.compile(self.loss_module, dynamic=False)
 
     def fit(self) -> TrainResult:
-        """Train from the current step to the last one.
-
-        Returns:
-            how the run ended.
+        """Train from the current step to the last step.
 
         Raises:
-            NonFiniteLossError: naming the step; the checkpoints are those of earlier steps.
-            TrainingInterrupted: after Ctrl-C or SIGTERM, with a checkpoint saved.
+            NonFiniteLossError: If training diverged. Checkpoints of earlier steps remain.
+            TrainingInterrupted: After Ctrl-C or SIGTERM, when a checkpoint has been saved.
         """
         config = self.config
         self.model.train()
@@ -194,7 +190,7 @@ class Trainer:
         progress = Progress(self.step, config.max_steps, self.say, self.world.is_first)
 
         with self.stop, exact_arithmetic(self.device, config.deterministic), progress:
-            if self._evaluation_is_missing():  # stopped after a checkpoint, before its evaluation
+            if self._evaluation_is_missing():  # the last session stopped before it
                 self._evaluate_and_record(self.step)
 
             self.clock.start_step()
@@ -226,12 +222,11 @@ class Trainer:
                     progress.show({**row, **timing})
                 progress.update()
 
-                # The checkpoint comes before the evaluation, so that an evaluation that fails
-                # does not cost the steps before it.
+                # Save before the evaluation, so a failing evaluation loses no steps.
                 stopping = self._is_stopping()
                 if self._checkpoint_is_due(step) or stopping:
                     self.save()
-                    if self.world.is_first:  # where the clock of a resumed run starts
+                    if self.world.is_first:  # the clock of a resumed run starts here
                         self.run.append_checkpoint_time(step, self.clock.seconds())
                 if stopping:
                     raise self._interruption()
@@ -244,22 +239,19 @@ class Trainer:
     # One step.
 
     def _set_learning_rate(self, step: int) -> float:
-        """Set the learning rate of a step (steps count from 1) in the optimizer, and return it."""
+        """Set the learning rate of a step in the optimizer and return it."""
         learning_rate = scheduled_learning_rate(step, self.config.schedule, self.config.max_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         return learning_rate
 
     def _compute_gradients(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Compute the gradients of a batch, and return its mean loss (a scalar tensor).
-
-        A batch is drawn whole, so it does not depend on the micro-batches that it is cut into.
-        """
+        """Compute the gradients of a batch and return its mean loss, a scalar tensor."""
         micro_batches = [
             tensor.to(self.device, non_blocking=True).chunk(self.config.accumulation)
             for tensor in (inputs, targets)
         ]
-        # Of DDP: processes exchange gradients after the last micro-batch only.
+        # DDP processes exchange gradients only after the last micro-batch.
         keep = getattr(self.loss_module, "no_sync", contextlib.nullcontext)
         loss = torch.zeros((), device=self.device)
         self.optimizer.zero_grad()
@@ -271,18 +263,18 @@ class Trainer:
         return self.world.mean(loss)
 
     def _may_wait_for_device(self, step: int) -> bool:
-        """Return whether the host may read results of this step now.
+        """Return whether to read the results of this step now.
 
-        A GPU computes steps that the host has queued, and reading a number waits for it. So on a
-        GPU several steps are checked at a time, always before one that is saved.
+        Reading a number from a GPU waits for all queued work. On a GPU, several steps are therefore
+        checked at once, always before a step is saved.
         """
         return self.device.type == "cpu" or self._row_is_due(step) or self._checkpoint_is_due(step)
 
     def _check_steps_are_finite(self) -> None:
-        """Check the steps since the last check; waits for the device.
+        """Wait for the device and check the steps since the last check.
 
         Raises:
-            NonFiniteLossError: naming the first bad step.
+            NonFiniteLossError: If a loss or gradient norm is not finite.
         """
         for step, loss, grad_norm in self._unchecked:
             if not (math.isfinite(loss) and math.isfinite(grad_norm)):
@@ -294,9 +286,9 @@ class Trainer:
     def _divergence(self, what: str) -> NonFiniteLossError:
         rate = self.config.schedule.max_learning_rate
         return NonFiniteLossError(
-            f"{what}: training diverged. Use a checkpoint of an earlier step in "
-            f"{self.run.checkpoints}; or in a new run, a longer warm-up or a smaller "
-            f"schedule.max_learning_rate (now {rate})"
+            f"{what}; training diverged. Use an earlier checkpoint in {self.run.checkpoints}, or "
+            "start a new run with a longer warm-up or a smaller schedule.max_learning_rate "
+            f"(now {rate})"
         )
 
     # What is due after a step.
@@ -311,7 +303,7 @@ class Trainer:
         return step % self.config.eval_every == 0 or step == self.config.max_steps
 
     def is_complete(self) -> bool:
-        """Return whether the last step is taken and evaluated, so that `fit` has nothing to do."""
+        """Return whether the last step was taken and evaluated, so `fit` has nothing to do."""
         return self.step == self.config.max_steps and not self._evaluation_is_missing()
 
     def _evaluation_is_missing(self) -> bool:
@@ -320,7 +312,7 @@ class Trainer:
         return self.step > 0 and self._evaluation_is_due(self.step) and not done
 
     def _is_stopping(self) -> bool:
-        """Return whether one of the processes received a signal to stop."""
+        """Return whether any process received a stop signal."""
         return self.world.any(self.stop.signal_number is not None)
 
     def _interruption(self) -> TrainingInterrupted:
@@ -329,11 +321,11 @@ class Trainer:
     # Evaluations and checkpoints.
 
     def evaluate(self) -> tuple[float, float | None]:
-        """Return the mean validation loss in nats per token, and bits per byte; see `Evaluation`.
+        """Return the mean validation loss in nats per token and the bits per byte.
 
         Raises:
-            TrainingInterrupted: in `fit`, after Ctrl-C or SIGTERM. The checkpoint of this step was
-                saved before, and a resumed run begins with this evaluation.
+            TrainingInterrupted: During `fit`, after Ctrl-C or SIGTERM. The checkpoint of this step
+                is already saved, and a resumed run starts with this evaluation.
         """
 
         def stop_if_asked() -> None:
@@ -345,12 +337,12 @@ class Trainer:
         )
 
     def sample(self, step: int) -> str:
-        """Return a text sampled from the model: the same one for the same weights and step."""
+        """Return a text sampled from the model, the same for the same weights and step."""
         assert self.tokenizer is not None
         return sample_text(self.model, self.tokenizer, self.config, step)
 
     def _evaluate_and_record(self, step: int) -> None:
-        """Evaluate, sample, and write the row of metrics."""
+        """Evaluate the model, sample a text, and write the row of metrics."""
         val_loss, bits_per_byte = self.evaluate()
         if not math.isfinite(val_loss):
             raise self._divergence(f"step {step}: the validation loss is {val_loss}")
@@ -360,11 +352,11 @@ class Trainer:
         if self.world.is_first:
             self._remove_old_checkpoints()
         if self.tokenizer is not None and self.config.sample_tokens > 0:
-            text = self.sample(step)  # in all processes: a sharded model needs them
+            text = self.sample(step)  # a sharded model needs all processes
             if self.world.is_first:
                 with atomic_writer(self.run.sample(step), "w") as file:
                     file.write(text + "\n")
-        # Last: to a resumed run this row means that all of the above was done.
+        # Record last, because this row tells a resumed run that the evaluation is complete.
         self._record(row, {"seconds": self.clock.seconds()})
         if self.world.is_first:
             plot_run(self.run)
@@ -374,11 +366,11 @@ class Trainer:
         """Save a checkpoint of the current step.
 
         Raises:
-            NonFiniteLossError: a step since the last check has diverged.
+            NonFiniteLossError: If a step since the last check diverged.
         """
         self._check_steps_are_finite()
         if self.world.is_first:
-            # The rows up to this step must be on the disk before the checkpoint.
+            # The metrics of this step must be on disk before the checkpoint.
             self.run.sync_metrics()
             self.run.checkpoints.mkdir(exist_ok=True)
         path = self.run.checkpoint(self.step)
@@ -387,8 +379,8 @@ class Trainer:
             self._remove_old_checkpoints()
 
     def _remove_old_checkpoints(self) -> None:
-        # A checkpoint saved for a signal replaces no other, and is removed after the next one: a
-        # run that was stopped ends with the checkpoints of one that was not.
+        # A checkpoint saved for a signal does not replace others and is removed after the next one,
+        # so an interrupted run ends with the same checkpoints as an uninterrupted run.
         self.run.keep_checkpoints(
             self.config.keep_checkpoints, self._checkpoint_is_due, best=self.best[1]
         )
@@ -399,7 +391,7 @@ class Trainer:
         return steps * self.config.batch_size * self.config.model.context_length
 
     def _timing(self) -> dict[str, float]:
-        """Return the time so far, the recent speed and, where the device's peak is known, MFU."""
+        """Return the total time, the recent speed and, if the device's peak is known, the MFU."""
         speed = self._tokens_in(1) / self.clock.seconds_per_step()
         timing = {"seconds": self.clock.seconds(), "tokens_per_second": speed}
         if self.peak_flops is not None:
@@ -408,21 +400,21 @@ class Trainer:
         return timing
 
     def _record(self, row: dict[str, Any], timing: dict[str, float]) -> None:
-        """Write a row of metrics, and pass it to the loggers."""
+        """Write a row of metrics and pass it to the loggers."""
         if self.world.is_first:
             self.run.append_metrics(row, timing)
             for logger in self.loggers:
                 logger.log({**row, **timing})
 
     def say(self, text: str) -> None:
-        """Report a line, in the first process only."""
+        """Report a line in the first process."""
         if self.world.is_first:
             above_the_bar(self.report, text)
 
     def _result(self) -> TrainResult:
-        """Return how the run ended, from its files: an earlier session may have ended it."""
+        """Return the result from the files of the run, which may come from an earlier session."""
         if self.world.is_first:
-            plot_run(self.run)  # a session that was killed may have left an older plot
+            plot_run(self.run)  # a killed session may have left an older plot
         rows = self.run.read_metrics()
         last = {name: value for row in rows for name, value in row.items()}
         sample = self.run.sample(self.step)
@@ -430,7 +422,7 @@ class Trainer:
             step=self.step,
             tokens=self._tokens_in(self.step),
             seconds=last.get("seconds", 0.0),
-            # Missing where a checkpoint came without the metrics of its run.
+            # Missing if the checkpoint came from another run.
             train_loss=last.get("train_loss", math.nan),
             val_loss=last["val_loss"],
             val_perplexity=last["val_perplexity"],

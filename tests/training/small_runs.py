@@ -1,4 +1,4 @@
-"""A model small enough for any test, and some steps of training for it."""
+"""A small model, a few steps of training for it, and two small runs."""
 
 from __future__ import annotations
 

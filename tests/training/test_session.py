@@ -1,4 +1,4 @@
-"""Signals, and the clock of a run with several sessions."""
+"""Stop signals, and the clock of a run with several sessions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.training.tiny_runs import (
 
 
 def signal_at(trainer, step, number):
-    """Let this process receive a signal where the trainer begins a step."""
+    """Send this process a signal when the trainer starts a step."""
     original = trainer._set_learning_rate
 
     def signalled(now):
@@ -37,11 +37,11 @@ def signal_at(trainer, step, number):
     trainer._set_learning_rate = signalled
 
 
-def test_seconds_count_all_sessions_without_the_pauses(tmp_path, monkeypatch):
+def test_seconds_count_all_sessions_but_not_the_time_between(tmp_path, monkeypatch):
     now = 1000.0
     fake = types.SimpleNamespace(perf_counter=lambda: now)
     monkeypatch.setattr(session_module, "time", fake)
-    # No row and no evaluation falls between the first step and where the run is stopped.
+    # There are no rows or evaluations between the first step and the signals.
     config = changed(log_every=20, eval_every=20, checkpoint_every=20)
 
     def session(stop_at=None):
@@ -98,9 +98,7 @@ def test_a_signal_saves_and_stops_and_the_run_resumes_exactly(tmp_path, uninterr
         (signal.SIGTERM, signal.SIGINT, False),
     ],
 )
-def test_a_second_ctrl_c_stops_a_run_that_is_saving_and_a_second_sigterm_does_not(
-    tmp_path, monkeypatch, first, second, saved
-):
+def test_only_a_second_ctrl_c_interrupts_saving(tmp_path, monkeypatch, first, second, saved):
     def as_usual(_number, _frame):
         raise Crash
 
@@ -126,7 +124,7 @@ def test_a_second_ctrl_c_stops_a_run_that_is_saving_and_a_second_sigterm_does_no
         assert stop.value.signal_number == first
 
 
-def test_a_checkpoint_saved_for_a_signal_replaces_no_other(tmp_path, uninterrupted):
+def test_a_checkpoint_saved_for_a_signal_does_not_replace_others(tmp_path, uninterrupted):
     for at, saved in ((17, [10, 15, 16, 17]), (18, [10, 15, 16, 18])):
         trainer = make(tmp_path)
         resume_run(trainer)
@@ -162,7 +160,7 @@ def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
     assert (stop.value.signal_number, stop.value.step) == (signal.SIGTERM, step)
     assert evaluated == [step]  # one batch of two
     assert trainer.run.steps_saved()[-1] == step
-    assert math.isfinite(trainer.evaluate()[0])  # outside of `fit` nothing is stopped
+    assert math.isfinite(trainer.evaluate()[0])  # a signal outside `fit` stops nothing
     again = make(tmp_path)
     resume_run(again)
     assert again.step == step
@@ -170,7 +168,7 @@ def test_a_signal_in_an_evaluation_stops_at_once_and_the_run_resumes_exactly(
     assert_same(outcome(tmp_path), uninterrupted)
 
 
-def test_training_works_in_a_thread_where_signals_cannot_be_caught(tmp_path):
+def test_training_works_in_a_thread_without_signal_handlers(tmp_path):
     results = []
     trainer = make(tmp_path, changed(max_steps=2))
     thread = threading.Thread(target=lambda: results.append(trainer.fit()))

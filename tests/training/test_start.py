@@ -1,4 +1,4 @@
-"""How runs start, and how they are continued: one that was killed equals one that was not."""
+"""Starting and resuming runs: a resumed run equals an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def text(tmp_path):
         ("vocabulary", "model.vocab_size must be .* got 10"),
     ],
 )
-def test_a_failed_start_can_be_repeated(tmp_path, text, monkeypatch, cause, message):
+def test_a_failed_start_leaves_no_directory(tmp_path, text, monkeypatch, cause, message):
     good = bad = config_for(text)
     if cause == "text":
         short = tmp_path / "short.txt"
@@ -102,7 +102,7 @@ def test_a_failed_start_can_be_repeated(tmp_path, text, monkeypatch, cause, mess
     assert (path / "checkpoints" / "step_00000001.safetensors").is_file()
 
 
-def test_a_failed_resumption_removes_nothing(tmp_path, text):
+def test_a_failed_resume_removes_nothing(tmp_path, text):
     config = config_for(text)
     path = tmp_path / "run"
     start(config, path)
@@ -117,8 +117,8 @@ def test_a_failed_resumption_removes_nothing(tmp_path, text):
     assert sorted(path.rglob("*")) == before
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no such locks")
-def test_a_directory_that_another_run_has_locked_is_not_written_to(tmp_path):
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX locks")
+def test_a_directory_locked_by_another_run_is_not_changed(tmp_path):
     other = RunDirectory(tmp_path / "run")
     other.lock()
     config = TrainConfig()
@@ -134,21 +134,19 @@ def test_a_directory_that_another_run_has_locked_is_not_written_to(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["train_path", "valid_path"])
-def test_a_text_that_is_too_short_is_refused_before_anything_is_made(tmp_path, text, key):
+def test_a_text_that_is_too_short_is_refused_by_check_start(tmp_path, text, key):
     short = tmp_path / "short.txt"
     short.write_bytes(b"cat sat")
     data = dataclasses.replace(config_for(text).data, **{key: str(short)})
     config = dataclasses.replace(config_for(text), data=data)
-    with pytest.raises(ValueError, match=f"data.{key} holds 7 bytes.* 17 tokens"):
+    with pytest.raises(ValueError, match=rf"data.{key} .*17 tokens"):
         check_start(config)
 
 
 @pytest.mark.parametrize(
     "values", [{"num_layers": 10**9}, {"d_ff": 10**15}, {"context_length": 10**12}]
 )
-def test_a_resumed_run_takes_no_memory_for_a_model_that_its_checkpoint_cannot_hold(
-    tmp_path, text, values
-):
+def test_resuming_with_a_model_larger_than_its_checkpoint_is_refused(tmp_path, text, values):
     config = config_for(text)
     start(config, tmp_path / "run")
     run = RunDirectory(tmp_path / "run")
@@ -162,7 +160,7 @@ def test_a_resumed_run_takes_no_memory_for_a_model_that_its_checkpoint_cannot_ho
         assert trainer.step == 1
 
 
-def test_a_run_continues_after_its_text_has_moved_but_not_with_another(tmp_path, text):
+def test_a_run_resumes_with_a_moved_text_but_not_with_a_changed_one(tmp_path, text):
     start(config_for(text), tmp_path / "run")
     run, moved = RunDirectory(tmp_path / "run"), tmp_path / "moved.txt"
     text.rename(moved)
@@ -177,7 +175,7 @@ def test_a_run_continues_after_its_text_has_moved_but_not_with_another(tmp_path,
         pass
 
 
-# Continuing a run
+# Resuming a run
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -216,7 +214,7 @@ def test_a_run_that_crashed_in_an_evaluation_resumes_exactly(tmp_path, uninterru
         trainer.fit()
     again = make(tmp_path)
     resume_run(again)
-    assert again.step == step  # it was saved before the evaluation
+    assert again.step == step  # saved before the evaluation
     again.fit()
     assert_same(outcome(tmp_path), uninterrupted)
 
@@ -234,7 +232,7 @@ def test_a_run_that_crashed_several_times_resumes_exactly(tmp_path, uninterrupte
     assert_same(outcome(tmp_path), uninterrupted)
 
 
-def test_a_finished_run_resumes_to_its_end(tmp_path, uninterrupted):
+def test_resuming_a_complete_run_changes_nothing(tmp_path, uninterrupted):
     first = make(tmp_path).fit()
     again = make(tmp_path)
     resume_run(again)
@@ -258,7 +256,7 @@ def test_a_half_written_line_and_temporary_files_are_removed(tmp_path, uninterru
     assert_same(outcome(tmp_path), uninterrupted)
 
 
-def test_a_finished_run_continues_with_more_max_steps(tmp_path):
+def test_a_complete_run_continues_with_a_larger_max_steps(tmp_path):
     make(tmp_path, changed(max_steps=4)).fit()
     again = make(tmp_path, changed(max_steps=6))
     resume_run(again)
@@ -267,9 +265,9 @@ def test_a_finished_run_continues_with_more_max_steps(tmp_path):
     assert [row["step"] for row in rows if "val_loss" in row] == [4, 6]
 
 
-def test_max_steps_below_the_step_of_the_checkpoint_is_an_error(tmp_path):
+def test_max_steps_below_the_step_of_the_checkpoint_is_refused(tmp_path):
     make(tmp_path, changed(max_steps=4)).fit()
-    with pytest.raises(ValueError, match=r"step 4.*max_steps is 3"):
+    with pytest.raises(ValueError, match=r"max_steps .*at least 4, .*got 3"):
         resume_run(make(tmp_path, changed(max_steps=3)))
 
 
@@ -281,7 +279,7 @@ class TestDamagedCheckpoint:
         file.write_bytes(file.read_bytes()[:-4])
         return make(tmp_path)
 
-    def test_a_damaged_checkpoint_is_an_error_by_default(self, trainer):
+    def test_a_damaged_checkpoint_is_refused_by_default(self, trainer):
         with pytest.raises(ValueError, match=r"step_00000020.*--resume-from .*step_00000016"):
             resume_run(trainer)
         assert trainer.run.steps_saved() == [15, 16, 20]
@@ -290,7 +288,7 @@ class TestDamagedCheckpoint:
         resume_run(trainer, trainer.run.checkpoint(16))
         self.check(trainer, uninterrupted)
 
-    def test_skip_damaged_uses_the_newest_complete_checkpoint(self, trainer, uninterrupted):
+    def test_skip_damaged_uses_the_newest_intact_checkpoint(self, trainer, uninterrupted):
         said = []
         trainer.report = said.append
         resume_run(trainer, skip_damaged=True)
@@ -322,7 +320,7 @@ class TestDamagedCheckpoint:
 
 
 @pytest.mark.parametrize("error", [MemoryError("full"), torch.OutOfMemoryError("full")])
-def test_out_of_memory_while_loading_is_not_damage(tmp_path, monkeypatch, error):
+def test_running_out_of_memory_is_not_reported_as_damage(tmp_path, monkeypatch, error):
     make(tmp_path, changed(max_steps=5)).fit()
 
     def load(*arguments):
@@ -342,7 +340,7 @@ def test_resuming_from_a_checkpoint_outside_the_run_copies_it_into_the_run(tmp_p
     assert again.run.steps_saved() == [15, 16]
 
 
-def test_resuming_from_another_checkpoint_of_the_same_step_replaces_the_runs_own(tmp_path):
+def test_a_checkpoint_of_another_run_replaces_the_one_of_the_same_step(tmp_path):
     make(tmp_path / "a").fit()
     make(tmp_path / "b", changed(seed=1)).fit()
     other = RunDirectory(tmp_path / "b").checkpoint(16)
@@ -353,7 +351,7 @@ def test_resuming_from_another_checkpoint_of_the_same_step_replaces_the_runs_own
     assert (again.run.checkpoints / "step_00000016.safetensors.unused").is_file()
 
 
-def test_a_checkpoint_of_another_model_is_an_error(tmp_path):
+def test_a_checkpoint_of_a_different_model_is_refused(tmp_path):
     make(tmp_path, changed(max_steps=2)).fit()
     wider = dataclasses.replace(CONFIG.model, d_ff=64)
     with pytest.raises(ValueError, match="step_00000002") as error:
@@ -361,7 +359,7 @@ def test_a_checkpoint_of_another_model_is_an_error(tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_a_final_checkpoint_without_the_metrics_of_its_run_is_evaluated(tmp_path):
+def test_a_final_checkpoint_without_metrics_is_evaluated(tmp_path):
     make(tmp_path / "a", changed(max_steps=3)).fit()
     again = make(tmp_path / "b", changed(max_steps=3))
     resume_run(again, RunDirectory(tmp_path / "a").checkpoint(3))
@@ -386,7 +384,7 @@ def test_every_implementation_resumes_exactly(tmp_path, values):
 def test_a_compiled_model_is_saved_under_plain_names_and_resumes(
     tmp_path, monkeypatch, uninterrupted_in_float64
 ):
-    # It traces and builds the graph, without a minute of code generation.
+    # The eager backend traces the graph but skips a minute of code generation.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     trainer = make(tmp_path, changed(compile=True))
     raise_at(trainer, "_set_learning_rate", lambda at: at == 17)

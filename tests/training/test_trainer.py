@@ -1,4 +1,4 @@
-"""The training loop: its results, the files it writes, and the errors it raises."""
+"""The training loop: results, files and errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_metrics_samples_and_checkpoints_are_written(tmp_path):
     for row in valid:
         assert row["val_perplexity"] == pytest.approx(math.exp(row["val_loss"]))
         assert row["val_bits_per_byte"] > row["val_loss"] / math.log(2) / len("<|endoftext|>")
-    # Times are kept apart, so that all the rest can be compared byte for byte.
+    # Times have their own file, so tests can compare all other files byte for byte.
     assert not any("seconds" in row for row in rows)
     times = {kind: [] for kind in ("training", "evaluation", "checkpoint")}
     for row in timings:
@@ -173,7 +173,7 @@ def test_infinite_gradients_stop_the_run(tmp_path):
         (np.zeros(0, np.uint16), "0 tokens"),
     ],
 )
-def test_tokens_that_do_not_fit_are_an_error(tmp_path, split, tokens, named):
+def test_tokens_that_do_not_fit_are_refused(tmp_path, split, tokens, named):
     name = {"train": "training", "valid": "validation"}[split]
     with pytest.raises(ValueError, match=named) as error:
         make(tmp_path, **{split: tokens})
@@ -181,7 +181,7 @@ def test_tokens_that_do_not_fit_are_an_error(tmp_path, split, tokens, named):
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta"])
-def test_a_missing_device_is_an_error(tmp_path, device):
+def test_a_missing_device_is_refused(tmp_path, device):
     with pytest.raises(ValueError, match=device):
         make(tmp_path, changed(device=device))
 
@@ -198,16 +198,18 @@ def test_a_missing_device_is_an_error(tmp_path, device):
         {"loss_chunks": 8, "fused_optimizer": True, "accumulation": 2},
     ],
 )
-def test_the_fast_path_has_the_losses_of_the_readable_one(tmp_path, uninterrupted_in_float64, fast):
+def test_fast_implementations_have_the_losses_of_the_readable_ones(
+    tmp_path, uninterrupted_in_float64, fast
+):
     make(tmp_path, changed(**fast)).fit()
     for key in ("train_loss", "val_loss"):
         expected = uninterrupted_losses(uninterrupted_in_float64, key)
         assert losses_of(tmp_path, key) == pytest.approx(expected)
 
 
-def test_no_diverged_step_is_saved_without_waiting_for_the_device(tmp_path):
+def test_a_diverged_step_is_not_saved_on_a_gpu(tmp_path):
     trainer = make(tmp_path, changed(checkpoint_every=4, log_every=100, eval_every=100))
-    trainer._may_wait_for_device = trainer._checkpoint_is_due  # as on a GPU
+    trainer._may_wait_for_device = trainer._checkpoint_is_due  # like on a GPU
     trainer.model.lm_head.weight.register_hook(
         lambda gradient: gradient * (math.nan if trainer.step == 5 else 1.0)
     )
@@ -216,7 +218,7 @@ def test_no_diverged_step_is_saved_without_waiting_for_the_device(tmp_path):
     assert trainer.run.steps_saved() == [4]
 
 
-def test_mfu_is_written_only_where_the_peak_is_known(tmp_path, monkeypatch):
+def test_mfu_is_written_only_if_the_peak_is_known(tmp_path, monkeypatch):
     make(tmp_path / "unknown", changed(max_steps=2)).fit()
     assert losses_of(tmp_path / "unknown", "mfu") == []
     monkeypatch.setattr(devices, "PEAK_FLOPS", {"this CPU": {"float32": 1e12}})
@@ -228,7 +230,7 @@ def test_mfu_is_written_only_where_the_peak_is_known(tmp_path, monkeypatch):
     assert len(losses_of(tmp_path / "known", "mfu")) == 2
 
 
-def test_the_speed_is_the_tokens_of_a_step_over_its_time(tmp_path, monkeypatch):
+def test_the_speed_is_tokens_per_second(tmp_path, monkeypatch):
     monkeypatch.setattr(session.Clock, "seconds_per_step", lambda clock: 0.5)
     make(tmp_path / "run", changed(max_steps=2)).fit()
     tokens = CONFIG.batch_size * CONFIG.model.context_length

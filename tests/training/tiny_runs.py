@@ -1,4 +1,4 @@
-"""Runs of a few steps, made, crashed and compared byte for byte."""
+"""Helpers that make, crash and compare runs of a few steps."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def changed(config=CONFIG, **values):
 
 
 def outcome(path):
-    """The files of a run that must be the same when it is repeated: name -> bytes."""
+    """Return the reproducible files of a run, as bytes by name."""
     run = RunDirectory(path)
     kept = {}
     for file in sorted(run.path.rglob("*")):
@@ -73,7 +73,7 @@ def losses_of(path, key):
 
 
 def assert_same(left, right):
-    """Compare nested containers, tensors bit for bit."""
+    """Assert that nested containers are equal, and their tensors bit for bit."""
     assert type(left) is type(right)
     if isinstance(left, dict):
         assert left.keys() == right.keys()
@@ -95,11 +95,11 @@ def uninterrupted_losses(uninterrupted, key="train_loss"):
 
 
 class Crash(Exception):
-    """Raised where a process is to end."""
+    """Simulates the death of a process."""
 
 
 def raise_at(trainer, method, condition):
-    """Let a method of this trainer crash when the condition holds for its arguments."""
+    """Make a method of this trainer crash if the condition is true for its arguments."""
     original = getattr(trainer, method)
 
     def wrapped(*arguments):

@@ -317,6 +317,6 @@ def _load(trainer: Trainer, source: Path) -> int:
         others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]
         raise ValueError(
             f"cannot resume from {source}: {short_reason(error)}; to use another checkpoint, pass "
-            f"--resume-from {others[-1] if others else 'CHECKPOINT'} or, for the newest intact one, "
-            "--skip-damaged"
+            f"--resume-from {others[-1] if others else 'CHECKPOINT'}; for the newest intact one, "
+            "pass --skip-damaged"
         ) from error

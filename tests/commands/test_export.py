@@ -190,7 +190,7 @@ def test_an_output_that_exists_is_not_replaced(tmp_path, tokenizer, capsys):
         ("--tokenizer t --to tiktoken --eos-token p", "--eos-token does not apply"),
         ("--run r --to gguf --type q8", "--type is 'q8'"),
         ("--tokenizer absent --to gpt2", "tokenizer.json does not exist"),
-        ("--run absent --to huggingface", "absent is not a run dir"),
+        ("--run absent --to huggingface", "absent: not a run directory"),
     ],
 )
 def test_wrong_arguments_are_one_line(tmp_path, monkeypatch, capsys, words, message):

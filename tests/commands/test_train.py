@@ -120,7 +120,7 @@ def test_more_processes_than_gpus_are_refused(tiny, monkeypatch, capsys):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert main(["--config", tiny, "--run-dir", "run", "--device", "cuda"]) == 2
-    assert "a smaller --nproc-per-node, or --device cpu" in capsys.readouterr().err
+    assert "--nproc-per-node" in capsys.readouterr().err
     assert not Path("run").exists()
 
 

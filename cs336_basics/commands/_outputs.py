@@ -36,6 +36,8 @@ def check_output(
         )
     inputs = list(inputs)
     if real in (Path(os.path.realpath(path)) for path in inputs):
-        raise ValueError(f"{option} is {short_repr(file)}, which the command also uses")
+        raise ValueError(
+            f"{option} must differ from the other files of the command, got {short_repr(file)}"
+        )
     check_is_no_input(replaced_file(file), inputs)
     check_is_free(file, overwrite)

@@ -19,7 +19,7 @@ class Options(Checked):
     """Draw the data structures of the trainers as they merge your words, as in docs/stages.md."""
 
     words: Several = option(
-        f"words, separated by spaces; the distinct ones may have {MOST_BYTES} bytes in all",
+        f"words, separated by spaces; at most {MOST_BYTES} bytes of distinct words",
         metavar="WORDS",
         positional=True,
     )

@@ -17,7 +17,7 @@ from cs336_basics.training.config_files import config_with_origins
 class Options(RunOptions):
     """Train a tokenizer and a Transformer language model on text.
 
-    Without options, it trains a small model on a generated sample corpus. Options override the
+    Without options, a small model is trained on a generated sample corpus. Options override the
     configuration file.
     """
 

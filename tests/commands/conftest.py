@@ -10,7 +10,7 @@ from tests.data.datasets.web_server import server  # noqa: F401 -- a fixture
 
 @pytest.fixture(scope="package", autouse=True)
 def no_plots():
-    """Runs of this process draw no loss.png: that takes most of a tiny run's time."""
+    """Do not draw loss.png, which takes most of the time of a tiny run."""
     try:
         from cs336_basics.training import trainer
     except ImportError:  # torch is missing
@@ -23,7 +23,7 @@ def no_plots():
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """The configuration of a run that takes a second; runs go below the current directory."""
+    """Write the configuration of a one-second run to a new current directory; return its name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
     return "tiny.yaml"
@@ -31,7 +31,7 @@ def tiny(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def threads():
-    """Restore the number of torch's threads, which commands set."""
+    """Restore torch's number of threads, which commands set."""
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch else None
     yield

@@ -1,4 +1,4 @@
-"""A training run that takes a second, for the tests of the command."""
+"""A training run that takes a second, for the tests of the commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def command(name):
-    """The function from the words after a command to its exit status."""
+    """Return a function that runs a command with given words and returns its exit status."""
     return lambda words: main([name, *words])
 
 
@@ -40,14 +40,14 @@ def environment():
 
 
 def assert_equal_runs(left, right):
-    """All files have the same bytes, except those with times and speeds."""
+    """Assert that all files have the same bytes, except those that contain times."""
     contents = []
     for path in (Path(left), Path(right)):
         files = [file for file in path.rglob("*") if file.is_file()]
         contents.append({str(file.relative_to(path)): file for file in files})
     # stages.json and the metadata of token files contain the path of the run.
-    free = {"timings.jsonl", ".lock", "loss.png", "data/stages.json"}
-    names = [set(files) - free for files in contents]
+    different = {"timings.jsonl", ".lock", "loss.png", "data/stages.json"}
+    names = [set(files) - different for files in contents]
     assert names[0] == names[1]
     for name in sorted(names[0]):
         read = np.load if name.endswith(".npy") else Path.read_bytes

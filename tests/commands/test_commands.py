@@ -1,4 +1,4 @@
-"""What holds for every command: help, unknown options, missing packages, missing files."""
+"""Help, unknown options, missing packages and missing files for every command."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ALL = {
 }
 
 
-def complaint(capsys, command):
-    """The one line that a command printed on standard error, without its beginning."""
+def error_of(capsys, command):
+    """Return the message of a command that printed only a one-line error."""
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.count("\n") == 1, printed.err
@@ -46,7 +46,7 @@ def test_help_is_a_short_page_and_help_all_shows_every_option(command, capsys):
         assert field.help
 
 
-def test_help_of_a_command_is_its_page(capsys):
+def test_the_help_command_shows_the_page_of_a_command(capsys):
     pages = []
     for words in (["help"], ["--help"], ["help", "train_bpe"], ["train-bpe", "--help"]):
         assert main(words) == 0
@@ -69,25 +69,25 @@ def test_examples_can_be_parsed(command):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_misspelt_option_suggests_the_nearest(command, capsys):
+def test_a_misspelt_option_gets_a_suggestion(command, capsys):
     options = [name for name in map(ALL[command].shown, ALL[command].fields()) if name[0] == "-"]
     if not options:
         options = ["--none"]
     longest = max(options, key=len)
     misspelt = longest[:-2] + longest[-1]
     assert main([command, misspelt, "3"]) == 2
-    message = complaint(capsys, command)
+    message = error_of(capsys, command)
     assert message.startswith(f"unknown option {misspelt}")
     assert longest == "--none" or f"did you mean {longest}?" in message
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_required_is_named(command, capsys):
+def test_missing_required_options_are_listed(command, capsys):
     fields = ALL[command].fields()
     required = [ALL[command].shown(name) for name, field in fields.items() if field.is_required]
     if required:
         assert main([command]) == 2
-        message = complaint(capsys, command)
+        message = error_of(capsys, command)
         assert all(f"{name} is required" in message for name in required[:3])
 
 
@@ -96,33 +96,33 @@ def test_what_is_required_is_named(command, capsys):
     [
         ("datasets show", "'show'"),
         ("download pile", "'pile'"),
-        ("download owt --split tets", "--split is 'tets'"),
-        ("train-bpe --trainer hep", "--trainer is 'hep'"),
-        ("train-bpe --tie-break random", "--tie-break is 'random'"),
+        ("download owt --split tets", "--split .*'tets'"),
+        ("train-bpe --trainer hep", "--trainer .*'hep'"),
+        ("train-bpe --tie-break random", "--tie-break .*'random'"),
         ("train-bpe --vocab-size 300 --output new", "--input, --counts, or both"),
-        ("compare --documents 0", "--documents is '0'"),
-        ("compare --gigabytes inf", "--gigabytes is 'inf'"),
-        ("tokens --show -1", "--show is '-1'"),
-        ("encode --tokenizer a --input b --num-workers 4097", "--num-workers is '4097'"),
-        ("estimate --precision float64", "precision is 'float64'"),
-        ("plot a --x stepp", "--x is 'stepp'"),
-        ("plot a --ymax 0", "--ymax is '0'"),
-        ("plot a --ymax nan", "--ymax is 'nan'"),
-        ("generate --top-k 0 --run a", "--top-k is '0'"),
-        ("generate --seed 18446744073709551616", "--seed is '18446744073709551616'"),
-        ("export --to hugingface --output a", "--to is 'hugingface'"),
-        ("export --to gguf --output a --run b --type q8", "--type is 'q8'"),
-        ("experiments --scale cp", "--scale is 'cp'"),
+        ("compare --documents 0", "--documents .*'0'"),
+        ("compare --gigabytes inf", "--gigabytes .*'inf'"),
+        ("tokens --show -1", "--show .*'-1'"),
+        ("encode --tokenizer a --input b --num-workers 4097", "--num-workers .*'4097'"),
+        ("estimate --precision float64", "precision .*'float64'"),
+        ("plot a --x stepp", "--x .*'stepp'"),
+        ("plot a --ymax 0", "--ymax .*'0'"),
+        ("plot a --ymax nan", "--ymax .*'nan'"),
+        ("generate --top-k 0 --run a", "--top-k .*'0'"),
+        ("generate --seed 18446744073709551616", "--seed .*'18446744073709551616'"),
+        ("export --to hugingface --output a", "--to .*'hugingface'"),
+        ("export --to gguf --output a --run b --type q8", "--type .*'q8'"),
+        ("experiments --scale cp", "--scale .*'cp'"),
         ("completion fish", "'fish'"),
     ],
 )
-def test_a_value_that_is_not_possible_is_named_on_one_line(line, named, capsys):
+def test_an_invalid_value_is_a_one_line_error(line, named, capsys):
     command = line.split()[0]
     assert main(line.split()) == 2
-    assert named in complaint(capsys, command)
+    assert re.search(named, error_of(capsys, command))
 
 
-# Without torch, matplotlib and safetensors: help pages, work that needs none, advice.
+# Without torch, matplotlib and safetensors: help pages, commands that need none, error messages.
 
 PROGRAM = """
 import contextlib, io, json, sys
@@ -144,7 +144,7 @@ print(json.dumps(outcomes))
 
 
 def run_all(lines, missing=("torch", "matplotlib", "safetensors"), directory=None):
-    """Run commands in one new process, in which some packages are missing."""
+    """Run commands in one new process without some packages."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(missing=missing, lines=lines)],
         capture_output=True,
@@ -169,7 +169,7 @@ def work(tmp_path_factory):
     return directory
 
 
-def test_help_pages_need_neither_torch_nor_numpy():
+def test_help_pages_need_no_optional_packages():
     lines = [[command, "--help"] for command in COMMANDS]
     missing = ("torch", "matplotlib", "safetensors", "shtab")
     for (command, _), (status, out, error) in zip(lines, run_all(lines, missing), strict=True):
@@ -202,7 +202,7 @@ NEEDS = [
 ]
 
 
-def test_a_command_names_the_missing_package_in_one_line(work):
+def test_the_error_for_a_missing_package_has_the_command_that_installs_it(work):
     outcomes = run_all([words for words, _ in NEEDS], directory=work)
     for ((command, *_), package), (status, out, error) in zip(NEEDS, outcomes, strict=True):
         assert (status, out) == (2, "")
@@ -211,7 +211,7 @@ def test_a_command_names_the_missing_package_in_one_line(work):
     assert not (work / "new").exists()
 
 
-def test_text_and_tokenizers_need_none_of_them(work):
+def test_commands_on_text_and_tokenizers_need_no_optional_packages(work):
     text = ["--tokenizer", "tokenizer", "--input", "text.txt"]
     lines = [
         ["datasets", "list"],
@@ -227,12 +227,12 @@ def test_text_and_tokenizers_need_none_of_them(work):
         assert status == 0, (words[0], error)
 
 
-# Files that are missing, or that cannot be written.
+# Missing files, and files that cannot be written.
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """A text, a tokenizer, a run with metrics, and a file that no directory can be made in."""
+    """Write a text, a tokenizer, a run with metrics, and an empty file."""
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("the cat sat on the mat " * 50)
     Path("file").write_text("")
@@ -276,7 +276,7 @@ ENCODE = ["encode", "--tokenizer", "tok", "--num-workers", "1"]
         (["download", "sample", "--data-dir", "file/new"], "file/new"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named_and_nothing_is_left_behind(files, words, name, capsys):
+def test_the_error_for_an_unusable_file_names_it_and_nothing_is_written(files, words, name, capsys):
     before = sorted(path.name for path in files.iterdir())
     capsys.readouterr()
     assert main(words) == 2

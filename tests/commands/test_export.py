@@ -13,7 +13,6 @@ import torch
 
 from cs336_basics.checkpoints.checkpoint import write_checkpoint
 from cs336_basics.checkpoints.run_dir import RunDirectory
-from cs336_basics.data.data_config import DataConfig
 from cs336_basics.data.preparation_record import Stages
 from cs336_basics.formats.huggingface import huggingface_models, load_model
 from cs336_basics.model import ModelConfig, TransformerLM
@@ -206,26 +205,6 @@ def test_a_switch_that_cannot_be_exported_is_named(tmp_path, capsys, to, library
     message = error_of(capsys, "--run", run.path, "--to", to, "--output", tmp_path / "out")
     assert message.startswith("the model has logit_soft_cap 30.0")
     assert not (tmp_path / "out").exists()
-
-
-def test_the_paths_of_the_data_are_not_in_the_card(tmp_path, capsys):
-    run = make_run(tmp_path / "run")
-    text = tmp_path / "secret folder" / "my.txt"
-    text.parent.mkdir()
-    text.write_text("text")
-    config = TrainConfig(model=MODEL, data=DataConfig(train_path=text))
-    run.config.write_text(config_to_yaml(config))
-    lines_of(capsys, "--run", run.path, "--to", "huggingface", "--output", tmp_path / "out")
-    card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    assert "| training: my.txt |" in card
-    assert "| validation: valid, held out |" in card
-    assert "secret" not in card
-
-
-def test_a_damaged_record_of_the_data_is_one_line(tmp_path, run, capsys):
-    (run.data / "stages.json").write_text(json.dumps({"train tokens": 5}))
-    message = error_of(capsys, "--run", run.path, "--to", "huggingface", "--output", tmp_path / "o")
-    assert "stages.json is damaged" in message
 
 
 @pytest.fixture(scope="module")

@@ -59,13 +59,6 @@ def test_a_tokenizer_is_pruned(saved, capsys):
     assert prune(arguments(saved, *more, "--overwrite")) == 0
 
 
-def test_the_ids_of_a_token_file_are_not_read_as_text(saved, capsys):
-    np.save(saved / "ids.npy", np.arange(300, dtype=np.uint16))
-    more = ["--input", str(saved / "ids.npy")]
-    assert tokens(["--tokenizer", str(saved / "tok"), *more]) == 2
-    assert "ids.npy is a NumPy array, not text: name the text" in capsys.readouterr().err
-
-
 def test_a_size_that_is_too_small_writes_nothing(saved, capsys):
     more = ["--vocab-size", "100", "--output", str(saved / "small")]
     assert prune(arguments(saved, *more)) == 2

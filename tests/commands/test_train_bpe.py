@@ -160,16 +160,6 @@ def test_saved_counts_keep_their_pattern_and_special_tokens(text_file, tmp_path,
     assert main([*only, "--pattern", "cl100k", "--special-token", EOT]) == 0
 
 
-def test_an_output_that_cannot_be_written_fails_before_training(
-    text_file, tmp_path, capsys, monkeypatch
-):
-    (tmp_path / "file").write_text("a file, not a directory")
-    monkeypatch.setattr("cs336_basics.bpe.base.BPE_Trainer.train", pytest.fail)
-    assert main(arguments(text_file, tmp_path / "file" / "tokenizer")) == 2
-    assert main(arguments(text_file, tmp_path / "file")) == 2
-    assert "file is a file" in capsys.readouterr().err
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
 def test_a_file_name_that_is_not_unicode_is_accepted(text_file, tmp_path):
     name = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt")
@@ -177,13 +167,6 @@ def test_a_file_name_that_is_not_unicode_is_accepted(text_file, tmp_path):
     assert main(arguments(name, tmp_path / "tokenizer")) == 0
     metadata = json.loads((tmp_path / "tokenizer" / "training.json").read_text())
     assert metadata["corpus"][0]["path"].endswith("caf\\xe9.txt")
-
-
-def test_a_pipe_is_not_reported_as_empty(tmp_path, capsys):
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    assert main(arguments(fifo, tmp_path / "tokenizer")) == 2
-    assert "is a pipe or a device" in capsys.readouterr().err
 
 
 def test_a_vocabulary_whose_saving_failed_does_not_block_the_next_run(

@@ -1,4 +1,4 @@
-"""Faster products of a single row and a matrix, where generating one text on a CPU spends its time.
+"""Faster products of a single row and a matrix, the main cost of generating one text on a CPU.
 
 The product reads each weight once, so memory bandwidth limits it. PyTorch multiplies a single row
 in one thread. A dot product with each row of the matrix uses all threads and takes 4.6 instead of

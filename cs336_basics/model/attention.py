@@ -165,8 +165,8 @@ class MultiHeadSelfAttention(Module):
     Args:
         d_model: Features of each token.
         num_heads: Number of heads, a divisor of d_model.
-        rope: Rotation of queries and keys, shared by all layers of a model. None leaves positions
-            out.
+        rope: Rotation of queries and keys, shared by all layers of a model. None uses no
+            positions.
         attention: Key of CAUSAL_ATTENTION. The results are equal up to rounding. "blocked" falls
             back to PyTorch's kernel when a cache is used.
         qk_norm_eps: If given, queries and keys pass through an RMSNorm with this eps before RoPE

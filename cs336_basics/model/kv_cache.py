@@ -1,4 +1,4 @@
-"""The key-value cache: keys and values of earlier tokens, so that a new token costs one row.
+"""The key-value cache, which stores keys and values of earlier tokens for generation.
 
 Without a cache, generating token n + 1 computes the keys and values of all n tokens again. They
 have not changed, because the causal mask prevents a token from attending to later ones (Pope et al.

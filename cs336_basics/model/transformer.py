@@ -130,8 +130,9 @@ class TransformerLM(Module):
 
         Args:
             token_ids: int32 or int64, shape (..., sequence), or (batch, sequence) with a cache.
-            cache: Keys and values of earlier tokens of each text, which `token_ids` continue and
-                are added to. The logits equal those of the complete texts, up to rounding.
+            cache: Keys and values of the earlier tokens of each text. `token_ids` continue the
+                texts, and their keys and values are added. The logits equal those of the complete
+                texts, up to rounding.
 
         Raises:
             ValueError: If a text becomes longer than the context length.

@@ -1,4 +1,4 @@
-"""The product of a single row gives the logits of the readable one, with the same weights."""
+"""Products of a single row, compared with the readable implementation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_product_is_within_its_rounding_bound(shape):
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_every_product_of_one_token_is_taken_and_the_weights_are_shared(tied, monkeypatch):
+def test_all_products_of_one_token_are_fast_and_share_the_weights(tied, monkeypatch):
     model = TransformerLM(dataclasses.replace(CONFIG, tied_embeddings=tied))
     fast = with_row_products(model)
     before = list(model.state_dict().items())
@@ -37,21 +37,21 @@ def test_every_product_of_one_token_is_taken_and_the_weights_are_shared(tied, mo
     for token in (3, 5, 7):
         ids = torch.tensor([[token]])
         torch.testing.assert_close(fast(ids, cache), model(ids, expected))
-    assert len(products) == 3 * (2 * 7 + 1)  # 7 matrices in each layer, and the head
+    assert len(products) == 3 * (2 * 7 + 1)  # 7 matrices per layer, and the head
     assert fast.token_embeddings.weight is model.token_embeddings.weight
     assert not any(isinstance(module, RowLinear) for module in model.modules())
     with torch.no_grad():
-        model.layers[0].ffn.w1.weight.mul_(2)  # seen by both
+        model.layers[0].ffn.w1.weight.mul_(2)  # changes both
     assert torch.equal(fast.layers[0].ffn.w1.weight, model.layers[0].ffn.w1.weight)
     assert [name for name, _ in before] == list(model.state_dict())
 
 
-def test_other_dtypes_devices_and_classes_keep_the_model():
+def test_models_of_other_dtypes_devices_and_classes_are_returned_unchanged():
     for options in ({"dtype": torch.float64}, {"dtype": torch.bfloat16}, {"device": "meta"}):
         model = TransformerLM(CONFIG, **options)
         assert with_row_products(model) is model
 
-    class Sharded(TransformerLM):  # as fully_shard makes of it
+    class Sharded(TransformerLM):  # like the class that fully_shard creates
         __deepcopy__ = None
 
     model = Sharded(CONFIG)

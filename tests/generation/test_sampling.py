@@ -21,38 +21,38 @@ def seeded(seed=0):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("name", "value"),
     [
-        ({"temperature": -0.5}, "temperature is -0.5"),
-        ({"temperature": math.nan}, "temperature is nan"),
-        ({"temperature": math.inf}, "temperature is inf"),
-        ({"top_p": 0.0}, "top_p is 0.0"),
-        ({"top_p": 1.5}, "top_p is 1.5"),
-        ({"top_p": math.nan}, "top_p is nan"),
-        ({"top_k": 0}, "top_k is 0"),
-        ({"min_p": -0.1}, "min_p is -0.1"),
-        ({"min_p": 1.1}, "min_p is 1.1"),
-        ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0"),
-        ({"repetition_penalty": math.inf}, "repetition_penalty is inf"),
-        ({"temperature": None}, "temperature is None"),
-        ({"top_p": "1"}, "top_p is '1'"),
-        ({"min_p": True}, "min_p is True"),
-        ({"top_k": 2.5}, "top_k is 2.5"),
+        ("temperature", -0.5),
+        ("temperature", math.nan),
+        ("temperature", math.inf),
+        ("top_p", 0.0),
+        ("top_p", 1.5),
+        ("top_p", math.nan),
+        ("top_k", 0),
+        ("min_p", -0.1),
+        ("min_p", 1.1),
+        ("repetition_penalty", 0.0),
+        ("repetition_penalty", math.inf),
+        ("temperature", None),
+        ("top_p", "1"),
+        ("min_p", True),
+        ("top_k", 2.5),
     ],
 )
-def test_values_out_of_bounds_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        Sampling(**options)
+def test_bad_values_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} .*{value}"):
+        Sampling(**{name: value})
 
 
-def test_logits_that_are_not_finite_are_an_error():
+def test_logits_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="finite"):
         Sampling().draw(torch.tensor([0.0, math.nan]))
 
 
-# The sampler against its exact distribution.
+# Comparison of samples with their exact distribution
 
-# Upper 0.1 % points of the chi-square distribution, by degrees of freedom (any table of it).
+# Upper 0.1 % points of the chi-square distribution by degrees of freedom, from any table.
 CHI_SQUARE_999 = {1: 10.83, 2: 13.82, 3: 16.27, 4: 18.47, 5: 20.52}
 
 LOGITS = [0.3, -1.0, 1.2, 0.0, 0.9, -0.4]
@@ -60,7 +60,7 @@ PREVIOUS = (2, 5, 2)  # the text so far, for the repetition penalty
 
 
 def exact_distribution(temperature=1.0, top_k=None, top_p=1.0, min_p=0.0, repetition_penalty=1.0):
-    """The sampler spelled out in Python's floats."""
+    """Return the distribution of the sampler, computed with Python floats."""
     logits = list(LOGITS)
     for i in set(PREVIOUS):
         logits[i] *= 1 / repetition_penalty if logits[i] > 0 else repetition_penalty
@@ -108,19 +108,19 @@ def test_samples_follow_the_exact_distribution(options):
     assert {i for i, count in enumerate(counts) if count} <= set(expected)
     statistic = sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in expected.items())
     assert statistic < CHI_SQUARE_999[len(expected) - 1]
-    # The test can fail: with another temperature the same counts do not pass.
+    # Another temperature does not pass, so the test can fail.
     other = exact_distribution(temperature=options.get("temperature", 1.0) * 2)
     assert sum((counts[i] - draws * p) ** 2 / (draws * p) for i, p in other.items()) > 30
 
 
-def test_repetition_penalty_of_an_example():
+def test_repetition_penalty_by_hand():
     logits = torch.tensor([2.0, -2.0, 0.0, 1.0])
     assert penalize_repetition(logits, [0, 1, 0], 2.0).tolist() == [1.0, -4.0, 0.0, 1.0]
     assert penalize_repetition(logits, [], 2.0).tolist() == logits.tolist()
     assert logits.tolist() == [2.0, -2.0, 0.0, 1.0]
 
 
-def test_top_k_and_min_p_of_an_example():
+def test_top_k_and_min_p_by_hand():
     probabilities = torch.tensor([0.25, 0.125, 0.25, 0.375])
     assert keep_top_k(probabilities, 1).tolist() == [0, 0, 0, 0.375]
     assert keep_top_k(probabilities, 2).tolist() == [
@@ -141,7 +141,8 @@ def test_top_k_and_min_p_of_an_example():
 )
 @settings(deadline=None)
 def test_the_nucleus_is_the_smallest_set_that_reaches_p(weights, top_p):
-    # Eighths of a power of two: all sums are exact, ties and hits of the bound included.
+    # Probabilities are multiples of a power of two, so sums are exact. Ties and sums equal to top_p
+    # occur.
     total = 1 << (sum(weights) - 1).bit_length()
     weights = [*weights, total - sum(weights)]
     probabilities = torch.tensor(weights, dtype=torch.float32) / total
@@ -153,7 +154,9 @@ def test_the_nucleus_is_the_smallest_set_that_reaches_p(weights, top_p):
         return
     mass = float(kept.sum())
     assert mass >= top_p
-    assert mass - float(kept[inside].min()) < top_p  # too small without the least likely
+    assert (
+        mass - float(kept[inside].min()) < top_p
+    )  # the set is too small without its least likely token
     if not inside.all():
         assert probabilities[~inside].max() <= kept[inside].min()
 
@@ -179,7 +182,7 @@ def test_logits_of_several_texts_are_refused():
 
 
 @pytest.mark.parametrize("penalty", [1e-320, 1e-30, 1e30, 1e308])
-def test_an_extreme_penalty_decides_and_stays_finite(penalty):
+def test_an_extreme_penalty_decides_but_stays_finite(penalty):
     logits = torch.tensor([2.0, 1.0, -1.0])
     drawn = Sampling(repetition_penalty=penalty).draw(logits, [0], seeded())
     assert (drawn == 0) == (penalty < 1)

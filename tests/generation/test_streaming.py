@@ -11,7 +11,7 @@ from cs336_basics.tokenizer import Tokenizer
 
 
 def stopped(text, stop):
-    """The rule of stop_at, character by character."""
+    """Apply the rule of stop_at character by character."""
     for end in range(1, len(text) + 1):
         found = [string for string in stop if text[:end].endswith(string)]
         if found:
@@ -30,7 +30,7 @@ def test_stop_strings_are_found_across_texts(texts, stop):
 
 def test_text_is_held_back_only_while_a_stop_string_is_possible():
     passed = stop_at(iter(["one", " two", "\n", "\nthree", "\n\n", "never"]), ["\n\n\n", "e\n\n"])
-    # "e" could begin "e\n\n", and a line break "\n\n\n", until the next text rules it out.
+    # "e" could start "e\n\n", and a line break "\n\n\n", until the next text decides.
     assert list(passed) == ["on", "e two", "", "\n\nthre", ""]
 
 
@@ -48,7 +48,7 @@ def test_an_empty_stop_string_is_refused_at_the_call():
         stop_at(["a"], ["x", ""])
 
 
-def test_text_streams_in_whole_characters():
+def test_text_streams_in_complete_characters():
     tokenizer = Tokenizer({byte: bytes([byte]) for byte in range(256)}, [])
     texts = list(stream_text(tokenizer, "a€b".encode()))
     assert texts == ["a", "", "", "€", "b", ""]
@@ -69,7 +69,7 @@ def model():
 
 
 @pytest.mark.parametrize(("prompt", "ids"), [("Once", list(b"Once")), ("", [256])])
-def test_generated_text_is_that_of_the_generated_ids(model, tokenizer, prompt, ids):
+def test_generated_text_equals_the_text_of_the_generated_ids(model, tokenizer, prompt, ids):
     def seeded():
         return torch.Generator().manual_seed(1)
 
@@ -84,19 +84,19 @@ def test_generated_text_is_that_of_the_generated_ids(model, tokenizer, prompt, i
     assert "".join(stopped_there) == text[: text.index(stop)]
 
 
-def test_text_is_refused_at_the_call(model, tokenizer):
+def test_bad_arguments_of_generate_text_are_refused_at_the_call(model, tokenizer):
     with pytest.raises(ValueError, match=r"max_new_tokens .*-1"):
         generate_text(model, tokenizer, "a", -1)
-    with pytest.raises(ValueError, match="is not a special token"):
+    with pytest.raises(ValueError, match="special token"):
         generate_text(model, Tokenizer({97: b"a"}, []), "a", 1)
 
 
-def test_one_string_is_no_list_of_stop_strings():
+def test_a_single_stop_string_is_refused():
     with pytest.raises(TypeError, match=r"stop .* 'The end'"):
         stop_at(["text"], "The end")
 
 
-def test_ids_that_the_tokenizer_lacks_are_never_drawn(model):
+def test_ids_missing_from_the_tokenizer_are_never_drawn(model):
     letters = {byte: bytes([byte]) for byte in b"Oncet "}
     tokenizer = Tokenizer({**letters, 1: b"<|endoftext|>", 9999: b"zz"}, [], ["<|endoftext|>"])
     generator = torch.Generator().manual_seed(2)

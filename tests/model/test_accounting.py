@@ -1,4 +1,4 @@
-"""What a model costs, counted: against the real model, and against the products it computes."""
+"""Counts of weights, FLOPs and activations, compared with real models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PARTS = {
 }
 
 
-def test_the_parts_have_the_weights_of_the_model(config):
+def test_parameters_by_part_equal_the_weights_of_the_model(config):
     found = dict.fromkeys(PARTS, 0)
     for name, weight in TransformerLM(config).named_parameters():
         (part,) = (
@@ -57,15 +57,15 @@ def test_the_parts_have_the_weights_of_the_model(config):
     assert config.num_parameters() == sum(found.values())
 
 
-def test_a_forward_pass_has_the_flops_that_torch_counts(config):
+def test_flops_equal_the_count_of_torch(config):
     model = TransformerLM(config)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(torch.zeros(1, config.context_length, dtype=torch.int64))
     assert sum(forward_flops(config).values()) == counter.get_total_flops()
 
 
-def test_flops_are_those_of_each_part():
-    # 7 tokens, 2 FLOPs for each weight; 7 x 7 scores of 12 features, twice, in 3 blocks.
+def test_flops_by_part():
+    # 7 tokens with 2 FLOPs per weight. Each of 3 blocks has two products for 7 x 7 scores.
     assert forward_flops(SMALL) == {
         "attention projections": 7 * 2 * (3 * 4 * 12 * 12),
         "attention scores": 3 * 2 * (2 * 7 * 7 * 12),
@@ -74,7 +74,7 @@ def test_flops_are_those_of_each_part():
     }
 
 
-def test_activations_are_those_of_each_operation():
+def test_activations_by_part():
     assert kept_activations(SMALL) == {
         "norms": 7 * 7 * 12,
         "attention projections": 3 * 7 * (3 * 12 + 12 + 12),

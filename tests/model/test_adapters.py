@@ -1,4 +1,4 @@
-"""The adapters of the course's tests compute in the dtype of the weights."""
+"""The adapters for the course's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Softmax, attention and RoPE against torch and against formulas written another way."""
+"""Softmax, attention and RoPE, compared with torch and with independent formulas."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ def test_softmax_equals_torch(dim):
     st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=1, max_size=8),
     st.sampled_from([torch.float32, torch.float64, torch.bfloat16]),
 )
-def test_softmax_is_a_distribution_whatever_the_size_of_the_values(values, dtype):
+def test_softmax_of_values_of_any_size_is_a_distribution(values, dtype):
     x = torch.tensor(values, dtype=dtype)
     out = softmax(x, 0)
     assert out.dtype == torch.promote_types(dtype, torch.float32)
     assert (out >= 0).all()
-    # Rounded are the difference, the exponential (two units in the last place, so four), the sum,
-    # and the quotient.
+    # The difference, the sum and the quotient are rounded once each. The exponential is within two
+    # units in the last place, which counts as four roundings.
     tolerance = rounding_bound(len(values) + 6, out.dtype)
     assert abs(out.double().sum() - 1) <= tolerance
     expected = torch.softmax(x.to(out.dtype), 0)
     assert_close(out, expected, rtol=2 * tolerance, atol=torch.finfo(out.dtype).tiny)
 
 
-def test_softmax_gives_zero_to_minus_infinity():
+def test_softmax_of_minus_infinity_is_zero():
     x = torch.tensor([[0.0, -math.inf, 0.0], [-math.inf, -math.inf, 5.0]])
     assert_close(softmax(x, -1), torch.tensor([[0.5, 0.0, 0.5], [0.0, 0.0, 1.0]]))
-    # Documented: no distribution exists.
+    # No distribution exists if all values are minus infinity.
     assert softmax(torch.full((3,), -math.inf), 0).isnan().all()
 
 
@@ -102,7 +102,7 @@ def test_attention_broadcasts_one_mask_over_batches():
 
 
 def complex_rope(x, positions, theta):
-    """RoPE as the paper defines it: each pair, as a complex number, times e^(i m theta_k)."""
+    """RoPE as in the paper: multiply each pair, as a complex number, by e^(i m theta_k)."""
     d_k = x.shape[-1]
     frequencies = theta ** (-2 * torch.arange(d_k // 2, dtype=torch.float64) / d_k)
     turns = torch.exp(1j * positions[..., None].double() * frequencies)
@@ -111,11 +111,11 @@ def complex_rope(x, positions, theta):
 
 
 def assert_rotated(actual, x, positions, theta):
-    """Compare a rotation in float32, with its float32 tables, with that of complex numbers.
+    """Compare a rotation with float32 tables to complex multiplication.
 
-    A table's angle is position * frequency, and the frequency a power computed in float32: the
-    rounding of its exponent, at most ln(theta) < 10, and of the power leave about 12 roundings in
-    the angle, which the table's cosine has as an absolute error, and the rotation adds three.
+    The angles in the tables are position * frequency, and the frequency is a float32 power. Its
+    exponent, at most ln(theta) < 10, and the power itself cause about 12 roundings in the angle,
+    which become an absolute error of the cosine. The rotation adds three.
     """
     d_k = x.shape[-1]
     frequencies = theta ** (-2 * torch.arange(d_k // 2, dtype=torch.float64) / d_k)
@@ -135,11 +135,11 @@ def test_rope_equals_complex_multiplication(shape, theta):
     assert torch.equal(rope(x, torch.arange(7, dtype=torch.int32)), rope(x))
 
 
-def test_rope_rotates_one_plane_as_computed_by_hand():
+def test_rope_of_one_pair_by_hand():
     rope = RotaryPositionalEmbedding(10_000.0, 2, 4)
     x = torch.tensor([[1.0, 0.0]] * 4)
     expected = torch.tensor([[math.cos(m), math.sin(m)] for m in range(4)], dtype=torch.float64)
-    # Rounded are the whole angle, at most 3, the table's cosine or sine, and the product.
+    # Roundings of the angle (at most 3), of its cosine or sine, and of the product.
     assert_close_sums(rope(x), expected, terms=4, scale=1.0)
 
 
@@ -153,7 +153,7 @@ def test_rope_broadcasts_positions_with_batch_dimensions():
 
 
 @pytest.mark.usefixtures("float64")
-def test_rope_keeps_norms_and_scores_depend_on_distance_only():
+def test_rope_keeps_norms_and_scores_depend_only_on_distance():
     rope = make_tables_exact(RotaryPositionalEmbedding(10_000.0, 16, 64), 10_000.0)
     q, k = torch.randn(2, 1, 16)
     assert_close(rope(q, torch.tensor([41])).norm(), q.norm())
@@ -163,7 +163,7 @@ def test_rope_keeps_norms_and_scores_depend_on_distance_only():
     assert not torch.allclose(near, rope(q, torch.tensor([9])) @ rope(k, torch.tensor([5])).T)
 
 
-def test_rope_saves_nothing_and_has_float32_tables():
+def test_rope_has_float32_tables_that_are_not_saved():
     torch.set_default_dtype(torch.bfloat16)
     try:
         rope = RotaryPositionalEmbedding(10_000.0, 8, 16)
@@ -192,7 +192,7 @@ def test_a_theta_that_is_not_positive_is_refused(theta):
 
 
 def torch_multihead(layer, x):
-    """torch.nn.MultiheadAttention with our weights and a causal mask."""
+    """Return the result of torch.nn.MultiheadAttention with our weights and a causal mask."""
     theirs = torch.nn.MultiheadAttention(x.shape[-1], layer.num_heads, bias=False, batch_first=True)
     projections = [layer.q_proj.weight, layer.k_proj.weight, layer.v_proj.weight]
     theirs.load_state_dict(
@@ -234,7 +234,7 @@ def test_fast_attention_equals_the_reference(batch, with_rope, attention, sequen
 @pytest.mark.parametrize("num_blocks", [1, 2, 3, 5, 20])
 @pytest.mark.parametrize("sequence", [1, 2, 7, 13])
 @pytest.mark.usefixtures("float64")
-def test_every_number_of_blocks_equals_the_reference(num_blocks, sequence):
+def test_any_number_of_blocks_equals_the_reference(num_blocks, sequence):
     inputs = [torch.randn(2, 3, sequence, 4, requires_grad=True) for _ in "QKV"]
     expected = causal_attention(*inputs)
     found = blocked_causal_attention(*inputs, num_blocks=num_blocks)
@@ -263,7 +263,7 @@ def test_multihead_passes_positions_to_rope():
     default = layer(x)
     assert_close(layer(x, torch.arange(6)), default)
     assert_close(layer(x, torch.arange(6)[None]), default)
-    # Only distances count, so shifting all positions has no effect, and scaling them has one.
+    # Shifting all positions keeps their distances. Scaling positions changes them.
     assert_close(layer(x, torch.arange(6) + 40), default)
     stretched = torch.stack([torch.arange(6), torch.arange(6) * 2, torch.arange(6) * 3])
     out = layer(x, stretched)
@@ -283,8 +283,8 @@ def test_multihead_refuses_bad_arguments():
 
 
 @pytest.mark.parametrize("implementation", CAUSAL_ATTENTION)
-def test_products_beyond_float16_are_no_infinities(implementation):
-    # 60 * 60 * 64 exceeds 65,504; divided by sqrt(64) it does not.
+def test_products_beyond_float16_do_not_overflow(implementation):
+    # 60 * 60 * 64 exceeds 65,504. Divided by sqrt(64) it does not.
     Q, V = torch.full((1, 3, 64), 60.0, dtype=torch.float16), torch.ones(1, 3, 64).half()
     out = CAUSAL_ATTENTION[implementation](Q, Q, V)
     assert torch.equal(out, V)

@@ -1,4 +1,4 @@
-"""The configuration of the model: its defaults, and the values that it refuses."""
+"""Defaults and validation of the model configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_defaults_are_the_tinystories_model():
     assert (config.vocab_size, config.context_length) == (10_000, 256)
     assert (config.d_model, config.num_layers, config.num_heads) == (512, 4, 16)
     assert (config.d_ff, config.rope_theta, config.norm_eps) == (1344, 10_000.0, 1e-5)
-    # 2 * 10,000 * 512 embedding and head, 4 blocks, nine gains of 512.
+    # The embedding and the head have 10,000 * 512 weights each; there are nine gains of 512.
     assert config.num_parameters() == 22_696_448
 
 
@@ -38,12 +38,12 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values]
 )
-def test_a_value_that_no_model_can_have_is_refused_by_name(name, value):
+def test_an_invalid_value_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=name):
         ModelConfig(**{name: value})
 
 
-def test_numbers_of_heads_that_do_not_fit_are_refused():
+def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(ValueError, match=r"512.* 7"):
         ModelConfig(num_heads=7)
     with pytest.raises(ValueError, match="6 / 2 = 3"):
@@ -56,14 +56,14 @@ def test_a_misspelt_name_is_refused():
         ModelConfig(d_modle=8)
 
 
-def test_values_do_not_change_and_replaced_ones_are_checked():
+def test_a_configuration_is_frozen_and_replaced_values_are_checked():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ModelConfig().num_heads = 7
     with pytest.raises(ValueError, match="num_heads"):
         dataclasses.replace(ModelConfig(), num_heads=7)
 
 
-def test_numpy_numbers_become_plain_ones():
+def test_numpy_numbers_become_python_numbers():
     config = ModelConfig(vocab_size=np.int64(300), norm_eps=np.float32(0.5))
     assert (type(config.vocab_size), type(config.norm_eps)) == (int, float)
     assert config == ModelConfig(vocab_size=300, norm_eps=0.5)

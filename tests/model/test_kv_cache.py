@@ -1,4 +1,4 @@
-"""The key-value cache: a text in several calls, padded or not, has the logits of the whole."""
+"""The key-value cache: a text in several calls has the same logits as in one call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def model():
 @pytest.mark.parametrize(
     "config", VARIANTS, ids=lambda config: f"{config.norm}-{config.position}-{config.attention}"
 )
-def test_token_by_token_equals_the_whole_text(config):
+def test_token_by_token_equals_one_call(config):
     model = TransformerLM(config, dtype=torch.float64)
     ids = torch.randint(0, 50, (3, 12))
     cache = KVCache(config, 3, dtype=torch.float64)
@@ -50,11 +50,11 @@ def test_token_by_token_equals_the_whole_text(config):
     texts=st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=12), min_size=1, max_size=4),
     data=st.data(),
 )
-def test_texts_of_different_lengths_given_in_padded_parts(model, texts, data):
+def test_padded_parts_of_texts_of_different_lengths_equal_one_call(model, texts, data):
     cache = KVCache(SMALL, len(texts), dtype=torch.float64)
     given_before = [0] * len(texts)
     for _ in range(4):
-        room = 12 - max(given_before)  # for the longest text, its padding included
+        room = 12 - max(given_before)  # for the longest text, including padding
         counts = [
             data.draw(st.integers(0, min(room, len(text) - before)), label="count")
             for text, before in zip(texts, given_before, strict=True)
@@ -91,7 +91,7 @@ def test_rows_are_selected_and_replaced(model):
     assert_close(logits[1, 0], whole[-1])
 
 
-def test_the_model_keeps_no_tokens_between_calls(model):
+def test_the_model_has_no_state_between_calls(model):
     ids = torch.randint(0, 50, (1, 6))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     attributes = [set(vars(module)) for module in model.modules()]
@@ -109,7 +109,7 @@ def test_the_cache_has_the_requested_dtype():
     cache = KVCache(SMALL, dtype=torch.bfloat16)
     assert cache.layers[0].keys.dtype == torch.bfloat16
     assert_close_rounded(model(ids, cache), model(ids), roundings=20)
-    # Under autocast keys are bfloat16 with any cache, and are cast in both directions.
+    # Under autocast, keys are bfloat16 and the cache casts them to its own dtype and back.
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert model.float()(ids, KVCache(SMALL)).isfinite().all()
 

@@ -1,4 +1,4 @@
-"""Linear, Embedding, RMSNorm and the feed-forward networks against their torch.nn equivalents."""
+"""Linear, Embedding, RMSNorm and the feed-forward networks, compared with torch.nn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BATCH_SHAPES = [(), (1, 1), (5,), (2, 3), (2, 1, 3)]
 
 
 def assert_same_with_gradients(ours, theirs, x):
-    """Outputs, input gradients and parameter gradients of two modules agree."""
+    """Assert that outputs, input gradients and parameter gradients of two modules are equal."""
     results = []
     for module in (ours, theirs):
         leaf = x.clone().requires_grad_()
@@ -128,14 +128,14 @@ def test_gradients_equal_finite_differences(module):
     ],
     ids=["linear", "wide linear", "embedding"],
 )
-def test_weights_start_from_the_documented_distributions(weight, std):
+def test_initial_weights_have_the_documented_distributions(weight, std):
     torch.manual_seed(0)
     values = weight() / std
-    # A standard normal cut off at 3: its variance is 1 - 2 * 3 * pdf(3) / (cdf(3) - cdf(-3)).
+    # The variance of a standard normal truncated at 3: 1 - 2 * 3 * pdf(3) / (cdf(3) - cdf(-3)).
     pdf = math.exp(-4.5) / math.sqrt(2 * math.pi)
     expected = math.sqrt(1 - 6 * pdf / math.erf(3 / math.sqrt(2)))
     assert values.abs().max() <= 3.0001
-    assert values.abs().max() > 2.9  # cut off at 3, not earlier
+    assert values.abs().max() > 2.9  # truncated at 3, not earlier
     assert abs(values.mean()) < 0.015
     assert abs(values.std() - expected) < 0.01
 
@@ -150,13 +150,13 @@ def test_device_and_dtype_reach_every_parameter(layer):
 
 
 @pytest.mark.parametrize("bad", [-1, -11, 11, 2**40])
-def test_an_id_out_of_range_is_named(bad):
+def test_an_id_out_of_range_is_refused(bad):
     with pytest.raises(IndexError, match=f"token ids .* {bad}$"):
         check_ids(torch.tensor([[0, 10], [bad, 3]]), 11, "token ids")
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float32, torch.int16])
 def test_ids_of_other_dtypes_are_refused(dtype):
-    # torch would read uint8 and bool as a mask and return the wrong rows.
+    # torch would treat uint8 and bool as masks and return the wrong rows.
     with pytest.raises(TypeError, match=str(dtype)):
         check_ids(torch.ones(3, dtype=dtype), 11, "token ids")

@@ -1,4 +1,4 @@
-"""resize_embeddings and select_embeddings: old logits stay, new rows are means."""
+"""Resizing the vocabulary of a model."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_old_logits_stay_and_new_rows_are_means(tied):
 
 
 @both
-def test_a_resized_model_has_the_state_of_one_of_that_size(tied):
+def test_the_state_of_a_resized_model_fits_a_new_model(tied):
     model = small_model(tied)
     resize_embeddings(model, 12)
     TransformerLM(model.config).load_state_dict(model.state_dict())
@@ -67,7 +67,7 @@ def test_dtype_and_frozen_parameters_are_kept():
     assert model.head_weight.requires_grad
 
 
-def test_a_model_that_was_resized_in_inference_mode_can_be_trained():
+def test_a_model_resized_in_inference_mode_can_be_trained():
     model = small_model()
     with torch.inference_mode():
         resize_embeddings(model, 11)

@@ -2,9 +2,8 @@
 
 Environment variables:
 
-    CS336_SKIP_EXTENSIONS=1    compile nothing: a package of the pure-Python versions, for machines
-                               without a C++ compiler; the Makefile, which compiles later, in place
-    CS336_DEBUG=1              bounds checks, and no optimization
+    CS336_SKIP_EXTENSIONS=1    build only the pure-Python versions, without a C++ compiler
+    CS336_DEBUG=1              enable bounds checks and disable optimization
 """
 
 import glob
@@ -14,7 +13,7 @@ import sys
 
 INSTALL = "`pip install -c constraints.txt setuptools cython`"
 
-try:  # Python 3.12 and newer do not bring it along.
+try:  # Python 3.12 and newer do not include setuptools.
     import setuptools
     from setuptools import Extension, setup
     from setuptools.command.build_ext import build_ext
@@ -49,17 +48,17 @@ EXTENSIONS = [
 DEBUG = os.environ.get("CS336_DEBUG", "") not in ("", "0")
 SKIP = os.environ.get("CS336_SKIP_EXTENSIONS", "") not in ("", "0")
 if sys.platform == "win32":
-    # /utf-8: the sources hold characters beyond ASCII.
+    # /utf-8, because the sources contain non-ASCII characters.
     COMPILE_ARGS = ["/std:c++17", "/utf-8", *(["/Od", "/Zi"] if DEBUG else ["/O2"])]
 else:
     COMPILE_ARGS = [
         "-std=c++17",
         "-pthread",
-        # Many a Python compiles extensions with -g: the wheel would be several times as large.
+        # -g0, because many Python builds add -g, which makes the wheel several times as large.
         *(["-O0", "-g", "-D_GLIBCXX_ASSERTIONS"] if DEBUG else ["-O3", "-g0"]),
     ]
 
-# Headers include each other: a change to any of them builds everything again.
+# Headers include each other, so a change to any header rebuilds everything.
 HEADERS = sorted(glob.glob("cs336_basics/native/**/*.hpp", recursive=True))
 
 DIRECTIVES = {
@@ -72,20 +71,20 @@ DIRECTIVES = {
 
 
 def version(package):
-    """Return the first two numbers of a package's version."""
+    """Return the major and minor version of a package."""
     major, minor = package.__version__.split(".")[:2]
     return int(major), int(re.match(r"\d*", minor)[0] or 0)
 
 
 class BuildExtensions(build_ext):
-    """build_ext that translates with our directives, uses all cores, and explains a failure."""
+    """A build_ext that runs Cython with our directives, uses all cores and explains failures."""
 
     def finalize_options(self):
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()
 
     def run(self):
-        # Here, and not in `setup` below: neither the metadata nor the sdist needs the translation.
+        # Run Cython here, because neither the metadata nor the sdist needs it.
         if self.extensions:
             for extension, translated in zip(
                 self.extensions, translated_by_cython(self.extensions), strict=True
@@ -97,14 +96,14 @@ class BuildExtensions(build_ext):
         try:
             super().build_extension(extension)
         except (CompileError, LinkError, PlatformError) as error:
-            # pip shows the output of a build only if it fails. A package that is fifty times slower
-            # than it could be must be wanted.
+            # Fail instead of falling back to pure Python: pip shows the output of a build only if
+            # it fails, and nobody should get a package that is fifty times slower by accident.
             raise SystemExit(
-                f"cs336_basics: {extension.name} was not built ({error}). If a C++ compiler is "
+                f"cs336_basics: cannot build {extension.name} ({error}). If a C++ compiler is "
                 "missing, install one (Debian and Ubuntu: apt-get install g++; macOS: "
                 "xcode-select --install; Windows: the Build Tools for Visual Studio) and repeat "
-                "the command. Or repeat it with the environment variable CS336_SKIP_EXTENSIONS=1, "
-                "for the pure-Python versions, which are slower and give the same results."
+                "the command. Or set the environment variable CS336_SKIP_EXTENSIONS=1 to install "
+                "the pure-Python versions, which are slower and give the same results."
             ) from None
 
 
@@ -116,8 +115,7 @@ def translated_by_cython(extensions):
         raise SystemExit(f"cs336_basics: Cython is missing; run {INSTALL}.") from None
     if version(Cython) < (3, 1):
         raise SystemExit(
-            f"cs336_basics: Cython {Cython.__version__} is too old, 3.1 or newer is needed; "
-            f"run {INSTALL}."
+            f"cs336_basics: Cython must be 3.1 or newer, got {Cython.__version__}; run {INSTALL}."
         )
     return cythonize(extensions, compiler_directives=DIRECTIVES, force=DEBUG, quiet=True)
 
@@ -137,8 +135,8 @@ def extensions():
 
 
 setup(
-    # Here, since no one form in pyproject.toml suits both setuptools 65, which a new environment of
-    # Python 3.11 has, and setuptools 77, which brought license expressions.
+    # The license is here, because no form in pyproject.toml suits both setuptools 65, which new
+    # environments of Python 3.11 have, and setuptools 77, which introduced license expressions.
     **{"license_expression" if version(setuptools) >= (77, 0) else "license": "MIT"},
     ext_modules=[] if SKIP else extensions(),
     cmdclass={"build_ext": BuildExtensions},

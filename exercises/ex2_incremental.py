@@ -1,9 +1,9 @@
 """Exercise 2: make v1 incremental.
 
-The trainer below is v1: it counts all pairs of all words for every merge. Keep the counts between
-merges, and for each pair the words that hold it; then a merge reads these words only. Override
-`learn`, `count_pairs` and `merge`. Take the pairs of a word from `self.pairs(symbols)`: the test
-counts the calls.
+The trainer below is v1. For every merge, it counts all pairs of all words. Keep the counts between
+merges and, for each pair, the words that contain it, so that a merge reads only these words.
+Override `learn`, `count_pairs` and `merge`. Get the pairs of a word from `self.pairs(symbols)`; the
+test counts the calls.
 
 Test: `pytest exercises/test_ex2_incremental.py`. Solution: cs336_basics/bpe/v2_incremental.py.
 """
@@ -12,4 +12,4 @@ from cs336_basics.bpe import NaiveTrainer
 
 
 class IncrementalTrainer(NaiveTrainer):
-    """v1, which is to visit only the words that hold the merged pair."""
+    """A version of v1 that reads only the words with the merged pair."""

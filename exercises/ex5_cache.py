@@ -1,7 +1,7 @@
 """Exercise 5: cache words.
 
-Most words of a text have occurred before. The dictionary below encodes a word every time. Let it
-keep the ids, in bounded memory: when the next word does not fit, empty it and go on.
+Most words of a text have occurred before, but the dictionary below encodes a word every time. Make
+it keep the ids in bounded memory. If the next word does not fit, clear the dictionary first.
 
 Test: `pytest exercises/test_ex5_cache.py`. Solution: `WordCache` in
 cs336_basics/tokenizer/encoders/python_encoder.py.
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 
 class WordCache(dict[str, list[int]]):
-    """Word -> ids: `cache[word]` encodes a word that it lacks, in about `max_bytes` at most.
+    """A cache of about `max_bytes` that maps words to ids. `cache[word]` encodes a missing word.
 
-    Measure a word and its ids by `sys.getsizeof`.
+    Measure a word and its ids with `sys.getsizeof`.
     """
 
     def __init__(self, encode_word: Callable[[str], list[int]], max_bytes: int) -> None:

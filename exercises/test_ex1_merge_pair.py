@@ -15,18 +15,18 @@ def test_every_occurrence_is_merged():
     assert exercise.merge_pair(word("n e w est"), (b"w", b"est")) == word("n e west")
 
 
-def test_a_word_without_the_pair_stays():
+def test_a_word_without_the_pair_does_not_change():
     for text in ("", "a", "b a", "ab", "a c b"):
         assert exercise.merge_pair(word(text), (b"a", b"b")) == word(text)
 
 
-def test_a_symbol_is_merged_once_and_not_again_with_the_new_token():
+def test_a_new_token_is_not_merged_again():
     assert exercise.merge_pair(word("a a a"), (b"a", b"a")) == word("aa a")
     assert exercise.merge_pair(word("a a a a"), (b"a", b"a")) == word("aa aa")
     assert exercise.merge_pair(word("aa a a"), (b"a", b"a")) == word("aa aa")
 
 
-def test_the_bytes_of_a_word_stay():
+def test_the_bytes_of_a_word_do_not_change():
     for symbols in itertools.product((b"a", b"b", b"ab"), repeat=5):
         merged = exercise.merge_pair(symbols, (b"a", b"b"))
         assert b"".join(merged) == b"".join(symbols)

@@ -8,7 +8,7 @@ from exercises import ex2_incremental as exercise
 
 
 def learned(trainer, words, num_merges):
-    """Return the merges, and how often the pairs of a word were read."""
+    """Return the merges and the number of words whose pairs were read."""
     trainer.counts = list(words.values())
     read = []
 
@@ -21,7 +21,7 @@ def learned(trainer, words, num_merges):
     return trainer.learn(split, num_merges), len(read)
 
 
-def test_the_merges_are_those_of_v1():
+def test_the_merges_equal_v1():
     numbers = random.Random(0)
     for _ in range(50):
         words = {bytes(numbers.choices(b"aabc", k=6)): numbers.randint(1, 9) for _ in range(8)}
@@ -30,10 +30,10 @@ def test_the_merges_are_those_of_v1():
             assert found == learned(NaiveTrainer(), words, num_merges)[0]
 
 
-def test_a_merge_reads_only_the_words_that_hold_the_pair():
-    rare = {b"x%d" % number: 1 for number in range(1000)}  # no merge touches them
+def test_a_merge_reads_only_the_words_with_the_pair():
+    rare = {b"x%d" % number: 1 for number in range(1000)}  # no merge changes these words
     words = {b"low": 5000, b"lower": 2000, b"widest": 3000, b"newest": 6000, **rare}
     merges, num_read = learned(exercise.IncrementalTrainer(), words, 6)
     assert merges[-1] == (b"n", b"e")
-    assert num_read >= len(words), "count the pairs of every word once, by self.pairs"
+    assert num_read >= len(words), "count the pairs of every word once, with self.pairs"
     assert num_read <= len(words) + 50, "6 merges change 11 words"

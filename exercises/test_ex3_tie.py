@@ -10,13 +10,13 @@ def test_the_most_frequent_pair_is_found():
     assert exercise.find_best({}) is None
 
 
-def test_of_equally_frequent_pairs_the_greatest_is_found_in_any_order():
+def test_the_greatest_pair_wins_a_tie_in_any_order():
     tied = [(b"A", b"B"), (b"A", b"C"), (b"B", b"ZZ"), (b"BA", b"A")]
     for pairs in itertools.permutations(tied):
         assert exercise.find_best(dict.fromkeys(pairs, 7)) == (b"BA", b"A")
 
 
-def test_pairs_are_compared_not_their_tokens_or_their_characters():
+def test_pairs_compare_as_tuples_of_bytes():
     left, right = (b"ab", b"b"), (b"a", b"bc")  # but b"abc" > b"abb"
     assert exercise.find_best({left: 2, right: 2}) == left
     assert exercise.find_best({right: 2, left: 2}) == left

@@ -16,17 +16,17 @@ TEXTS = [
 ]
 
 
-def test_the_pre_tokens_stay_as_they_are():
+def test_a_cut_does_not_change_the_pre_tokens():
     for text in TEXTS:
         data, whole = text.encode(), list(pretokenize(text))
         for target in range(len(data) + 2):
             cut = exercise.next_cut(io.BytesIO(data), target)
             assert min(target, len(data)) <= cut <= len(data)
-            left, right = data[:cut].decode(), data[cut:].decode()  # no character is cut
+            left, right = data[:cut].decode(), data[cut:].decode()  # fails inside a character
             assert [*pretokenize(left), *pretokenize(right)] == whole, (left, right)
 
 
-def test_a_cut_is_near():
+def test_a_cut_is_near_the_target():
     data = b"low lower widest newest " * 1000
     for target in range(0, len(data) - 100, 97):
         assert exercise.next_cut(io.BytesIO(data), target) <= target + 10

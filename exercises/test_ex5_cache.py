@@ -6,7 +6,7 @@ from exercises import ex5_cache as exercise
 
 
 def counted(max_bytes):
-    """Return a cache, and the words that it had to encode."""
+    """Return a cache and the list of words that it encodes."""
     encoded = []
 
     def encode_word(word):
@@ -23,7 +23,7 @@ def test_a_word_is_encoded_once():
     assert encoded == ["low", "lower", "new"]
 
 
-def test_memory_is_bounded_and_new_words_are_still_kept():
+def test_memory_is_bounded_and_new_words_are_cached():
     cache, encoded = counted(20_000)
     for number in range(5000):
         word = f"word{number}"
@@ -33,7 +33,7 @@ def test_memory_is_bounded_and_new_words_are_still_kept():
     assert len(encoded) == 5000, "the second use of a word is a hit"
 
 
-def test_a_word_that_never_fits_is_encoded_without_being_kept():
+def test_a_word_that_never_fits_is_not_cached():
     cache, encoded = counted(0)
     assert cache["low"] == cache["low"] == [108, 111, 119]
     assert encoded == ["low", "low"]

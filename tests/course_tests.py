@@ -2,9 +2,9 @@
 
     CS336_COURSE=DIR python tests/course_tests.py [OPTION OF PYTEST ...]
 
-DIR is a checkout of the course's repository. Without CS336_COURSE, the revision below is fetched
-with git. The course's tests and fixtures are copied to a temporary directory, tests/adapters.py is
-put beside them, and pytest runs there; its exit status is returned, or 2 if there are no tests.
+DIR is a checkout of the course's repository. Without CS336_COURSE, git fetches the revision below.
+The course's tests and fixtures and tests/adapters.py are copied to a temporary directory, where
+pytest runs. The exit status is the status of pytest, or 1 if the tests cannot be found.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def fetch(directory: Path) -> Path:
         environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
         done = subprocess.run(["git", *command], cwd=directory, env=environment, check=False)
         if done.returncode:
-            sys.exit(f"{REPOSITORY} cannot be fetched: set CS336_COURSE to a checkout")
+            sys.exit(f"cannot fetch {REPOSITORY}; set CS336_COURSE to a checkout")
     return directory
 
 
 def check_python(course: Path) -> None:
-    """Exit if the course's tests demand another version of Python."""
+    """Exit if the course's tests require another version of Python."""
     project = course / "pyproject.toml"
     text = project.read_text(encoding="utf-8") if project.is_file() else ""
     required = re.search(r'^requires-python\s*=\s*"([^"]*)"', text, flags=re.MULTILINE)
     version = ".".join(map(str, sys.version_info[:3]))
     if required and not SpecifierSet(required[1]).contains(version):
         sys.exit(
-            f"the course's tests need Python {required[1]}, and this is {version}: choose another "
+            f"the course's tests need Python {required[1]}, got {version}; choose another version "
             "with make PYTHON=... VENV=... course-tests"
         )
 
@@ -58,12 +58,12 @@ def main() -> int:
         given = os.environ.get("CS336_COURSE")
         course = Path(given) if given else fetch(Path(checkout))
         if not (course / "tests").is_dir():
-            sys.exit(f"{course} has no directory tests")
+            sys.exit(f"{course}: the directory tests is missing")
         check_python(course)
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
         shutil.copytree(course / "tests", Path(directory) / "tests", ignore=ignored)
         shutil.copy2(ROOT / "tests" / "adapters.py", Path(directory) / "tests")
-        Path(directory, "pytest.ini").write_text("[pytest]\n")  # none from the directories above
+        Path(directory, "pytest.ini").write_text("[pytest]\n")  # ignore settings in parent folders
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "tests", "-v", "--durations=10", *sys.argv[1:]],
             cwd=directory,

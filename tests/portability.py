@@ -1,11 +1,12 @@
-"""Run the numerical tests as other machines would: `make portability`.
+"""Run the numerical tests in environments that simulate other machines: `make portability`.
 
     python tests/portability.py [--seeds 20] [--only NAME]
 
-An environment simulates a machine: its variables hold torch, oneDNN, MKL and the native code to
-what an older CPU has, or change the number of threads or the compiler. The tests that are marked
-`numerical` run in each over several seeds; those of the native code run once for each SIMD level
-and compiler. Prints pytest's last line for each, and ends with status 1 if a test failed.
+The variables of an environment limit torch, oneDNN, MKL and the native code to the instructions of
+an older CPU, or change the number of threads or the compiler. Tests with the marker `numerical` run
+with several seeds in each environment. Tests of the native code run for each SIMD level and
+compiler. The script prints the last line of each pytest run, and exits with status 1 if a test
+fails.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
-# Tests that compare code which depends on the SIMD level or the compiler with readable Python.
+# Tests that compare code which depends on the SIMD level or the compiler with reference code.
 NATIVE_TESTS = (
     "tests/test_simd_levels.py",
     "tests/pretokenization/test_scanner.py",
@@ -51,7 +52,7 @@ TORCH_ENVIRONMENTS = {
 
 
 class Run(NamedTuple):
-    """A line of the table: the name, the environment's variables, and the arguments of pytest."""
+    """An environment: its name, its variables and the arguments of pytest."""
 
     name: str
     variables: dict[str, str]
@@ -60,7 +61,7 @@ class Run(NamedTuple):
 
 
 def run_tests(run: Run) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a new process, without xdist: the variables say how many threads it has."""
+    """Run pytest in a new process, without xdist, so that the variables set the threads."""
     options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=short"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, *run.arguments],
@@ -74,7 +75,7 @@ def run_tests(run: Run) -> subprocess.CompletedProcess[str]:
 
 
 def build_with(compiler: str, directory: Path) -> Path:
-    """Copy the project to `directory` and compile its extensions there with this C++ compiler."""
+    """Copy the project to `directory` and build its extensions there with a C++ compiler."""
     from tests.test_distributions import copy_of_the_project
 
     project = copy_of_the_project(directory / "project")
@@ -88,7 +89,7 @@ def build_with(compiler: str, directory: Path) -> Path:
 
 
 def native_environments() -> dict[str, dict[str, str]]:
-    """Return an environment for each SIMD level of the native code that this CPU has."""
+    """Return an environment for each SIMD level that this CPU supports."""
     from cs336_basics.pretokenization import _scanner
 
     return {f"native: {level}": {"CS336_SIMD": level} for level in _scanner.simd_levels()}
@@ -97,7 +98,7 @@ def native_environments() -> dict[str, dict[str, str]]:
 def all_runs(seeds: int, only: str, directory: Path) -> list[Run]:
     """Return the runs whose names contain `only`; the clang build goes to `directory`."""
     numerical = ("tests", "-m", "numerical and not slow", "--seeds", str(seeds))
-    # Each run has one thread, unless it says otherwise, so that several runs share the cores.
+    # By default, each run has one thread, so that several runs share the cores.
     runs = [
         Run(name, {"OMP_NUM_THREADS": "1", **variables}, numerical)
         for name, variables in TORCH_ENVIRONMENTS.items()
@@ -109,7 +110,7 @@ def all_runs(seeds: int, only: str, directory: Path) -> list[Run]:
     if only in "native: clang":
         clang = shutil.which("clang++")
         if clang is None:
-            raise SystemExit("clang is not installed (Debian and Ubuntu: apt-get install clang)")
+            raise SystemExit("clang is missing; install it (Debian, Ubuntu: apt-get install clang)")
         root = build_with(clang, directory)
         arguments = (*NATIVE_TESTS, "--seeds", str(seeds))
         runs.append(Run("native: clang", {}, arguments, root))
@@ -117,10 +118,12 @@ def all_runs(seeds: int, only: str, directory: Path) -> list[Run]:
 
 
 def main() -> int:
-    """Run every environment, print a line for each, and the output of those that failed."""
+    """Run every environment and print a summary line for each, then the output of failures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20, help="seeds for each numerical test")
-    parser.add_argument("--only", default="", metavar="TEXT", help="environments with this name")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="run environments whose names contain TEXT"
+    )
     arguments = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     from benchmarks.machine import machine_line

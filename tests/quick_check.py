@@ -1,8 +1,8 @@
 """Check an installed package in seconds: `python tests/quick_check.py`.
 
-Trains a tokenizer, encodes and decodes, in Python and by the commands, and compares the compiled
-versions with the readable ones. It needs the package and the requirements of its tokenizers,
-neither pytest nor torch; wheels are tested with it on every system.
+This script trains a tokenizer, encodes and decodes, in Python and with the commands, and compares
+the compiled versions with the pure-Python ones. It needs only the package and its required
+dependencies, neither pytest nor torch. The workflow for wheels runs it on every system.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SIZE = 400
 
 
 def main() -> None:
-    """Run every check; end with an AssertionError at the first that fails."""
+    """Run every check; raise an AssertionError at the first failure."""
     print(f"Python {sys.version.split()[0]}, {sys.platform}, {Path(cs336_basics.__file__).parent}")
     print(command("--version").strip())
-    # What is built must be what was asked for: a wheel of pure Python is an accident elsewhere.
+    # Unless it was requested, a pure-Python wheel is an accident.
     wanted = os.environ.get("CS336_SKIP_EXTENSIONS", "0") in ("", "0")
-    assert all(map(is_built, TRAINERS.values())) == wanted, "not the build that was asked for"
+    assert all(map(is_built, TRAINERS.values())) == wanted, "this is not the requested build"
     with tempfile.TemporaryDirectory() as folder:
         check(Path(folder))
     if hasattr(sys, "_is_gil_enabled"):
@@ -60,7 +60,7 @@ def check(folder: Path) -> None:
     command("encode", "--tokenizer", vocabulary, "--input", file, "--output", folder / "ids.npy")
     from cs336_basics.tokenizer import load_token_file
 
-    assert load_token_file(folder / "ids.npy").tolist() == ids, "the command encodes otherwise"
+    assert load_token_file(folder / "ids.npy").tolist() == ids, "the command's ids differ"
 
 
 def in_threads(tokenizer: Tokenizer, text: str, ids: list[int]) -> None:
@@ -83,7 +83,7 @@ def in_threads(tokenizer: Tokenizer, text: str, ids: list[int]) -> None:
 
 
 def command(*words: object) -> str:
-    """Run `python -m cs336_basics ...` and return what it prints."""
+    """Run `python -m cs336_basics ...` and return its output."""
     program = [sys.executable, "-m", "cs336_basics", *map(str, words)]
     with tempfile.TemporaryDirectory() as elsewhere:
         done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=elsewhere)

@@ -1,4 +1,4 @@
-"""Whatever is written is old or new when its writer is killed, or the disk is full, at any call."""
+"""Test that a write which fails or is killed at any call leaves the old artifact or the new one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.faults import fail_at_every_call, kill_at_every_call, run_alone
 
 
 class Json:
-    """A file of JSON, as those of a run are written."""
+    """A JSON file."""
 
     def write(self, path, version):
         from cs336_basics._support.files import write_json
@@ -27,7 +27,7 @@ class Json:
 
 
 class Directory:
-    """A new directory; there is no older one."""
+    """A new directory. Version 1 does not exist."""
 
     def write(self, path, version):
         from cs336_basics._support.files import new_directory
@@ -107,7 +107,7 @@ class RunFiles:
 
         run = RunDirectory(path)
         rows = run.read_metrics()
-        # The two files are replaced one after the other.
+        # The metrics and the timings are replaced one after the other.
         assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
         return 4 - len(rows)
 
@@ -118,7 +118,7 @@ class Checkpoint:
     def run(self):
         import torch
 
-        torch.set_num_threads(1)  # the children have no other
+        torch.set_num_threads(1)  # a forked child has no other threads
         model = torch.nn.Linear(2, 2)
         return model, torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -134,7 +134,7 @@ class Checkpoint:
 
 
 class TorchFile(Checkpoint):
-    """A checkpoint as the course defines it."""
+    """A checkpoint in the format of the course."""
 
     def write(self, path, version):
         from cs336_basics.checkpoints.torch_file import save_checkpoint
@@ -148,7 +148,7 @@ class TorchFile(Checkpoint):
 
 
 class ExportToTiktoken:
-    """An exported tokenizer; there is no older one."""
+    """An exported tokenizer. Version 1 does not exist."""
 
     to, num_files = "tiktoken", 3
 
@@ -178,7 +178,7 @@ class ExportToHuggingFace(ExportToTiktoken):
 
 
 class ExportModelToHuggingFace:
-    """An exported model; there is no older one."""
+    """An exported model. Version 1 does not exist."""
 
     to, needs = "huggingface", ()
 
@@ -206,7 +206,7 @@ class ExportModelToOnnx(ExportModelToHuggingFace):
 
         if not hasattr(onnx_models._graph, "cache_info"):
             onnx_models._graph = functools.cache(onnx_models._graph)
-        onnx_models._graph(model_to_export(2), False)  # made once: it takes seconds
+        onnx_models._graph(model_to_export(2), False)  # cached, because it takes seconds
         super().write(path, version)
 
     def read(self, path):
@@ -220,7 +220,7 @@ class ExportModelToOnnx(ExportModelToHuggingFace):
 
 
 class ExportModelToGguf(ExportModelToHuggingFace):
-    """A file of llama.cpp over an older one."""
+    """A GGUF file that replaces an older one."""
 
     to, needs = "gguf", ("gguf",)
 
@@ -263,8 +263,8 @@ KINDS = {
 
 
 def check_every_call(name, folder):
-    """Write version 2 of an artifact over version 1, with a fault at each of its calls."""
-    os.fsync = lambda handle: None  # takes most of the time
+    """Write version 2 of an artifact over version 1, with a fault at each call."""
+    os.fsync = lambda handle: None  # would take most of the time
     artifact = KINDS[name]()
     paths = (Path(folder, str(number), "artifact") for number in itertools.count())
     for faults in (
@@ -273,9 +273,9 @@ def check_every_call(name, folder):
         functools.partial(kill_at_every_call, after=True),
     ):
         path, seen = prepared(artifact, paths), []
-        for _ in faults(lambda: artifact.write(path, 2)):  # noqa: B023 -- the latest is meant
+        for _ in faults(lambda: artifact.write(path, 2)):  # noqa: B023 -- use the latest path
             seen.append(artifact.read(path))
-            if seen[-1] == 1:  # the next writer removes what is left
+            if seen[-1] == 1:  # the next writer removes temporary files
                 artifact.write(path, 2)
                 assert artifact.read(path) == 2
                 assert not list(path.parent.rglob(".*")), list(path.parent.rglob("*"))
@@ -288,7 +288,7 @@ def prepared(artifact, paths):
     path = next(paths)
     path.parent.mkdir()
     artifact.write(path, 1)
-    artifact.read(path)  # imports what is needed before a child does
+    artifact.read(path)  # imports modules before a child does
     return path
 
 

@@ -1,8 +1,8 @@
-"""The sdist and the wheel: what they hold, and that what is installed from them works.
+"""Test the contents of the sdist and the wheel, and that an installation works.
 
-The wheel is built from the sdist and installed by pip in a new environment. That environment has
-the distributions that the project declares, and no others: links to those of this interpreter, so
-that nothing is downloaded. The compiled wheel is tested by `pytest -m slow`.
+pip installs the wheel, which is built from the sdist, in a new environment. This environment links
+the declared requirements from the current interpreter, so that nothing is downloaded, and has no
+other packages. The slow tests test the compiled wheel.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cs336_basics"
 OURS = "cs336-basics"
 GENERATED = (".so", ".pyd", ".pyc", ".cpp")
-# Of the repository and not of the project.
 NOT_IN_SDIST = (".ci/", ".github/", ".gitignore")
-# Tests that need neither torch nor the checkout, and that show that the compiled parts are right.
+# Tests of the compiled parts that need neither torch nor the checkout.
 TESTS = ("tests/bpe", "tests/pretokenization", "tests/tokenizer", "tests/test_simd_levels.py")
 
 
 def run(command, directory, **variables):
-    """Run a program with none of our variables; return what it did."""
+    """Run a program without the environment variables of the project."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -54,7 +53,7 @@ def run(command, directory, **variables):
 
 
 def copy_of_the_project(directory):
-    """Copy what a fresh checkout holds."""
+    """Copy the files of a fresh checkout."""
     names = (".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", "data", "runs")
     ignored = shutil.ignore_patterns(*names, ".*_cache", ".hypothesis", "*.so", "*.pyd")
     generated = {path.with_suffix(".cpp") for path in PACKAGE.rglob("*.pyx")}
@@ -68,7 +67,7 @@ def copy_of_the_project(directory):
 
 
 def build(kind, source, target, **variables):
-    """Build an sdist or a wheel with the build tools of this environment."""
+    """Build an sdist or a wheel with the build tools of this environment; return its path."""
     code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(target)!r}))"
     done = run([sys.executable, "-c", code], source, **variables)
     assert done.returncode == 0, done.stderr
@@ -77,14 +76,13 @@ def build(kind, source, target, **variables):
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory):
-    """The source distribution."""
     directory = tmp_path_factory.mktemp("sdist")
     return build("sdist", copy_of_the_project(directory / "project"), directory)
 
 
 @pytest.fixture(scope="module")
 def unpacked(sdist, tmp_path_factory):
-    """The directory that the sdist holds."""
+    """The directory of the unpacked sdist."""
     directory = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(sdist) as archive:
         if hasattr(tarfile, "data_filter"):
@@ -97,18 +95,18 @@ def unpacked(sdist, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pure_wheel(unpacked, tmp_path_factory):
-    """The wheel that a machine without a C++ compiler gets from the sdist."""
+    """The wheel that a machine without a C++ compiler builds from the sdist."""
     return build("wheel", unpacked, tmp_path_factory.mktemp("pure"), CS336_SKIP_EXTENSIONS="1")
 
 
 @pytest.fixture(scope="module")
 def compiled_wheel(unpacked, tmp_path_factory):
     if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "c++", "g++", "cl")):
-        pytest.skip("there is no C++ compiler")
+        pytest.skip("needs a C++ compiler")
     return build("wheel", unpacked, tmp_path_factory.mktemp("compiled"))
 
 
-# --- what they hold ------------------------------------------------------------------------------
+# --- contents ------------------------------------------------------------------------------------
 
 
 def names_in(archive):
@@ -119,7 +117,7 @@ def names_in(archive):
         return {member.name.partition("/")[2] for member in file if member.isfile()}
 
 
-def test_a_wheel_holds_every_file_of_the_package_and_no_other(pure_wheel):
+def test_a_wheel_contains_exactly_the_files_of_the_package(pure_wheel):
     files = {
         path.relative_to(ROOT).as_posix()
         for path in PACKAGE.rglob("*")
@@ -132,10 +130,10 @@ def test_a_wheel_holds_every_file_of_the_package_and_no_other(pure_wheel):
     assert pure_wheel.name.endswith("-py3-none-any.whl")
 
 
-def test_the_sdist_holds_every_file_of_the_repository(sdist):
+def test_the_sdist_contains_every_file_of_the_repository(sdist):
     listed = run(["git", "ls-files"], ROOT) if shutil.which("git") else None
     if listed is None or listed.returncode != 0:
-        pytest.skip("this is not a git checkout")
+        pytest.skip("needs a git checkout")
     tracked = {
         name
         for name in listed.stdout.splitlines()
@@ -157,7 +155,7 @@ def metadata_of(wheel):
 
 
 def requirements_of(wheel, *extras):
-    """Return what a wheel requires, without the conditions, which are checked here."""
+    """Return the requirements of a wheel that apply here, without their markers."""
     found = []
     for requirement in map(Requirement, metadata_of(wheel).get_all("Requires-Dist")):
         marker, requirement.marker = requirement.marker, None
@@ -166,7 +164,7 @@ def requirements_of(wheel, *extras):
     return found
 
 
-def test_torch_is_an_extra_and_tests_and_benchmarks_have_it(pure_wheel):
+def test_torch_is_an_extra_that_tests_and_benchmarks_include(pure_wheel):
     default = {requirement.name for requirement in requirements_of(pure_wheel)}
     with_torch = {requirement.name for requirement in requirements_of(pure_wheel, "torch")}
     assert with_torch - default == {"torch", "safetensors", "matplotlib"}
@@ -177,13 +175,13 @@ def test_torch_is_an_extra_and_tests_and_benchmarks_have_it(pure_wheel):
         assert "torch" in ours.extras
 
 
-# --- what is installed from them -----------------------------------------------------------------
+# --- installations -------------------------------------------------------------------------------
 
 
 def distributions_for(requirements):
-    """Return the installed distributions that requirements need, and what these need: by name.
+    """Return the installed distributions for requirements and their dependencies, by name.
 
-    Skips the test if one is not installed.
+    Skip the test if one is not installed.
     """
     found = {}
     wanted = [(requirement, "") for requirement in requirements]
@@ -209,9 +207,9 @@ def distributions_for(requirements):
 
 
 def environment(directory, wheel, requirements):
-    """Make a virtual environment with a wheel and the distributions it needs; return its Python."""
+    """Make a virtual environment with a wheel and its requirements; return its Python."""
     if importlib.util.find_spec("pip") is None:
-        pytest.skip("pip is not installed here")
+        pytest.skip("needs pip")
     venv.create(directory / "venv", symlinks=os.name != "nt")
     folder = "Scripts" if os.name == "nt" else "bin"
     python = directory / "venv" / folder / "python"
@@ -233,7 +231,7 @@ def environment(directory, wheel, requirements):
 
 
 def check_without_torch(python, directory):
-    """Check that an installation has no torch, and that commands which need it say so."""
+    """Check that torch is not installed and that commands which need it report it."""
     assert run([python, "-c", "import torch"], directory).returncode != 0
     done = run([python, "-m", "cs336_basics", "train"], directory)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
@@ -241,11 +239,11 @@ def check_without_torch(python, directory):
 
 
 def check_light(python, directory, **variables):
-    """Check an installation without torch: the README's lines, the quick check, the commands."""
+    """Check the README's example, the quick check and the commands without torch."""
     readme = read_page(ROOT / "README.md")
     example = next(block.code for block in readme.blocks if block.kind == "python")
     assert "train_bpe(" in example
-    variables["PATH"] = str(python.parent)  # neither a compiler nor other programs
+    variables["PATH"] = str(python.parent)  # no compiler and no other programs
     directory.mkdir()
     write = "from cs336_basics.data.datasets.sample import write_sample; write_sample('{}', 40_000)"
     (directory / "example.py").write_text(f"{write.format('stories.txt')}\n{example}")
@@ -330,7 +328,7 @@ def test_the_tests_of_the_sdist_pass_with_the_compiled_wheel(compiled_wheel, unp
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="distutils finds MSVC without these variables")
 def test_pip_shows_why_the_extensions_cannot_be_compiled(unpacked, tmp_path):
-    # Without what another test has compiled there.
+    # Ignore the files that another test compiled there.
     ignored = shutil.ignore_patterns("build", "*.so", "*.pyd")
     source = shutil.copytree(unpacked, tmp_path / "source", ignore=ignored)
     pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]

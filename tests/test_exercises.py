@@ -1,6 +1,6 @@
-"""exercises/: the stubs fail their tests, typical mistakes too, and the library's own code passes.
+"""Test the exercises: stubs and typical mistakes fail their tests, and the library's code passes.
 
-A learner runs `pytest exercises`; here the functions of the test files are called one by one.
+A learner runs `pytest exercises`; this file calls the test functions one by one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cs336_basics.pretokenization.safe_cuts import SafeCuts
 from cs336_basics.tokenizer.encoders.python_encoder import WordCache
 from tests.documents.blocks import ROOT
 
-# exercise -> the name to write, and the library's own.
+# exercise -> the name to write and the library's solution.
 SOLUTIONS = {
     "ex1_merge_pair": ("merge_pair", merge_pair),
     "ex2_incremental": ("IncrementalTrainer", IncrementalTrainer),
@@ -30,7 +30,7 @@ SOLUTIONS = {
 
 
 class Forgetful(WordCache):
-    """Is full after the first words, and keeps no others."""
+    """A cache that keeps only the first words."""
 
     def __missing__(self, word):
         ids = self._encode_word(word)
@@ -65,7 +65,7 @@ def functions_of(exercise):
 
 
 def failures(exercise, solution, monkeypatch):
-    """Return the names of the tests that fail with a solution."""
+    """Return the names of the tests that fail with this solution."""
     name, _ = SOLUTIONS[exercise]
     monkeypatch.setattr(f"exercises.{exercise}.{name}", solution)
     failed = []
@@ -99,4 +99,4 @@ def test_every_stub_fails_as_a_learner_runs_it():
     assert done.returncode == 1, done.stdout + done.stderr
     for exercise in SOLUTIONS:
         failed = f"FAILED exercises/test_{exercise}.py::" in done.stdout
-        assert failed, f"exercises/{exercise}.py is solved: restore it with git"
+        assert failed, f"exercises/{exercise}.py is already solved; restore it with git"

@@ -1,4 +1,4 @@
-"""Every loader, fed damaged files: success, or a ValueError or OSError of one short line."""
+"""Test that every loader either loads a damaged file or raises a short ValueError or OSError."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.tokenizer.examples import END, small_tokenizer  # noqa: E402
 
 MAX_SECONDS = 5
 MAX_BYTES = 30_000_000
-"""Of Python objects; the files have at most some 10 KB."""
+"""Maximum memory of Python objects. The files have at most about 10 KB."""
 
 SPECIAL_NUMBERS = [b"NaN", b"Infinity", b"-1", b"1e999", b"9" * 400, b"1" + b"0" * 5000, b"true"]
 SPECIAL_VALUES = [b"null", b'""', b"[]", b"{}", b'"\\ud800"', b'"' + b"x" * 5000 + b'"', b"[" * 500]
@@ -47,13 +47,13 @@ def tiny_run():
 
 
 class Files:
-    """One file of each kind in a directory, and how each is loaded."""
+    """One file of each kind in a directory, and its loader."""
 
     def __init__(self, directory):
         tokenizer = small_tokenizer()
         tokens, saved, own = (directory / name for name in ("tokens", "saved", "own"))
         tokenizer.save(saved)
-        small_tokenizer(pattern=r"\w+|\W").save(own)  # which other libraries refuse
+        small_tokenizer(pattern=r"\w+|\W").save(own)  # other libraries reject this pattern
         tokens.mkdir()
         (directory / "text.txt").write_text(("It's the cat" + END) * 20)
         encode_file(
@@ -80,7 +80,7 @@ class Files:
 
         def load_tokens():
             starts = load_document_starts(tokens / "a.npy")
-            # Reads every page; the values themselves are not checked.
+            # Read every page. The loader does not check the values.
             int(load_token_file(tokens / "a.npy").sum()) + int(starts.sum())
 
         def load_run_files():
@@ -91,7 +91,7 @@ class Files:
         def run_stage():
             inputs = {"x": 1}
             stages = Stages(directory, str)
-            with contextlib.suppress(ValueError):  # a record of other inputs
+            with contextlib.suppress(ValueError):  # the record has other inputs
                 stages.run("a", inputs, [directory / "text.txt"], lambda: None)
 
         self.loaders = {
@@ -149,7 +149,7 @@ def mutated(content, chooser):
 
 
 def replace_value(content, chooser):
-    """Replace a number or string of a file of text by a value that is unusual there."""
+    """Replace a random number or string in a text file by an unusual value."""
     found = list(re.finditer(rb'-?\d+(\.\d+)?|"[^"\n]*"', bytes(content)))
     if found:
         match = chooser.choice(found)
@@ -157,7 +157,7 @@ def replace_value(content, chooser):
 
 
 def load_damaged(files, chooser):
-    """Damage a file, load it, and check how that ends; return whether it was refused."""
+    """Damage a random file, load it, and check the error; return whether there was one."""
     path, load = chooser.choice(list(files.loaders.items()))
     whole = path.read_bytes()
     damaged = mutated(whole, chooser)
@@ -174,7 +174,7 @@ def load_damaged(files, chooser):
         assert path.name in message or path.parent.name in message, message
         return True
     except RuntimeError as error:
-        # Of torch: valid weights of another model.
+        # torch raises this for valid weights of another model.
         if path.suffix not in (".pt", ".safetensors"):
             raise AssertionError from error
         return True
@@ -206,11 +206,11 @@ def damage_files(tmp_path, seed, seconds):
     return number
 
 
-def test_damaged_files_are_loaded_or_refused_with_one_short_line(tmp_path):
+def test_damaged_files_are_loaded_or_raise_a_short_error(tmp_path):
     damage_files(tmp_path, 0, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_many_damaged_files_are_loaded_or_refused_with_one_short_line(tmp_path, seed):
+def test_many_damaged_files_are_loaded_or_raise_a_short_error(tmp_path, seed):
     damage_files(tmp_path, seed, 60)

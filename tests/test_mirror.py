@@ -1,12 +1,12 @@
-"""`tests/` mirrors the package: a module's tests are in the file of its name, and each has one."""
+"""Test that tests/ mirrors the package: every module has a test file with its name."""
 
 from pathlib import Path
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
-# module -> the tests that reach it, where a file of its own would repeat them. This list may
-# shrink.
+# module -> the test file that covers it, because its own file would repeat those tests. Do not add
+# to this list without need.
 TESTED_ELSEWHERE = {
     "__main__.py": "commands/test_commands.py",
     "train.py": "commands/test_train.py",
@@ -27,16 +27,17 @@ TESTED_ELSEWHERE = {
     "tokenizer/files/encoded_blocks.py": "tokenizer/files/test_encode_files.py",
     "tokenizer/ids.py": "tokenizer/test_padding.py",
 }
-# Test files about several modules; so are those in tests/ itself. Those in tests/native are of C++.
+# Test files about several modules. The files in tests/ itself also test several modules, and the
+# files in tests/native test C++.
 ABOUT_MORE = {
-    "commands/test_commands.py": "what holds for every command",
-    "formats/test_speedrun.py": "a model with every switch, in every format",
-    "model/test_adapters.py": "the course's names",
+    "commands/test_commands.py",
+    "formats/test_speedrun.py",
+    "model/test_adapters.py",
 }
 
 
 def expected_tests():
-    """Module -> the test file of its name."""
+    """Return the expected test file of each module."""
     package = ROOT / "cs336_basics"
     modules = [path for end in ("*.py", "*.pyx") for path in package.rglob(end)]
     names = [path.relative_to(package) for path in modules if path.stem != "__init__"]
@@ -46,7 +47,7 @@ def expected_tests():
 def test_every_module_has_its_tests():
     tests = {path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
     missing = {module for module, test in expected_tests().items() if test not in tests}
-    assert missing - set(TESTED_ELSEWHERE) == set(), "write the test file of the module's name"
+    assert missing - set(TESTED_ELSEWHERE) == set(), "add a test file with the module's name"
     assert {test for test in TESTED_ELSEWHERE.values() if test not in tests} == set()
 
 

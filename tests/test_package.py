@@ -1,4 +1,4 @@
-"""The package as a whole: the cost of importing it, the direction of imports, the built files."""
+"""Test the package as a whole: import cost, import direction and built extensions."""
 
 import ast
 import functools
@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cs336_basics"
 EXTENSIONS = sorted(PACKAGE.rglob("*.pyx"))
 
-# folder -> the folders of the package that it may import from. Text: pretokenization <- bpe <-
-# tokenizer. Numbers: model <- generation <- training, which data and checkpoints feed. Formats of
-# other libraries import what they read and write. Commands import all.
+# folder -> the folders that it may import. For text: pretokenization <- bpe <- tokenizer. For
+# models: model <- generation <- training, which also imports data and checkpoints. Commands may
+# import all folders.
 MAY_IMPORT = {
     "_support": set(),
     "pretokenization": set(),
@@ -40,16 +40,10 @@ MAY_IMPORT = {
 for rules in MAY_IMPORT.values():
     rules.add("_support")
 MAY_IMPORT["commands"] = set(MAY_IMPORT)
-# A file that may import from one folder more, within a function, and why.
-MAY_ALSO_IMPORT = {
-    "tokenizer/tokenizer.py": "formats",  # reading and saving are called from here
-}
-# Of a folder, only this module may be imported by that folder.
+# file -> another folder that it may import within a function.
+MAY_ALSO_IMPORT = {"tokenizer/tokenizer.py": "formats"}  # Tokenizer.from_* and Tokenizer.save
+# (importing folder, imported folder) -> the only module that may be imported.
 ONLY = {("tokenizer", "bpe"): "cs336_basics.bpe.reference"}
-# A file that may import another tokenizer library, within a function, and why.
-MAY_IMPORT_PEER = {
-    "formats/tiktoken/ranks.py": "tiktoken",  # its registry knows encodings by name
-}
 # Files of the package that start the command line.
 ENTRY_POINTS = {"__main__.py", "train.py"}
 WITHOUT_TORCH = ("pretokenization", "bpe", "tokenizer", "data")
@@ -73,7 +67,7 @@ def parsed(path):
 
 @functools.cache
 def imports_of(path):
-    """The full names of the modules that a Python file imports, at any depth."""
+    """Return the full names of all modules that a Python file imports."""
     found = []
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
@@ -113,7 +107,7 @@ def test_text_does_not_need_torch(statement):
 
 
 def test_native_training_imports_no_large_library(tmp_path):
-    """They would take longer to import than a text of a few megabytes takes to train on."""
+    """Importing these libraries takes longer than training on a few megabytes of text."""
     (tmp_path / "text.txt").write_text("low low lower newest newest widest " * 9)
     heavy = ("numpy", "tqdm", "regex", "torch", "zipfile", "multiprocessing")
     run = run_python(
@@ -148,7 +142,7 @@ def test_imports_flow_one_way(folder):
                 assert parts[1] in allowed, f"{name} imports {module}"
                 only = ONLY.get((folder, parts[1]), module)
                 assert module == only, f"{name} imports {module}, not {only}"
-        for node in parsed(path).body:  # no exceptions outside of functions
+        for node in parsed(path).body:  # no exceptions outside functions
             module = getattr(node, "module", None) or ""
             also = f"cs336_basics.{MAY_ALSO_IMPORT.get(name)}."
             assert not f"{module}.".startswith(also), f"{name} imports {module} outside a function"
@@ -161,11 +155,11 @@ def test_only_the_entry_points_import_commands():
                 assert not module.startswith("cs336_basics.commands"), f"{path.name}: {module}"
 
 
-def test_competitors_are_only_imported_to_compare_exports_or_to_load_their_files():
+def test_only_formats_import_other_tokenizer_libraries():
     for path in PACKAGE.rglob("*.py"):
         found = {module.split(".")[0] for module in imports_of(path)} & PEERS
         name = path.relative_to(PACKAGE).as_posix()
-        allowed = PEERS if "formats" in path.parts else {MAY_IMPORT_PEER.get(name)}
+        allowed = PEERS if "formats" in path.parts else set()
         assert found <= allowed, f"{name} imports {found}"
         for node in parsed(path).body:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -181,7 +175,7 @@ def test_private_names_stay_in_their_module():
         ours = [node for node in imported if (node.module or "").startswith("cs336_basics")]
         for node in ours:
             for alias in node.names:
-                # A module with a private name, such as an extension, belongs to its folder.
+                # A folder may share a module with a private name, such as an extension.
                 is_module = list(ROOT.joinpath(*node.module.split(".")).glob(f"{alias.name}.py*"))
                 private = re.match(r"_[^_]", alias.name)
                 assert is_module or not private, f"{path}: {alias.name} of {node.module}"
@@ -202,7 +196,7 @@ def test_uv_and_pip_pin_the_same_versions():
     assert pins - set(constraints) == set()
 
 
-def test_a_trainer_version_imports_at_most_the_one_before_it():
+def test_a_trainer_version_imports_only_the_previous_version():
     versions = sorted(
         path
         for path in (PACKAGE / "bpe").iterdir()
@@ -256,7 +250,7 @@ def compare_parameters(stub, function):
         assert [n for n in found if n != "self"] == [n for n in named if n != "self"], stub.name
 
 
-# What a machine without a C++ compiler has: the package without its built extensions.
+# Simulates a machine without a C++ compiler: the built extensions cannot be imported.
 UNBUILT = """
 import sys
 class NotBuilt:
@@ -289,7 +283,7 @@ TRAINERS["memoryview"]()
     assert "python setup.py build_ext --inplace" in last
 
 
-def test_without_extensions_commands_work_or_say_what_to_run(tmp_path):
+def test_without_extensions_commands_work_or_print_the_build_command(tmp_path):
     (tmp_path / "text.txt").write_text("low low lower " * 5)
     compiled = ["train-bpe", "--input", str(tmp_path / "text.txt"), "--vocab-size", "260",
                 "--output", str(tmp_path / "out"), "--trainer", "memoryview"]  # fmt: skip
@@ -309,11 +303,11 @@ sys.exit(main({compiled!r}))
 
 
 def test_no_files_import_each_other_in_a_circle():
-    # Modules, not packages: an __init__.py imports all of its folder, and its folder may need it.
+    # Ignore packages, because an __init__.py imports its whole folder, which may import it.
     names = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path
         for path in PACKAGE.rglob("*.py")
         if path.name != "__init__.py"
     }
     imports = {name: set(imports_of(path)) & set(names) for name, path in names.items()}
-    graphlib.TopologicalSorter(imports).prepare()  # raises CycleError, which names them
+    graphlib.TopologicalSorter(imports).prepare()  # raises CycleError

@@ -1,4 +1,4 @@
-"""`python setup.py build_ext --inplace` in environments that lack something, or have it too old."""
+"""Test `python setup.py build_ext --inplace` with missing or old requirements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(project, *words, python=sys.executable, path=None, **variables):
 
 
 def skip_without_setuptools():
-    # Not imported: it replaces distutils, and refuses to where another test has imported that.
+    # Do not import setuptools: it replaces distutils, which fails if a test has imported distutils.
     if find_spec("setuptools") is None:
         pytest.skip("setuptools is not installed")
 
@@ -48,10 +48,10 @@ def skip_without_setuptools():
     [
         ("setuptools", "raise ImportError", "setuptools is missing"),
         ("Cython", "raise ImportError", "Cython is missing"),
-        ("Cython", "__version__ = '3.0.12'", "Cython 3.0.12 is too old, 3.1 or newer is needed"),
+        ("Cython", "__version__ = '3.0.12'", "Cython must be 3.1 or newer, got 3.0.12"),
     ],
 )
-def test_what_is_missing_is_named_with_the_command_that_installs_it(
+def test_a_missing_requirement_is_reported_with_the_command_to_install_it(
     project, tmp_path, module, contents, message
 ):
     if module == "Cython":
@@ -72,7 +72,7 @@ def test_the_setuptools_of_a_new_environment_reads_the_project(project, tmp_path
     venv.create(tmp_path, with_pip=True)
     folder = "Scripts" if os.name == "nt" else "bin"
     python = next(path for path in (tmp_path / folder).iterdir() if path.stem == "python")
-    # Up to Python 3.11 it is setuptools 65, from 3.12 on there is none.
+    # Python 3.11 and older include setuptools 65; newer versions include none.
     has_setuptools = run(project, "-c", "import setuptools", python=python).returncode == 0
     words = ("setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path))
     done = run(project, *words, python=python, CS336_SKIP_EXTENSIONS="1")
@@ -92,7 +92,7 @@ def test_the_setuptools_of_a_new_environment_reads_the_project(project, tmp_path
     "words",
     [("pytest", "benchmarks"), ("benchmarks.stages.run",), ("benchmarks.stages.ablations",)],
 )
-def test_benchmarks_that_are_not_built_say_so_in_one_line(project, words):
+def test_benchmarks_without_built_extensions_print_the_build_command(project, words):
     done = run(project, "-m", *words)
     assert done.returncode != 0
     (line,) = (done.stdout + done.stderr).split("\n\n")[0].splitlines()

@@ -1,7 +1,7 @@
 """Write docs/api.md, every public name with its signature: `python -m tools.api_page`.
 
-A name is public if it is in `__all__` of the package or of one of its folders. Run it after a
-change to a signature or to the first line of a docstring: a test compares the page.
+A name is public if it is in `__all__` of the package or of one of its folders. Run this command
+after you change a signature or the first line of a docstring; a test compares the page.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def render() -> str:
 
 
 def modules() -> Iterator[ModuleType]:
-    """Yield the folders that have public names, the text before the numbers; then the package."""
+    """Yield the folders with public names, in the order of the work, and then the package."""
     found = [
         importlib.import_module(name)
         for _, name, is_package in pkgutil.walk_packages(
@@ -49,7 +49,7 @@ def modules() -> Iterator[ModuleType]:
 
 
 def section_of(module: ModuleType, shown: set[int]) -> Iterator[str]:
-    """Yield the lines of a module; what another module has shown is only named."""
+    """Yield the lines of a module. Names shown before are only listed."""
     yield f"## {module.__name__}\n"
     yield f"{first_line(module)}\n"
     again = []
@@ -80,12 +80,12 @@ def entry(name: str, value: object, shown: set[int]) -> Iterator[str]:
 
 
 def methods_of(cls: type, shown: set[int]) -> Iterator[tuple[str, object]]:
-    """Yield the public methods and properties of a class that no public base class has shown."""
+    """Yield the public methods and properties that no base class has shown."""
     bases = [base for base in cls.__mro__[1:] if id(base) in shown]
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)
         is_property = isinstance(member, property)
-        # (torch wraps the `step` of an optimizer, and sets it, when the class is first used.)
+        # torch wraps the `step` of an optimizer when the class is first used.
         function = inspect.unwrap(member.fget if is_property else getattr(cls, name, None))
         where = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
         if name.startswith("_") or not where.startswith(cs336_basics.__name__):
@@ -99,7 +99,7 @@ def methods_of(cls: type, shown: set[int]) -> Iterator[tuple[str, object]]:
 
 
 def signature(name: str, value: Callable[..., object]) -> str:
-    """Return a call, on several lines where it is long."""
+    """Return a signature, on several lines if it is long."""
     text = f"{name}{parameters(value)}"
     if len(text) <= WIDTH:
         return text
@@ -109,7 +109,7 @@ def signature(name: str, value: Callable[..., object]) -> str:
 
 
 def parameters(value: Callable[..., object]) -> str:
-    """Return the parameters and the result of a callable."""
+    """Return the parameters and the result type of a callable."""
     try:
         return str(given_to(value))
     except (TypeError, ValueError):  # compiled
@@ -117,14 +117,14 @@ def parameters(value: Callable[..., object]) -> str:
 
 
 class Annotation(str):
-    """An annotation that is shown as it is written."""
+    """An annotation that is shown without quotes."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 def given_to(value: Callable[..., object]) -> inspect.Signature:
-    """Return a signature without `self`, with short annotations."""
+    """Return a signature without `self` and with short annotations."""
     given = inspect.signature(value)
     kept = [
         p.replace(annotation=short(p.annotation))
@@ -138,7 +138,7 @@ def given_to(value: Callable[..., object]) -> inspect.Signature:
 
 
 def short(annotation: object) -> object:
-    """Return an annotation without the names of modules."""
+    """Return an annotation without module names."""
     if annotation is inspect.Signature.empty:
         return annotation
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
@@ -152,4 +152,4 @@ def first_line(value: object) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(render(), encoding="utf-8")
-    print(f"written: {PAGE}")
+    print(f"wrote {PAGE}")

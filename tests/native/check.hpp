@@ -1,4 +1,4 @@
-// A claim of a contract that is false ends the program.
+// Exits with an error if the claim of a contract does not hold.
 #pragma once
 
 #include <cstdio>

@@ -1,9 +1,9 @@
-"""Words that share all bits of the hash that the library had before hashes had a seed.
+"""Words with equal hashes in the library's former hash function, which had no seed.
 
-That hash multiplied `low ^ LOW` and `high ^ HIGH` for every 16 bytes of a word, where `low` was
-combined with the hash of the bytes before. After the first 16 bytes below, the next eight make the
-first factor 0. Then the eight after them do not matter.
-The last 16 bytes choose the hash, near the end of a table.
+For every 16 bytes of a word, that function multiplied `low ^ LOW` and `high ^ HIGH`, where `low`
+was combined with the hash of the bytes before. After the 16 bytes of `_START`, the next eight bytes
+make the first factor 0, so the following eight bytes do not matter. The last 16 bytes choose a hash
+near the end of a table.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import random
 
 _LOW, _HIGH, _FACTOR = 0xF43F6A8885A308D3, 0xADF85458A2BB4A9A, 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
-_START = "snTZklxcBtomAxjq"  # found by trying 600,000
-_END = "smwVojwYacfRWNcN"  # found by trying 1.7 billion: the hash is near 2^64
+_START = "snTZklxcBtomAxjq"  # found after 600,000 trials
+_END = "smwVojwYacfRWNcN"  # found after 1.7 billion trials; the hash is near 2^64
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -33,7 +33,7 @@ def hash_without_seed(word: bytes) -> int:
 
 
 def colliding_words(number: int) -> list[str]:
-    """Return distinct words of 48 letters that have one hash without a seed."""
+    """Return distinct words of 48 letters whose hashes without a seed are equal."""
     zero = (_LOW ^ _hash_16(*_words_of(_START, 48))).to_bytes(8, "little").decode()
     rng = random.Random(1)
     tails = {"".join(rng.choices(_LETTERS, k=8)) for _ in range(number)}

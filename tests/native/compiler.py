@@ -1,4 +1,4 @@
-"""The C++ compiler that the tests of native/ use."""
+"""The C++ compiler for the tests of native/."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NATIVE = Path(__file__).parents[2] / "cs336_basics" / "native"
 
 
 def compiler() -> list[str]:
-    """Return the command of the C++ compiler, with the include path; skip where there is none."""
+    """Return the compiler command with the include path, or skip the test without a compiler."""
     if sys.platform == "win32":
-        pytest.skip("the options of these tests are those of g++ and clang++")
+        pytest.skip("these tests use options of g++ and clang++")
     named = shlex.split(os.environ.get("CXX", ""))
     for command in (named, ["g++"], ["clang++"]):
         if command and shutil.which(command[0]):
             return [*command, "-std=c++17", "-pthread", f"-I{NATIVE}"]
-    pytest.skip("there is no C++ compiler (g++ or clang++)")
+    pytest.skip("needs g++ or clang++")

@@ -1,5 +1,5 @@
-// What thread_pool.hpp, block_reader.hpp, word_table.hpp, shared_words.hpp, hashing.hpp and
-// pair_table.hpp promise, without Python; test_contracts.py builds this with sanitizers. Its
+// Tests the contracts of thread_pool.hpp, block_reader.hpp, word_table.hpp, shared_words.hpp,
+// hashing.hpp and pair_table.hpp without Python. test_contracts.py builds this with sanitizers. The
 // argument is a folder for files.
 
 #include <atomic>
@@ -44,7 +44,7 @@ void every_task_runs_once() {
             }
             pool.join();
             for (const auto& run : runs) check(run == 1, "every task runs once");
-            check(pool.failure().kind == Failure::NONE, "a pool without failures has none");
+            check(pool.failure().kind == Failure::NONE, "a pool reports no failure");
         }
     }
 }
@@ -67,7 +67,7 @@ void failure_of_the_first_task_is_reported() {
     ThreadPool pool;
     pool.start(2, 10, [](int, size_t) -> Failure { throw std::bad_alloc(); });
     pool.join();
-    check(pool.failure().kind == Failure::MEMORY, "bad_alloc is a failure of memory");
+    check(pool.failure().kind == Failure::MEMORY, "bad_alloc becomes a memory failure");
 }
 
 void cancelled_pool_starts_no_task() {
@@ -83,7 +83,7 @@ void cancelled_pool_starts_no_task() {
     const int at_end = runs;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     check(runs == at_end, "a cancelled pool starts no task");
-    check(pool.failure().kind == Failure::NONE, "to be cancelled is not a failure");
+    check(pool.failure().kind == Failure::NONE, "cancelling is not a failure");
 }
 
 // --- block_reader.hpp ----------------------------------------------------------------------------
@@ -115,7 +115,7 @@ void blocks_join_to_the_files(const std::string& folder) {
             num_bytes += text.num_bytes;
         }
         for (int i = 0; i < 3; ++i) check(found[i] == texts[i], "blocks join to the files");
-        check(num_bytes == sizes[1] + sizes[2], "the bytes of all blocks are those of the files");
+        check(num_bytes == sizes[1] + sizes[2], "the sizes of the blocks add up to the files");
     }
 }
 
@@ -135,7 +135,7 @@ void missing_and_shorter_files_are_failures(const std::string& folder) {
                               {20}, 100, SIZE_MAX);
     BlockReader::ReadState other;
     const Failure system = missing.read(0, other, cancelled, text);
-    check(system.kind == Failure::SYSTEM && system.code == ENOENT, "so is a missing one");
+    check(system.kind == Failure::SYSTEM && system.code == ENOENT, "a missing file is a failure");
 }
 
 // --- word_table.hpp ------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ std::map<std::string, int64_t> words_of(std::vector<WordTable*> tables) {
     return words;
 }
 
-// A word with the bytes behind it that its key may read.
+// A word with padding that its key may read.
 struct Padded {
     explicit Padded(const std::string& word) : length(word.size()), bytes(word) {
         bytes.resize(length + WORD_PADDING);
@@ -178,7 +178,8 @@ void tables_count_like_a_map(const HashSeed& seed) {
     uint64_t random = 1;
     for (int i = 0; i < 20000; ++i) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        // Words of 0 to 39 bytes, on both sides of MAX_SHORT_WORD; NUL and bytes above 127, too.
+        // Words of 0 to 39 bytes, shorter and longer than MAX_SHORT_WORD, with NUL and bytes above
+        // 127.
         std::string word((random >> 33) % 40, char("abc\0\xC3"[(random >> 40) % 5]));
         if (word.size() > 5) word += std::to_string((random >> 45) % 2000);
         tables[i % 3].add(Padded(word).key(tables[0]), 1 + i % 5);
@@ -211,7 +212,7 @@ void cleared_table_counts_its_size() {
     WordTable table;
     for (int i = 0; i < 3; ++i) {
         table.add_batch(first, ends, 4);
-        check(table.size() == 3, "a word that was in the table before it was cleared is counted");
+        check(table.size() == 3, "a cleared table counts words that it had before");
         table.clear();
     }
 }
@@ -237,7 +238,7 @@ void short_keys_are_the_same_as_vectors() {
             WordKey written = {1, 2, 3};
             make_short_key(seed, bytes + start, length, written);
             check(key.low == written.low && key.high == written.high && key.hash == written.hash,
-                  "the key that is written is the one that is returned");
+                  "both functions make the same key");
         }
     }
 }
@@ -245,8 +246,8 @@ void short_keys_are_the_same_as_vectors() {
 // --- hashing.hpp ---------------------------------------------------------------------------------
 
 void words_of_one_hash_are_counted_in_a_table_of_their_size() {
-    // An attacker who knew the seed could choose words with a factor of 0, whose hashes are all 0.
-    // Every word's slot then follows the last slot, or the first one.
+    // An attacker who knew the seed could choose words that make a factor 0, so that all hashes
+    // are 0. Such words fill one stretch of the table.
     const std::string start = "collides";
     HashSeed seed = hash_seed_of(7);
     std::memcpy(&seed.low, start.data(), 8);
@@ -257,20 +258,20 @@ void words_of_one_hash_are_counted_in_a_table_of_their_size() {
              {start + std::to_string(i),
               std::string(40, 'x') + start + std::to_string(100000000 + i).substr(1)}) {
             const Padded padded(word);
-            check(padded.key(table).hash == 0, "the words have one hash");
+            check(padded.key(table).hash == 0, "the words have equal hashes");
             table.add(padded.key(table), 1 + i);
             expected[word] += 1 + i;
         }
     }
     check(table.num_slots() <= 16384, "a table grows only with its words");
-    check(words_of({&table}) == expected, "words of one hash are counted");
+    check(words_of({&table}) == expected, "words with equal hashes are counted");
     SharedWords shared(seed);
     shared.add(table, 5);
-    check(words_of(shared.tables()) == expected, "words of one hash are shared");
+    check(words_of(shared.tables()) == expected, "words with equal hashes are shared");
 }
 
 void pairs_of_one_hash_are_found() {
-    // Pairs of one hash: (key ^ low) is 0 for one of them only, so a multiplier of 2^63 makes two.
+    // With a multiplier of 2^63, all pairs start at one of two slots.
     HashSeed seed = hash_seed_of(1);
     seed.multiplier = uint64_t{1} << 63;
     PairTable table(seed);
@@ -284,12 +285,12 @@ void pairs_of_one_hash_are_found() {
             found &= id != NO_PAIR && table[id].left == left && table[id].right == right;
         }
     }
-    check(found && table.find(PairTable::key_of(100, 0)) == NO_PAIR, "pairs of one hash are found");
+    check(found && table.find(PairTable::key_of(100, 0)) == NO_PAIR,
+          "pairs with equal hashes are found");
 }
 
 void hashes_fill_tables_evenly() {
-    // Words that differ in two bytes, at every offset: as many share a slot as random numbers
-    // would.
+    // Words that differ in two bytes, at any offset, share slots about as often as random numbers.
     size_t shared = 0, most = 0, expected = 0;
     for (uint64_t number = 0; number < 5; ++number) {
         const HashSeed seed = hash_seed_of(number);
@@ -315,13 +316,13 @@ void hashes_fill_tables_evenly() {
         }
     }
     check(shared < expected * 11 / 10, "words that differ in two bytes fill a table evenly");
-    check(most < 64 * 512, "no words of this kind crowd a table");
+    check(most < 64 * 512, "words that differ in two bytes never crowd a table");
 }
 
 }  // namespace
 
 int main(int, char** arguments) {
-    if (std::string(arguments[1]) == "--seed") {  // print what the system or the environment chose
+    if (std::string(arguments[1]) == "--seed") {  // print the seed of this process
         const HashSeed& seed = process_hash_seed();
         std::printf("%llx %llx %llx %llx\n", (unsigned long long)seed.low,
                     (unsigned long long)seed.high, (unsigned long long)seed.block,

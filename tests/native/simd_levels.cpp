@@ -1,7 +1,7 @@
 // Compares all SIMD levels with the SplitProgram of each pattern; test_emulated_simd.py builds it.
 //
-// Its argument is a folder with a file `texts` (every text after its length, a uint64) and, for
-// each pattern, a file of its name with the tables of its SplitProgram.
+// The argument is a folder with a file `texts` (for every text, its length as uint64 and its bytes)
+// and, for each pattern, a file with its name that contains the tables of its SplitProgram.
 
 #include <cstdint>
 #include <cstdio>
@@ -21,13 +21,14 @@ using namespace cs336;
 std::vector<char> content(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     if (!file) {
-        std::fprintf(stderr, "%s cannot be read\n", path.c_str());
+        std::fprintf(stderr, "%s: cannot read the file\n", path.c_str());
         std::exit(1);
     }
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The numbers of states, columns and blocks and the presence of `threes`, then the arrays.
+// The file has the numbers of states, columns and blocks, whether there are `threes`, and the
+// arrays.
 std::shared_ptr<const SplitProgram> program_of(const std::vector<char>& file) {
     const auto* sizes = reinterpret_cast<const uint64_t*>(file.data());
     const char* p = file.data() + 4 * sizeof(uint64_t);

@@ -1,4 +1,4 @@
-"""The SIMD levels of CPUs that are not at hand, run by SIMDe (Debian: libsimde-dev)."""
+"""Test the SIMD levels of other CPUs, emulated by SIMDe (Debian: libsimde-dev)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def levels_program(tmp_path_factory):
     if has_simde.returncode:
         pytest.skip("SIMDe is not installed (Debian and Ubuntu: apt-get install libsimde-dev)")
     program = folder / "simd_levels"
-    # (Its headers warn.)
+    # -w, because the headers of SIMDe warn.
     command += ["-O1", "-w", f"-I{source}", str(HERE / "simd_levels.cpp"), "-o", str(program)]
     subprocess.run(command, check=True)
     return program

@@ -1,4 +1,4 @@
-"""Every header of native/ compiles, alone and with the others, without warnings."""
+"""Test that the headers of native/ compile without warnings, alone and together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_header_compiles_alone(header, tmp_path):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_headers_compile_in_both_orders(order, tmp_path):
-    # One that lacks an include is found unless headers both before and after it have that.
+    # This finds a missing include unless both an earlier and a later header have it.
     check(HEADERS[::order], tmp_path)
 
 

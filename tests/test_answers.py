@@ -112,7 +112,10 @@ def test_the_page_counts_the_kinds_of_tokens(tokenizers):
         "tokens with an upper-case letter": count(rb"[A-Z]"),
         "tokens with a digit": count(rb"[0-9]"),
         "tokens with a byte outside ASCII": count(rb"[^\x00-\x7f]"),
-        "tokens that the other does not have": [f"{len(stories - web):,}", f"{len(web - stories):,}"],
+        "tokens that the other does not have": [
+            f"{len(stories - web):,}",
+            f"{len(web - stories):,}",
+        ],
     }
     assert stories - web >= {b" paintbrushes", b" marshmallows", b" sandcastles"}
 

@@ -63,7 +63,7 @@ class ThreadPool {
         threads_.clear();
     }
 
-    // The failure of the lowest task that failed, for any number of threads.
+    // The failure of the failed task with the lowest number, for any number of threads.
     const Failure& failure() const { return failure_; }
 
     // Set to true to stop: no further task starts, and a long task throws Cancelled.

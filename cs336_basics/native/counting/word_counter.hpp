@@ -102,8 +102,8 @@ class TextCounter {
 // Counts files with threads.
 class FileCounter {
   public:
-    // The calling thread calls this every 50 milliseconds with the number of bytes counted so far.
-    // If the result is not 0, the count stops and throws Cancelled.
+    // The thread that calls `count` or `write` calls this every 50 milliseconds with the number of
+    // bytes counted so far. If the result is not 0, the call throws Cancelled.
     using Watch = int (*)(void* watcher, uint64_t bytes_done);
 
     FileCounter(std::vector<std::string> paths, std::vector<uint64_t> sizes, SplitOptions options,

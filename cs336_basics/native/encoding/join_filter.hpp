@@ -41,8 +41,8 @@ class JoinFilter {
     // highest two bytes, and bytes outside the word, may have any value.
     using Window = uint64_t;
 
-    // `byte_ids` and `merges` are the same as for MergeTable. Merges may be in any order. A merge
-    // of a token that no other merge makes is ignored.
+    // `byte_ids` and `merges` are the same as for MergeTable. Merges may be in any order. Merges of
+    // tokens that are never made are ignored.
     JoinFilter(const uint32_t* byte_ids, const uint32_t* merges, size_t num_merges,
                uint32_t absent_id, uint64_t multiplier)
         : multiplier_(multiplier), masks_(size_t{1} << 16) {

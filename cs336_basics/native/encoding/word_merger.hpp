@@ -36,7 +36,7 @@ class WordMerger {
           long_(merges, cancelled),
           takes_short_(merges.size() <= MAX_NUMBERED_MERGES) {}
 
-    // Whether WordGroupMerger supports the vocabulary: it cannot throw AbsentByte.
+    // Whether WordGroupMerger, which cannot throw AbsentByte, supports the vocabulary.
     bool takes_groups() const { return takes_short_ && merges_.has_all_bytes(); }
 
     // Write the ids of a pre-token, at most `length` > 0. Returns the end of the ids. Throws

@@ -130,7 +130,7 @@ class FlatMergeLoop final : public MergeLoop {
 
     InterruptCheck interrupt_check() const { return InterruptCheck(options_.keep_going); }
 
-    // Apply the merges of the vocabulary to continue.
+    // Apply the merges of the existing vocabulary.
     void merge_words() {
         for (int64_t i = 0; i < options_.num_start_tokens; ++i) {
             const int64_t start = options_.start_offsets[i];
@@ -150,7 +150,7 @@ class FlatMergeLoop final : public MergeLoop {
 
     // --- counting pairs -------------------------------------------------------------------------
 
-    // The number of merges of the final vocabulary, including the vocabulary to continue.
+    // The number of merges of the final vocabulary, including those of the existing vocabulary.
     int64_t num_all_merges() const { return options_.num_start_tokens + options_.num_merges; }
 
     // Estimate the count of the last merged pair, with a formula from a dozen corpora. The estimate
@@ -277,8 +277,7 @@ class FlatMergeLoop final : public MergeLoop {
         postings_.release(pair.postings, pair.num_postings);
 
         // Everywhere at once, (x, a) became (x, ab) and (b, y) became (ab, y). In "abab", merging
-        // the first "ab" creates (ab, a), and merging the second turns it into (ab, ab) with x =
-        // ab.
+        // the first "ab" creates (ab, a); merging the second turns it into (ab, ab), where x is ab.
         const size_t first_new = pairs_.size();
         const int64_t removed = before_[ab].count;
         size_t num_postings = 0;
@@ -419,7 +418,7 @@ class FlatMergeLoop final : public MergeLoop {
     const MergeOptions options_;
     const int64_t floor_;
     int64_t threshold_ = std::numeric_limits<int64_t>::max();
-    int64_t first_threshold_ = 0;  // of a continued vocabulary, until its pairs are counted
+    int64_t first_threshold_ = 0;  // after merge_words, until pairs are counted
     int64_t num_updates_ = 0;      // pair counts that the last merge changed; for the trace
     double seconds_untraced_ = 0;  // counting time since the last merge
 
@@ -431,8 +430,7 @@ class FlatMergeLoop final : public MergeLoop {
     PostingPool postings_;
     PairHeap heap_;
 
-    // Scratch for `merge`: by token id, the changes for the tokens before and after the merged
-    // pair.
+    // Scratch arrays of `merge`: by token id, the changes for tokens before and after the pair.
     std::vector<Neighbour> before_, after_;
     std::vector<Token> touched_before_, touched_after_;
     std::vector<Occurrence> occurrences_;

@@ -19,8 +19,9 @@ struct MergeOptions {
     const uint8_t* byte_ranks = nullptr;                             // see TokenBytes
     bool (*keep_going)() = nullptr;                                  // see InterruptCheck
     bool traced = false;                                             // whether to fill `trace`
-    // The vocabulary to continue: its merges in the format of StartingMerges, and the bytes of its
-    // merged tokens; token 256 + i is start_bytes[start_offsets[i]:start_offsets[i + 1]].
+    // The existing vocabulary, if training continues one: its merges in the format of
+    // StartingMerges, and the bytes of its merged tokens; token 256 + i is
+    // start_bytes[start_offsets[i]:start_offsets[i + 1]].
     const uint32_t* start_merges = nullptr;
     int64_t num_start_merges = 0;
     const uint8_t* start_bytes = nullptr;

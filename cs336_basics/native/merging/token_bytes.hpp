@@ -1,4 +1,4 @@
-// TokenBytes: the bytes of all tokens of the training, and the tie rule that compares tokens.
+// TokenBytes: the bytes of all tokens during training, and the tie rule that compares tokens.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace cs336 {
 
-// Tokens 0 to 255 are the bytes. The merged tokens follow in merge order, starting with those of
-// the vocabulary to continue.
+// Tokens 0 to 255 are the bytes. The merged tokens follow in merge order, starting with those of an
+// existing vocabulary.
 class TokenBytes {
   public:
     // If `byte_ranks` is null, tokens compare as their bytes. Otherwise, the token with the lower

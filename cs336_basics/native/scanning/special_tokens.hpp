@@ -85,8 +85,8 @@ class SpecialTokens {
         return false;
     }
 
-    // Whether a token ends at `offset` and no other token crosses its start. No token may cross
-    // `offset`.
+    // Whether a token ends at `offset` and no other token crosses its start. The caller must know
+    // that no token crosses `offset`.
     bool ends_at_uncrossed(const uint8_t* text, size_t size, size_t offset) const {
         bool found = false;
         backward_.each_match(
@@ -210,7 +210,7 @@ class Occurrences {
   public:
     Occurrences(const SpecialTokens& tokens, const uint8_t* text, size_t size)
         : tokens_(tokens), text_(text), size_(size) {
-        // One memchr per token is fastest for a few tokens; for many, one pass over all bytes is.
+        // For a few tokens, one memchr per token is fastest; for many, one pass over all bytes.
         if (tokens.size() <= FEW) {
             for (size_t i = 0; i < tokens.size(); ++i) {
                 next_[i] = tokens.find_one(i, text, size, 0);

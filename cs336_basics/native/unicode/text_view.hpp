@@ -1,5 +1,5 @@
-// TextView: a text in memory, either valid UTF-8 or the storage of a Python str (PEP 393); and its
-// conversion to UTF-8.
+// TextView: a text in memory, either valid UTF-8 or the storage of a Python str (PEP 393). Also
+// functions that convert it to UTF-8.
 
 #pragma once
 
@@ -24,7 +24,8 @@ struct TextSpan {
 };
 
 struct TextView {
-    // Except for UTF8, each code point is one unit of one byte (all below U+0100), two or four.
+    // The units of UTF8 are bytes. In the other kinds, each code point is one unit of one byte (if
+    // all are below U+0100), two bytes or four bytes.
     enum Kind { UTF8, LATIN1, UCS2, UCS4 };
 
     const void* data;
@@ -208,13 +209,14 @@ inline uint8_t* write_utf8(const TextView& text, size_t from, size_t to, uint8_t
 }
 
 // The number of bytes to reserve for the UTF-8 of a text. The upper bound costs nothing to compute,
-// and unused memory is almost free; but for a very long text, even address space matters.
+// and unused memory is almost free. For a very long text, however, even address space matters.
 inline size_t utf8_room(const TextView& text) {
     constexpr size_t MAX_BOUNDED = size_t{1} << 24;
     return text.length <= MAX_BOUNDED ? utf8_bound(text) : utf8_size(text, 0, text.length);
 }
 
-// Point at the UTF-8 of a text, which is written to `buffer` if necessary. LONE_SURROGATE.
+// Set `utf8` to the UTF-8 of a text, which is written to `buffer` if necessary. The failure can be
+// LONE_SURROGATE.
 inline Failure as_utf8(const TextView& text, Buffer& buffer, TextSpan& utf8) {
     if (text.kind == TextView::UTF8) {
         utf8 = {static_cast<const uint8_t*>(text.data), text.length};

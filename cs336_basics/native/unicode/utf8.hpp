@@ -174,7 +174,7 @@ inline size_t first_invalid_utf8(const uint8_t* text, size_t size) {
     return first_invalid_utf8_scalar(text, size);
 }
 
-// How to handle invalid UTF-8: replace it with U+FFFD, refuse the text, or keep the bytes.
+// How to handle invalid UTF-8: replace it with U+FFFD, reject the text, or keep the bytes.
 enum class InvalidBytes { REPLACE, REFUSE, KEEP };
 
 // The invalid sequences of a text that were replaced.

@@ -1,4 +1,4 @@
-// Masks: find all pre-token starts of a 64-byte window together.
+// Masks: bit masks that find all pre-token starts of a 64-byte window at once.
 //
 // Each class of characters has a 64-bit mask; bit i is set if byte i belongs to a character of this
 // class. Shifts and bitwise operations combine these masks into the mask of all pre-token starts. A
@@ -33,9 +33,9 @@ struct Masks {
 };
 
 // What to find out about multi-byte characters. CLASSES: their classes; CASES: also their cases.
-// DEEPSEEK: classes, with marks as letters, up to the first character that has its own rule in
-// `deepseek-v3`: Chinese characters, kana, and characters that have no class and are no mark,
-// punctuation or symbol.
+// DEEPSEEK: classes, with marks as letters, up to the first character with its own rule in
+// `deepseek-v3`. These are Chinese characters, kana, and characters that are neither in a class nor
+// marks, punctuation or symbols.
 enum class Wide { CLASSES, CASES, DEEPSEEK };
 
 // The lowest first byte of a three-byte character.
@@ -93,8 +93,8 @@ CS336_INLINE void mark_letters(Masks& m, uint64_t leads) {
     m.letter |= letters;
 }
 
-// A mask of the first bytes of the characters, of at most three bytes, whose last bytes are in
-// `last`.
+// A mask of the first bytes of the characters whose last bytes are in `last`. The characters have
+// at most three bytes.
 CS336_INLINE uint64_t first_bytes(uint64_t last, uint64_t continuation) {
     last |= (last & continuation) >> 1;
     last |= (last & continuation) >> 1;

@@ -129,7 +129,7 @@ def describe_error(error: Exception) -> str:
     from cs336_basics.pretokenization.reading.corpus import MissingFieldError
 
     if isinstance(error, MissingFieldError):
-        return f"{error.problem}: give --{error.option} {shlex.quote(error.example)}"
+        return f"{error.problem}; pass --{error.option} {shlex.quote(error.example)}"
     # Messages of the library suggest keyword arguments. Show the options instead.
     message = re.sub(r"\b([a-z]+)=True(?: \(--\1\))?", r"--\1", _one_line(str(error)))
     message = re.sub(r"""\b([a-z]+)=["']([a-z]+)["']""", r"--\1 \2", message)

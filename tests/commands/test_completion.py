@@ -1,4 +1,4 @@
-"""`cs336 completion`: scripts that a shell takes, with every command and option."""
+"""`cs336 completion`: shell scripts that complete every command and option."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ completion = command("completion")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_a_script_names_every_command(shell, capsys):
+def test_a_script_contains_every_command(shell, capsys):
     pytest.importorskip("shtab")
     assert completion([shell]) == 0
     script = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics datasets list`: what it prints."""
+"""`python -m cs336_basics datasets list`: its table and its JSON."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests.commands.small_run import command
 datasets = command("datasets")
 
 
-def test_the_list_names_licences_sizes_and_what_is_there(tmp_path, capsys):
+def test_the_list_shows_licences_sizes_and_local_files(tmp_path, capsys):
     (tmp_path / "sample_train.txt").write_bytes(b"text")
     assert datasets(["list", "--data-dir", str(tmp_path)]) == 0
     printed = capsys.readouterr().out

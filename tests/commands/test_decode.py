@@ -1,4 +1,4 @@
-"""`python -m cs336_basics decode`, and ids that `encode` prints."""
+"""`python -m cs336_basics decode`, and the ids printed by `encode`."""
 
 import io
 import subprocess
@@ -33,7 +33,7 @@ def encoded(*options):
 
 
 @pytest.mark.parametrize("source", ["a.npy", "ids.txt", "-"])
-def test_a_text_comes_back_byte_for_byte(work, monkeypatch, capsysbinary, source):
+def test_decoding_restores_every_byte(work, monkeypatch, capsysbinary, source):
     encoded("--input", "a.txt", "--output", "a.npy")
     capsysbinary.readouterr()
     encoded("--input", "a.txt", "--output", "-")
@@ -51,7 +51,7 @@ def test_a_text_comes_back_byte_for_byte(work, monkeypatch, capsysbinary, source
         assert capsysbinary.readouterr().out == b""
 
 
-def test_each_document_is_a_line_of_ids(work, capsys):
+def test_each_document_is_printed_as_one_line_of_ids(work, capsys):
     (work / "rows.jsonl").write_text('{"text": "the cat"}\n{"text": ""}\n{"text": "sat"}\n')
     encoded("--input", "rows.jsonl", "--field", "text", "--output", "-")
     lines = capsys.readouterr().out.splitlines()
@@ -59,7 +59,7 @@ def test_each_document_is_a_line_of_ids(work, capsys):
     assert [tokenizer.decode(map(int, line.split())) for line in lines] == ["the cat", "sat"]
 
 
-def test_long_documents_are_printed_and_read_in_parts(work, capsysbinary):
+def test_a_long_document_is_printed_and_read_in_blocks(work, capsysbinary):
     text = b"the cat sat. " * 40_000
     (work / "long.txt").write_bytes(text)
     encoded("--input", "long.txt", "--output", "-")
@@ -83,7 +83,7 @@ def test_long_documents_are_printed_and_read_in_parts(work, capsysbinary):
         ("\u0661".encode(), "word 1 is "),
     ],
 )
-def test_what_is_not_an_id_is_named(work, capsys, ids, message):
+def test_the_error_for_an_invalid_id_shows_it(work, capsys, ids, message):
     (work / "ids").write_bytes(ids)
     assert decode(["--tokenizer", "tok", "--input", "ids", "--output", "out.txt"]) == 2
     printed = capsys.readouterr().err
@@ -92,14 +92,14 @@ def test_what_is_not_an_id_is_named(work, capsys, ids, message):
     assert not (work / "out.txt").exists()
 
 
-def test_ids_of_another_tokenizer_are_refused(work, capsys):
+def test_a_token_file_of_another_tokenizer_is_rejected(work, capsys):
     encoded("--input", "a.txt", "--output", "a.npy")
     Tokenizer({i: bytes([i]) for i in range(256)}, [], []).save(work / "other")
     assert decode(["--tokenizer", "other", "--input", "a.npy"]) == 2
     assert "another tokenizer" in capsys.readouterr().err
 
 
-def test_inputs_are_not_replaced(work, capsys):
+def test_existing_files_and_inputs_are_not_replaced(work, capsys):
     (work / "ids").write_text("1 2")
     words = ["--tokenizer", "tok", "--input", "ids", "--output"]
     assert decode([*words, "a.txt"]) == 2
@@ -107,7 +107,7 @@ def test_inputs_are_not_replaced(work, capsys):
     assert (work / "a.txt").read_bytes() == TEXT
 
 
-def test_a_pipe_of_both_commands_gives_the_text(work):
+def test_a_pipe_through_both_commands_restores_the_text(work):
     run = f"{sys.executable} -m cs336_basics"
     line = (
         f"cat a.txt | {run} encode --errors bytes --tokenizer tok --input - --output - "

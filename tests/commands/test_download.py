@@ -1,4 +1,4 @@
-"""`python -m cs336_basics download`: which files it fetches, and what it prints."""
+"""`python -m cs336_basics download`: the files it fetches and the lines it prints."""
 
 import os
 import socket
@@ -33,8 +33,8 @@ def test_the_command_fetches_one_split(server, tmp_path):
     assert names_in(tmp_path) == ["owt_valid.txt"]
 
 
-def test_without_a_network_it_ends_with_1_and_one_line(tmp_path):
-    with socket.socket() as free:  # bound, but nobody listens
+def test_without_a_network_it_sets_status_1_and_prints_one_line(tmp_path):
+    with socket.socket() as free:  # bound, but not listening
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         environment = {**os.environ, "NO_PROXY": "127.0.0.1", "CS336_DATA": str(tmp_path)}

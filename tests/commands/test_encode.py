@@ -1,8 +1,9 @@
-"""`python -m cs336_basics encode`: what it prints, and one line for each mistake."""
+"""`python -m cs336_basics encode`: its output, its statistics and its errors."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -33,7 +34,7 @@ def arguments(files, **changes) -> list[str]:
     return [part for name, value in options.items() for part in (f"--{name}", str(value))]
 
 
-def test_a_file_is_encoded_and_described(files):
+def test_a_file_is_encoded_and_statistics_are_printed(files):
     command = [sys.executable, "-m", "cs336_basics", "encode", *arguments(files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -48,7 +49,7 @@ def test_a_file_is_encoded_and_described(files):
     assert lines["written to"] == str(files / "text.npy")
 
 
-def test_files_of_several_kinds_are_encoded(files, capsys):
+def test_files_of_several_formats_are_encoded_together(files, capsys):
     rows = ["the cat", "", "ate"]
     (files / "rows.jsonl").write_text("".join(json.dumps({"body": row}) + "\n" for row in rows))
     command = arguments(files, input=files / "te*.txt")
@@ -59,15 +60,8 @@ def test_files_of_several_kinds_are_encoded(files, capsys):
     encode = small_tokenizer().encode
     assert tokens.tolist() == encode(TRAINING_TEXT + END + "the cat" + END + "ate" + END)
     starts = load_document_starts(files / "text.npy")
-    assert starts.tolist() == [
-        0,
-        len(encode(TRAINING_TEXT)) + 1,
-        len(tokens)
-        - 2
-        - (len(encode("the cat")) + len(encode("ate")))
-        + len(encode("the cat"))
-        + 1,
-    ]
+    second = len(encode(TRAINING_TEXT)) + 1
+    assert starts.tolist() == [0, second, second + len(encode("the cat")) + 1]
     assert "documents        3\n" in capsys.readouterr().out
 
 
@@ -76,7 +70,7 @@ def test_a_row_without_the_field_is_a_one_line_error(files, capsys):
     assert main([*arguments(files, input=files / "rows.jsonl"), "--field", "text"]) == 2
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1
-    assert "rows.jsonl, the line at byte 14: no field 'text'" in printed
+    assert re.search(r"rows\.jsonl.* byte 14.*'text'", printed)
     assert sorted(path.name for path in files.iterdir()) == ["rows.jsonl", "text.txt", "tokenizer"]
 
 
@@ -90,25 +84,24 @@ def test_an_existing_output_is_kept_without_overwrite(files, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"output": "a.bin"}, "a.bin does not end in .npy"),
-        ({"input": "no*.txt"}, "no file matches the glob 'no*.txt'"),
-        ({"end-of-document": "<s>"}, "'<s>' is not a special token"),
+        ({"output": "a.bin"}, r"a\.bin.*\.npy"),
+        ({"input": "no*.txt"}, r"no\*\.txt"),
+        ({"end-of-document": "<s>"}, "'<s>'"),
     ],
 )
-def test_a_mistake_gives_one_line(files, capsys, changes, message):
+def test_an_invalid_option_is_a_one_line_error(files, capsys, changes, message):
     assert main(arguments(files, **changes)) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("cs336 encode: error: ")
     assert printed.err.count("\n") == 1
-    assert message in printed.err
+    assert re.search(message, printed.err)
 
 
-def test_strict_refuses_what_is_not_utf8(files, capsys):
+def test_strict_rejects_invalid_utf_8(files, capsys):
     (files / "text.txt").write_bytes(b"the \xff")
     assert main([*arguments(files), "--errors", "strict"]) == 2
     error = capsys.readouterr().err
-    assert "byte 0xff at offset 4" in error
-    assert "--errors replace" in error
+    assert re.search(r"0xff.* 4\b.*--errors replace", error)
     assert "errors=" not in error
     assert main(arguments(files)) == 0

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics estimate`: the memory and time of a run, computed and measured."""
+"""`python -m cs336_basics estimate`: the computed and measured memory and time of a run."""
 
 from __future__ import annotations
 
@@ -16,19 +16,8 @@ estimate = command("estimate")
 
 
 def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
-    words = [
-        "--config",
-        "sample",
-        "--device",
-        "cpu",
-        "--batch-size",
-        "2",
-        "--model.num-layers",
-        "1",
-        "--model.context-length",
-        "32",
-    ]
-    assert estimate(words) == 0
+    words = "--device cpu --batch-size 2 --model.num-layers 1 --model.context-length 32"
+    assert estimate(words.split()) == 0
     out = capsys.readouterr().out
     rows = dict(line.split(None, 1) for line in out.splitlines() if line.split(None, 1)[1:])
     config = {"vocab": 2000, "d": 128, "ff": 384}
@@ -43,20 +32,18 @@ def test_estimate_prints_the_memory_and_time_of_a_run(capsys):
     assert "about" in rows["time"]
 
 
-def test_estimate_of_the_fast_path_says_what_it_chose(capsys, monkeypatch):
+def test_estimate_prints_the_choices_of_the_fast_path(capsys, monkeypatch):
     monkeypatch.setattr(fast_path, "can_compile", lambda device: True)
     monkeypatch.setattr(fast_path, "time_blocks", lambda config, device: {"sdpa": 1, "blocked": 2})
-    assert (
-        estimate(["--config", "tinystories", "--device", "cpu", "--fast", "auto", "--no-measure"])
-        == 0
-    )
+    words = "--config tinystories --device cpu --fast auto --no-measure"
+    assert estimate(words.split()) == 0
     out = capsys.readouterr().out
     assert "fast: precision" in out
     assert "fast: model.attention sdpa: measured for a block: sdpa 1000 ms" in out
     assert "22,696,448" in out
 
 
-def test_estimate_takes_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
+def test_estimate_uses_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
     vocab = {**{byte: bytes([byte]) for byte in range(256)}, 256: b"<|endoftext|>", 257: b"th"}
     Tokenizer(vocab, [(b"t", b"h")], ["<|endoftext|>"]).save(tmp_path / "tok")
     words = ["--device", "cpu", "--no-measure", "--data.tokenizer", str(tmp_path / "tok")]
@@ -66,22 +53,16 @@ def test_estimate_takes_the_vocabulary_size_of_the_tokenizer(capsys, tmp_path):
     assert row.split() == ["parameters", f"{model.num_parameters():,}"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--data.tokenizer", "nosuch"], "nosuch"),
-        (["--data.train-path", "nosuch.txt"], "train_path is 'nosuch.txt'"),
-    ],
-)
-def test_estimate_refuses_what_train_refuses(capsys, words, message):
-    assert estimate(["--device", "cpu", "--no-measure", *words]) == 2
+@pytest.mark.parametrize("option", ["--data.tokenizer", "--data.train-path"])
+def test_estimate_rejects_missing_files(capsys, option):
+    assert estimate(["--device", "cpu", "--no-measure", option, "nosuch"]) == 2
     out, error = capsys.readouterr()
     assert out == ""
     assert error.count("\n") == 1
-    assert message in error
+    assert "nosuch" in error
 
 
-def test_estimate_takes_the_options_of_data_and_sgd(capsys, tmp_path, monkeypatch):
+def test_estimate_accepts_the_options_for_data_and_sgd(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for file in ("first.jsonl", "more.jsonl"):
         (tmp_path / file).write_text('{"text": "Once"}\n')
@@ -92,11 +73,11 @@ def test_estimate_takes_the_options_of_data_and_sgd(capsys, tmp_path, monkeypatc
         assert estimate([*words, *more]) == 0
         (row,) = (line for line in capsys.readouterr().out.splitlines() if "optimizer " in line)
         optimizers[kind] = int(row.split()[1])
-    # One tensor beside each weight instead of two.
+    # SGD has one tensor per weight, and AdamW two.
     assert optimizers["sgd"] == pytest.approx(optimizers["adamw"] / 2, abs=1)
 
 
-def test_estimate_ends_at_ctrl_c(capsys, monkeypatch):
+def test_ctrl_c_interrupts_the_measurement(capsys, monkeypatch):
     def interrupted(_config):
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics experiments`: its options; what it runs is in tests/experiments."""
+"""The options of `python -m cs336_basics experiments`. tests/experiments tests the runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.commands.small_run import command
 main = command("experiments")
 
 
-def test_the_values_of_the_options_reach_the_runs(tmp_path, monkeypatch):
+def test_the_options_reach_the_runs(tmp_path, monkeypatch):
     found = []
     monkeypatch.setattr(
         "cs336_basics.experiments.runner.run_experiments",
@@ -19,7 +19,7 @@ def test_the_values_of_the_options_reach_the_runs(tmp_path, monkeypatch):
     assert found == [("sample", tmp_path, {**values, "num_workers": 1})]
 
 
-def test_one_text_is_named(tmp_path, capsys):
+def test_dataset_and_train_path_conflict(tmp_path, capsys):
     words = f"--scale test --out {tmp_path / 'out'} --train-path a.txt --dataset owt"
     assert main(words.split()) == 2
     assert "either --dataset or --train-path" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`explain`: the drawings of docs/stages.md for the words on the command line."""
+"""`python -m cs336_basics explain`: drawings of the words on the command line."""
 
 import os
 
@@ -18,7 +18,7 @@ explain = command("explain")
         (b"\xff\x07 \x1b caf\xc3\xa9 \xe4\xb8", "native", ["--trainer", "native"]),
     ],
 )
-def test_it_prints_the_drawings_of_the_words(words, stage, arguments, capsys):
+def test_the_drawings_of_the_words_are_printed(words, stage, arguments, capsys):
     text = os.fsdecode(words)
     assert explain([text, *arguments]) == 0
     printed = capsys.readouterr().out
@@ -28,7 +28,7 @@ def test_it_prints_the_drawings_of_the_words(words, stage, arguments, capsys):
 
 
 @pytest.mark.parametrize("words", ["", " \n\t\u3000", "a" * 501])
-def test_nothing_and_too_much_are_one_line(words, capsys):
+def test_no_words_and_too_many_bytes_are_one_line_errors(words, capsys):
     assert explain([words]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

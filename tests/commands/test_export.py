@@ -1,4 +1,4 @@
-"""`python -m cs336_basics export`: from a tokenizer or a run to the formats of other libraries."""
+"""`python -m cs336_basics export`: converting a tokenizer or a run to other formats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODEL = ModelConfig(
 
 
 def make_run(directory, model_config=MODEL):
-    """A run with untrained models of steps 1 and 2, and what a training records of itself."""
+    """Write a run with untrained models as checkpoints 1 and 2, metrics and data records."""
     run = RunDirectory(directory)
     run.checkpoints.mkdir(parents=True)
     run.data.mkdir()
@@ -82,9 +82,7 @@ def error_of(capsys, *words):
         ("gpt2", "tokenizers", ["merges.txt", "vocab.json"]),
     ],
 )
-def test_a_tokenizer_is_written_and_the_agreement_printed(
-    tmp_path, tokenizer, capsys, to, runtime, files
-):
+def test_an_exported_tokenizer_is_compared(tmp_path, tokenizer, capsys, to, runtime, files):
     pytest.importorskip(runtime)
     out = tmp_path / "out"
     first, *listed, last = lines_of(capsys, "--tokenizer", tokenizer, "--to", to, "--output", out)
@@ -94,7 +92,7 @@ def test_a_tokenizer_is_written_and_the_agreement_printed(
     assert ": ids equal on 25 texts, " in last
 
 
-def test_a_run_is_written_with_a_card_and_the_agreement_printed(tmp_path, run, capsys):
+def test_an_exported_run_has_a_card_and_is_compared(tmp_path, run, capsys):
     pytest.importorskip("transformers")
     out = tmp_path / "my model"
     *_, ids, logits = lines_of(capsys, "--run", run.path, "--to", "huggingface", "--output", out)
@@ -116,7 +114,7 @@ def test_a_run_is_written_with_a_card_and_the_agreement_printed(tmp_path, run, c
 
 
 @pytest.mark.parametrize("to", ["huggingface", "onnx"])
-def test_roles_of_special_tokens_are_set(tmp_path, run, tokenizer, capsys, to):
+def test_the_roles_of_special_tokens_are_exported(tmp_path, run, tokenizer, capsys, to):
     words = ["--pad-token", "<|im_end|>", "--eos-token", "<|im_start|>", "--output", tmp_path / "o"]
     if to == "onnx":
         pytest.importorskip("onnxscript")
@@ -138,7 +136,7 @@ def test_the_checkpoint_can_be_chosen(tmp_path, run, capsys):
     assert "| optimizer steps | 1 |" in (out / "README.md").read_text("utf-8")
 
 
-def test_where_the_runtime_is_missing_one_sentence_says_so(tmp_path, tokenizer):
+def test_without_the_runtime_the_tokenizer_is_exported_but_not_compared(tmp_path, tokenizer):
     code = """
 import sys
 for name in ("tokenizers", "transformers", "tiktoken", "torch"):
@@ -158,19 +156,19 @@ sys.exit(main(["export", *sys.argv[1:]]))
         assert done.stdout.splitlines()[-1] == f"checked     no: {name} is not installed"
 
 
-def test_a_difference_in_logits_exits_with_status_1(tmp_path, run, capsys, monkeypatch):
+def test_a_difference_in_logits_sets_status_1(tmp_path, run, capsys, monkeypatch):
     pytest.importorskip("transformers")
     monkeypatch.setattr(huggingface_models, "LOGITS_LIMIT", 1e-30)
     words = ["--run", str(run.path), "--to", "huggingface", "--output", str(tmp_path / "out")]
     assert main(words) == 1
-    assert "error: the exported model's logits differ by" in capsys.readouterr().err
+    assert "logits differ" in capsys.readouterr().err
 
 
-def test_an_output_that_exists_is_not_replaced(tmp_path, tokenizer, capsys):
+def test_an_existing_output_directory_is_not_replaced(tmp_path, tokenizer, capsys):
     words = ["--tokenizer", tokenizer, "--to", "gpt2", "--output", tmp_path / "out"]
     lines_of(capsys, *words)
     before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
-    assert "out exists and is not empty" in error_of(capsys, *words, "--overwrite")
+    assert str(tmp_path / "out") in error_of(capsys, *words, "--overwrite")
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == before
 
 
@@ -187,23 +185,22 @@ def test_an_output_that_exists_is_not_replaced(tmp_path, tokenizer, capsys):
         ("--run r --to onnx --type f32", "--type does not apply"),
         ("--run r --to gguf --pad-token p", "--pad-token does not apply"),
         ("--tokenizer t --to tiktoken --eos-token p", "--eos-token does not apply"),
-        ("--run r --to gguf --type q8", "--type is 'q8'"),
-        ("--tokenizer absent --to gpt2", "tokenizer.json does not exist"),
-        ("--run absent --to huggingface", "absent: not a run directory"),
+        ("--tokenizer absent --to gpt2", "absent"),
+        ("--run absent --to huggingface", "absent"),
     ],
 )
-def test_wrong_arguments_are_one_line(tmp_path, monkeypatch, capsys, words, message):
+def test_conflicting_options_are_a_one_line_error(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
     assert message in error_of(capsys, *words.split(), "--output", "o")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("to", "library"), [("huggingface", "transformers"), ("gguf", "gguf")])
-def test_a_switch_that_cannot_be_exported_is_named(tmp_path, capsys, to, library):
+def test_the_error_for_an_unsupported_model_has_the_option(tmp_path, capsys, to, library):
     pytest.importorskip(library)
     run = make_run(tmp_path / "run", dataclasses.replace(MODEL, logit_soft_cap=30.0))
     message = error_of(capsys, "--run", run.path, "--to", to, "--output", tmp_path / "out")
-    assert message.startswith("the model has logit_soft_cap 30.0")
+    assert "logit_soft_cap" in message
     assert not (tmp_path / "out").exists()
 
 
@@ -215,9 +212,7 @@ def model_run(tmp_path_factory):
 @pytest.mark.parametrize(
     ("words", "kinds"), [([], "F32"), (["--type", "f16"], "F16, F32"), (["--type", "q8_0"], "F16")]
 )
-def test_a_run_becomes_a_gguf_file_and_the_agreement_is_printed(
-    tmp_path, model_run, capsys, words, kinds
-):
+def test_an_exported_gguf_file_is_compared(tmp_path, model_run, capsys, words, kinds):
     gguf = pytest.importorskip("gguf")
     out = tmp_path / "my model.gguf"
     words = ["--run", model_run, "--to", "gguf", "--output", out, *words]
@@ -234,31 +229,21 @@ def test_a_run_becomes_a_gguf_file_and_the_agreement_is_printed(
     assert "; 2 steps; 192 tokens; training loss 5.5000; validation loss 5.7500; " in description
 
 
-@pytest.mark.parametrize(
-    ("words", "kind"),
-    [
-        ([], "with"),
-        # (docs/onnx.md runs this command as well.)
-        pytest.param(["--without-cache"], "without", marks=pytest.mark.slow),
-    ],
-)
-def test_a_run_becomes_an_onnx_directory_and_the_agreement_is_printed(
-    tmp_path, model_run, capsys, words, kind
-):
+def test_an_exported_onnx_directory_is_compared(tmp_path, model_run, capsys):
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     out = tmp_path / "out"
-    words = ["--run", model_run, "--to", "onnx", "--output", out, *words]
+    words = ["--run", model_run, "--to", "onnx", "--output", out]
     written, *files, ids, logits = lines_of(capsys, *words)
     assert written == f"written to  {out}"
     names = ["model.onnx", "tokenizer.json", "tokenizer_config.json"]
     assert [line.split(",")[0].strip() for line in files] == names
     assert ": ids equal on 25 texts, " in ids
-    assert f" {kind} the cache: logits within " in logits
+    assert " with the cache: logits within " in logits
     assert logits.endswith("16 greedy tokens equal")
 
 
-def test_a_missing_library_is_one_line_with_what_installs_it(
+def test_the_error_for_a_missing_library_has_the_command_that_installs_it(
     tmp_path, model_run, capsys, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "gguf", None)

@@ -1,4 +1,4 @@
-"""Inputs without a name or of several names: standard input, directories, other formats."""
+"""Standard input, directories, and formats detected from the content."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ def expected(tmp_path):
     return train_bpe(path, 270, [])[1]
 
 
-def test_standard_input_is_read_like_a_file(tmp_path, monkeypatch, expected):
+def test_standard_input_can_be_text_or_json_lines(tmp_path, monkeypatch, expected):
     monkeypatch.setattr(sys, "stdin", _Stdin(TEXT.encode()))
     assert trained(tmp_path / "out", "--input", "-").merges == expected
     rows = json.dumps({"text": TEXT}).encode()
@@ -47,12 +47,12 @@ def test_standard_input_is_read_like_a_file(tmp_path, monkeypatch, expected):
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"", "standard input is empty"), (b'{"text": "a"}\n', "standard input holds JSON lines")],
+    [(b"", "standard input is empty"), (b'{"text": "a"}\n', "standard input .*JSON")],
 )
-def test_what_standard_input_holds_is_checked(tmp_path, monkeypatch, capsys, data, message):
+def test_invalid_standard_input_is_rejected(tmp_path, monkeypatch, capsys, data, message):
     monkeypatch.setattr(sys, "stdin", _Stdin(data))
     assert trained(tmp_path / "out", "--input", "-") is None
-    assert message in capsys.readouterr().err
+    assert re.search(message, capsys.readouterr().err)
 
 
 def test_the_files_of_a_directory_are_listed(tmp_path, capsys, expected):
@@ -71,7 +71,7 @@ def test_the_files_of_a_directory_are_listed(tmp_path, capsys, expected):
 
 
 @pytest.mark.parametrize("name", ["c4.json", "c4.json.gz", "c4.csv", "c4.csv.gz"])
-def test_rows_are_found_whatever_they_are_called(tmp_path, name, expected, capsys):
+def test_rows_are_read_under_every_file_name(tmp_path, name, expected, capsys):
     row = json.dumps({"text": TEXT, "url": "x"}) + "\n" if "json" in name else (
         f'url,text\nx,"{TEXT}"\n'
     )  # fmt: skip
@@ -81,23 +81,22 @@ def test_rows_are_found_whatever_they_are_called(tmp_path, name, expected, capsy
     found = trained(tmp_path / "out", "--input", tmp_path / name, option, "text")
     assert found.merges == expected
     assert trained(tmp_path / "none", "--input", tmp_path / name) is None
-    assert f"give {option} " in capsys.readouterr().err
+    assert f"pass {option} " in capsys.readouterr().err
     (tmp_path / "copy").write_bytes(data)
     copy = Corpus(tmp_path / "copy", format="text")
     as_text = trained(tmp_path / "text", "--input", tmp_path / name, "--format", "text")
     assert as_text.merges == train_bpe(copy, 270, [])[1]
 
 
-def test_a_text_without_an_end_is_refused_with_the_option(tmp_path, capsys):
+def test_the_error_for_a_text_without_a_split_point_has_the_option(tmp_path, capsys):
     (tmp_path / "nul.txt").write_bytes(bytes(3 << 20))
     options = ["--input", tmp_path / "nul.txt", "--max-piece-bytes", 1 << 20]
     assert trained(tmp_path / "out", *options) is None
-    assert "nul.txt, the text from byte 1,048,576 on" in (err := capsys.readouterr().err)
-    assert "--max-piece-bytes" in err
+    assert re.search(r"nul\.txt.* 1,048,576 .*--max-piece-bytes", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("option", ["--output", "--trace", "--save-counts", "--input"])
-def test_a_link_to_itself_is_named(tmp_path, capsys, option):
+def test_the_error_for_a_circular_link_names_it(tmp_path, capsys, option):
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "text").write_text(TEXT)
     paths = {"--output": tmp_path / "out", "--input": tmp_path / "text", option: tmp_path / "loop"}

@@ -1,4 +1,4 @@
-"""The command line of a command: words to a checked dataclass."""
+"""Parsing a command line into a checked dataclass."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_values_have_the_types_of_the_fields():
     assert COMMAND.read(["a", "--size", "7"]) == Options(texts=("a",), size=7)
 
 
-def test_the_exit_status_is_that_of_the_work():
+def test_run_returns_the_exit_status():
     assert COMMAND.run(["a", "--size", "1"]) == 0
     assert COMMAND.run(["a", "--size", "1", "--dry-run"]) == 3
 
@@ -55,33 +55,32 @@ def test_the_exit_status_is_that_of_the_work():
     ("words", "named"),
     [
         ("a", "--size is required"),
-        ("--size 3", "TEXT ... is required"),
-        ("a --size 0", "--size is '0'"),
-        ("a --size x", "--size is 'x'"),
-        ("a --size 1.5", "--size is '1.5'"),
+        ("--size 3", r"TEXT \.\.\. is required"),
+        ("a --size 0", "--size .*'0'"),
+        ("a --size x", "--size .*'x'"),
+        ("a --size 1.5", "--size .*'1.5'"),
         ("a --size", "--size expected"),
-        ("a --siz 3", "unknown option --siz: did you mean --size?"),
-        ("a --size=3 --form=x", "unknown option --form: did you mean --from?"),
+        ("a --siz 3", "unknown option --siz. did you mean --size"),
+        ("a --size=3 --form=x", "unknown option --form. did you mean --from"),
         ("a --size 3 -x", "unknown option -x"),
-        ("a --size 3 --kind ric", "--kind is 'ric': it should be 'plain' or 'rich'"),
-        ("a --size 3 --trainer hep", "--trainer is 'hep': it should be naive or heap"),
-        ("a --size 3 --rate 0", "--rate is '0'"),
-        ("a --size 3 --rate nan", "--rate is 'nan'"),
+        ("a --size 3 --kind ric", "--kind .*'ric'"),
+        ("a --size 3 --trainer hep", "--trainer .*'hep'"),
+        ("a --size 3 --rate 0", "--rate .*'0'"),
+        ("a --size 3 --rate nan", "--rate .*'nan'"),
         ("a --size 3 --point 1", "--point expected 2 arguments"),
-        ("a --size 3 --point 1 x", "--point is ['1', 'x']"),
+        ("a --size 3 --point 1 x", r"--point .*\['1', 'x'\]"),
         ("a --size 3 --from -x", "--from expected"),
     ],
 )
-def test_a_command_line_that_cannot_be_used_is_one_line(words, named):
-    with pytest.raises(UsageError) as error:
+def test_an_invalid_command_line_is_a_one_line_error(words, named):
+    with pytest.raises(UsageError, match=named) as error:
         COMMAND.read(words.split())
     message = str(error.value)
-    assert named in message
     assert "\n" not in message
     assert message.endswith("(see 'python -m cs336_basics do --help')")
 
 
-def test_help_leaves_out_what_is_rare(capsys):
+def test_help_omits_rare_options(capsys):
     assert COMMAND.run(["--help"]) == 0
     page = capsys.readouterr().out
     assert "--size N" in page

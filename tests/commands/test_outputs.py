@@ -1,4 +1,4 @@
-"""Files that a command writes replace neither its inputs nor the tokenizer that it writes."""
+"""The output of a command replaces neither its inputs nor its other outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.tokenizer.examples import small_tokenizer
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """An input with a symbolic and a hard link to it, another file, a tokenizer."""
+    """Write an input with a symbolic and a hard link, another file, and a tokenizer."""
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("the cat sat " * 50)
     Path("link.txt").symlink_to("text.txt")
@@ -26,23 +26,23 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "file", ["text.txt", "link.txt", "hard.txt", "./tok/../text.txt", "new", "new/t.csv", "."]
 )
-def test_an_input_and_the_directory_are_refused(files, file):
+def test_an_input_and_the_tokenizer_directory_are_rejected(files, file):
     with pytest.raises(ValueError, match=file.replace(".", r"\.")):
         check_output("--trace", file, True, ["text.txt"], "new")
 
 
-def test_a_directory_is_no_file(files):
-    with pytest.raises(IsADirectoryError, match="tok is a directory"):
+def test_a_directory_is_rejected(files):
+    with pytest.raises(IsADirectoryError, match="tok"):
         check_output("--trace", "tok", True, ["text.txt"], "new")
 
 
-def test_two_outputs_are_two_files(files):
-    with pytest.raises(ValueError, match=r"--trace is 'new\.csv'"):
+def test_another_output_is_rejected(files):
+    with pytest.raises(ValueError, match=r"--trace .*'new\.csv'"):
         check_output("--trace", "new.csv", True, ["./new.csv"])
 
 
-def test_a_file_that_exists_is_replaced_on_request(files):
-    with pytest.raises(FileExistsError, match=r"mine\.txt exists"):
+def test_an_existing_file_is_replaced_only_with_overwrite(files):
+    with pytest.raises(FileExistsError, match=r"mine\.txt"):
         check_output("--trace", "mine.txt", False, ["text.txt"], "new")
     check_output("--trace", "mine.txt", True, ["text.txt"], "new")
     check_output("--trace", "other.txt", False, ["text.txt"], "new")

@@ -1,4 +1,4 @@
-"""`python -m cs336_basics plot`: the picture and the table."""
+"""`python -m cs336_basics plot`: the figure and the table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("x", [[], ["--x", "step"], ["--x", "tokens"], ["--x", "seconds"]])
-def test_runs_are_drawn_in_one_plot(runs, capsys, x):
+def test_runs_are_drawn_in_one_figure(runs, capsys, x):
     assert plot(["plain", "fast", "--output", "both.png", "--ymax", "6", *x]) == 0
     assert (runs / "both.png").read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
@@ -30,7 +30,7 @@ def test_runs_are_drawn_in_one_plot(runs, capsys, x):
     assert "both.png" in out
 
 
-def test_an_ascii_terminal_shows_the_table(runs, monkeypatch):
+def test_an_ascii_terminal_shows_question_marks(runs, monkeypatch):
     (runs / "plain").rename(runs / "größe")
     output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", output)
@@ -39,9 +39,9 @@ def test_an_ascii_terminal_shows_the_table(runs, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["notes", "notes.txt"])
-def test_only_a_name_of_a_picture_is_written(runs, capsys, name):
+def test_only_an_image_file_is_replaced(runs, capsys, name):
     (runs / name).write_text("mine")
     assert plot(["plain", "--output", name]) == 2
-    assert f"--output must end in .png, .svg or .pdf, got '{name}'" in capsys.readouterr().err
+    assert f"got '{name}'" in capsys.readouterr().err
     assert (runs / name).read_text() == "mine"
     assert plot(["plain", "--output", "curves.SVG"]) == 0

@@ -1,4 +1,4 @@
-"""The machine that every figure needs, the peak memory of a process, and runs in new processes."""
+"""Describe the machine, measure the peak memory of a process, run scripts in new processes."""
 
 import json
 import os
@@ -16,7 +16,7 @@ PAGES = (
     ROOT / "docs" / "counting-and-encoding.md",
     ROOT / "docs" / "stages.md",
 )
-"""Pages with blocks that programs fill: tables, lines of the source, and the worked example."""
+"""Pages with generated blocks: tables, lines of the source, and the worked example."""
 
 
 def machine_info():
@@ -50,9 +50,9 @@ def cpu_model():
 
 
 def peak_memory_of_this_process():
-    """Peak resident memory in bytes."""
+    """Return the peak resident memory in bytes."""
     try:
-        # VmHWM, not ru_maxrss: on Linux that one begins with the memory of the process that forked.
+        # VmHWM, not ru_maxrss: on Linux, ru_maxrss starts with the memory of the parent process.
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
@@ -65,10 +65,10 @@ def peak_memory_of_this_process():
 
 
 def in_new_process(script, *words, **variables):
-    """Run a script of the benchmarks; return the JSON that it prints last.
+    """Run a benchmark script and return the JSON on the last line of its output.
 
     Raises:
-        RuntimeError: it failed; the message is the last line that it printed on standard error.
+        RuntimeError: If the script fails. The message is the last line of its standard error.
     """
     done = subprocess.run(
         [sys.executable, str(script), *map(str, words)],

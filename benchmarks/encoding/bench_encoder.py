@@ -1,12 +1,14 @@
-"""Encoding text to ids, from the simplest implementation to the fastest, and decoding; with peers.
+"""Benchmark encoding, from the simplest implementation to the fastest, and decoding.
 
-1. `every merge`: each of the merges is searched for in each word;
-2. `ranks`: of the pairs in a word the one of the lowest rank is merged (`reference.py`);
-3. `cached words`: the same over ids, and each word once (`python_encoder.py`);
-4. `compiled, no cache` and 5. `compiled`: scanner, merges and cache in C++ (`encoder.hpp`).
+1. `every merge`: tries every merge of the vocabulary on every word
+2. `ranks`: merges the pair of lowest rank in a word (`reference.py`)
+3. `cached words`: the same on ids, once per distinct word (`python_encoder.py`)
+4. `compiled, no cache`: scans and merges in C++ (`encoder.hpp`)
+5. `compiled`: adds a word cache in C++
 
-One vocabulary for all, trained on the corpus itself; every encoder must give the same ids as the
-reference before it is timed. Whole processes, threads, and files: `peers/encoding.py`.
+tiktoken and tokenizers are measured beside them. All use one vocabulary, trained on the corpus
+itself, and must return the ids of the reference before they are timed. `peers/encoding.py` measures
+whole processes, threads and files.
 """
 
 import tempfile
@@ -22,9 +24,9 @@ from cs336_basics.pretokenization import PATTERNS, pretokenize, split_special_to
 from cs336_basics.tokenizer.reference import encode_text, merge_pretoken_in_order
 
 VOCAB_SIZES = (10_000, 32_000)
-VOCAB_SIZE = 10_000  # where one is enough
-# Characters that are enough to measure a slow encoder; the others encode all of the text. Tables
-# compare rates (MB/s), never the seconds of texts of different sizes.
+VOCAB_SIZE = 10_000  # for decoding
+# Slow encoders encode this many characters, all others MOST_CHARACTERS. Tables therefore compare
+# rates (MB/s), not seconds.
 NUM_CHARACTERS = {"every merge": 2_000, "ranks": 300_000}
 MOST_CHARACTERS = 3_000_000
 PEERS = ("tiktoken", "tokenizers")
@@ -43,7 +45,7 @@ def reference_ids(corpus, vocab_size, num_characters):
     return by_ranks(vocabulary(corpus, vocab_size))(corpus.text[:num_characters])
 
 
-# Makers of encoders: a function from a text to ids, of a vocabulary and its merges.
+# Each function takes a vocabulary with its merges and returns a function from text to ids.
 
 
 def by_every_merge(learned):
@@ -97,7 +99,7 @@ def tiktoken_of(learned):
 
 
 def with_tokenizers(learned):
-    """Documents in threads, which is the fast way through its interface."""
+    """Encode documents in threads, the fastest way to use its interface."""
     tokenizers = pytest.importorskip("tokenizers")
     with tempfile.TemporaryDirectory() as directory:
         Tokenizer(*learned, [EOT]).save(directory)
@@ -133,7 +135,7 @@ def test_encode(benchmark, corpus, encoder, vocab_size):
     assert same, f"{encoder} is wrong"
 
     benchmark.group = f"encode, {corpus}, {vocab_size:,} tokens"
-    # A tokenizer with an empty word cache for every round, as in a new process.
+    # Every round starts with a new tokenizer, whose word cache is empty.
     benchmark.pedantic(
         lambda encode: encode(text),
         setup=lambda: ((ENCODERS[encoder](learned),), {}),
@@ -149,12 +151,12 @@ def test_encode(benchmark, corpus, encoder, vocab_size):
 
 @pytest.mark.parametrize("encoder", ["compiled", "tiktoken"])
 def test_decode(benchmark, corpus, encoder):
-    """Ten million ids to text."""
+    """Decode ten million ids."""
     tokenizer = Tokenizer(*vocabulary(corpus), [EOT])
     peer = tiktoken_of(vocabulary(corpus))
     ids = tokenizer.encode(corpus.text[:MOST_CHARACTERS])
     ids = (ids * (10_000_000 // len(ids) + 1))[:10_000_000]
-    same = tokenizer.decode(ids) == peer.decode(ids)  # (not left to pytest to explain)
+    same = tokenizer.decode(ids) == peer.decode(ids)  # avoids pytest's diff of the texts
     assert same
     decode = tokenizer.decode if encoder == "compiled" else peer.decode
     benchmark.group = f"decode ten million ids, {corpus}"

@@ -1,4 +1,4 @@
-"""The scanner alone, one thread, bytes in memory: SIMD levels and compiled patterns, by script."""
+"""Benchmark the scanner in one thread: SIMD levels and compiled patterns, for several scripts."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from cs336_basics.pretokenization.patterns.split_program import compile_program
 
 MAX_BYTES = 20_000_000
 
-# name -> the files that may hold it, the first that is found counts
+# name -> possible files; the first that exists is used
 FILES = {
     "english": ["blogs.txt", "owt_train.txt", "TinyStoriesV2-GPT4-train.txt"],
     "russian": ["tinystories_ru.txt"],

@@ -1,13 +1,13 @@
-"""All checks that need a GPU, in one command: `python -m benchmarks.models.check_gpu`.
+"""Run all checks that need a GPU: `python -m benchmarks.models.check_gpu`.
 
-1. Exact resumption: with `--deterministic`, a run that is stopped, killed and resumed writes the
-   same bytes as one that was not, on the readable path and on the compiled one.
-2. Memory: what `estimate` measures beforehand is within a tenth of a run's own peak.
-3. Speed: tokens/s and model FLOP utilization of the readable path and of the fast one, for the
-   TinyStories shape and for 124 M parameters; the batch is halved until it fits.
+1. Exact resumption: with `--deterministic`, a run that was stopped, killed and resumed writes the
+   same bytes as an uninterrupted run, on the readable and on the compiled path.
+2. Memory: the prediction of `estimate` is within 10 % of the peak of a run.
+3. Speed: tokens/s and model FLOP utilization of the readable and the fast path, for the TinyStories
+   shape and for 124 M parameters. The batch is halved until it fits.
 
-It checks the first two before it measures anything. Without a GPU it prints a message and exits;
-`--device cpu --shapes tiny --batch-size 4` runs the same steps on a CPU.
+Without a GPU, it prints a message and exits. `--device cpu --shapes tiny --batch-size 4` runs the
+same steps on a CPU.
 """
 
 import argparse
@@ -77,12 +77,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["tinystories", "124m"])
-    parser.add_argument("--batch-size", type=int, help="default: 512 of tinystories, 64 of 124m")
+    parser.add_argument("--batch-size", type=int, help="default: 512 for tinystories, 64 for 124m")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="steps of a round")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
-        print("skipped: this machine has no GPU that torch can use (torch.cuda.is_available())")
+        print("skipped: torch finds no GPU on this machine")
         return
     device = choose_device(options.device)
     check_resumption(device)
@@ -104,7 +104,7 @@ def main():
 
 
 def check_resumption(device):
-    """Stop, kill and resume a run on each path, and compare it with one that was not stopped."""
+    """Stop, kill and resume a run on each path, and compare it with an uninterrupted run."""
     precision, _ = choose_fast_path(TrainConfig(), device)
     for name, words in PATHS.items():
         words = ["--device", options_of(device), *words]
@@ -122,7 +122,7 @@ def check_resumption(device):
             subprocess.run(again, check=True, stdout=subprocess.DEVNULL)
             for file in ("metrics.jsonl", "samples", f"checkpoints/{whole.checkpoint(60).name}"):
                 assert contents(whole.path / file) == contents(stopped.path / file), (name, file)
-        print(f"exact resumption, {name}: the same bytes")
+        print(f"exact resumption, {name}: identical bytes")
 
 
 def options_of(device):
@@ -135,7 +135,7 @@ def stop(command, run, step, number):
         while process.poll() is None and max(run.steps_saved(), default=0) < step:
             time.sleep(0.01)
         process.send_signal(number)
-    assert process.returncode in (-number, 128 + number), "the run ended before it was stopped"
+    assert process.returncode in (-number, 128 + number), "the run ended before the signal"
 
 
 def contents(path):

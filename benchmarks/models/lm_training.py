@@ -1,4 +1,4 @@
-"""Tokens per second of training: the readable path, the fast one, and transformers' Llama.
+"""Measure tokens per second of training: readable path, fast path and transformers' Llama.
 
 pip install -r benchmarks/peers/peers.txt
 python -m benchmarks.models.lm_training                     # TinyStories shape, this machine's CPU
@@ -6,13 +6,14 @@ python -m benchmarks.models.lm_training --precision float32 # one precision only
 python -m benchmarks.models.lm_training --device cuda --batch-size 64 --shape gpt2
 
 Measures float32 and, where the device has instructions for it, bfloat16. All implementations start
-from the same weights and take the same batches. Before anything is timed, the fast path and
-transformers must give the loss of the readable path; then they run alternately, so that other load
-on the machine affects all of them. The peer is LlamaForCausalLM with scaled dot-product attention,
-compiled, in the same precision (bfloat16: autocast), with torch's AdamW as it is by default, and
-again with its fused one, which the fast path has too; all clip their gradients. On the CPU all keep
-freed memory, as `python -m cs336_basics.train` does.
-The fast path is what `--fast auto` chooses for a long run; it times the kernels of attention first.
+from the same weights, read the same batches and clip their gradients. Before anything is timed, the
+fast path and transformers must return the loss of the readable path. Rounds alternate, so that
+other load on the machine affects all implementations.
+
+The fast path is the choice of `--fast auto` for a long run. The peer is LlamaForCausalLM, compiled,
+with scaled dot-product attention, in the same precision (bfloat16 by autocast). It runs with
+torch's default AdamW and again with the fused AdamW, which the fast path uses too. On a CPU, all
+keep freed memory, as `python -m cs336_basics.train` does.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import os
 import statistics
 import time
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `python -m cs336_basics.train` has it
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in `python -m cs336_basics.train`
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ GPT2 = ModelConfig(
 SHAPES = {
     "tinystories": ModelConfig(),
     "gpt2": GPT2,
-    "124m": dataclasses.replace(GPT2, tied_embeddings=True),  # as many weights as GPT-2 small
+    "124m": dataclasses.replace(GPT2, tied_embeddings=True),  # the size of GPT-2 small
     "tiny": ModelConfig(
         vocab_size=500, context_length=32, d_model=32, num_layers=2, num_heads=2, d_ff=64
     ),
@@ -58,7 +59,7 @@ KINDS = ("readable", "fast", "transformers", "transformers-fused")
 
 
 class Ours:
-    """A step of our trainer, by the readable path or the one that `--fast auto` chooses."""
+    """A training step of this library, on the readable path or the choice of `--fast auto`."""
 
     def __init__(self, shape, batch_size, device, precision=None):
         model = TrainConfig(model=SHAPES[shape]).model
@@ -89,7 +90,7 @@ class Ours:
 
 
 class Peer:
-    """The same with transformers' LlamaForCausalLM, with our weights."""
+    """A training step of transformers' LlamaForCausalLM with the same weights."""
 
     def __init__(self, shape, device, bfloat16, fused=None):
         from transformers import LlamaConfig, LlamaForCausalLM
@@ -107,7 +108,7 @@ class Peer:
 
     def loss(self, x, y):
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            # Without shift_labels it would drop a position of each row, and copy the logits.
+            # Without shift_labels, it would drop one position per row and copy the logits.
             return self.compiled(input_ids=x, labels=y, shift_labels=y, use_cache=False).loss
 
     def step(self, x, y):
@@ -118,7 +119,7 @@ class Peer:
 
 
 def measure(shape, batch_size, device, precision, rounds, steps, kinds):
-    """Return tokens per second of each round, by kind, after checking the losses."""
+    """Check the losses; return kind -> tokens per second of each round, and the fast path."""
     config = SHAPES[shape]
     tokens = np.random.default_rng(0).integers(config.vocab_size, size=1_000_000, dtype=np.uint16)
 
@@ -173,11 +174,11 @@ def main():
         "--precision",
         action="append",
         choices=["float32", "bfloat16"],
-        help="precision to measure; default: all that the device has instructions for",
+        help="precision to measure (default: all that the device has instructions for)",
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=4, help="steps of a round")
-    parser.add_argument("--without", action="append", default=[], help="a kind to omit")
+    parser.add_argument("--steps", type=int, default=4, help="steps per round")
+    parser.add_argument("--without", action="append", default=[], help="implementation to omit")
     options = parser.parse_args()
     device = choose_device(options.device)
     if device.type == "cpu":
@@ -186,7 +187,7 @@ def main():
         options.without.append("transformers-fused")
     kinds = [k for k in KINDS if k not in options.without]
     if SHAPES[options.shape].tied_embeddings and "transformers" in kinds:
-        parser.error("Llama's tied table is not scaled as ours is: add --without transformers")
+        parser.error("Llama does not scale tied embeddings; add --without transformers")
     precisions = options.precision
     if precisions is None:
         precisions = ["float32", "bfloat16"] if has_bfloat16(device) else ["float32"]
@@ -200,14 +201,14 @@ def main():
 
 
 def report(shape, batch_size, device, speeds, fast):
-    """Print the results of `measure`, with the share of the device's peak if it is known."""
+    """Print the results of `measure`, with model FLOP utilization if the peak is known."""
     print(f"{shape}, batch {batch_size}, {fast.config.precision}, on {device_name(device)}")
     for line in fast.choices:
         print(f"  {line}")
     flops = flops_per_token(fast.config.model)
     print(f"{'':<20}{'tokens/s':>12}{'lowest':>10}{'highest':>10}{'fast is':>10}{'MFU':>8}")
     for kind, values in speeds.items():
-        # Ratios within a round, since the load on the machine differs between rounds.
+        # Ratios within a round: the load on the machine differs between rounds.
         ratio = statistics.median(f / v for f, v in zip(speeds["fast"], values, strict=True))
         precision = "float32" if kind == "readable" else fast.config.precision
         peak = peak_flops(device_name(device), precision)

@@ -1,22 +1,22 @@
-"""Encoding against its peers: whole processes, the same text, the same number of threads.
+"""Compare encoding with other libraries, on the same text with the same number of threads.
 
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.peers.encoding TOKENIZER FILE [FILE ...] --threads 1 2 --rounds 5
 
-TOKENIZER is a directory that `python -m cs336_basics train-bpe` wrote, or that holds GPT-2's
-vocab.json and merges.txt. Every run is a separate process: it loads the tokenizer and the text,
-then encodes five times. The first time is called cold, because the word cache is empty; the median
-of the others is called warm. With one thread the process may use one core only. The encoders run
-alternately, so that a machine that slows down slows all of them.
+TOKENIZER is a directory with a tokenizer.json, or with GPT-2's vocab.json and merges.txt. Every run
+is a separate process, which loads the tokenizer and the text and encodes it five times. The first
+pass is cold, because the word cache is empty. The median of the others is the warm time. With one
+thread, the process may use one core only. The encoders alternate, so that other load on the machine
+affects all of them.
 
-- `memory`: the bytes of the file in memory to one NumPy array (tiktoken and tokenizers take text,
-  which is decoded before; with several threads they and gigatoken take documents, split before).
-- `file`: the file to a token file on the disk. No peer writes one, so its ids are saved here: to a
-  temporary file that is synchronized and renamed, as `encode_file` does.
-- `lists`, `arrays`: texts of `--characters` to a list, or an array, for each. `tokenizers` makes
-  them one by one from the results of `encode_batch`, which is timed too.
+- `memory`: from bytes in memory to one NumPy array. tiktoken and tokenizers receive text that was
+  decoded before. With several threads, they and gigatoken receive documents that were split before.
+- `file`: from a file to a token file. The other libraries have no token files, so this program
+  saves their ids as `encode_file` does: to a temporary file that is synchronized and renamed.
+- `lists`, `arrays`: from texts of `--characters` to a list or an array per text. For `tokenizers`,
+  this includes making them from the results of `encode_batch`.
 
-Ids are compared by their hash. Slow encoders encode the first `--slow-bytes` only.
+Ids are compared by their hash. Slow encoders encode only the first `--slow-bytes`.
 """
 
 import argparse
@@ -38,8 +38,8 @@ PASSES = 5
 MODES = ("memory", "file", "lists", "arrays")
 
 
-# Each maker takes a directory and a number of threads, and returns mode -> a function that makes a
-# function without arguments of the bytes of a text, or of texts: what is timed.
+# Each function takes a directory and a number of threads and returns mode -> maker. A maker takes
+# the bytes of a text, or a list of texts, and returns the function to time.
 
 
 def ours(directory, threads):
@@ -114,12 +114,12 @@ def tokenizers(directory, threads):
 
 ENCODERS = {f.__name__: f for f in (ours, gigatoken, tiktoken, tokenizers)}
 BATCHES = ("ours", "tokenizers")
-"""Encoders with a call for many texts."""
+"""Encoders that can encode many texts in one call."""
 SLOW = ("tiktoken", "tokenizers")
 
 
 def with_separator(documents, separator):
-    """Return the documents; all but the last end with the separator."""
+    """Append the separator to all documents but the last."""
     return [document + separator for document in documents[:-1]] + documents[-1:]
 
 
@@ -133,7 +133,7 @@ def load(directory):
 
 
 def tokenizer_json(directory):
-    """Return the tokenizer in the format of `tokenizers`."""
+    """Return the text of the tokenizer's tokenizer.json."""
     from cs336_basics.formats.huggingface import tokenizer_json
 
     return json.dumps(tokenizer_json.tokenizer_json(load(directory).parts()))
@@ -150,7 +150,7 @@ def save(ids, destination):
 
 
 def to_file(name, directory, path, threads, destination):
-    """Return what encodes a file to a token file."""
+    """Return a function that encodes a file to a token file."""
     if name == "ours":
         from cs336_basics.tokenizer import encode_file
 
@@ -178,7 +178,7 @@ def worker(name, mode, directory, path, threads, characters):
             encode = ENCODERS[name](directory, threads)[mode](texts)
         seconds = []
         for _ in range(PASSES):
-            ids = None  # the ids of the pass before are freed first
+            ids = None  # free the ids of the previous pass
             start = time.perf_counter()
             ids = encode()
             seconds.append(time.perf_counter() - start)
@@ -207,11 +207,11 @@ def run(name, mode, path, threads, options):
 
 
 def compare(path, mode, threads, options):
-    """Run all encoders alternately; print a table."""
+    """Run the encoders alternately and print a table."""
     able = ENCODERS if mode in ("memory", "file") else BATCHES
     names = ["ours", *(name for name in able if name != "ours" and name in options.encoders)]
     with tempfile.TemporaryDirectory() as scratch:
-        # Slow encoders encode only the beginning of the text, up to the end of a document.
+        # The text of slow encoders ends with a document.
         data = Path(path).read_bytes()[: options.bytes]
         cut = data.rfind(EOT.encode(), 0, options.slow_bytes)
         part = data if len(data) <= options.slow_bytes or cut < 0 else data[: cut + len(EOT)]
@@ -257,9 +257,11 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--encoders", nargs="+", choices=ENCODERS, default=list(ENCODERS))
-    parser.add_argument("--bytes", type=int, help="of each file (default: all)")
+    parser.add_argument("--bytes", type=int, help="bytes of each file to encode (default: all)")
     parser.add_argument("--slow-bytes", type=int, default=5_000_000)
-    parser.add_argument("--characters", type=int, default=10_000, help="of a text in a batch")
+    parser.add_argument(
+        "--characters", type=int, default=10_000, help="characters of each text in a batch"
+    )
     options = parser.parse_args()
     print(machine_line())
     for path in options.files:

@@ -1,19 +1,18 @@
-"""BPE training against its peers: whole processes, the same file, the same number of threads.
+"""Compare BPE training with other libraries, on the same file with the same number of threads.
 
     pip install -r benchmarks/peers/peers.txt
     python -m benchmarks.peers.training FILE [FILE ...] --vocab-size 32000 --threads 2 --rounds 5
 
-Every run is a process of its own, `training_run.py`. Shown are the seconds from the call to the
-library's result, those of the whole process up to there, with Python and the imports, and the peak
-memory. The trainers run alternately, so that other load on the machine affects all of them. Files
-end their documents with `<|endoftext|>`.
+Every run is a new process, `training_run.py`. The tables show the seconds of the call, the seconds
+of the process up to the result of the call (with the start of Python and the imports), and the peak
+memory. The trainers alternate, so that other load on the machine affects all of them. Documents in
+the files end with `<|endoftext|>`.
 
-Expected agreement: ffbpe, with ties broken by the largest content, learns exactly our merges;
-gigabpe, gigatoken and tokenizers break ties by ids, rustbpe and bpeasy in other ways, so for these
-the share of common tokens is shown. rustbpe and bpeasy have no special tokens and learn one token
-less. gigabpe counts the special token as text, and its vocabulary begins with the bytes that occur,
-so it learns a few merges more; on text without special tokens its merges are those of
-`tie_break="huggingface"`.
+ffbpe with `tie_break="largest_content"` learns the same merges as this library. The others break
+ties differently (gigabpe, gigatoken and tokenizers by ids), so the table shows the share of common
+tokens. rustbpe and bpeasy have no special tokens and learn one token less. gigabpe counts the
+special token as text, and its vocabulary starts with only the bytes that occur, so it learns a few
+more merges. On text without special tokens, it learns the merges of `tie_break="huggingface"`.
 """
 
 import argparse
@@ -32,12 +31,12 @@ SHORT_TEXT = "the cat sat on the mat and the hat of the cat\n" * 9
 def run(name, path, vocab_size, threads, scratch):
     """Return {"seconds", "whole", "peak"} of one run in a new process, or {"error"}.
 
-    The merged tokens are written to the file `name` in the directory `scratch`.
+    Writes the merged tokens to the file `name` in the directory `scratch`.
     """
     script = Path(__file__).with_name("training_run.py")
     words = (name, path, vocab_size, threads, PATTERNS["gpt2"], Path(scratch) / name)
     environment = {
-        # Without bytecode, our modules would be compiled in every process.
+        # Without bytecode files, every process would compile our modules.
         "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(scratch) / "bytecode"),
         "PYTHONWARNINGS": "ignore", "RAYON_NUM_THREADS": str(threads),
     }  # fmt: skip
@@ -55,12 +54,12 @@ def agreement(tokens, reference):
 
 
 def compare(path, vocab_size, threads, rounds, names):
-    """Run all trainers alternately; return a row for each."""
+    """Run the trainers alternately; return a row for each."""
     runs = {name: [] for name in names}
     tokens = {}
     failed = {}
     with tempfile.TemporaryDirectory() as directory:
-        # The first import compiles modules, some for all libraries: it is not counted.
+        # The first run compiles bytecode, so it is not counted.
         short_text = Path(directory) / "short.txt"
         short_text.write_text(SHORT_TEXT, encoding="utf-8")
         for name in names:

@@ -1,12 +1,11 @@
-"""One training by one library, in a process of its own: its time and its peak memory.
+"""Train with one library and print the time and the peak memory of this process.
 
     python training_run.py START LIBRARY FILE VOCAB_SIZE THREADS PATTERN OUTPUT
 
-START is `time.time()` right before the process was started. Printed as JSON: `seconds`, from the
-file to the library's own result; `whole`, from the start of the process to this result, with
-Python and the imports; `peak`, bytes of memory. The bytes of the merged tokens are written to
-OUTPUT, in hexadecimal, a line each. Making them of the result is not timed, and nothing but the
-library is imported before.
+START is the `time.time()` right before the process was started. The output is JSON: `seconds` from
+the call to the library's result; `whole`, from START to this result, with the start of Python and
+the imports; `peak`, in bytes. The merged tokens are written to OUTPUT in hexadecimal, one per line;
+converting the result to tokens is not timed. Nothing but the library is imported before.
 """
 
 import json
@@ -21,8 +20,8 @@ def documents(path):
         return [document for document in file.read().split(EOT) if document]
 
 
-# Each function imports a library, and returns two: one that trains, and one that makes merged
-# tokens of the result.
+# Each function imports a library and returns two functions: one that trains, and one that converts
+# the result to merged tokens.
 
 
 def ours():

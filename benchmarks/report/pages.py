@@ -1,12 +1,12 @@
-"""Record the results of a benchmark run, and write the tables and plots again.
+"""Record the results of a benchmark run and rewrite all tables and plots.
 
     pytest benchmarks --benchmark-only --benchmark-json=benchmarks/results/latest.json
     python -m benchmarks.report.pages benchmarks/results/latest.json
 
-The results become rows of benchmarks/results/measurements.json. All tables go to
-benchmarks/results/tables.md, some to the marked blocks of the PAGES, and each comparison has a
-plot, benchmarks/results/*.svg. A run of some benchmarks replaces their rows and leaves all others.
-Without a file, tables and plots are written again from the rows.
+The results become rows of benchmarks/results/measurements.json, where they replace rows of the same
+task and stage. All tables go to benchmarks/results/tables.md, some also to the marked blocks of the
+PAGES. Each comparison has a plot in benchmarks/results. Without an argument, tables and plots are
+rewritten from the recorded rows.
 """
 
 import argparse
@@ -36,7 +36,7 @@ SECTIONS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path, nargs="?", help="what --benchmark-json wrote")
+    parser.add_argument("results", type=Path, nargs="?", help="file that --benchmark-json wrote")
     options = parser.parse_args()
     if options.results:
         results = json.loads(options.results.read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def main():
 
 
 def rows_of(results):
-    """Return the rows of a file of pytest-benchmark; benchmarks without rows have no table."""
+    """Return the rows in the results of pytest-benchmark."""
     return [
         Measurement(**row)
         for benchmark in results["benchmarks"]

@@ -1,7 +1,6 @@
-"""Plots of measurements: SVG whose text is text, without dates and random ids.
+"""Draw measurements as SVG files with real text, and without dates and random ids.
 
-Panels stand one below the other and text is large, so that a plot can be read on a narrow screen;
-they are white, so that they can be read on a dark page.
+Panels are stacked and text is large, for narrow screens. The background is white, for dark pages.
 """
 
 import re
@@ -34,7 +33,7 @@ def pyplot():
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    # Text stays text: letters as curves are most of a file.
+    # Text as curves would be most of the file.
     plt.rcParams.update({
         "svg.hashsalt": "cs336_basics", "svg.fonttype": "none", "font.size": 12,
         "font.sans-serif": ["DejaVu Sans"], "hatch.linewidth": 0.6,
@@ -52,7 +51,7 @@ def plot_all(rows, directory=RESULTS):
 
 
 def save(plt, figure, path):
-    """Write a figure without what nobody sees: small digits, comments, names, indentation."""
+    """Write a figure without invisible parts: small digits, comments, names, indentation."""
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
     text = re.sub(r"(?<=[\s\"(])(-?\d+\.\d\d)\d+", r"\1", path.read_text(encoding="utf-8"))
@@ -63,7 +62,7 @@ def save(plt, figure, path):
 
 
 def bars(comparison, tasks_of, in_seconds):
-    """Return a function that draws a panel for each task: a bar for each stage, then for peers."""
+    """Return a function that draws a panel per task, with bars for stages and other libraries."""
 
     def draw(rows, path):
         rows = of_comparison(rows, comparison)
@@ -103,14 +102,14 @@ def value_of(row, in_seconds):
 
 
 def light(colour):
-    """Return a colour half way to white; transparent bars differ between viewers."""
+    """Return a colour halfway to white. (Viewers draw transparent bars differently.)"""
     from matplotlib.colors import to_rgb
 
     return tuple(0.5 + part / 2 for part in to_rgb(colour))
 
 
 def bar(axes, y, row, value, in_seconds):
-    """Draw the bar of a row and write its value beside it; what was extrapolated is hatched."""
+    """Draw the bar of a row, hatched if extrapolated, and write its value beside it."""
     colour = "0.7" if row.is_peer else COLOURS.get(row.stage, "C0")
     text = time_text(value) if in_seconds else three_digits(value)
     axes.barh(
@@ -135,7 +134,7 @@ def finish_bars(axes):
 
 
 def growth(rows, path):
-    """Draw time against corpus size and against merges, for each corpus."""
+    """Draw time over corpus size and over merges, for each corpus."""
     rows = of_comparison(rows, "merging")
     corpora = [c for c in dict.fromkeys(t[0] for t in tasks(rows)) if has_growth(rows, c)]
     if not corpora:
@@ -175,7 +174,7 @@ def curve(axes, points, stage, label):
 
 
 def spaced(values, ratio):
-    """Return the values that are at least so many times the one before."""
+    """Return ascending values, each at least `ratio` times the one before."""
     kept = []
     for value in sorted(values):
         if not kept or value >= ratio * kept[-1]:

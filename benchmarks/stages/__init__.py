@@ -1,8 +1,8 @@
-"""The stages of the trainer, measured: all of these programs need the compiled ones."""
+"""Benchmarks of the trainers. All of them need the compiled trainers."""
 
 import sys
 
 from benchmarks import BUILD_FIRST, IS_BUILT
 
-if not IS_BUILT and "pytest" not in sys.modules:  # conftest.py says so to pytest
+if not IS_BUILT and "pytest" not in sys.modules:  # conftest.py reports this to pytest
     sys.exit(f"benchmarks: {BUILD_FIRST}")

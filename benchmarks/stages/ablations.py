@@ -1,14 +1,13 @@
-"""The merge loop with one idea changed at a time: what each part of a stage gains.
+"""Measure what each part of a stage gains, by changing one idea of the merge loop at a time.
 
     python -m benchmarks.stages.ablations                                  # all variants
     python -m benchmarks.stages.ablations --only heap memoryview           # some of them
     python -m benchmarks.stages.ablations --rounds 3 --no-record           # measure, keep the rows
 
-Between `heap` and `memoryview`, and between that and `native`, several things change at once. Here
-each variant changes one. All variants of a text learn the same merges, which is checked before a
-time is kept. The rows go to measurements.json; `report.py` makes the table `ablations` of them.
-
-The variants run alternately, each round in a new process; times are of the merge loop.
+From `heap` to `memoryview` and on to `native`, several things change at once. Each variant here
+changes one thing. The variants alternate, each round in a new process. Times are of the merge loop,
+and are kept only if all variants learn the same merges. The rows go to measurements.json;
+`report/pages.py` makes the table `ablations` from them.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from benchmarks.corpora import CACHE, find_corpora
 from benchmarks.report.measurements import Measurement, record
 from benchmarks.stages import trainer_run, training_rows
 
-# variant -> trainer, parts of the native loop that are omitted, what is new in this variant
+# variant -> trainer, omitted parts of the native loop, what is new in this variant
 VARIANTS = {
     "heap": ("heap", (), ""),
     "memoryview": ("memoryview", (), "flat arrays, linked occurrences instead of scanning words"),
@@ -34,20 +33,20 @@ VARIANTS = {
 }  # fmt: skip
 
 LONG_WORD = 200_000
-"""Bytes of the text with one long word."""
+"""Size in bytes of the text with one long word."""
 
 ON_LONG_WORD = ("memoryview", "native")
-"""Variants that are measured on one long word; Python scans it for every merge."""
+"""Variants that are measured on one long word, which Python would scan for every merge."""
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), metavar="VARIANT",
-                        default=list(VARIANTS), help=f"of: {'; '.join(VARIANTS)}")  # fmt: skip
+                        default=list(VARIANTS), help=f"any of: {'; '.join(VARIANTS)}")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--vocab-size", type=int, default=10_000)
     parser.add_argument("--corpus-bytes", type=int, default=10_000_000, help="0 = all")
-    parser.add_argument("--no-record", action="store_true", help="keep the rows as they are")
+    parser.add_argument("--no-record", action="store_true", help="do not record the rows")
     options = parser.parse_args()
     texts = [(c.name, c.path, options.only) for c in find_corpora(options.corpus_bytes)]
     on_long_word = [name for name in options.only if name in ON_LONG_WORD]
@@ -61,7 +60,7 @@ def measure(variants, corpus, path, vocab_size, rounds):
     """Return the rows of a text.
 
     Raises:
-        AssertionError: the variants learn different merges.
+        AssertionError: If the variants learn different merges.
     """
     answers = {name: [] for name in variants}
     for index in range(rounds):
@@ -74,7 +73,7 @@ def measure(variants, corpus, path, vocab_size, rounds):
             print(f"{corpus}: {name}: {seconds_of(answers[name][-1]):.3f} s", flush=True)
     merges = [answer["merges"] for found in answers.values() for answer in found]
     if any(learned != merges[0] for learned in merges):
-        raise AssertionError(f"the variants learn different merges of {path}")
+        raise AssertionError(f"{path}: the variants learn different merges")
     return [row(name, corpus, path, vocab_size, found) for name, found in answers.items()]
 
 
@@ -94,7 +93,7 @@ def row(name, corpus, path, vocab_size, answers):
 
 
 def one_long_word():
-    """Return a file with one word of random letters."""
+    """Write a file with one word of random letters; return its path."""
     CACHE.mkdir(exist_ok=True)
     path = CACHE / f"one-word-{LONG_WORD}.txt"
     letters = np.random.default_rng(0).integers(97, 123, LONG_WORD, np.uint8)

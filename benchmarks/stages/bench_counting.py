@@ -1,4 +1,4 @@
-"""Counting: every stage of `counting.py` on every corpus."""
+"""Benchmark every stage of `counting.py` on every corpus."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from benchmarks.report.measurements import Measurement, attach
 from benchmarks.stages.counting import SLOW, STAGES
 
 SLOW_BYTES = 100_000_000
-"""Of a larger text, the stages in Python count this much; their rate is that of the whole."""
+"""The stages in Python count at most this many bytes. Their rate hardly depends on the size."""
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -1,13 +1,13 @@
-"""Fill the PAGES with lines of the source and the worked example, so that neither drifts.
+"""Fill the PAGES with lines of the source and with the worked example.
 
     python -m benchmarks.stages.page
 
-    <!-- source: FILE NAME -->     a function, as it is in the file; NAME may be Class.method
-    <!-- example: STAGE -->        what the stage holds after two merges of the course's example
+    <!-- source: FILE NAME -->     a function or class; NAME may be Class.method
+    <!-- example: STAGE -->        the stage's data after two merges of the course's example
     <!-- /source -->, <!-- /example -->
 
-`tests/benchmarks/test_page.py` fails if a page is not what this program writes. (The tables of the
-pages are filled by `benchmarks/report`.)
+`tests/benchmarks/test_page.py` fails if a page is out of date. (`benchmarks/report` fills the
+tables.)
 """
 
 import re
@@ -22,7 +22,7 @@ EXAMPLE = re.compile(r"(<!-- example: (\S+) -->\n).*?(<!-- /example -->)", re.DO
 
 WORDS = {b"low": 5, b"lower": 2, b"widest": 3, b"newest": 6}
 MERGES = 2
-"""Merges before the state that is drawn: (s, t) and (e, st)."""
+"""Merges before the drawing: (s, t) and (e, st)."""
 
 
 def main():
@@ -45,10 +45,10 @@ def fenced(text, language):
 
 
 def source(file, name):
-    """Return a function's lines, without the indentation that all of them have, and the language.
+    """Return the dedented lines of a function or class, and the language.
 
     Raises:
-        ValueError: the file has no such function.
+        ValueError: If the file has no such function.
     """
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     language = {".py": "python", ".pyx": "cython", ".hpp": "cpp"}[Path(file).suffix]
@@ -58,19 +58,19 @@ def source(file, name):
         begins = re.compile(rf"{keyword}\b{part}\([^;]*$")
         start = next((i for i in range(start, end) if begins.match(lines[i])), None)
         if start is None:
-            raise ValueError(f"{file} has no function {name}: correct the page's block")
+            raise ValueError(f"{file}: no function {name!r}; correct the block in the page")
         end = end_of(lines, start)
     return textwrap.dedent("\n".join(lines[start:end]).rstrip()), language
 
 
 def end_of(lines, start):
-    """Return the line after a function or class: the first that is not indented further."""
+    """Return the index of the line after a function or class."""
     indent = indent_of(lines[start])
     end = start + 1
     while end < len(lines) and (not lines[end] or indent_of(lines[end]) > indent):
         end += 1
     closing = lines[end].strip() if end < len(lines) else ""
-    if closing.startswith(")"):  # the parameters stand on lines of their own
+    if closing.startswith(")"):  # the parameters have lines of their own
         return end_of(lines, end)
     return end + (closing == "}")
 

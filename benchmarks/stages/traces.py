@@ -1,10 +1,9 @@
-"""How the work of a merge falls as training goes on: docs/work_per_merge.svg, from traces.
+"""Draw docs/work_per_merge.svg: how the work of a merge falls as training goes on.
 
     python -m benchmarks.stages.traces
 
-Every stage learns the same merges of the same text and keeps a trace. The upper plot shows the
-symbols that a merge reads, the lower one its time; both as medians of merges whose numbers are
-close to each other.
+Every stage learns the same merges from the same text and records a trace. The upper plot shows the
+symbols that a merge reads, the lower plot its time. Points are medians of consecutive merges.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from cs336_basics import TRAINERS
 PLOT = ROOT / "docs" / "work_per_merge.svg"
 POINTS = 24
 STYLES = {"heap": (0, (4, 2))}
-"""`heap` reads what `incremental` reads: the dashes show the line below it."""
+"""`heap` reads as many symbols as `incremental`; dashes keep the line below visible."""
 
 
 def main():
@@ -71,7 +70,7 @@ def draw(traces, corpus):
 
 
 def binned(values):
-    """Return the numbers of merges and the median of each bin; bins grow by a constant factor."""
+    """Return the position and the median of each bin. Bins grow by a constant factor."""
     edges = np.unique(np.geomspace(1, len(values) + 1, POINTS).astype(int))
     bins = list(itertools.pairwise(edges))
     return (

@@ -316,7 +316,7 @@ def _load(trainer: Trainer, source: Path) -> int:
         run = trainer.run
         others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]
         raise ValueError(
-            f"cannot resume from {source}: {short_reason(error)}; to use another checkpoint, pass "
-            f"--resume-from {others[-1] if others else 'CHECKPOINT'}; for the newest intact one, "
-            "pass --skip-damaged"
+            f"cannot resume from {source}: {short_reason(error)}; pass --resume-from "
+            f"{others[-1] if others else 'CHECKPOINT'} to use another checkpoint, or --skip-damaged "
+            "to use the newest intact one"
         ) from error

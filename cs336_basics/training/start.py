@@ -317,6 +317,6 @@ def _load(trainer: Trainer, source: Path) -> int:
         others = [path for path in map(run.checkpoint, run.steps_saved()) if path != source]
         raise ValueError(
             f"cannot resume from {source}: {short_reason(error)}; pass --resume-from "
-            f"{others[-1] if others else 'CHECKPOINT'} to use another checkpoint, or --skip-damaged "
-            "to use the newest intact one"
+            f"{others[-1] if others else 'CHECKPOINT'} for another checkpoint, or --skip-damaged "
+            "for the newest intact one"
         ) from error

@@ -38,7 +38,7 @@ def write_texts(texts, path):
 
 @pytest.fixture(scope="module")
 def levels_program(tmp_path_factory):
-    """The program of simd_levels.cpp, with all SIMD levels."""
+    """The program simd_levels.cpp, compiled with all SIMD levels."""
     folder = tmp_path_factory.mktemp("simde")
     source = shutil.copytree(NATIVE, folder / "native")
     shutil.copyfile(HERE / "emulated_target.hpp", source / "scanning" / "simd" / "target.hpp")
@@ -65,12 +65,12 @@ def check(levels_program, texts, folder):
     assert (run.returncode, run.stdout) == (0, f"{len(PATTERNS) * NUM_LEVELS * len(texts)}\n")
 
 
-def test_all_levels_split_random_texts_alike(levels_program, tmp_path):
+def test_all_levels_split_random_texts_in_the_same_way(levels_program, tmp_path):
     rng = random.Random(4)
     check(levels_program, [random_text(rng) for _ in range(5_000)], tmp_path)
 
 
 @pytest.mark.slow
-def test_all_levels_split_200_000_random_texts_alike(levels_program, tmp_path):
+def test_all_levels_split_200_000_random_texts_in_the_same_way(levels_program, tmp_path):
     rng = random.Random(5)
     check(levels_program, [random_text(rng) for _ in range(200_000)], tmp_path)

@@ -46,11 +46,11 @@ def test_the_words_collide_without_a_seed():
 
 
 @pytest.mark.parametrize("trainer", ["memoryview", "native"])
-def test_seventy_colliding_words_are_trained_on(tmp_path, trainer):
+def test_colliding_words_do_not_change_the_merges(tmp_path, trainer):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(colliding_words(70)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the small vocabulary
+        warnings.simplefilter("ignore")  # the vocabulary is smaller than requested
         vocab, merges = TRAINERS[trainer]().train(path, 300, [])
         assert (vocab, merges) == TRAINERS["naive"]().train(path, 300, [])
 
@@ -114,16 +114,8 @@ def test_no_result_depends_on_the_seed(tmp_path):
     assert len(results.pop().split()) == 5
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        "",
-        "-1",
-        "1" * 19,
-        *(pytest.param(seed, marks=pytest.mark.slow) for seed in ("1.5", "abc", " 1")),
-    ],
-)
-def test_a_bad_seed_is_refused(seed):
+@pytest.mark.parametrize("seed", ["", "-1", "1.5", "1" * 19])
+def test_a_bad_seed_is_rejected(seed):
     code = "from cs336_basics.pretokenization import count_texts; count_texts(['a b'])"
     done = run_with_seed(seed, code)
     assert done.returncode == 1

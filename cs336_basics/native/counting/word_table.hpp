@@ -13,7 +13,6 @@
 #include <cstring>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "base/compiler.hpp"
 #include "base/hashing.hpp"

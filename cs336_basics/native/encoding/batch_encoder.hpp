@@ -9,7 +9,6 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "encoding/encoder.hpp"

@@ -1,10 +1,11 @@
-"""`python -m cs336_basics train-bpe`: the files it writes, its messages."""
+"""`python -m cs336_basics train-bpe`: its files, its messages and its options."""
 
 import ast
 import csv
 import errno
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def arguments(text_file, output, *more):
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_the_files_hold_the_result_of_train_bpe(trainer, text_file, tmp_path, capsys):
+def test_the_saved_tokenizer_is_the_result_of_train_bpe(trainer, text_file, tmp_path, capsys):
     output = tmp_path / "tokenizer"
     assert main(arguments(text_file, output, "--trainer", trainer)) == 0
     vocab, merges = train_bpe(text_file, 280, [EOT], trainer="naive")
@@ -52,12 +53,12 @@ def test_the_files_hold_the_result_of_train_bpe(trainer, text_file, tmp_path, ca
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--vocab-size", "100"], "vocab_size is 100"),
-        (["--special-token", EOT], "given twice"),
-        (["--pattern", "("], "pattern '('"),
-        (["--pattern", ""], "pattern ''"),
-        (["--min-frequency", "-1"], "min_frequency is -1"),
-        (["--max-token-length", "0"], "max_token_length is 0"),
+        (["--vocab-size", "100"], "vocab_size .*100"),
+        (["--special-token", EOT], re.escape(EOT)),
+        (["--pattern", "("], r"pattern .*'\('"),
+        (["--pattern", ""], "pattern .*''"),
+        (["--min-frequency", "-1"], "min_frequency .*-1"),
+        (["--max-token-length", "0"], "max_token_length .*0"),
     ],
 )
 def test_errors_are_one_line_and_leave_no_directory(text_file, tmp_path, capsys, more, message):
@@ -65,12 +66,12 @@ def test_errors_are_one_line_and_leave_no_directory(text_file, tmp_path, capsys,
     assert main(arguments(text_file, output, *more)) == 2
     error = capsys.readouterr().err.strip()
     assert error.startswith("cs336 train-bpe: error: ")
-    assert message in error
+    assert re.search(message, error)
     assert len(error.splitlines()) == 1
     assert not output.parent.exists()
 
 
-def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, capsys):
+def test_a_small_text_is_a_one_line_warning(text_file, tmp_path, capsys):
     assert main([*arguments(text_file, tmp_path / "tokenizer"), "--vocab-size", "5000"]) == 0
     error = capsys.readouterr().err.strip()
     assert error.startswith("cs336 train-bpe: warning: no pair was left after ")
@@ -78,7 +79,7 @@ def test_a_small_text_is_a_warning_without_a_traceback(text_file, tmp_path, caps
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_an_end_of_text_that_is_not_a_special_token_is_a_warning(pattern, tmp_path, capsys):
+def test_an_ordinary_end_of_text_token_is_a_warning(pattern, tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("A cat sat.<|endoftext|>A dog ran.<|endoftext|>" * 20, encoding="utf-8")
     words = ["--input", str(text), "--vocab-size", "268", "--pattern", pattern]
@@ -89,7 +90,7 @@ def test_an_end_of_text_that_is_not_a_special_token_is_a_warning(pattern, tmp_pa
     assert "warning" not in capsys.readouterr().err
 
 
-def test_the_longest_tokens_leave_out_the_special_tokens(text_file, tmp_path, capsys):
+def test_the_longest_token_is_not_a_special_token(text_file, tmp_path, capsys):
     output = tmp_path / "tokenizer"
     assert main([*arguments(text_file, output), "--vocab-size", "262"]) == 0
     merges = Tokenizer.from_directory(output).merges
@@ -100,10 +101,10 @@ def test_the_longest_tokens_leave_out_the_special_tokens(text_file, tmp_path, ca
     assert line.endswith(f"longest token: {first!r}")
 
 
-def test_several_files_and_json_lines(text_file, tmp_path):
+def test_text_and_json_lines_are_trained_on_together(text_file, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps({"body": TEXT}) + "\n")
-    more = [str(rows), "--field", "body"]  # in addition to those of `arguments`
+    more = [str(rows), "--field", "body"]
     assert main([*arguments(text_file, tmp_path / "both"), "--input", *more]) == 0
     doubled = tmp_path / "doubled.txt"
     doubled.write_text(TEXT + EOT + TEXT, encoding="utf-8", newline="")
@@ -113,7 +114,7 @@ def test_several_files_and_json_lines(text_file, tmp_path):
     assert [Path(part["path"]).name for part in metadata["corpus"]] == ["text.txt", "rows.jsonl"]
 
 
-def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):
+def test_the_options_reach_the_trainer(text_file, tmp_path):
     more = ["--max-token-length", "3", "--min-frequency", "50", "--tie-break", "huggingface"]
     assert main([*arguments(text_file, tmp_path / "out"), *more]) == 0
     options = {"max_token_length": 3, "min_frequency": 50, "tie_break": "huggingface"}
@@ -124,7 +125,7 @@ def test_options_of_the_merge_loop_reach_the_trainer(text_file, tmp_path):
 
 
 @pytest.mark.parametrize("counting", COUNTING)
-def test_every_way_of_counting_gives_the_same_tokenizer(counting, text_file, tmp_path):
+def test_every_counting_method_gives_the_same_tokenizer(counting, text_file, tmp_path):
     assert main([*arguments(text_file, tmp_path / "out"), "--counting", counting]) == 0
     expected = train_bpe(text_file, 280, [EOT])[1]
     assert Tokenizer.from_directory(tmp_path / "out").merges == expected
@@ -140,7 +141,7 @@ def test_every_way_of_counting_gives_the_same_tokenizer(counting, text_file, tmp
         ["--counting", "regex"],
     ],
 )
-def test_options_of_the_text_need_a_text(option, text_file, tmp_path, capsys):
+def test_options_for_reading_text_require_input(option, text_file, tmp_path, capsys):
     counts = str(tmp_path / "counts.npz")
     assert main([*arguments(text_file, tmp_path / "one"), "--save-counts", counts]) == 0
     only = ["--output", str(tmp_path / "two"), "--vocab-size", "280", "--counts", counts]
@@ -148,20 +149,20 @@ def test_options_of_the_text_need_a_text(option, text_file, tmp_path, capsys):
     assert f"{' '.join(option)} requires --input" in capsys.readouterr().err
 
 
-def test_saved_counts_keep_their_pattern_and_special_tokens(text_file, tmp_path, capsys):
+def test_saved_counts_require_the_same_pattern_and_special_tokens(text_file, tmp_path, capsys):
     counts = str(tmp_path / "counts.npz")
     first = ["--pattern", "cl100k", "--save-counts", counts]
     assert main([*arguments(text_file, tmp_path / "one"), *first]) == 0
     only = ["--output", str(tmp_path / "two"), "--vocab-size", "280", "--counts", counts]
     assert main([*only, "--special-token", EOT]) == 2
-    assert "counted with the pattern 'cl100k', not 'gpt2'" in capsys.readouterr().err
+    assert re.search("'cl100k'.*'gpt2'", capsys.readouterr().err)
     assert main([*only, "--pattern", "cl100k"]) == 2
-    assert "with the special tokens ['<|endoftext|>'] cut out, not []" in capsys.readouterr().err
+    assert re.search(r"\['<\|endoftext\|>'\].*\[\]", capsys.readouterr().err)
     assert main([*only, "--pattern", "cl100k", "--special-token", EOT]) == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
-def test_a_file_name_that_is_not_unicode_is_accepted(text_file, tmp_path):
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file names of any bytes")
+def test_a_file_name_with_invalid_utf_8_is_accepted(text_file, tmp_path):
     name = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt")
     Path(name).write_bytes(text_file.read_bytes())
     assert main(arguments(name, tmp_path / "tokenizer")) == 0
@@ -169,9 +170,7 @@ def test_a_file_name_that_is_not_unicode_is_accepted(text_file, tmp_path):
     assert metadata["corpus"][0]["path"].endswith("caf\\xe9.txt")
 
 
-def test_a_vocabulary_whose_saving_failed_does_not_block_the_next_run(
-    text_file, tmp_path, capsys, monkeypatch
-):
+def test_a_failed_save_does_not_block_the_next_run(text_file, tmp_path, capsys, monkeypatch):
     def disk_is_full(parts, directory):
         raise OSError(errno.ENOSPC, "No space left on device", str(directory))
 
@@ -184,7 +183,7 @@ def test_a_vocabulary_whose_saving_failed_does_not_block_the_next_run(
     assert main(arguments(text_file, output)) == 0
 
 
-def test_counts_survive_an_error_after_them(text_file, tmp_path, monkeypatch):
+def test_saved_counts_remain_after_an_error(text_file, tmp_path, monkeypatch):
     def fail(*_):
         raise MemoryError
 
@@ -218,7 +217,7 @@ def test_an_error_leaves_no_trace(text_file, tmp_path):
     assert not list(trace.parent.iterdir())
 
 
-def test_a_tokenizer_is_continued(text_file, tmp_path, capsys):
+def test_the_training_of_a_tokenizer_is_continued(text_file, tmp_path, capsys):
     first, whole = tmp_path / "first", tmp_path / "whole"
     assert main(arguments(text_file, first)) == 0
     assert main(["--input", str(text_file), "--output", str(whole), "--vocab-size", "290",
@@ -233,12 +232,12 @@ def test_a_tokenizer_is_continued(text_file, tmp_path, capsys):
     found = Tokenizer.from_directory(first)
     assert found.special_tokens == [EOT, "<|user|>"]
     assert found.special_token_id("<|user|>") == 280
-    several = ["--special-token", EOT, "<|user|>"]  # after one option
+    several = ["--special-token", EOT, "<|user|>"]  # both after one option
     assert main([*then, "--output", str(tmp_path / "several"), *several]) == 0
     assert Tokenizer.from_directory(tmp_path / "several").hash() == found.hash()
 
 
-def test_a_tokenizer_keeps_its_pattern_when_it_is_continued(text_file, tmp_path, capsys):
+def test_continued_training_keeps_the_pattern(text_file, tmp_path, capsys):
     first = tmp_path / "first"
     assert main(arguments(text_file, first, "--pattern", "cl100k")) == 0
     then = ["--input", str(text_file), "--continue", str(first), "--vocab-size", "290"]

@@ -1,12 +1,20 @@
 """Options and fixtures of the benchmarks: `pytest benchmarks --benchmark-only`."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks import BUILD_FIRST, IS_BUILT, machine
 from benchmarks.corpora import common_corpora, find_corpora
+from benchmarks.report import pages, terminal
 
 DEFAULT_BYTES = 12_000_000
 DEFAULT_SECONDS = 10.0
+LEGEND = """\
+Time: from the file to the result, median, words counted as in the stage's time. read: reading and
+counting words, set up: setting up words, count: counting pairs, find: finding the maximum, update:
+updating, build: building the vocabulary, in shares of the time. ≈: extrapolated from the first
+--max-seconds of a run. pytest-benchmark's own table: --benchmark-verbose."""
 
 
 def pytest_addoption(parser):
@@ -16,6 +24,13 @@ def pytest_addoption(parser):
         type=int,
         default=DEFAULT_BYTES,
         help="use at most this many bytes of each corpus, 0 = all (default: %(default)s)",
+    )
+    group.addoption(
+        "--corpus",
+        type=Path,
+        metavar="FILE",
+        help="measure on this text, whose documents end with <|endoftext|>, instead of TinyStories "
+        "and OpenWebText",
     )
     group.addoption(
         "--max-seconds",
@@ -29,17 +44,41 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if not IS_BUILT:
         raise pytest.UsageError(BUILD_FIRST)
+    path = config.getoption("--corpus")
+    if path is not None and not path.is_file():
+        raise pytest.UsageError(f"--corpus {path} is not a file")
     config.corpora = None
+    options = config.option
+    wants_table = (
+        options.benchmark_verbose or options.benchmark_compare or options.benchmark_histogram
+    )
+    if not wants_table:  # the tables of the stages are printed instead
+        options.benchmark_quiet = True
 
 
 def pytest_generate_tests(metafunc):
+    config = metafunc.config
+    path = config.getoption("--corpus")
     if "corpus" in metafunc.fixturenames:
-        config = metafunc.config
         if config.corpora is None:
-            config.corpora = find_corpora(config.getoption("--corpus-bytes"))
+            config.corpora = find_corpora(config.getoption("--corpus-bytes"), path)
         metafunc.parametrize("corpus", config.corpora, ids=str)
     if "common_corpus" in metafunc.fixturenames:
-        metafunc.parametrize("common_corpus", common_corpora(), ids=str)
+        metafunc.parametrize("common_corpus", common_corpora(path), ids=str)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    results = [
+        {"extra_info": benchmark.extra_info}
+        for benchmark in config._benchmarksession.benchmarks
+        if not benchmark.has_error
+    ]
+    lines = terminal.lines_of(pages.rows_of({"benchmarks": results}))
+    if lines:
+        terminalreporter.write_line("")
+        terminalreporter.write_line("measured on " + machine.machine_line())
+        for line in [*lines, "", LEGEND]:
+            terminalreporter.write_line(line)
 
 
 def pytest_benchmark_update_machine_info(config, machine_info):

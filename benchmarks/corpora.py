@@ -57,17 +57,22 @@ def data_directory():
     return Path(os.environ.get("CS336_DATA") or "data")
 
 
-def find_corpora(max_bytes):
+def find_corpora(max_bytes, path=None):
     """Return the corpora that exist, each cut to at most `max_bytes` (0 = not cut).
 
-    Where none is found, the embedded sample is used instead.
+    Where none is found, the embedded sample is used instead. With `path`, this file is the only
+    corpus.
     """
+    if path is not None:
+        return [Corpus(path.stem, head_of(path, max_bytes))]
     found = [Corpus(name, head_of(path, max_bytes)) for name, path in corpus_paths().items()]
     return found or [Corpus("sample", sample_file(max_bytes or SAMPLE_BYTES))]
 
 
-def common_corpora():
-    """Return the texts with which every trainer runs to its end."""
+def common_corpora(path=None):
+    """Return the texts with which every trainer runs to its end, or the start of `path`."""
+    if path is not None:
+        return [Corpus(path.stem, head_of(path, COMMON_BYTES["owt"]))]
     found = [
         Corpus(name, head_of(path, COMMON_BYTES[name])) for name, path in corpus_paths().items()
     ]

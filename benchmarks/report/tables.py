@@ -25,7 +25,16 @@ COUNTING_STAGES = (
     "regex", "regex, processes", "serial", "processes",
     *(f"native, 1 thread, {level}" for level in SIMD_LEVELS), "native, threads",
 )  # fmt: skip
-PHASES = ("reading and counting", "counting pairs", "finding the maximum", "updating")
+PHASES = {
+    "reading and counting": "read",
+    "setting up words": "set up",
+    "counting pairs": "count",
+    "finding the maximum": "find",
+    "updating": "update",
+    "building the vocabulary": "build",
+}
+"""Phase -> its name in a table."""
+LOOP_PHASES = tuple(PHASES)[1:]
 TEXTS = {"tinystories": "TinyStories", "owt": "OpenWebText", "sample": "embedded sample"}
 WHOLE_SIZES = (10_000, 32_000)
 SHARES = (1 / 32, 1 / 4)
@@ -101,9 +110,21 @@ def three_digits(value):
 def seconds_text(seconds, is_extrapolated=False):
     """Return the median of several rounds, with the smallest and the largest."""
     text = ("≈ " if is_extrapolated else "") + time_text(statistics.median(seconds))
-    if len(seconds) > 1 and max(seconds) > 0:
-        text += f" ({time_text(min(seconds))} - {time_text(max(seconds))})"
-    return text
+    if len(seconds) == 1:
+        return f"{text} (1 round)"
+    return f"{text} ({time_text(min(seconds))} - {time_text(max(seconds))})"
+
+
+def median_text(row):
+    """Return the median alone."""
+    return ("≈ " if row.is_extrapolated else "") + time_text(row.median)
+
+
+def shares_texts(row, phases):
+    """Return the share of each phase in the time of all of them."""
+    medians = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
+    total = sum(medians.values())
+    return [f"{medians[phase] / total:.0%}" if phase in medians else "" for phase in phases]
 
 
 def times_text(row, than):
@@ -129,6 +150,19 @@ def markdown(header, body):
         "|" + "---|" * len(header),
         *("| " + " | ".join(cells) + " |" for cells in body),
         "",
+    ]
+
+
+def plain(header, body):
+    """Return the lines of a table for a terminal, with aligned columns."""
+    lines = [header, *body]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
     ]
 
 
@@ -211,7 +245,8 @@ def pivot(rows, wanted, value):
 
 def seconds_and_gain(row, previous):
     gain = "" if row.is_peer else times_text(row, previous)
-    return seconds_text([row.median], row.is_extrapolated) + (f" **{gain}**" if gain else "")
+    rounds = " (1 round)" if len(row.seconds) == 1 else ""
+    return median_text(row) + rounds + (f" **{gain}**" if gain else "")
 
 
 def rate_and_gain(row, previous):
@@ -220,31 +255,62 @@ def rate_and_gain(row, previous):
 
 
 def phase_tables(rows, wanted, line="stage"):
-    """Return a table for each task: seconds, rate, gain, phases and peak memory of each stage."""
+    """Return a table for each task: time, rate, gains, phases and peak memory of each stage."""
     lines = []
     for task in wanted:
-        found = at(rows, task)
-        first = next(iter(found.values()))
-        phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in found.values())]
-        header = ["" if line == "variant" else line, "seconds", f"{first.unit}/s",
-                  f"times the previous {line}", *phases, "peak MB"]  # fmt: skip
-        body = []
-        for stage, row in found.items():
-            cells = [stage + (" (peer)" if row.is_peer else "")]
-            cells += [seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate)]
-            cells.append("" if row.is_peer else times_text(row, before(found, stage)))
-            cells += [
-                seconds_text(row.phases[p], row.is_extrapolated) if p in row.phases else ""
-                for p in phases
-            ]
-            body.append([*cells, megabytes(row)])
-        if line == "variant":
-            header = [*header[:4], "times the first variant", *header[4:], ""]
-            body = [[*cells[:4], times_text(row, first), *cells[4:], row.note]
-                    for cells, row in zip(body, found.values(), strict=True)]  # fmt: skip
         corpus, num_bytes, vocab_size = task
         lines += [f"**{text_name(corpus, num_bytes)}, {vocab_size:,} tokens**", ""]
-        lines += markdown(header, body)
+        lines += markdown(*phase_table(at(rows, task), line))
+    return lines
+
+
+def phase_table(found, line):
+    """Return the header and the lines of a table of one task.
+
+    Args:
+        found: Stage -> row.
+        line: "stage" or "variant", which has a note.
+    """
+    first = next(iter(found.values()))
+    phases = [p for p in PHASES if any(any(row.phases.get(p, [])) for row in found.values())]
+    header = [line, "time", f"{first.unit}/s", "× previous", "× first",
+              *(PHASES[p] for p in phases), "peak MB"]  # fmt: skip
+    body = []
+    for stage, row in found.items():
+        gains = ["", ""]
+        if not row.is_peer:
+            gains = [times_text(row, before(found, stage)), times_text(row, first)]
+        body.append([
+            stage + (" (peer)" if row.is_peer else ""),
+            seconds_text(row.seconds, row.is_extrapolated), three_digits(row.rate), *gains,
+            *shares_texts(row, phases), megabytes(row),
+        ])  # fmt: skip
+    if line == "variant":
+        header.append("")
+        body = [[*cells, row.note] for cells, row in zip(body, found.values(), strict=True)]
+    return header, body
+
+
+def end_to_end(rows):
+    """From the file to the vocabulary: counted as in the stage's time, and as shipped."""
+    counted, shipped = of_comparison(rows, "end-to-end"), of_comparison(rows, "shipped")
+    wanted = whole_tasks(counted)
+    lines = []
+    for corpus, num_bytes in dict.fromkeys(task[:2] for task in wanted):
+        columns, header = [], ["stage"]
+        for task in (t for t in wanted if t[:2] == (corpus, num_bytes)):
+            own, fast = at(counted, task), at(shipped, task)
+            peers = {stage: row for stage, row in own.items() if row.is_peer}
+            columns += [{s: r for s, r in own.items() if s not in peers}, fast | peers]
+            header += [f"{task[2]:,} tokens, counted as in its time", f"{task[2]:,}, as shipped"]
+        body = []
+        for stage in dict.fromkeys(stage for column in columns for stage in column):
+            found = [column.get(stage) for column in columns]
+            is_peer = any(row.is_peer for row in found if row)
+            body.append([stage + (" (peer)" if is_peer else "")])
+            for row, column in zip(found, columns, strict=True):
+                body[-1].append(seconds_and_gain(row, before(column, stage)) if row else "")
+        lines += [f"**{text_name(corpus, num_bytes)}**", "", *markdown(header, body)]
     return lines
 
 
@@ -286,7 +352,7 @@ def short_text(row):
         return ""
     if row.unit == "MB" and row.comparison == "encoding":
         return f"{three_digits(row.rate)} MB/s"
-    return seconds_text([row.median], row.is_extrapolated)
+    return median_text(row)
 
 
 def largest_tasks(rows):
@@ -418,16 +484,13 @@ def stage_table(rows, stage):
         if stage not in stages:
             continue
         row = stages[stage]
-        medians = {phase: statistics.median(seconds) for phase, seconds in row.phases.items()}
-        total = sum(medians.values())
-        shares = [f"{medians[p] / total:.0%}" if p in medians else "" for p in PHASES[1:]]
         body.append([
             text_name(task[0], task[1]), f"{task[2]:,}",
-            seconds_text(row.seconds, row.is_extrapolated), time_text(1 / row.rate), *shares,
-            times_text(row, before(stages, stage)), megabytes(row),
+            seconds_text(row.seconds, row.is_extrapolated), time_text(1 / row.rate),
+            *shares_texts(row, LOOP_PHASES), times_text(row, before(stages, stage)), megabytes(row),
         ])  # fmt: skip
-    header = ["text", "tokens", "merge loop", "per merge", *PHASES[1:], "times the previous stage",
-              "peak MB"]  # fmt: skip
+    header = ["text", "tokens", "merge loop", "per merge", *(PHASES[p] for p in LOOP_PHASES),
+              "× previous", "peak MB"]  # fmt: skip
     return markdown(header, body) if body else []
 
 
@@ -469,7 +532,7 @@ TABLES = {
     "common": by_phase("end-to-end", common_tasks),
     "merging": pivoted("merging", whole_tasks, seconds_and_gain),
     "merging-phases": by_phase("merging", whole_tasks),
-    "end-to-end": pivoted("end-to-end", whole_tasks, seconds_and_gain),
+    "end-to-end": end_to_end,
     "end-to-end-phases": by_phase("end-to-end", whole_tasks),
     "counting": pivoted("counting", largest_tasks, rate_and_gain),
     "encoding": pivoted("encoding", largest_tasks, rate_and_gain),

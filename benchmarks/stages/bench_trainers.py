@@ -1,8 +1,8 @@
-"""The stages compared, from the file to the vocabulary: each with the counting of its time.
+"""The stages compared, from the file to the vocabulary, beside other libraries.
 
-Every round is a process of its own, `trainer_run.py`, so that its peak memory is measured too; the
-time that pytest-benchmark shows includes the start of the process, the tables' times do not. The
-merges are compared with those of another trainer before a time is kept.
+Every round is a process of its own, `trainer_run.py`, which also measures its peak memory. The
+times are those that the process measures itself, without its start. The merges are compared with
+those of another trainer before a time is kept.
 
 - `test_all_stages_to_their_end`: a text and a vocabulary that all stages can finish.
 - `test_whole_corpus`: 10,000 and 32,000 tokens. A stage that needs more than `--max-seconds` is
@@ -10,41 +10,96 @@ merges are compared with those of another trainer before a time is kept.
   measures longer.
 """
 
+import os
+import tempfile
+from functools import cache
+
 import pytest
 
 from benchmarks.corpora import COMMON_VOCAB_SIZE
-from benchmarks.report.measurements import attach
+from benchmarks.peers import training as peers
+from benchmarks.report.measurements import Measurement, attach
 from benchmarks.stages import trainer_run, training_rows
+from benchmarks.stages.counting import CORES
 from cs336_basics import TRAINERS
 
-TARGETS = tuple(size - training_rows.FIRST_MERGE for size in (10_000, 32_000))
+VOCAB_SIZES = (10_000, 32_000)
+LIBRARIES = [name for name in peers.LIBRARIES if name != "ours"]
+ROUNDS = 3
+
+_now = 0.0
 
 
-def measure(benchmark, stage, corpus, targets, max_seconds=1e9):
-    # A compiled loop has no checkpoint on its way, so each target is a run of its own.
-    compiled = stage in trainer_run.UNSTOPPABLE
-    parts = [[target] for target in targets] if compiled else [targets]
-    requests = [training_rows.request(stage, corpus.path, part, max_seconds=max_seconds)
-                for part in parts]  # fmt: skip
-    rounds = []
-    benchmark.pedantic(
-        lambda: rounds.append([trainer_run.run(request) for request in requests]),
-        rounds=3 if compiled else 1,
-    )
-    for part, answers in zip(parts, zip(*rounds, strict=True), strict=True):
-        training_rows.check(stage, corpus.path, answers)
-        for target in part:
-            rows = training_rows.rows(stage, corpus.name, corpus.path, answers, target)
-            attach(benchmark, *rows)
+def measured_clock():
+    """A clock that `replay` advances by the seconds that other processes measured."""
+    return _now
+
+
+pytestmark = pytest.mark.benchmark(timer=measured_clock)
+
+
+def replay(benchmark, seconds):
+    """Hand the seconds of rounds that were run already to pytest-benchmark."""
+    left = iter(seconds)
+
+    def advance():
+        global _now
+        _now += next(left)
+
+    benchmark.pedantic(advance, rounds=len(seconds))
+
+
+@cache
+def answers_of(stage, path, targets, max_seconds):
+    """Run a stage up to the last of some numbers of merges; return the checked answers."""
+    request = training_rows.request(stage, path, targets, max_seconds=max_seconds)
+    rounds = ROUNDS if stage in trainer_run.UNSTOPPABLE else 1
+    answers = [trainer_run.run(request) for _ in range(rounds)]
+    training_rows.check(stage, path, answers)
+    return answers
+
+
+def measure(benchmark, stage, corpus, vocab_size, vocab_sizes, max_seconds=1e9):
+    # A run in Python has a checkpoint at each size; a compiled loop has none on its way.
+    sizes = [vocab_size] if stage in trainer_run.UNSTOPPABLE else vocab_sizes
+    targets = tuple(size - training_rows.FIRST_MERGE for size in sizes)
+    answers = answers_of(stage, corpus.path, targets, max_seconds)
+    target = vocab_size - training_rows.FIRST_MERGE
+    rows = training_rows.rows(stage, corpus.name, corpus.path, answers, target)
+    benchmark.group = f"{corpus}, {vocab_size:,} tokens"
+    replay(benchmark, next(row.seconds for row in rows if row.comparison == "end-to-end"))
+    attach(benchmark, *rows)
 
 
 @pytest.mark.parametrize("stage", TRAINERS)
 def test_all_stages_to_their_end(benchmark, common_corpus, stage):
-    benchmark.group = f"all stages to their end, {common_corpus}, {COMMON_VOCAB_SIZE:,} tokens"
-    measure(benchmark, stage, common_corpus, [COMMON_VOCAB_SIZE - training_rows.FIRST_MERGE])
+    measure(benchmark, stage, common_corpus, COMMON_VOCAB_SIZE, [COMMON_VOCAB_SIZE])
 
 
 @pytest.mark.parametrize("stage", TRAINERS)
-def test_whole_corpus(benchmark, corpus, stage, max_seconds):
-    benchmark.group = f"{corpus}, 10,000 and 32,000 tokens"
-    measure(benchmark, stage, corpus, TARGETS, max_seconds)
+@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+def test_whole_corpus(benchmark, corpus, stage, vocab_size, max_seconds):
+    measure(benchmark, stage, corpus, vocab_size, VOCAB_SIZES, max_seconds)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+def test_other_library(benchmark, corpus, library, vocab_size):
+    with tempfile.TemporaryDirectory() as directory:
+        runs = [
+            peers.run(library, corpus.path, vocab_size, CORES, directory) for _ in range(ROUNDS)
+        ]
+    for run in runs:
+        if "error" in run:
+            pytest.skip(f"{library}: {run['error']}")
+    benchmark.group = f"{corpus}, {vocab_size:,} tokens"
+    seconds = [run["seconds"] for run in runs]
+    replay(benchmark, seconds)
+    num_bytes = os.path.getsize(corpus.path)
+    attach(
+        benchmark,
+        Measurement(
+            "end-to-end", corpus.name, num_bytes, vocab_size, library, seconds, num_bytes / 1e6,
+            "MB", peak_memory=int(max(run["peak"] for run in runs)), is_peer=True,
+        ),
+    )  # fmt: skip

@@ -44,16 +44,18 @@ def work_profile(word_counts, wanted):
     words = [word for word in word_counts if len(word) > 1]
     size = sum(map(len, words))
     total = dict.fromkeys(UNITS, 0)
+    num_pairs = []  # by merge
 
     class Profiled(TRAINERS["heap"]):
         def merge(self, words, best, pair_counts):
-            total["pairs"] += len(pair_counts)
+            num_pairs.append(len(pair_counts))
             return super().merge(words, best, pair_counts)
 
     def trace(merge):
         nonlocal size
         total["symbols"] += size
         total["words"] += size + len(words)
+        total["pairs"] += num_pairs[merge.merge]
         total["touched"] += merge.work.positions
         total["entries"] += merge.work.heap_entries
         size -= merge.work.occurrences

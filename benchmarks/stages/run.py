@@ -275,14 +275,14 @@ def record_training(slow, fast, counted, finished):
         head = head_of(job.path, LARGE_BYTES)
         scale = job.path.stat().st_size / head.stat().st_size
         counting = [
-            scale * answer["counting"]
+            {key: scale * answer[key] for key in ("counting", "shipped")}
             for other in counted
             if (other.stage, other.path) == (job.stage, head)
             for answer in finished[other.name]
         ]
         for target in job.targets:
             rows += training_rows.rows(
-                job.stage, job.corpus, job.path, finished[job.name], target, counting or None,
+                job.stage, job.corpus, job.path, finished[job.name], target, counting,
             )  # fmt: skip
     return record(rows)
 

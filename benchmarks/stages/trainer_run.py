@@ -5,10 +5,12 @@ The parent starts `python trainer_run.py` with a request as JSON and receives th
     request: stage, path, targets (numbers of merges, ascending; none: only count), count (whether
              the counting is timed), work (the profile of the text), max_seconds, omit (parts of the
              native loop), merges (the file for the merges)
-    answer:  counting, checkpoints, learned, words, peak_memory
+    answer:  counting, shipped, checkpoints, learned, words, peak_memory
 
-Counting is that of the stage's time (`COUNTING`), and the merge loop then begins with its result.
-The loop stops after the last target, or after `max_seconds`; see `extrapolation.py`.
+The words are counted twice: as in the stage's time (`COUNTING`), which takes `counting` seconds,
+and natively, as every trainer of the library does by default, which takes `shipped` seconds. Then
+the merge loop starts from the counts. It stops after the last target, or after `max_seconds`; see
+`extrapolation.py`.
 """
 
 import contextlib
@@ -24,9 +26,11 @@ from benchmarks.machine import in_new_process, peak_memory_of_this_process
 from benchmarks.stages.counting import STAGES
 from benchmarks.stages.extrapolation import checkpoint_merges, work_at
 from cs336_basics import TRAINERS
-from cs336_basics.pretokenization import Splitter, count_words
+from cs336_basics.bpe.recorder import PHASES
+from cs336_basics.pretokenization import Splitter, WordCounts, count_words
 
-LOOP_PHASES = ("counting pairs", "finding the maximum", "updating")
+LOOP_PHASES = PHASES[1:-1]
+"""All phases but counting the words; the last key of the timings is the total."""
 
 COUNTING = {
     "naive": "regex",
@@ -35,7 +39,10 @@ COUNTING = {
     "memoryview": "processes",
     "native": "native, threads",
 }
-"""Stage -> the stage of counting that it begins with."""
+"""Stage -> the stage of counting that belongs to its time."""
+
+SHIPPED = "native, threads"
+"""The stage of counting of every trainer, unless `counting` names another."""
 
 UNSTOPPABLE = ("memoryview", "native")
 """Stages whose merge loop is compiled: it shows its progress in steps, and runs to the end."""
@@ -56,22 +63,21 @@ class Watch:
         self.due = checkpoint_merges(targets)
         self.checkpoints = []
         self.learned = []
+        self.timings = {}
         self.start = time.perf_counter()
 
-    def advance(self, timings):
-        seconds = time.perf_counter() - self.start
+    def advance(self, num_merges):
         number = len(self.learned)
-        is_late = seconds > self.max_seconds and number >= FEWEST_MERGES
+        is_late = time.perf_counter() - self.start > self.max_seconds and number >= FEWEST_MERGES
         if number == self.due[0] or is_late:
-            # The clock of the last phase has not been read yet.
-            phases = {phase: timings[phase] for phase in LOOP_PHASES[:-1]}
-            self.add({**phases, LOOP_PHASES[-1]: seconds - sum(phases.values())})
+            self.add_checkpoint()
             self.due = [merges for merges in self.due if merges > number]
         if is_late or not self.due:
             raise Stop
 
-    def add(self, phases):
+    def add_checkpoint(self):
         number = len(self.learned)
+        phases = {phase: self.timings[phase] for phase in LOOP_PHASES}
         self.checkpoints.append([number, phases, work_at(self.work, number)])
 
 
@@ -79,11 +85,14 @@ def watched(stage, watch):
     """Return a trainer of a stage that shows every merge to the watch."""
 
     class Watched(TRAINERS[stage]):
+        def learn_merges(self, word_counts, num_merges, recorder):
+            watch.timings = recorder.timings
+            recorder.advance = watch.advance
+            return super().learn_merges(word_counts, num_merges, recorder)
+
         def merge(self, words, best, *state):
-            result = super().merge(words, best, *state)
             watch.learned.append(best)
-            watch.advance(self.timings)
-            return result
+            return super().merge(words, best, *state)
 
     return Watched()
 
@@ -100,15 +109,13 @@ def learn(stage, word_counts, targets, work, max_seconds=1e9, omit=()):
         if omit:
             trainer.omit = omit
         _, merges = trainer.train_from_counts(word_counts, vocab_size, [EOT])
-        phases = {phase: trainer.timings[phase] for phase in LOOP_PHASES}
-        phases["counting pairs"] += trainer.timings["total"] - sum(phases.values())
-        return [[len(merges), phases, {}]], merges
+        return [[len(merges), {phase: trainer.timings[phase] for phase in LOOP_PHASES}, {}]], merges
     watch = Watch(targets, work, max_seconds)
     trainer = watched(stage, watch)
     with contextlib.suppress(Stop):
         trainer.train_from_counts(word_counts, vocab_size, [EOT])
     if not watch.checkpoints or watch.checkpoints[-1][0] < len(watch.learned):  # no pair was left
-        watch.add({phase: trainer.timings[phase] for phase in LOOP_PHASES})
+        watch.add_checkpoint()
     return watch.checkpoints, watch.learned
 
 
@@ -122,19 +129,26 @@ def warm_up(stage):
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "text.txt"
         path.write_text("low lower newest widest " * 20)
-        STAGES["serial" if "processes" in COUNTING[stage] else COUNTING[stage]](path)
+        for counting in ("regex", "serial", SHIPPED):
+            STAGES[counting](path)
         TRAINERS[stage]().train(path, 260, [EOT])
+
+
+def counted(name, path):
+    """Return the words of a file, as a trainer takes them, and the seconds of counting them."""
+    start = time.perf_counter()
+    word_counts = WordCounts.from_mapping(STAGES[name](path))
+    return word_counts, time.perf_counter() - start
 
 
 def answer(request):
     stage, path = request["stage"], request["path"]
     warnings.simplefilter("ignore")
     warm_up(stage)
-    counting = None
+    counting = shipped = None
     if request["count"]:
-        start = time.perf_counter()
-        word_counts = STAGES[COUNTING[stage]](Path(path))
-        counting = time.perf_counter() - start
+        word_counts, counting = counted(COUNTING[stage], Path(path))
+        shipped = counting if COUNTING[stage] == SHIPPED else counted(SHIPPED, Path(path))[1]
     else:
         word_counts = words_of(path)
     checkpoints, merges = [], []
@@ -147,6 +161,7 @@ def answer(request):
     Path(request["merges"]).write_text("".join(lines))
     return {
         "counting": counting,
+        "shipped": shipped,
         "checkpoints": checkpoints,
         "learned": len(merges),
         "words": len(word_counts),

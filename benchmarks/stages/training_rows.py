@@ -1,8 +1,9 @@
-"""Rows of the comparisons `merging` and `end-to-end`, made of the answers of `trainer_run.py`.
+"""Rows of `merging`, `end-to-end` and `shipped`, made of the answers of `trainer_run.py`.
 
 Before a time is kept, the merges are compared with those of another trainer.
 """
 
+import statistics
 from functools import cache
 
 from benchmarks.report.measurements import Measurement
@@ -62,14 +63,14 @@ def check(stage, path, answers):
             )
 
 
-def rows(stage, corpus, path, answers, target, counting=None):
+def rows(stage, corpus, path, answers, target, counted=()):
     """Return the rows of a target: the merge loop alone, and from the start if counting was timed.
 
     Args:
         corpus: the name of the text.
         answers: one for each round; checked already.
         target: a number of merges; fewer if the text has no more pairs.
-        counting: seconds of each round of the counting, if the answers have none.
+        counted: answers with the seconds of the counting, if `answers` have none.
     """
     work = len(expected_merges(path)[:target])
     num_bytes = path.stat().st_size
@@ -95,18 +96,20 @@ def rows(stage, corpus, path, answers, target, counting=None):
         checkpoints=checkpoints if len(checkpoints) > 1 and checkpoints[-1][0] <= work else [],
         **common,
     )  # fmt: skip
-    counting = counting or [answer["counting"] for answer in answers]
-    if counting[0] is None:
-        return [merging]
-    if len(counting) != len(loop):  # measured apart, with another number of rounds
-        counting = [sorted(counting)[len(counting) // 2]] * len(loop)
-    whole = Measurement(
-        comparison="end-to-end", seconds=[a + b for a, b in zip(counting, loop, strict=True)],
-        work=num_bytes / 1e6, unit="MB",
-        phases={"reading and counting": list(counting), **phases},
-        measured=num_bytes / 1e6 * min(stopped) / work if stopped else None, **common,
-    )  # fmt: skip
-    return [merging, whole]
+    found = [merging]
+    for comparison, key in (("end-to-end", "counting"), ("shipped", "shipped")):
+        counting = [answer[key] for answer in counted or answers]
+        if None in counting:
+            continue
+        if len(counting) != len(loop):  # measured apart, with another number of rounds
+            counting = [statistics.median_low(counting)] * len(loop)
+        found.append(Measurement(
+            comparison=comparison, seconds=[a + b for a, b in zip(counting, loop, strict=True)],
+            work=num_bytes / 1e6, unit="MB",
+            phases={"reading and counting": counting, **phases},
+            measured=num_bytes / 1e6 * min(stopped) / work if stopped else None, **common,
+        ))  # fmt: skip
+    return found
 
 
 def phases_at(stage, path, checkpoints, num_merges):

@@ -41,7 +41,13 @@ def test_a_slow_run_stops_and_is_extrapolated(path):
     counts, work = trainer_run.words_of(path), training_rows.profile_of(path)
     checkpoints, merges = trainer_run.learn("naive", counts, TARGETS, work, max_seconds=0.02)
     assert checkpoints[-1][0] == len(merges) < TARGETS[-1]
-    answer = {"checkpoints": checkpoints, "counting": None, "words": 1, "peak_memory": 1}
+    answer = {
+        "checkpoints": checkpoints,
+        "counting": None,
+        "shipped": None,
+        "words": 1,
+        "peak_memory": 1,
+    }
     (row,) = training_rows.rows("naive", "sample", path, [answer], TARGETS[-1])
     assert row.measured == len(merges)
     assert row.median > sum(checkpoints[-1][1].values())

@@ -50,7 +50,7 @@ course-tests: $(VENV)/built
 bench: $(VENV)/built
 	$(BIN)/pytest benchmarks --benchmark-only
 
-# STAGES sets the options (make stages STAGES='--web-bytes 0').
+# STAGES sets the options (make stages STAGES='--full-bytes 0').
 stages: $(VENV)/built
 	-grep -v '^#' benchmarks/peers/peers.txt | xargs -n 1 $(BIN)/python -m pip install --quiet
 	$(BIN)/python -m benchmarks.stages.run $(STAGES)

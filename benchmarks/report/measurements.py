@@ -48,7 +48,7 @@ COMPARISONS = (
     "encoding",  # text in, ids out; unit MB
     "decoding",  # ids in, text out; unit MB
     "ablations",  # the merge loop with one idea changed; unit merges
-    "owt-sized",  # a file of the size and word profile of OpenWebText
+    "full-size",  # a generated text with the size and the word distribution of a whole corpus
 )
 
 UNITS = ("MB", "merges")

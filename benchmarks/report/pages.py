@@ -29,7 +29,7 @@ SECTIONS = {
     "decoding": "Decoding ten million ids",
     "growth": "Growth: the power of the size that the time follows",
     "extrapolated": "How close extrapolated figures come, where they can be checked",
-    "owt": "A text of the size of OpenWebText",
+    "full-size": "Texts with the size of whole corpora",
     "ablations": "Ablations",
 }
 

@@ -55,7 +55,7 @@ def source(file, name):
     keyword = r"\s+[\w:<>&* ]+" if language == "cpp" else r"\s*(cp?def|def|class)\b[^(]*"
     start, end = 0, len(lines)
     for part in name.split("."):
-        begins = re.compile(rf"{keyword}\b{part}\([^;]*$")
+        begins = re.compile(rf"{keyword}\b{part}[(:][^;]*$")
         start = next((i for i in range(start, end) if begins.match(lines[i])), None)
         if start is None:
             raise ValueError(f"{file}: no function {name!r}; correct the block in the page")

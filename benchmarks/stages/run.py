@@ -1,14 +1,15 @@
 """Measure all stages from scratch and write data, tables and plots: `make stages`.
 
     CS336_DATA=/directory/with/corpora make stages
-    python -m benchmarks.stages.run [--max-seconds 1800] [--web-bytes N]
+    python -m benchmarks.stages.run [--max-seconds 1800] [--full-bytes N]
 
 In this order: the stages in Python, as many at once as there are cores, the slowest first; then,
-alone, the compiled stages, counting, encoding, other libraries (peers/peers.txt), ablations, and a
-text of the size of OpenWebText. All merges are compared with those of another trainer before a time
-is kept. A stage is stopped after `--max-seconds`, and its time extrapolated (`extrapolation.py`).
-If the command is interrupted, the same command resumes where it stopped. Without corpora it
-measures on the embedded sample. Other libraries are those that are installed.
+alone, the compiled stages, counting, encoding, other libraries (peers/peers.txt), ablations, and
+generated texts with the sizes of TinyStories and OpenWebText. All merges are compared with those of
+another trainer before a time is kept. A stage is stopped after `--max-seconds`, and its time
+extrapolated (`extrapolation.py`). If the command is interrupted, the same command resumes where it
+stopped. Without corpora it measures on the embedded sample. Other libraries are those that are
+installed.
 
 One run of a Python stage on a text serves several rows: it records its time at checkpoints, so the
 run to 32,000 tokens contains those to 2,000 and 10,000.
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.corpora import (
@@ -36,16 +37,15 @@ from benchmarks.machine import RESULTS, ROOT
 from benchmarks.peers import training as peers
 from benchmarks.report import measurements, pages, tables
 from benchmarks.report.measurements import Measurement
-from benchmarks.stages import owt_sized, trainer_run, training_rows
+from benchmarks.stages import full_size, trainer_run, training_rows
 from benchmarks.stages.counting import CORES
-from benchmarks.stages.web_text import OWT_BYTES, write_web_text
+from benchmarks.stages.generated_text import PROFILES, write_text
 from cs336_basics import TRAINERS
 from cs336_basics._support.files import write_json
 
 DEFAULT_CORPUS_BYTES = 2_300_000_000
 VOCAB_SIZES = (COMMON_VOCAB_SIZE, 10_000, 32_000)
 GROWTH_STEPS = 5  # sizes, each half of the one before
-PYTHON_STAGES = ("naive", "incremental", "heap")
 COMPILED_VOCAB_SIZES = (1_000, 2_000, 4_000, 10_000, 16_000, 32_000)
 # Of a larger text the compiled stages have one round, and Python counts only this much.
 LARGE_BYTES = 100_000_000
@@ -54,7 +54,7 @@ PROGRAMS = ("stages.ablations", "stages.traces", "stages.page")
 # To predict how long a run takes: seconds of a merge for each byte of distinct words, over whole
 # runs, on an Intel Xeon; and the seconds of everything but the trainers.
 COST = {"naive": 2e-7, "incremental": 2e-8, "heap": 1e-9, "memoryview": 5e-11, "native": 2e-11}
-WEB_SECONDS_PER_BYTE = 3e-8  # writing the text of the size of OpenWebText, and training on it
+FULL_SECONDS_PER_BYTE = 3e-8  # writing a text with the size of a whole corpus, training on it
 OTHER_SECONDS = 900  # counting, encoding, other libraries, ablations, traces
 
 
@@ -96,15 +96,15 @@ def main():
     corpora = find_corpora(options.corpus_bytes)
     finished = Finished(RESULTS / "stages-unfinished.json", settings_of(options, corpora))
     slow, fast, counted = plan(corpora)
-    web_bytes = web_size(options, corpora)
-    say_plan(slow, fast + counted, finished, options, corpora, web_bytes)
+    full_sizes = sizes_of_full_texts(options, corpora)
+    say_plan(slow, fast + counted, finished, options, corpora, sum(full_sizes.values()))
     run_all(slow, CORES, finished, options)
     run_all(fast + counted, 1, finished, options)
     recorded = record_training(slow, fast, counted, finished)
     recorded |= run_pytest(finished, options)
     recorded |= run_peers(corpora, finished)
     run_programs(finished)
-    recorded |= run_owt_sized(web_bytes, finished, options)
+    recorded |= run_full_size(full_sizes, finished, options)
     keep_only(recorded)
     say(f"written: {', '.join(pages.write_all())}")
     finished.path.unlink(missing_ok=True)
@@ -122,13 +122,13 @@ def parse_arguments():
         "TinyStories has; the trainers in Python need about 4 GB of memory for as much web text)",
     )  # fmt: skip
     parser.add_argument(
-        "--web-bytes", type=int, metavar="N",
-        help="bytes of the text of OpenWebText's size, 0 = none (default: "
-        f"{OWT_BYTES:,} where the disk has room for it)",
+        "--full-bytes", type=int, metavar="N",
+        help="bytes of each text with the size of a whole corpus, 0 = none (default: as many as "
+        "the corpus has where the disk has room for it)",
     )  # fmt: skip
     parser.add_argument(
-        "--web-directory", type=Path, default=Path(tempfile.gettempdir()),
-        help="where that text is written, and deleted (default: %(default)s)",
+        "--full-directory", type=Path, default=Path(tempfile.gettempdir()),
+        help="where these texts are written, and deleted (default: %(default)s)",
     )  # fmt: skip
     return parser.parse_args()
 
@@ -171,7 +171,7 @@ def plan(corpora):
         name = corpus.name
         is_large = corpus.num_bytes > LARGE_BYTES
         for stage in TRAINERS:
-            if stage in PYTHON_STAGES:
+            if stage in tables.PYTHON_STAGES:
                 rounds = 3 if stage == "heap" and not is_large else 1
                 slow.append(
                     Job(stage, name, corpus.path, merges_to(*VOCAB_SIZES), rounds, count=False)
@@ -187,29 +187,33 @@ def plan(corpora):
             for stage in TRAINERS:
                 job = Job(
                     stage, name, path, merges_to(COMMON_VOCAB_SIZE),
-                    1 if stage == "naive" else 3, count=stage not in PYTHON_STAGES,
+                    1 if stage == "naive" else 3, count=stage not in tables.PYTHON_STAGES,
                 )  # fmt: skip
-                (slow if stage in PYTHON_STAGES else fast).append(job)
+                (slow if stage in tables.PYTHON_STAGES else fast).append(job)
     return slow, fast, counted
 
 
-def web_size(options, corpora):
-    """Return the size of the text of the size of OpenWebText, 0 where there is no room for it."""
-    if options.web_bytes is not None:
-        return options.web_bytes
-    if not any(corpus.name == "owt" for corpus in corpora):
-        return 0
-    free = shutil.disk_usage(options.web_directory).free
-    if free < 2 * OWT_BYTES:
-        say(
-            f"{options.web_directory} has {free / 1e9:.0f} GB free: no text of the size of "
-            "OpenWebText is written (--web-directory names another disk)"
-        )
-        return 0
-    return OWT_BYTES
+def sizes_of_full_texts(options, corpora):
+    """Return corpus -> bytes of the text like the whole corpus, if the disk has room for it."""
+    sizes = {}
+    free = shutil.disk_usage(options.full_directory).free
+    for corpus in corpora:
+        if corpus.name not in PROFILES:
+            continue
+        size = PROFILES[corpus.name].num_bytes
+        if options.full_bytes is not None:
+            size = min(size, options.full_bytes)
+        if free < 2 * size:
+            say(
+                f"{options.full_directory} has {free / 1e9:.0f} GB free: no text with the size of "
+                f"{corpus.name} is written (--full-directory names another disk)"
+            )
+        elif size:
+            sizes[corpus.name] = size
+    return sizes
 
 
-def say_plan(slow, alone, finished, options, corpora, web_bytes):
+def say_plan(slow, alone, finished, options, corpora, full_bytes):
     """Say about how long everything takes; sort the slow jobs, longest first."""
     symbols = {path: sum(map(len, trainer_run.words_of(path)))
                for path in {job.path for job in slow + alone}}  # fmt: skip
@@ -222,7 +226,7 @@ def say_plan(slow, alone, finished, options, corpora, web_bytes):
     slow.sort(key=seconds, reverse=True)
     todo = [[seconds(job) for job in jobs if job.name not in finished] for jobs in (slow, alone)]
     total = max(sum(todo[0]) / CORES, *todo[0], 0) + sum(todo[1])
-    total += OTHER_SECONDS + web_bytes * WEB_SECONDS_PER_BYTE
+    total += OTHER_SECONDS + full_bytes * FULL_SECONDS_PER_BYTE
     say(f"corpora: {', '.join(map(str, corpora))}; {CORES} cores")
     say(f"{len(slow) + len(alone)} runs, {len(finished)} of them finished; all of it will take "
         f"about {total / 60:,.0f} minutes, until "
@@ -349,20 +353,21 @@ def run_programs(finished):
             finished[name] = True
 
 
-def run_owt_sized(web_bytes, finished, options):
-    """Measure the text of the size of OpenWebText; return the keys of its rows."""
-    if not web_bytes:
-        return set()
-    name = f"OpenWebText's size, {web_bytes:,} bytes"
-    if name not in finished:
-        say(f"{name}: writing the text ...")
-        with tempfile.TemporaryDirectory(dir=options.web_directory) as directory:
-            path = Path(directory) / "web.txt"
-            write_web_text(path, web_bytes)
-            say("training on it ...")
-            finished[name] = owt_sized.measure(path)
-    merging = tables.of_comparison(measurements.read(), "merging")
-    return record(owt_sized.rows(finished[name], web_bytes, merging))
+def run_full_size(sizes, finished, options):
+    """Measure the texts with the sizes of whole corpora; return the keys of their rows."""
+    keys = set()
+    for corpus, size in sizes.items():
+        name = f"text like {corpus}, {size:,} bytes"
+        if name not in finished:
+            say(f"{name}: writing it ...")
+            with tempfile.TemporaryDirectory(dir=options.full_directory) as directory:
+                path = Path(directory) / "text.txt"
+                write_text(path, replace(PROFILES[corpus], num_bytes=size))
+                say("training on it ...")
+                finished[name] = full_size.measure(path, corpus, options.max_seconds)
+        merging = tables.of_comparison(measurements.read(), "merging")
+        keys |= record(full_size.rows(finished[name], corpus, size, merging))
+    return keys
 
 
 def keep_only(recorded):

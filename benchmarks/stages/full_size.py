@@ -1,0 +1,127 @@
+"""Training on texts with the size of whole corpora: measured where possible, else extrapolated.
+
+The texts are those of `generated_text.py`. On the text like TinyStories, every stage is measured,
+as far as `max_seconds` allows. The text like OpenWebText has too many distinct words for the stages
+in Python: `native` is measured from the start, `memoryview` in its merge loop. For the others, the
+merge loop on the whole sample of web text is scaled by the number of distinct words to the power
+that its time follows (the table `growth`). How far off this is, `memoryview` and `native` show.
+
+Counting in Python is measured on the first part of the text and extrapolated at that rate.
+"""
+
+import statistics
+
+from benchmarks.corpora import head_of
+from benchmarks.report import tables
+from benchmarks.report.measurements import Measurement
+from benchmarks.stages import trainer_run, training_rows
+from benchmarks.stages.extrapolation import exponent, extrapolated, work_at
+
+VOCAB_SIZES = {"tinystories": 10_000, "owt": 32_000}
+"""Corpus -> the size of its vocabulary in the course."""
+
+MEASURED = {
+    "tinystories": ("naive", "incremental", "heap", "memoryview", "native"),
+    "owt": ("memoryview", "native"),
+}
+"""Corpus -> the stages whose merge loop is run."""
+
+COUNTED_BYTES = 100_000_000
+ROUNDS = 3  # of `native`; the first run on a new file takes up to 1.5 times as long
+
+
+def measure(path, corpus, max_seconds):
+    """Return stage -> answers of its rounds, for the stages in MEASURED, and "rates".
+
+    Raises:
+        AssertionError: Two stages learn different merges.
+    """
+    target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
+    found, rates = {}, {}
+    for stage in reversed(MEASURED[corpus]):
+        is_native = stage == "native"
+        request = training_rows.request(
+            stage, path, [target], count=is_native, max_seconds=max_seconds
+        )
+        found[stage] = [trainer_run.run(request) for _ in range(ROUNDS if is_native else 1)]
+        training_rows.check(stage, path, found[stage])
+        for answer in found[stage]:
+            del answer["merges"]
+    head = head_of(path, COUNTED_BYTES)
+    for stage in ("naive", "incremental", "heap", "memoryview"):
+        answer = trainer_run.run(training_rows.request(stage, head, []))
+        rates[stage] = head.stat().st_size / answer["counting"]
+    profile = training_rows.profile_of(path) if "naive" in found else []
+    return {**found, "rates": rates, "profile": profile}
+
+
+def rows(measured, corpus, num_bytes, merging):
+    """Return the rows of all stages.
+
+    Args:
+        measured: What `measure` returned.
+        num_bytes: Size of the text.
+        merging: Rows of this comparison, to extrapolate from.
+    """
+    found = []
+    num_words = measured["native"][0]["words"]
+    loops = {stage: loop_seconds(measured, stage, corpus) for stage in MEASURED[corpus]}
+    fits = {stage: merge_loop_fit(merging, stage, corpus, num_words) for stage in tables.STAGES}
+    low = [min(loops[s][0]) / fits[s] for s in loops if fits[s] and s not in tables.PYTHON_STAGES]
+    for stage in tables.STAGES:
+        seconds, stopped = loops.get(stage, ([fits[stage]], None))
+        if seconds == [None]:
+            continue
+        notes = []
+        if stage in loops:
+            loop = tables.time_text(statistics.median(seconds))
+            notes.append(f"merge loop {loop}")
+            if stopped:
+                notes[0] += f", extrapolated from {stopped:,} merges"
+            if fits[stage] and not stopped:
+                factor = tables.three_digits(statistics.median(seconds) / fits[stage])
+                notes.append(f"{factor} times what the growth fit says")
+        else:
+            most = tables.time_text(seconds[0] * max(low))
+            notes.append(
+                f"merge loop by the growth fit; {most} if it is as far off as for the others"
+            )
+        if stage in measured["rates"]:
+            counting = [num_bytes / measured["rates"][stage]]
+            notes.append("counting at the rate of the first 100 MB")
+        else:
+            counting = [answer["counting"] for answer in measured[stage]]
+        is_whole = stage not in measured["rates"]
+        found.append(Measurement(
+            "full-size", corpus, num_bytes, VOCAB_SIZES[corpus], stage,
+            [a + b for a, b in zip(counting, seconds, strict=True)],
+            num_bytes / 1e6, "MB", phases={"reading and counting": counting},
+            peak_memory=max(a["peak_memory"] for a in measured[stage]) if is_whole else None,
+            note="; ".join(notes), measured=None if is_whole else COUNTED_BYTES / 1e6,
+        ))  # fmt: skip
+    return found
+
+
+def loop_seconds(measured, stage, corpus):
+    """Return the seconds of each round of a merge loop, and where it was stopped, if it was."""
+    target = VOCAB_SIZES[corpus] - training_rows.FIRST_MERGE
+    seconds, stopped = [], None
+    for answer in measured[stage]:
+        number, phases, _ = answer["checkpoints"][-1]
+        if stage in tables.PYTHON_STAGES and number < target:
+            stopped = number
+            work = work_at(measured["profile"], target)
+            phases = extrapolated(stage, answer["checkpoints"], work)
+        seconds.append(sum(phases.values()))
+    return seconds, stopped
+
+
+def merge_loop_fit(merging, stage, corpus, num_words):
+    """Return the seconds of a merge loop on so many words, None if too little was measured."""
+    own = [row for row in merging if (row.corpus, row.stage) == (corpus, stage)]
+    largest = [row for row in own if row.vocab_size == VOCAB_SIZES[corpus]]
+    _, by_words, _ = tables.growth_series(own, corpus, stage)
+    if not largest or len(by_words) < 3:
+        return None
+    row = max(largest, key=lambda row: row.bytes)
+    return row.median * (num_words / row.words) ** exponent(*zip(*by_words, strict=True))

@@ -1,4 +1,4 @@
-"""For all tests: how many processes run them, the seed of numerical tests, float64, fsync."""
+"""Settings of all tests: number of processes, seeds of numerical tests, float64 and fsync."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
-MAX_PROCESSES = 4  # with all libraries loaded, each takes 1.1 to 1.7 GB
+MAX_PROCESSES = 4  # each takes 1.1 to 1.7 GB with all libraries loaded
 IN_ONE_PROCESS = (
     "usepdb", "trace", "stepwise", "collectonly", "showfixtures", "show_fixtures_per_test",
     "setupshow", "setuponly", "setupplan",
 )  # fmt: skip
-"""Options that need a terminal, an order, or no tests at all."""
+"""Options that need a terminal or a fixed order, or that run no tests."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-# OpenMP's threads spin while they wait for work. On a busy machine that takes the cores from the
-# threads that have work, and tests of tiny models take eight times as long. Read when torch loads.
+# By default, idle OpenMP threads spin. On a busy machine, they take the cores from threads with
+# work, and tests of tiny models take eight times as long. torch reads this variable on import.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-# Where several processes run tests, each has its share of the cores (the variable is xdist's).
+# If pytest-xdist runs several processes, share the cores among them.
 _PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 if _PROCESSES > 1:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, CORES // _PROCESSES)))
 
-# A slow or busy machine is not a failure: no example has a time limit.
+# Without a deadline, a slow or busy machine is not a failure.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
@@ -39,17 +39,17 @@ def pytest_addoption(parser):
         type=int,
         default=1,
         metavar="N",
-        help="run every test that is marked `numerical` with N seeds instead of one",
+        help="run every test marked `numerical` with N seeds instead of one",
     )
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads its options in the same hook
 def pytest_cmdline_main(config):
-    """Run the tests of whole folders as `-n CORES --dist loadfile` of pytest-xdist does.
+    """Run the tests of whole folders with pytest-xdist, as with `-n CORES --dist loadfile`.
 
-    The tests of a file run in one process and in their order, so that its fixtures are made once.
-    Everything else runs in one process: single files, other markers (`-m slow`), debugging, `-n 0`
-    and `-p no:xdist`.
+    One process runs all tests of a file in order, so that its fixtures are made only once. A single
+    process runs everything else: single files, other markers (`-m slow`), debugging, `-n 0` and
+    `-p no:xdist`.
     """
     options = config.option
     if (
@@ -74,7 +74,7 @@ def is_folder_of_tests(config, argument):
 
 def pytest_report_header(config):
     number = getattr(config.option, "numprocesses", None)
-    return f"the tests run in {number} processes (-n 0: in one)" if number else None
+    return f"the tests run in {number} processes; pass -n 0 to use one" if number else None
 
 
 def pytest_generate_tests(metafunc):
@@ -82,16 +82,16 @@ def pytest_generate_tests(metafunc):
     marker = metafunc.definition.get_closest_marker("numerical")
     if seeds == 1 or marker is None or not marker.kwargs.get("seeds", True):
         return
-    # Hypothesis draws other values in each run anyway.
+    # Hypothesis draws different values in each run anyway.
     if not getattr(metafunc.function, "is_hypothesis_test", False):
         metafunc.parametrize("seed", range(seeds), indirect=True, ids=lambda n: f"seed{n}")
 
 
 @pytest.fixture(autouse=True)
 def seed(request):
-    """The number of the seed: 0, or each of 0 ... N - 1 for numerical tests under `--seeds N`.
+    """Seed of the test: 0, or with `--seeds N`, each of 0 ... N - 1 for numerical tests.
 
-    torch's global generator starts from it. A test with its own generator uses the number.
+    The fixture seeds torch's global generator. Tests with their own generator use the value.
     """
     number = getattr(request, "param", 0)
     if "torch" in sys.modules:
@@ -101,11 +101,11 @@ def seed(request):
 
 @pytest.fixture
 def float64():
-    """Make float64 torch's default dtype, so that two right ways to compute a value agree.
+    """Make float64 torch's default dtype, so that two correct computations of a value agree.
 
-    In float32 the order of a sum, which a kernel for another CPU changes, shows in the sixth or
-    seventh digit, and more after a cancellation. In float64 it stays many digits below the 1e-7
-    that `torch.testing.assert_close` allows, while a wrong formula stays far above.
+    Kernels for different CPUs add numbers in different orders. In float32, this changes the sixth
+    or seventh digit, and more after a cancellation. In float64, the change is far below the
+    tolerance of 1e-7 in `torch.testing.assert_close`; the error of a wrong formula is far above.
     """
     from tests.numerics import default_dtype
 
@@ -114,16 +114,16 @@ def float64():
 
 
 def _checked_handle(handle):
-    """Raise OSError, as fsync does, if a file is not open."""
+    """Raise OSError if a file is not open, as fsync does."""
     os.fstat(handle)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_fsync():
-    """Write without waiting for the disk: only a power failure shows what fsync does.
+    """Replace fsync, which matters only after a power failure.
 
-    A tokenizer or checkpoint that is saved calls it up to ten times, some milliseconds each.
-    Processes that a test starts call the real one.
+    Saving a tokenizer or checkpoint calls fsync up to ten times, and each call takes some
+    milliseconds. Processes that a test starts call the real fsync.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", _checked_handle)

@@ -1,4 +1,4 @@
-"""System calls that fail or end the process at a chosen call, to test what writers leave."""
+"""Let a chosen system call fail or kill the process, to test which files a writer leaves."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CALLS = ("open", "fsync", "replace", "unlink", "chmod", "close", "mkdir", "rmdir
 
 
 class FaultyCalls:
-    """Counts the system calls that change files, and lets one of them fail.
+    """Counts the system calls that change files and lets one of them fail.
 
     Args:
-        patch: pytest's monkeypatch, or its context.
-        step: number of the call that fails, from 1.
-        fail: is called instead of it.
-        after: whether the call is made first.
+        patch: pytest's monkeypatch or its context.
+        step: Number of the call that fails, starting at 1.
+        fail: Function to call at this step.
+        after: Whether to make the system call before `fail`.
     """
 
     def __init__(self, patch, step, fail, *, after=False):
@@ -61,7 +61,7 @@ class FaultyCalls:
 
     def _watched(self, name, function):
         def call(*arguments, **options):
-            if not self.after and name != "close":  # one that fails has closed the file
+            if not self.after and name != "close":  # even a failing close closes the file
                 self._try(name)
                 return function(*arguments, **options)
             result = function(*arguments, **options)
@@ -80,7 +80,7 @@ def kill_this_process():
 
 
 def killed_at(step, work, *, after=False):
-    """Run `work` in a child that is killed at a system call; return whether it was."""
+    """Run `work` in a child that is killed at a system call; return whether it was killed."""
     child = os.fork()
     if child == 0:
         try:
@@ -96,18 +96,18 @@ def killed_at(step, work, *, after=False):
 
 
 def kill_at_every_call(work, *, after=False):
-    """Run `work` in children, killed at their first call, the second, ...; yield after each."""
+    """Kill a child that runs `work` at the first call, the second, ...; yield after each child."""
     return itertools.takewhile(lambda step: killed_at(step, work, after=after), itertools.count(1))
 
 
 def fail_at_every_call(work):
-    """Run `work` with a disk that is full at the first call, the second, ...; yield after each."""
+    """Run `work` with a full disk at the first call, the second, ...; yield after each run."""
     for step in itertools.count(1):
         with pytest.MonkeyPatch.context() as patch:
             calls = FaultyCalls(patch, step, disk_is_full)
             try:
                 work()
-            except (OSError, RuntimeError):  # torch makes the second of a full disk
+            except (OSError, RuntimeError):  # torch raises RuntimeError for a full disk
                 assert len(calls.names) >= step
 
         if len(calls.names) < step:
@@ -116,9 +116,10 @@ def fail_at_every_call(work):
 
 
 def run_alone(function, *arguments):
-    """Call a function of a test module in a new process, which must not fail.
+    """Call a function of a test module in a new process and check that it succeeds.
 
-    For tests with hundreds of forks: with torch loaded, one takes 40 ms instead of 1.
+    This is for tests with hundreds of forks, which take 40 ms instead of 1 ms each if torch is
+    loaded.
     """
     name = function.__name__
     code = f"from {function.__module__} import {name}; {name}(*{[*map(str, arguments)]!r})"

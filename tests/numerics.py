@@ -1,4 +1,4 @@
-"""Tolerances for comparisons that must be made in float32: derived, not found by trial."""
+"""Derived tolerances for comparisons in float32 and 16-bit dtypes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cs336_basics.model import RotaryPositionalEmbedding
 
 @contextlib.contextmanager
 def default_dtype(name: str) -> Iterator[None]:
-    """Make a dtype torch's default: of models, optimizers, and whole training runs."""
+    """Make a dtype torch's default, also for models, optimizers and whole training runs."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, name))
     try:
@@ -23,26 +23,26 @@ def default_dtype(name: str) -> Iterator[None]:
 
 
 def rounding_bound(terms: int, dtype: torch.dtype = torch.float32) -> float:
-    """gamma_n = n u / (1 - n u): the relative error of n rounded operations in sequence.
+    """Return gamma_n = n u / (1 - n u), the relative error of n rounded operations in sequence.
 
-    u = eps / 2 is the unit roundoff. Whatever the order in which n products are summed, with or
-    without fused multiply-adds, the computed sum differs from the exact one by at most gamma_n
+    u = eps / 2 is the unit roundoff. For any order of summation, with or without fused
+    multiply-adds, the computed sum of n products differs from the exact sum by at most gamma_n
     times the sum of the products' absolute values (Higham 2002, "Accuracy and Stability of
     Numerical Algorithms", sections 3.1 and 4.2).
     """
     nu = terms * torch.finfo(dtype).eps / 2
-    assert nu < 0.1, f"{terms} operations are too many for {dtype}"
+    assert nu < 0.1, f"too many operations for {dtype}: {terms}"
     return nu / (1 - nu)
 
 
 def assert_close_sums(
     actual: Tensor, expected: Tensor, *, terms: int, scale: Tensor | float
 ) -> None:
-    """Assert that two computed sums of `terms` products agree as far as rounding lets them.
+    """Assert that two computed sums of `terms` products agree except for rounding errors.
 
     `scale` is the sum of the products' absolute values, a number or elementwise. Each side may be
-    off by gamma_terms * scale, so they may differ by twice that. `expected` may have a higher
-    precision; the bound is that of `actual`.
+    off by gamma_terms * scale, so the difference may be twice as large. `expected` may have a
+    higher precision; the bound uses the dtype of `actual`.
     """
     assert actual.shape == expected.shape
     bound = 2 * rounding_bound(terms, actual.dtype) * torch.as_tensor(scale, dtype=torch.float64)
@@ -57,12 +57,12 @@ def assert_close_sums(
 
 
 def assert_close_rounded(actual: Tensor, expected: Tensor, *, roundings: int) -> None:
-    """Assert that a tensor in a 16-bit dtype is the exact one up to that many roundings in a row.
+    """Assert that a tensor in a 16-bit dtype is exact except for successive roundings.
 
-    Each rounding changes a value by at most u relative to it. A layer that normalizes or adds
-    mixes these errors but does not amplify them, so the whole tensor, in the Frobenius norm, is
-    off by at most about gamma_n (Higham 2002, section 3.1), while single elements that cancel may
-    be off by more.
+    Each rounding changes a value by a relative error of at most u. A layer that normalizes or adds
+    mixes these errors but does not amplify them. So the relative error of the whole tensor, in the
+    Frobenius norm, is at most about gamma_n (Higham 2002, section 3.1). Single elements may have a
+    larger error after a cancellation.
     """
     difference = (actual.double() - expected.double()).norm()
     limit = rounding_bound(roundings, actual.dtype) * expected.double().norm()
@@ -72,7 +72,7 @@ def assert_close_rounded(actual: Tensor, expected: Tensor, *, roundings: int) ->
 
 
 def make_tables_exact(rope: RotaryPositionalEmbedding, theta: float) -> RotaryPositionalEmbedding:
-    """Give RoPE tables in float64, so that what they rotate has the digits of float64 too."""
+    """Compute the tables of a RoPE module in float64, so that its results have that precision."""
     max_seq_len, pairs = rope.cos.shape
     frequencies = theta ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     angles = torch.outer(torch.arange(max_seq_len, dtype=torch.float64), frequencies)

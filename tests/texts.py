@@ -1,7 +1,7 @@
-"""Small texts of our own, natural and hostile, for tests that need no outside data.
+"""Small natural and hostile texts for tests without outside data.
 
-`TEXTS` maps a name to a text: prose in several scripts, code, tables, logs, and what trips
-tokenizers. `long_text(seed, size)` strings them together, so that words repeat as in a real corpus.
+`TEXTS` maps names to texts: prose in several scripts, code, tables, logs, and text that is hard to
+tokenize. `long_text(seed, size)` combines them, so that words repeat as in a real corpus.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ FORMS = {
     "markdown": "# Title\n\n* one\n* two\n    1. nested **bold** and `code`\n\n---\n\n> quote\n\n",
 }
 
-# White space of every kind, apostrophes in every position, whole and broken special tokens,
-# characters of 1 to 4 bytes, combining marks, and runs that are longer than any SIMD register.
+# All kinds of white space, apostrophes in all positions, whole and broken special tokens,
+# characters of 1 to 4 bytes, combining marks, and runs longer than any SIMD register.
 HOSTILE = {
     "empty": "",
     "one space": " ",
@@ -96,9 +96,9 @@ TEXTS = {**PROSE, **FORMS, **HOSTILE}
 
 
 def long_text(seed: int, num_characters: int) -> str:
-    """Return documents of natural and hostile text, each a random mixture, with words that repeat.
+    """Return documents, separated by END_OF_TEXT, of random natural and hostile text.
 
-    Documents are separated by END_OF_TEXT. The same seed gives the same text.
+    Words repeat as in a real corpus. The same seed gives the same text.
     """
     chooser = random.Random(seed)
     sentences = [
@@ -113,7 +113,7 @@ def long_text(seed: int, num_characters: int) -> str:
             fragment = END_OF_TEXT
         elif choice < 0.25:
             fragment = chooser.choice(hostile)
-        elif choice < 0.35:  # a number or a name that occurs once
+        elif choice < 0.35:  # a number and a name that occur once
             fragment = f" {chooser.randrange(10**6)} {chooser.randbytes(3).hex()}"
         else:
             fragment = chooser.choice(sentences)

@@ -1,6 +1,6 @@
 """Text generation: sampling, the generation loop with a key-value cache, and streaming."""
 
-from cs336_basics.generation.generate import generate, generate_batch, next_window
+from cs336_basics.generation.generate import generate, generate_batch
 from cs336_basics.generation.sampling import Sampling
 from cs336_basics.generation.streaming import generate_text, stop_at, stream_text
 
@@ -9,7 +9,6 @@ __all__ = [
     "generate",
     "generate_batch",
     "generate_text",
-    "next_window",
     "stop_at",
     "stream_text",
 ]

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs336_basics.generation import Sampling, generate, generate_batch, next_window
+from cs336_basics.generation import Sampling, generate, generate_batch
 from cs336_basics.model import ModelConfig, TransformerLM
 
 CONFIG = ModelConfig(
@@ -140,13 +140,6 @@ def test_a_full_context_continues_from_its_last_half():
     new_ids = generate(model, [0, 0, 0, 0, 0, 2], 4, GREEDY, use_cache=False)
     assert list(new_ids) == [3, 4, 0, 1]
     assert model.seen == [[0, 0, 0, 2], [2, 3], [2, 3, 4], [2, 3, 4, 0]]
-
-
-def test_next_window_is_the_last_half_when_the_context_is_full():
-    assert next_window([1, 2], 3, 3) == [1, 2, 3]
-    assert next_window([1, 2, 3], 4, 3) == [4]
-    assert next_window([1, 2, 3, 4], 5, 4) == [4, 5]
-    assert next_window([1], 2, 1) == [2]
 
 
 def test_eos_ends_the_text_and_is_not_yielded():

@@ -110,9 +110,7 @@ def test_feed_forward_networks_follow_their_formulas():
     assert set(plain.state_dict()) == {"w1.weight", "w2.weight"}
 
 
-@pytest.mark.parametrize(
-    "module", [Linear(3, 2), RMSNorm(3), SwiGLU(3, 4), SiLUFeedForward(3, 4)], ids=repr
-)
+@pytest.mark.parametrize("module", [SwiGLU(3, 4), SiLUFeedForward(3, 4)], ids=repr)
 def test_gradients_equal_finite_differences(module):
     module = module.double()
     x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)

@@ -400,11 +400,10 @@ def test_build_optimizer_fused_computes_the_same():
     assert_close(results[0], results[1])
 
 
-@pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_optimizers_learn(kind, precision):
+def test_muon_learns(precision):
     model = tiny_model()
-    optimizer = build_optimizer(model, OptimizerConfig(kind=kind), lr=0.02, precision=precision)
+    optimizer = build_optimizer(model, OptimizerConfig(kind="muon"), lr=0.02, precision=precision)
     losses = train_model(model, optimizer, 60)
     assert losses[-1] < 0.5 * losses[0]
 

@@ -41,7 +41,7 @@ def _answer(word: str) -> int:
     else:
         from cs336_basics._support.messages import nearest
 
-        raise ValueError(f"{word} is not a command{nearest(word, COMMANDS)}")
+        raise ValueError(f"unknown command {word!r}{nearest(word, COMMANDS)}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Checks of arguments that many functions share."""
+"""Argument checks that many functions share."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_INT64 = 2**63 - 1
 
 MOST_THREADS = 4096
-"""The largest `num_workers` of a command: far more threads end the process without a message."""
+"""Highest `num_workers` of a command: far more threads end the process without a message."""
 
 
 def checked_integer(
     name: str, value: Any, smallest: int, largest: int | None = None, note: str = ""
 ) -> int:
-    """Return an argument as a plain int: an int or a NumPy integer.
+    """Return an int or a NumPy integer as an int.
 
     Args:
-        name: of the argument, for the message.
-        value: what was passed.
-        smallest, largest: its limits; None: no limit.
-        note: the end of messages about the limits: " bytes", ", or None (all cores)".
+        name: Name of the argument in messages.
+        value: Value of the argument.
+        smallest, largest: Limits. Defaults to no upper limit.
+        note: Text after the limit in messages, such as " bytes" or ", or None (all cores)".
 
     Raises:
-        TypeError: it is a bool, a float or something else.
-        ValueError: it is outside the limits.
+        TypeError: If the value is not an integer. A bool is not one.
+        ValueError: If the value is outside the limits.
     """
     # NumPy 2 calls its bool "bool", NumPy 1 "bool_": recognized without importing NumPy.
     if type(value).__name__ in ("bool", "bool_"):
-        raise TypeError(f"{name} is {value!r}: it must be an int")
+        raise TypeError(f"{name} must be an int, got {value!r}")
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {short_repr(value)}: it must be an int") from None
+        raise TypeError(f"{name} must be an int, got {short_repr(value)}") from None
     if number < smallest:
-        raise ValueError(f"{name} is {short_repr(number)}: it must be at least {smallest}{note}")
+        raise ValueError(f"{name} must be at least {smallest}{note}, got {short_repr(number)}")
     if largest is not None and number > largest:
-        raise ValueError(f"{name} is {short_repr(number)}: it must be at most {largest}{note}")
+        raise ValueError(f"{name} must be at most {largest}{note}, got {short_repr(number)}")
     return number
 
 
 def names_the_nearest(function: F) -> F:
-    """Return a function whose error about an unknown keyword argument names the nearest one.
+    """Suggest the nearest name when the function receives an unknown keyword argument.
 
-    Python itself does so from 3.13 on.
+    Python does this from 3.13 on.
     """
     known = [name for name in inspect.signature(function).parameters if name != "self"]
 
@@ -58,7 +58,10 @@ def names_the_nearest(function: F) -> F:
     def checked(*arguments: Any, **options: Any) -> Any:
         for name in options:
             if name not in known:
-                raise TypeError(f"{short_repr(name)} is not an argument{nearest(name, known)}")
+                raise TypeError(
+                    f"{function.__qualname__}() got an unexpected keyword argument "
+                    f"{short_repr(name)}{nearest(name, known)}"
+                )
         return function(*arguments, **options)
 
     return cast(F, checked)

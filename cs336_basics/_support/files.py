@@ -153,7 +153,7 @@ def _check_is_in_directory(path: str | os.PathLike[str]) -> None:
         if parent.is_dir():
             return
         if os.path.lexists(parent):
-            kind = "a file" if os.path.exists(parent) else "a link that leads nowhere or to itself"
+            kind = "a file" if os.path.exists(parent) else "a dangling or circular link"
             raise NotADirectoryError(
                 f"{parent} is {kind}, so {os.fspath(path)} cannot be written: name a directory"
             )

@@ -1,4 +1,4 @@
-"""Values and errors as text that is short enough for a message of one line."""
+"""Short text for values and errors in one-line messages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _LONGEST_REASON = 300
 def short_repr(value: object, longest: int = _LONGEST_VALUE) -> str:
     """Return `repr(value)` in one line, cut to `longest` characters.
 
-    Bad input may hold anything: a string of megabytes, or lists that share their elements, whose
-    whole representation grows exponentially with their depth. So time and memory are bounded, too.
+    Time and memory are bounded, too. Invalid input may be a string of megabytes, or nested lists
+    that share their elements, whose full representation grows exponentially with the depth.
     """
     if isinstance(value, (bytes, bytearray)):
         value = value[: longest + 1]
@@ -23,27 +23,27 @@ def short_repr(value: object, longest: int = _LONGEST_VALUE) -> str:
     try:
         text = shortener.repr(value)
     except ValueError:  # Python refuses to write an integer of thousands of digits
-        text = f"<{type(value).__name__} that is too long to show>"
-    text = " ".join(line.strip() for line in text.split("\n"))  # arrays have lines
+        text = f"<{type(value).__name__} too long to show>"
+    text = " ".join(line.strip() for line in text.split("\n"))  # an array has several lines
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def short_reason(error: BaseException) -> str:
-    """Return the message of an error as one line of limited length, or its type if it has none."""
+    """Return the message of an error, or its type if it has none, as one short line."""
     text = " ".join(str(error)[: 10 * _LONGEST_REASON].split()) or type(error).__name__
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 3] + "..."
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `: did you mean NAME?` with the known names that are nearest, or nothing."""
+    """Return `; did you mean 'NAME'?` for the nearest known names, or an empty string."""
     import difflib  # only errors need it
 
     known = list(known)
-    # A name is often given without its section (d_model), or in short (learning_rate).
+    # Users often omit the section (d_model) or part of the name (learning_rate).
     last = name.lstrip("-").split(".")[-1]
     near = [other for other in known if other.lstrip("-").split(".")[-1] == last]
     near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     if not near and len(last) > 3:
         near = [other for other in known if last in other.split(".")[-1]][:3]
     near = near or difflib.get_close_matches(name, known, n=1)
-    return f": did you mean {' or '.join(near)}?" if near else ""
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

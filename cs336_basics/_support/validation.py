@@ -1,7 +1,7 @@
-"""Dataclasses that check their values where they are made: configurations, command options.
+"""Dataclasses that check their values on creation: configurations and command options.
 
-A field is declared as `name: TYPE = option("help", default, limits)`. Values have the types of
-their fields, wherever they come from; only a `Word` has no type yet and is converted.
+Declare a field as `name: TYPE = option("help", default, limits)`. A value must have the type of its
+field. Only a `Word` is converted from text.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 class Word(str):
-    """Text without a type: a word of a command line, or a value in YAML without quotes."""
+    """Untyped text: a word on a command line, or an unquoted value in YAML."""
 
     __slots__ = ()
 
 
 class Limits(NamedTuple):
-    """The check that a number is within limits; None: there is no limit."""
+    """Check that a number is within limits. None means no limit."""
 
     ge: float | None = None
     gt: float | None = None
@@ -48,17 +48,17 @@ class Limits(NamedTuple):
                 (self.lt is None or value < self.lt, "below", self.lt),
             ):
                 if not holds:
-                    raise ValueError(f"it should be {words} {limit}")
+                    raise ValueError(f"must be {words} {limit}")
         return value
 
 
 def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
-    """Return the check that a string is one of some names, which are known at run time only."""
+    """Return a check that a string is one of `names`, which may be known only at run time."""
     known = [*names, None]
 
     def check(value: Any) -> Any:
         if value not in known:
-            raise ValueError(f"it should be {_either(known[:-1])}")
+            raise ValueError(f"must be {_either(map(repr, known[:-1]))}")
         return value
 
     return check
@@ -66,18 +66,18 @@ def one_of(names: Iterable[str]) -> Callable[[Any], Any]:
 
 def _one_or_several(paths: str | tuple[str, ...]) -> str | tuple[str, ...]:
     if not paths:
-        raise ValueError("it should be a path, or a list of paths")
+        raise ValueError("must be a path or a list of paths")
     return paths[0] if isinstance(paths, tuple) and len(paths) == 1 else paths
 
 
 Count = Annotated[int, Limits(ge=1, le=MAX_INT64)]
 Amount = Annotated[int, Limits(ge=0, le=MAX_INT64)]
 Paths = Annotated[str | tuple[str, ...], _one_or_several]
-"""A path as a string, or several: configurations are written as YAML."""
+"""One path or several, as strings because configurations are written as YAML."""
 
 
 class Option(NamedTuple):
-    """A field of a checked dataclass; see `option`."""
+    """A field of a `Checked` dataclass; see `option`."""
 
     kind: Any
     default: Any
@@ -89,35 +89,37 @@ class Option(NamedTuple):
 
     @property
     def is_required(self) -> bool:
-        """Whether there is no default."""
+        """Whether the field has no default."""
         return self.default is dataclasses.MISSING
 
 
 def option(help: str, default: Any = dataclasses.MISSING, **rest: Any) -> Any:
-    """Return a field of a checked dataclass.
+    """Return a field of a `Checked` dataclass.
 
     Args:
-        help: its line on the help page.
-        default: omitted if it is required.
-        rest: `metavar`, what its value is called; `rare`, shown by `--help-all` only;
-            `positional`, without a name before it; and the limits of a number, as in `Limits`.
+        help: Line on the help page.
+        default: Default value. A field without one is required.
+        rest: `metavar`, the name of the value on the help page; `rare`, to show the field only with
+            `--help-all`; `positional`, for a value without a name before it; and the limits of a
+            number, as in `Limits`.
     """
     limits = Limits(**{key: rest.pop(key) for key in Limits._fields if key in rest})
     return dataclasses.field(default=default, metadata={"help": help, "limits": limits, **rest})
 
 
 class Checked:
-    """Base of a dataclass whose values are checked.
+    """Base class for dataclasses that check their values.
 
-    Integers become floats, lists tuples, paths text, and numbers of NumPy plain ones. A
-    `__post_init__` of a subclass calls this one first.
+    Values are converted to the annotated type: integers to floats, lists to tuples, paths to
+    strings, and NumPy scalars to Python numbers. If a subclass has a `__post_init__`, it must call
+    this one first.
     """
 
     def __post_init__(self) -> None:
         """Check the values.
 
         Raises:
-            ValueError: one has another type, or is out of bounds; in one line.
+            ValueError: If a value has the wrong type or is out of range. The message is one line.
         """
         kind: Any = type(self)
         for name, known in _options(kind).items():
@@ -125,21 +127,22 @@ class Checked:
 
 
 def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] = str) -> T:
-    """Return a checked dataclass from values by dotted name, such as `model.d_model`.
+    """Return a dataclass built from values by dotted name, such as `model.d_model`.
 
     Args:
-        kind: the dataclass.
-        values: of the types of the fields, or `Word`s.
-        show: how a message shows a name.
+        kind: A `Checked` dataclass.
+        values: Values of the fields' types, or `Word`s.
+        show: Returns the form of a name for messages.
 
     Raises:
-        ValueError: an unknown name, a wrong type, or an impossible value; in one line.
+        ValueError: If a name is unknown, or a value is missing, has the wrong type or is out of
+            range. The message is one line.
     """
     known = dict(fields_of(kind))
     sections: dict[str, dict[str, Any]] = {"": {}}
     for name, value in values.items():
         if name not in known:
-            raise ValueError(f"{show(name[:100])} is not an option{nearest(name, known)}")
+            raise ValueError(f"unknown option {show(name[:100])!r}{nearest(name, known)}")
         section, _, key = name.rpartition(".")
         sections.setdefault(section, {})[key] = _checked(show(name), value, known[name])
     missing = [name for name in known if known[name].is_required and name not in values]
@@ -151,7 +154,7 @@ def build(kind: type[T], values: Mapping[str, Any], show: Callable[[str], str] =
 
 
 def fields_of(kind: Any) -> Iterator[tuple[str, Option]]:
-    """Yield the dotted name of each value of a dataclass, and what is known of it."""
+    """Yield the dotted name and the `Option` of each value of a dataclass."""
     for name, known in _options(kind).items():
         if dataclasses.is_dataclass(known.kind):
             yield from ((f"{name}.{key}", inner) for key, inner in fields_of(known.kind))
@@ -170,7 +173,7 @@ def _options(kind: Any) -> dict[str, Option]:
 
 
 def kinds_of(kind: Any) -> list[Any]:
-    """Return the alternatives of a type, without what Annotated adds to them."""
+    """Return the alternatives of a type without their annotations."""
     if get_origin(kind) is Annotated:
         return kinds_of(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
@@ -179,15 +182,15 @@ def kinds_of(kind: Any) -> list[Any]:
 
 
 def _checked(name: str, value: Any, known: Option) -> Any:
-    """Return a value as its field's type, or raise a ValueError of one line."""
+    """Return a value as its field's type, or raise a ValueError with a one-line message."""
     try:
         return known.limits(_convert(value, known.kind))
     except ValueError as error:
-        raise ValueError(f"{name} is {short_repr(value)}: {error}") from None
+        raise ValueError(f"{name} {error}, got {short_repr(value)}") from None
 
 
 def _convert(value: Any, kind: Any) -> Any:
-    """Return a value as a type, or raise a ValueError that says what it should be."""
+    """Return a value as a type, or raise a ValueError such as "must be an integer"."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         value = _convert(value, args[0])
@@ -205,22 +208,22 @@ def _convert(value: Any, kind: Any) -> Any:
         return _convert(value, last)
     if origin is Literal:
         if not isinstance(value, str) or value not in args:
-            raise ValueError(f"it should be {_either(map(repr, args))}")
+            raise ValueError(f"must be {_either(map(repr, args))}")
         return str(value)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
-            raise ValueError("it should be a list")
+            raise ValueError("must be a list")
         inner = args[:1] * len(value) if args[-1] is ... else args
         if len(value) != len(inner):
-            raise ValueError(f"it should be a list of {len(inner)}")
+            raise ValueError(f"must be a list of length {len(inner)}")
         return tuple(map(_convert, value, inner))
     if kind in _NAMES:
         try:
             return _plain(value, kind)
         except (ValueError, OverflowError, KeyError):
-            raise ValueError(f"it should be {_NAMES[kind]}") from None
+            raise ValueError(f"must be {_NAMES[kind]}") from None
     if not isinstance(value, kind):
-        raise ValueError(f"it should be a {kind.__name__}")
+        raise ValueError(f"must be a {kind.__name__}")
     return value
 
 
@@ -249,10 +252,10 @@ _NAMES: dict[Any, str] = {
     float: "a finite number",
     bool: "true or false",
 }
-"""Type -> what messages call it."""
+"""Type -> name in messages."""
 
 
 def _either(names: Iterable[Any]) -> str:
-    """Return names as `a, b or c`."""
+    """Return names joined as `a, b or c`."""
     *names, last = names
     return f"{', '.join(names)} or {last}" if names else str(last)

@@ -85,7 +85,7 @@ def get_trainer(name: str) -> type[BPE_Trainer]:
 
 def _unknown(name: object) -> str:
     near = nearest(name, TRAINERS) if isinstance(name, str) else ""
-    return f"trainer is {short_repr(name)}: it must be one of {', '.join(TRAINERS)}{near}"
+    return f"trainer must be one of {', '.join(TRAINERS)}, got {short_repr(name)}{near}"
 
 
 @names_the_nearest

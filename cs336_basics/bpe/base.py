@@ -94,13 +94,13 @@ class BPE_Trainer:
         check_backend(counting, "counting")
         resolve_num_workers(num_workers)
         if trace is not None and not callable(trace):
-            raise TypeError(f"trace is {short_repr(trace)}: pass a function, or None")
+            raise TypeError(f"trace must be callable or None, got {short_repr(trace)}")
         checked_integer("min_frequency", min_frequency, 0)
         if max_token_length is not None:
             checked_integer("max_token_length", max_token_length, 1)
         if tie_break not in TIE_BREAKS:
             raise ValueError(
-                f"tie_break is {tie_break!r}: it must be one of {', '.join(TIE_BREAKS)}"
+                f"tie_break must be one of {', '.join(TIE_BREAKS)}, got {short_repr(tie_break)}"
             )
         self.pattern = pattern
         self.counting = counting

@@ -114,8 +114,8 @@ class StartingVocabulary:
         smallest = self.num_ids + num_new
         if vocab_size < smallest:
             raise ValueError(
-                f"vocab_size is {vocab_size}: it must be at least {smallest}, for the "
-                f"{self.num_ids:,} ids that training starts with and {num_new} of special tokens"
+                f"vocab_size must be at least {smallest} ({self.num_ids:,} existing ids and "
+                f"{num_new} special tokens), got {vocab_size}"
             )
         return vocab_size - smallest
 

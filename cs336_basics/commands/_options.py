@@ -171,7 +171,7 @@ class Command:
             word = next((word for word in rest if word.startswith("-")), rest[0])
             name = word.partition("=")[0]
             raise self.usage_error(
-                f"unknown option {name}{nearest(name, map(self.shown, self.fields()))}"
+                f"unknown option {name!r}{nearest(name, map(self.shown, self.fields()))}"
             )
         return {
             name: [*map(Word, value)] if isinstance(value, list) else Word(value)

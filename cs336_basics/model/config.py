@@ -10,7 +10,7 @@ from cs336_basics._support.validation import Checked, Count, option
 
 def _fits_float32(value: float) -> float:
     if not 2.0**-126 <= value < 2.0**128:
-        raise ValueError("it should be positive and finite in float32")
+        raise ValueError("must be positive and finite in float32")
     return value
 
 

@@ -79,8 +79,12 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
     try:
         return build(TrainConfig, {**{k: v.value for k, v in values.items()}, **changes})
     except ValueError as error:
-        # A message starts with the name of the value, which may contain any characters.
-        named = [name for name in values if str(error).startswith(f"{name} ")]
+        # A message starts with the name of the value or with "unknown option" and the name.
+        named = [
+            name
+            for name in values
+            if str(error).startswith((f"{name} ", f"unknown option {name!r}"))
+        ]
         if not named or named[-1] in changes:
             raise
         raise ValueError(f"{values[named[-1]].place}: {error}") from None

@@ -40,14 +40,14 @@ def test_integers_of_python_and_numpy_are_accepted():
 
 @pytest.mark.parametrize("value", [True, np.True_, 1.0, 1.5, math.nan, "1", None, [1], np.ones(1)])
 def test_something_else_than_an_integer_is_refused(value):
-    with pytest.raises(TypeError, match=r"n is .*: it must be an int"):
+    with pytest.raises(TypeError, match="n must be an int, got "):
         checked_integer("n", value, 0)
 
 
 @pytest.mark.parametrize("value", [0, -HUGE, 4, 2**64, HUGE], ids=range(5))
 def test_an_integer_out_of_its_limits_is_refused_in_one_short_line(value):
     limit = "most 3" if value > 3 else "least 1"
-    with pytest.raises(ValueError, match=f"n is .*: it must be at {limit}") as error:
+    with pytest.raises(ValueError, match=f"n must be at {limit}, got ") as error:
         checked_integer("n", value, 1, 3)
     assert len(str(error.value)) < 200
 
@@ -76,7 +76,7 @@ INTEGERS = {
 @pytest.mark.parametrize("value", [True, 1.5, math.nan, "2", -1])
 def test_every_integer_is_checked(path, name, value):
     argument = name.split()[0]
-    with pytest.raises((TypeError, ValueError), match=rf"^{argument} is .*: it must be "):
+    with pytest.raises((TypeError, ValueError), match=rf"^{argument} must be .*, got "):
         INTEGERS[name](path, value)
 
 
@@ -85,7 +85,7 @@ def test_every_integer_is_checked(path, name, value):
 def test_no_integer_overflows(path, name, value):
     argument = name.split()[0]
     if argument in ("num_workers", "cache_size", "vocab_size"):
-        with pytest.raises(ValueError, match=rf"^{argument} is .*: it must be at most \d+"):
+        with pytest.raises(ValueError, match=rf"^{argument} must be at most \d+"):
             INTEGERS[name](path, value)
     else:  # all at once, or no limit
         INTEGERS[name](path, value)
@@ -155,12 +155,12 @@ def test_other_arguments_are_named(path):
     for call, message in (
         (lambda: Tokenizer("abc", []), r"^vocab is 'abc': pass a dict"),
         (lambda: encode_file("tok", path, "a.npy"), r"^tokenizer is 'tok': pass a Tokenizer"),
-        (lambda: train_bpe(path, 257, [], trainer=["heap"]), r"^trainer is \['heap'\]: it must be"),
+        (lambda: train_bpe(path, 257, [], trainer=["heap"]), r"^trainer must be .* got \['heap'\]"),
         (lambda: train("abc", 257), r"^word_counts is 'abc': pass a dict"),
         (lambda: list(TOKENIZER.encode_iterable(5)), "^iterable is 5: pass an iterable of str"),
         (lambda: TOKENIZER.special_token_id(["<s>"]), r"^\['<s>'\] is not a special token"),
         (lambda: TOKENIZER.encode_array("a", errors="bad"), "^errors is 'bad': it must be one of"),
-        (lambda: TOKENIZER.decode([HUGE]), "^id <int that is too long to show> is not in the"),
+        (lambda: TOKENIZER.decode([HUGE]), "^id <int too long to show> is not in the"),
         (lambda: Corpus(path, field="text"), "^field is 'text', but no file is JSON lines"),
         (lambda: Corpus(path, column="text"), "^column is 'text', but no file is Parquet"),
     ):

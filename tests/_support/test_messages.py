@@ -50,9 +50,9 @@ def test_a_reason_is_one_short_line():
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("d_model", ": did you mean model.d_model?"),
-        ("--d-modle", ": did you mean --d-model?"),
-        ("learning_rate", ": did you mean schedule.max_learning_rate?"),
+        ("d_model", "; did you mean 'model.d_model'?"),
+        ("--d-modle", "; did you mean '--d-model'?"),
+        ("learning_rate", "; did you mean 'schedule.max_learning_rate'?"),
         ("qqqq", ""),
     ],
 )

@@ -30,7 +30,7 @@ class Inner(Checked):
 
     def __post_init__(self):
         if self.width % 2:
-            raise ValueError(f"inner.width is {self.width}: it should be even")
+            raise ValueError(f"inner.width must be even, got {self.width}")
 
 
 @dataclass(frozen=True)
@@ -73,24 +73,24 @@ def test_null_is_none_only_where_none_is_possible():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"inner.widht": 3}, "inner.widht is not an option: did you mean inner.width?"),
-        ({"width": 3}, "width is not an option: did you mean inner.width?"),
-        ({"inner": 3}, "inner is not an option"),
-        ({"inner.width": 0}, "inner.width is 0: it should be at least 1"),
-        ({"inner.width": 2**63}, "inner.width is 9223372036854775808"),
-        ({"inner.width": True}, "inner.width is True: it should be an integer"),
-        ({"inner.width": "8"}, "inner.width is '8': it should be an integer"),
-        ({"inner.rate": "1"}, "inner.rate is '1': it should be a finite number"),
-        ({"switch": "true"}, "switch is 'true': it should be true or false"),
-        ({"rest": -1}, "rest is -1"),
-        ({"inner.width": 7}, "inner.width is 7: it should be even"),
-        ({"inner.rate": Word("inf")}, "inner.rate is 'inf': it should be a finite number"),
-        ({"kind": "c"}, "kind is 'c': it should be 'a' or 'b'"),
-        ({"trainer": "hep"}, "trainer is 'hep': it should be naive or heap"),
-        ({"paths": []}, "paths is []: it should be a path, or a list of paths"),
-        ({"paths": ["a", 3]}, "paths is ['a', 3]"),
-        ({"folder": 3}, "folder is 3"),
-        ({"name": "x" * 9, "rest": "y", "kind": "c"}, "rest is 'y'"),
+        ({"inner.widht": 3}, "unknown option 'inner.widht'; did you mean 'inner.width'?"),
+        ({"width": 3}, "unknown option 'width'; did you mean 'inner.width'?"),
+        ({"inner": 3}, "unknown option 'inner'"),
+        ({"inner.width": 0}, "inner.width must be at least 1, got 0"),
+        ({"inner.width": 2**63}, "got 9223372036854775808"),
+        ({"inner.width": True}, "inner.width must be an integer, got True"),
+        ({"inner.width": "8"}, "inner.width must be an integer, got '8'"),
+        ({"inner.rate": "1"}, "inner.rate must be a finite number, got '1'"),
+        ({"switch": "true"}, "switch must be true or false, got 'true'"),
+        ({"rest": -1}, "rest must be at least 0, got -1"),
+        ({"inner.width": 7}, "inner.width must be even, got 7"),
+        ({"inner.rate": Word("inf")}, "inner.rate must be a finite number, got 'inf'"),
+        ({"kind": "c"}, "kind must be 'a' or 'b', got 'c'"),
+        ({"trainer": "hep"}, "trainer must be 'naive' or 'heap', got 'hep'"),
+        ({"paths": []}, "paths must be a path or a list of paths, got []"),
+        ({"paths": ["a", 3]}, "paths must be text, got ['a', 3]"),
+        ({"folder": 3}, "folder must be text, got 3"),
+        ({"name": "x" * 9, "rest": "y", "kind": "c"}, "rest must be an integer, got 'y'"),
     ],
 )
 def test_what_is_wrong_is_one_line(values, message):
@@ -101,5 +101,5 @@ def test_what_is_wrong_is_one_line(values, message):
 
 
 def test_names_are_shown_as_the_caller_wishes():
-    with pytest.raises(ValueError, match=r"--inner\.width is 0"):
+    with pytest.raises(ValueError, match=r"--inner\.width must be at least 1, got 0"):
         build(Outer, {"inner.width": 0}, lambda name: f"--{name}")

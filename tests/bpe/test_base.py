@@ -38,7 +38,7 @@ def test_trainers_are_listed_in_reading_order():
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda: train_bpe("x", 300, [], min_freq=2), TypeError, ("min_freq", "min_frequency?")),
+        (lambda: train_bpe("x", 300, [], min_freq=2), TypeError, ("min_freq", "'min_frequency'?")),
         *(
             (
                 lambda name=name: TRAINERS[name](max_len=2),
@@ -47,9 +47,9 @@ def test_trainers_are_listed_in_reading_order():
             )
             for name in TRAINERS
         ),
-        (lambda: TRAINERS["hep"], KeyError, ("'hep'", "heap?")),
-        (lambda: TRAINERS[3], KeyError, ("is 3", "heap")),
-        (lambda: get_trainer("hep"), ValueError, ("'hep'", "heap?")),
+        (lambda: TRAINERS["hep"], KeyError, ("'hep'", "'heap'?")),
+        (lambda: TRAINERS[3], KeyError, ("got 3", "heap")),
+        (lambda: get_trainer("hep"), ValueError, ("'hep'", "'heap'?")),
     ],
 )
 def test_a_wrong_name_is_answered_with_the_nearest(call, kind, words):
@@ -293,12 +293,12 @@ def test_word_counts_and_numpy_integers_are_accepted(name):
 @pytest.mark.parametrize(
     ("vocab_size", "special_tokens", "error", "message"),
     [
-        (255, [], ValueError, "vocab_size is 255: it must be at least 256"),
-        (256, [EOT], ValueError, "vocab_size is 256: it must be at least 257"),
-        (-1, [], ValueError, "vocab_size is -1"),
-        (300.0, [], TypeError, r"vocab_size is 300\.0"),
+        (255, [], ValueError, "vocab_size must be at least 256 .* got 255"),
+        (256, [EOT], ValueError, "vocab_size must be at least 257 .* got 256"),
+        (-1, [], ValueError, "vocab_size .* got -1"),
+        (300.0, [], TypeError, "vocab_size must be an int"),
         (300, [EOT, EOT], ValueError, r"'<\|endoftext\|>'"),
-        (300, [""], ValueError, "special token ''"),
+        (300, [""], ValueError, "special_tokens must not contain the empty string"),
         (300, ["a"], ValueError, "special token 'a'"),
         (300, EOT, TypeError, "endoftext"),
     ],
@@ -343,7 +343,7 @@ def test_the_greatest_counts_are_accepted():
 
 
 def test_unknown_names_are_named():
-    with pytest.raises(ValueError, match="trainer is 'fastest'"):
+    with pytest.raises(ValueError, match=r"trainer must be .* got 'fastest'"):
         get_trainer("fastest")
     with pytest.raises(ValueError, match="pattern '\\('"):
         TRAINERS["naive"](pattern="(")

@@ -53,7 +53,7 @@ def test_the_help_command_shows_the_page_of_a_command(capsys):
         pages.append(capsys.readouterr().out)
     assert pages[0] == pages[1] != pages[2] == pages[3]
     assert main(["help", "trian"]) == 2
-    assert "did you mean train" in capsys.readouterr().err
+    assert "did you mean 'train" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -77,8 +77,8 @@ def test_a_misspelt_option_gets_a_suggestion(command, capsys):
     misspelt = longest[:-2] + longest[-1]
     assert main([command, misspelt, "3"]) == 2
     message = error_of(capsys, command)
-    assert message.startswith(f"unknown option {misspelt}")
-    assert longest == "--none" or f"did you mean {longest}?" in message
+    assert message.startswith(f"unknown option {misspelt!r}")
+    assert longest == "--none" or f"did you mean {longest!r}?" in message
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -64,11 +64,11 @@ def test_strict_names_the_byte_and_its_offset(tmp_path):
 def test_bad_input_is_named(tmp_path):
     good = tmp_path / "good.txt"
     good.write_text("text")
-    with pytest.raises(ValueError, match="num_workers is 0"):
+    with pytest.raises(ValueError, match=r"num_workers must be at least 1.* got 0"):
         count_words(good, num_workers=0)
-    with pytest.raises(ValueError, match="chunk_size is 0"):
+    with pytest.raises(ValueError, match="chunk_size must be at least 1 byte, got 0"):
         count_words(good, chunk_size=0)
-    with pytest.raises(TypeError, match=r"num_workers is 2\.0"):
+    with pytest.raises(TypeError, match=r"num_workers must be an int, got 2\.0"):
         count_words(good, num_workers=2.0)
 
 

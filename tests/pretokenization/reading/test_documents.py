@@ -147,5 +147,5 @@ def test_a_corpus_without_documents_is_refused(tmp_path):
 
 
 def test_the_number_is_at_least_one(tmp_path):
-    with pytest.raises(ValueError, match="number is 0: it must be at least 1"):
+    with pytest.raises(ValueError, match="number must be at least 1, got 0"):
         sample_documents(Corpus(plain(tmp_path, TEXTS)), 0)

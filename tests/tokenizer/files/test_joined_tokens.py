@@ -44,7 +44,7 @@ def test_a_wider_dtype_holds_the_ids_of_all():
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 14)])
 def test_a_section_outside_the_sequence_is_refused(start, stop):
-    with pytest.raises(ValueError, match=r"^(start|stop) is "):
+    with pytest.raises(ValueError, match=r"^(start|stop) must be "):
         JoinedTokens(PARTS).between(start, stop)
 
 

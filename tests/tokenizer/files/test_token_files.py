@@ -57,7 +57,7 @@ def test_a_file_of_another_tokenizer_is_refused_with_its_directory(source, out, 
 
 
 def test_arguments_of_the_wrong_type_are_named(token_file):
-    with pytest.raises(TypeError, match="vocab_size is True: it must be an int"):
+    with pytest.raises(TypeError, match="vocab_size must be an int, got True"):
         load_token_file(token_file, vocab_size=True)
     with pytest.raises(TypeError, match=r"tokenizer_hash is 5: pass a str, .*tokenizer\.hash\(\)"):
         load_token_file(token_file, tokenizer_hash=5)

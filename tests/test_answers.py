@@ -1,4 +1,4 @@
-"""docs/answers.md: the figures of its tables are computed here and compared with the page."""
+"""Compute the figures in the tables of docs/answers.md, and compare them with the page."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FILES = {
 
 
 def table(name):
-    """The marked table of the page: the cells of each row by the row's first cell."""
+    """Return a table of the page: first cell of each row -> other cells."""
     _, found, rest = PAGE.partition(f"<!-- table: {name} -->\n")
     assert found, f"docs/answers.md has no table {name!r}"
     lines = rest.partition("\n\n")[0].splitlines()
@@ -79,13 +79,13 @@ def tokenizers():
 # ----------------------------------------------------------------------- BPE, tokenizers
 
 
-def test_the_page_gives_the_sizes_of_the_texts():
+def test_the_sizes_of_the_texts_on_the_page_are_right():
     rows = table("training time")
     for name, (file, _) in FILES.items():
         assert rows[name][0] == f"{corpus(file).stat().st_size:,} bytes"
 
 
-def test_the_page_shows_the_longest_tokens(tokenizers):
+def test_the_longest_tokens_on_the_page_are_right(tokenizers):
     expected = {}
     for name, tokenizer in tokenizers.items():
         longest = longest_tokens(tokenizer.vocab, [END_OF_TEXT])
@@ -98,7 +98,7 @@ def test_the_page_shows_the_longest_tokens(tokenizers):
     assert table("longest tokens") == expected
 
 
-def test_the_page_counts_the_kinds_of_tokens(tokenizers):
+def test_the_kinds_of_tokens_on_the_page_are_right(tokenizers):
     tokens = {
         name: {token for token in tokenizer.vocab.values() if token != END_OF_TEXT.encode()}
         for name, tokenizer in tokenizers.items()
@@ -120,7 +120,7 @@ def test_the_page_counts_the_kinds_of_tokens(tokenizers):
     assert stories - web >= {b" paintbrushes", b" marshmallows", b" sandcastles"}
 
 
-def test_the_page_gives_the_compression_of_each_tokenizer(tokenizers, tmp_path):
+def test_the_compression_ratios_on_the_page_are_right(tokenizers, tmp_path):
     web = Corpus(corpus("owt_sample.txt"))
     samples = {
         "TinyStories": sample_documents(Corpus(corpus("tinystories_valid.txt")), 10).spaced,
@@ -167,7 +167,6 @@ def test_the_parameter_counts_on_the_page_are_right():
 
 
 def test_the_products_on_the_page_add_up_to_the_forward_flops():
-    """Compute each row from its own shapes, and the total from `forward_flops`."""
     values = {"T": XL.context_length}
     total = 0
     rows = table("products")
@@ -205,7 +204,7 @@ def test_the_shares_of_flops_on_the_page_are_right():
 
 
 def test_the_adamw_formulas_on_the_page_are_right():
-    """The formulas of the page, evaluated for GPT-2 XL, and the durations in words."""
+    # Evaluate the formulas of the page for GPT-2 XL.
     names = {
         "V": XL.vocab_size,
         "d": XL.d_model,

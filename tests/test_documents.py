@@ -1,9 +1,8 @@
-"""README.md and the other pages: every command and snippet is executed.
+"""Execute every command and snippet on README.md and the other pages.
 
-A page is executed from its first block to its last, in a directory of its own that holds only the
-stand-ins that it names. `tests/documents/blocks.py` describes the comments that mark a block which
-is not run; each of these is a test that checks its options and reports the reason as a skip, so
-that the end of `pytest -ra` lists them. A page that is added to docs/ is executed like the others.
+The blocks of a page run in order, in a new directory that contains only the page's stand-ins.
+`tests/documents/blocks.py` describes the comments that mark a block as not run. For each marked
+block, a test checks the options and reports the reason as a skip, which `pytest -ra` lists.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ PAGES = [read_page(path) for path in FILES]
 BLOCKS = [block for page in PAGES for block in page.blocks]
 NOT_RUN = [block for block in BLOCKS if block.marking in ("not run", "slow")]
 SLOW_PAGES = [page for page in PAGES if any(b.marking == "slow" for b in page.blocks)]
-# Data that is read, not only shown.
+# Languages of data blocks that are parsed.
 PARSERS = {"json": json.loads, "yaml": yaml.safe_load}
-# Inline code that is a command, and not only its name.
+# Matches a command with arguments in inline code.
 COMMAND_LINE = re.compile(r"(python|make|pip|pytest|uv run|torchrun|cs336) \S")
 
-# The stand-ins are small.
+# The stand-ins are too small for all merges.
 pytestmark = pytest.mark.filterwarnings("ignore:no pair was left:UserWarning")
 
 
@@ -49,16 +48,16 @@ def stand_ins(tmp_path_factory):
 
 @pytest.fixture
 def execute(tmp_path, monkeypatch, stand_ins):
-    """Return the function that executes a page in an empty directory."""
+    """Return a function that executes a page in a new directory."""
     directory = tmp_path / "page"
     directory.mkdir()
     programs = write_programs(tmp_path / "programs")
-    # Nothing of the user's: neither corpora nor caches, and no network.
+    # Do not use the user's corpora and caches, or the network.
     monkeypatch.delenv("CS336_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # some commands start processes
-    # Drawing loss.png takes most of a tiny run's time.
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for new processes
+    # Drawing loss.png takes most of the time of a tiny run.
     monkeypatch.setattr("cs336_basics.training.trainer.plot_run", lambda run: None)
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else None
@@ -83,7 +82,7 @@ def execute_blocks(page, shell, slow):
             for line in commands_of(block.code):
                 shell.run(line)
         elif block.kind == "python":
-            # Empty lines before the code give tracebacks the lines of the page.
+            # With empty lines before the code, tracebacks show the line numbers of the page.
             exec(compile("\n" * (block.line - 1) + block.code, block.page, "exec"), names)
         elif block.kind == "doctest":
             run_doctest(block, names)
@@ -95,10 +94,10 @@ def run_doctest(block, names):
     example = doctest.DocTestParser().get_doctest(
         block.code + "\n", names, block.name, block.page, block.line - 1
     )
-    assert example.examples, f"{block.name} has no line that begins with >>>"
+    assert example.examples, f"{block.name} has no line that starts with >>>"
     example.globs = names
     result = doctest.DocTestRunner(verbose=False).run(example, clear_globs=False)
-    assert result.failed == 0, f"{block.name}: {result.failed} examples print something else"
+    assert result.failed == 0, f"{block.name}: {result.failed} examples failed"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -108,12 +107,12 @@ def test_every_block_of_a_page_runs(page, execute):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", SLOW_PAGES, ids=lambda page: page.name)
-def test_every_block_of_a_page_runs_with_the_slow_ones(page, execute):
+def test_every_block_of_a_page_runs_including_slow_ones(page, execute):
     execute(page, slow=True)
 
 
 @pytest.mark.parametrize("block", NOT_RUN, ids=lambda block: block.name)
-def test_a_block_that_is_not_run_names_options_that_exist(block):
+def test_the_options_of_a_block_that_is_not_run_exist(block):
     if block.kind == "shell":
         for line in commands_of(block.code):
             check(line)
@@ -123,13 +122,13 @@ def test_a_block_that_is_not_run_names_options_that_exist(block):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_in_the_prose_name_options_that_exist(page):
+def test_the_options_of_commands_in_the_prose_exist(page):
     for line, code in page.inline_code:
         if COMMAND_LINE.match(code):
             try:
                 own = own_command(split(code)[1])
                 if own is not None:
-                    check_own(own, complete=False)  # prose leaves out what does not matter there
+                    check_own(own, complete=False)  # commands in prose are often incomplete
                 else:
                     check(code)
             except ValueError as error:
@@ -143,12 +142,12 @@ def test_links_lead_to_files_and_headings(page):
             continue
         path, _, heading = target.partition("#")
         file = (ROOT / page.name).parent / path if path else ROOT / page.name
-        assert file.exists(), f"{page.name} links to {target}, which does not exist"
+        assert file.exists(), f"{page.name}: link to missing file {target}"
         if heading:
             text = file.read_text(encoding="utf-8")
             assert heading in map(anchor, re.findall(r"^#+ (.+)$", text, re.MULTILINE)), target
 
 
 def anchor(heading):
-    """Return the anchor that GitHub gives to a heading."""
+    """Return the anchor of a heading on GitHub."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -20,7 +20,7 @@ from cs336_basics.commands._outputs import check_output
 from cs336_basics.pretokenization.counting.count_words import BACKENDS
 from cs336_basics.pretokenization.patterns.named_patterns import PATTERNS
 
-COUNTING = tuple(name for name in BACKENDS if name != "ray")  # which has --ray
+COUNTING = tuple(name for name in BACKENDS if name != "ray")  # --ray selects Ray
 
 
 @dataclass(kw_only=True)
@@ -54,7 +54,7 @@ class Options(TextOptions):
     )
     counting: Annotated[str, one_of(COUNTING)] | None = option(
         f"how to count words; all give the same counts: {', '.join(COUNTING)} (default: native if "
-        "it knows the pattern, else processes)",
+        "it supports the pattern, otherwise processes)",
         None,
         metavar="NAME",
         rare=True,

@@ -1,17 +1,18 @@
-"""The code on a page: its fenced blocks and inline commands, and what comments say of them.
+"""The code on a page: fenced blocks, inline commands, and the comments that mark them.
 
-Every block is executed, unless a comment directly before it says why it is not:
+A block is executed, unless the line before it is one of these comments:
 
-    <!-- not run: REASON -->    only checked: its Python compiles, its options exist
-    <!-- slow: REASON -->       run by `pytest -m slow`, otherwise only checked
+    <!-- not run: REASON -->    the block is only checked: Python compiles, options exist
+    <!-- slow: REASON -->       `pytest -m slow` runs the block; otherwise it is only checked
     <!-- source: ... -->, <!-- example: ... -->
-                                filled and compared by benchmarks/stages/page.py
+                                benchmarks/stages/page.py writes and compares the block
+
+This comment may be anywhere on a page:
 
     <!-- files: stories.txt web/1.jsonl.gz tokenizers/web/ -->
-                                anywhere on a page: files that exist before the page is executed,
-                                see stand_ins.py
+                                files to create before the page is executed; see stand_ins.py
 
-A fence without a language holds shell commands; `text` is output.
+A fence without a language contains shell commands, and a `text` fence contains output.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ class Block(NamedTuple):
 
     page: str
     line: int
-    """Of its first line of code, from 1."""
+    """Line number of the first line of code, from 1."""
     kind: str
     """shell, python, doctest, filled, or one of DATA."""
     code: str
     marking: str = ""
-    """not run, slow, or nothing."""
+    """Word of the comment before the block, such as "slow"."""
     reason: str = ""
 
     @property
@@ -60,12 +61,12 @@ class Page(NamedTuple):
 
     @property
     def files(self):
-        """The names of the files that exist before the page is executed."""
+        """The names of the files to create before the page is executed."""
         return [name for names in FILES.findall(self.text) for name in names.split()]
 
     @property
     def inline_code(self):
-        """The code spans of the prose, with their lines: (line, code)."""
+        """The code spans of the prose, as pairs (line, code)."""
         prose = blanked(self.text, [(b.line, b.code) for b in self.blocks])
         for match in INLINE.finditer(prose):
             yield prose.count("\n", 0, match.start()) + 1, " ".join(match[1].split())
@@ -79,8 +80,8 @@ def blocks_of(page):
     """Yield the blocks of a page.
 
     Raises:
-        ValueError: a fence is not closed, a language or a comment has no meaning here, or commands
-            are indented instead of fenced.
+        ValueError: If a fence is not closed, a language is unknown, a comment is malformed, or
+            commands are indented instead of fenced.
     """
     lines = page.text.split("\n")
     before, start, fence = "", 0, None
@@ -93,15 +94,13 @@ def blocks_of(page):
         elif opened := FENCE.match(line):
             start, fence = number, opened
         elif "```" in line:
-            raise ValueError(f"{page.name}:{number} has a fence that is not understood: {line!r}")
+            raise ValueError(f"{page.name}:{number}: malformed fence {line!r}")
         elif INDENTED.match(line):
-            raise ValueError(
-                f"{page.name}:{number}: put commands between fences of three backticks"
-            )
+            raise ValueError(f"{page.name}:{number}: indented command; use a fenced block")
         elif line.strip():
             before = line
     if fence is not None:
-        raise ValueError(f"{page.name}:{start} opens a fence that is not closed")
+        raise ValueError(f"{page.name}:{start}: unclosed fence")
 
 
 def block_of(page, line, language, code, before):
@@ -115,14 +114,12 @@ def block_of(page, line, language, code, before):
         return Block(page, line, language, code, marking, reason)
     if language not in LANGUAGES:
         known = ", ".join([*filter(None, LANGUAGES), *DATA])
-        raise ValueError(
-            f"{page}:{line} is in the language {language!r}: it must be one of {known}"
-        )
+        raise ValueError(f"{page}:{line}: the language must be one of {known}, got {language!r}")
     return Block(page, line, LANGUAGES[language], code, marking, reason)
 
 
 def blanked(text, blocks):
-    """Return a page without the code of its blocks, with as many lines."""
+    """Return the text of a page with the lines of its blocks emptied."""
     lines = text.split("\n")
     for line, code in blocks:
         for index in range(line - 2, line + len(code.split("\n"))):

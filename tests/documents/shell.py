@@ -1,7 +1,7 @@
-"""The shell commands of the pages: split into words, checked, or run.
+"""Split, check and run the shell commands of the pages.
 
-`python -m cs336_basics COMMAND ...` runs in this process, at a small size: SMALLER is appended, and
-the last value of an option counts. Everything else is a line for a real shell.
+`python -m cs336_basics COMMAND ...` runs in this process with the options in SMALLER appended,
+which override earlier ones. A shell runs all other commands.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SMALLER = {
     "estimate": [*TRAINING, *MODEL],
     "generate": ["--max-new-tokens", "8"],
 }
-"""What makes a command quick, by its name."""
+"""Maps commands to options that make them quick."""
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 OPERATORS = set("|&;<>()`$*?~")
 
 
 def commands_of(code):
-    """Yield the commands of a block: continued lines joined, comments and empty lines left out."""
+    """Yield the commands of a block. Join continued lines; skip comments and empty lines."""
     for line in code.replace("\\\n", " ").split("\n"):
         if line.strip() and not line.lstrip().startswith("#"):
             yield line.strip()
@@ -49,7 +49,7 @@ def split(line):
     """Return the assignments before a command, and its words.
 
     Raises:
-        ValueError: a quotation mark is not closed.
+        ValueError: If a quotation mark is not closed.
     """
     words = shlex.split(line, comments=True)
     variables = {}
@@ -60,12 +60,12 @@ def split(line):
 
 
 def expand(line, variables):
-    """Replace $NAME by its value; unknown names are left to the shell."""
+    """Replace $NAME by its value. Keep unknown names for the shell."""
     return re.sub(r"\$(\w+)", lambda found: variables.get(found[1], found[0]), line)
 
 
 def own_command(words: Sequence[str]) -> list[str] | None:
-    """Return the words after `python -m cs336_basics`, None if it is another program."""
+    """Return the words after `python -m cs336_basics`, or None for another program."""
     words = list(words)
     if words[:2] == ["uv", "run"]:
         return own_command(words[2:])
@@ -82,24 +82,20 @@ def own_command(words: Sequence[str]) -> list[str] | None:
 
 def smaller(words):
     """Return the words of a command of the package, with the options that make it quick."""
-    if not words or "--resume" in words:  # a resumed run has the size that it began with
+    if not words or "--resume" in words:  # a resumed run keeps its size
         return words
     return [*words, *SMALLER.get(words[0], [])]
 
 
 class Shell:
-    """Runs the commands of a page, in the current directory; assignments stay."""
+    """Runs the commands of a page in the current directory, and remembers assignments."""
 
     def __init__(self, programs):
         self._variables = {}
         self._programs = programs
 
     def run(self, line):
-        """Run a command.
-
-        Raises:
-            AssertionError: its exit status is not 0.
-        """
+        """Run a command, and assert that its exit status is 0."""
         line = expand(line, self._variables)
         variables, words = split(line)
         if not words:
@@ -114,7 +110,7 @@ class Shell:
         assert status == 0, f"exit status {status} of {line}"
 
     def _run_in_shell(self, line):
-        for command, options in SMALLER.items():  # as far as this can be said of a text
+        for command, options in SMALLER.items():
             line = re.sub(
                 rf"(cs336_basics[. ]{command}\b[^|;&#]*)", rf"\1 {shlex.join(options)} ", line
             )
@@ -143,10 +139,10 @@ def write_programs(directory):
 
 
 def check(line):
-    """Check a command as far as that is possible without running it.
+    """Check a command without running it.
 
     Raises:
-        ValueError: it names an option, a target, a file or an extra that does not exist.
+        ValueError: If it contains an option, target, file or extra that does not exist.
     """
     _, words = split(line)
     if not words:
@@ -165,7 +161,7 @@ def check(line):
 
 
 def check_own(words, complete):
-    """Check a command of the package; an incomplete one only for the names of its options."""
+    """Check a command of the package. For an incomplete one, check only the option names."""
     if not words or words[0] in ("--version", "--help", "-h"):
         return
     name = words[0].replace("_", "-")
@@ -189,7 +185,7 @@ def check_make(words):
     for word in words:
         found = ASSIGNMENT.fullmatch(word)
         target = rf"^{re.escape(found[1])} *\?=" if found else rf"^{re.escape(word)}:"
-        # STAGES and CS336_COURSE are read without a default.
+        # STAGES and CS336_COURSE have no default.
         if not re.search(target, makefile, re.MULTILINE) and not (found and found[1] in makefile):
             raise ValueError(f"Makefile has no {word!r}")
 

@@ -1,4 +1,4 @@
-"""Small files with the names that a page uses: texts, tokenizers, token files, runs."""
+"""Small texts, tokenizers, token files and runs with the names that a page uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.documents.shell import MODEL, TRAINING
 
 
 class StandIns:
-    """Makes files by their names; what takes longer is made once and copied."""
+    """Creates files by name. The tokenizer and the run are created once and then copied."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -27,10 +27,10 @@ class StandIns:
         write_sample(self._text, 40_000)
 
     def make(self, name: str, directory: Path) -> None:
-        """Make the file or directory `name` below `directory`.
+        """Create the file or directory `name` below `directory`.
 
         Raises:
-            ValueError: there is no stand-in for such a name.
+            ValueError: If there is no stand-in for the name.
         """
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ class StandIns:
             sink = pyarrow.BufferOutputStream()
             parquet.write_table(pyarrow.table({"text": rows}), sink)
             return sink.getvalue().to_pybytes()
-        raise ValueError(f"there is no stand-in for {name!r}: add one to {Path(__file__).name}")
+        raise ValueError(f"no stand-in for {name!r}; add one to {Path(__file__).name}")
 
     def _tokenizer(self) -> Path:
         path = self._directory / "tokenizer"
@@ -81,7 +81,7 @@ class StandIns:
 
 
 def zstandard():
-    """Return the module that compresses, from the standard library where that has it."""
+    """Return the Zstandard module of the standard library, or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd
 

@@ -170,7 +170,7 @@ class TrainConfig(Checked):
             )
         if not set(self.loggers) <= set(LOGGERS) or len(set(self.loggers)) < len(self.loggers):
             raise ValueError(
-                f"log_to must list some of {', '.join(LOGGERS)}, each at most once, "
+                f"log_to must contain only {', '.join(LOGGERS)}, each at most once, "
                 f"got {short_repr(self.log_to)}"
             )
 

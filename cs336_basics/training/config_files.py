@@ -93,7 +93,7 @@ def load_config(source: Path, changes: Mapping[str, Any] | None = None) -> Train
 def read_values(source: Path) -> dict[str, FileValue]:
     """Return the values of a YAML file and its base by dotted name.
 
-    The key `base` names the configuration that the file overrides and defaults to `sample`. With
+    The key `base` names the configuration that the file overrides, `sample` by default. With
     `base: none` only the values in the file are returned, and the defaults of `TrainConfig` apply
     to all others.
 
@@ -131,7 +131,7 @@ def read_values(source: Path) -> dict[str, FileValue]:
 
 
 def _base_values(base: FileValue | None) -> dict[str, FileValue]:
-    """Return the values of a base. None is `sample`."""
+    """Return the values of the configuration that `base` names, `sample` by default."""
     name = "sample" if base is None else base.value
     if name == "none":
         return {}

@@ -44,13 +44,13 @@ class TokenWindows(Dataset[tuple[Tensor, Tensor]]):
 
     Item i is the window that starts at token `i * stride`. It is a pair (inputs, targets) of int64
     tensors of shape (context_length,), where the targets are the inputs shifted by one token. Files
-    are memory-mapped. A pickled dataset stores only the names of its files and maps them again.
+    are memory-mapped. A pickled dataset stores only file names and maps the files when unpickled.
 
     Args:
         tokens: An array of ids, or token files and globs whose ids are joined in order.
         context_length: Tokens in the inputs.
         stride: Tokens from the start of a window to the start of the next. Defaults to
-            `context_length`, so each token is a target once. 1 gives every window, the choice of
+            `context_length`, so each token is a target once. 1 gives every window, as in
             `get_batch`.
         vocab_size: Number of ids in the model. If given, all ids are checked against it.
         tokenizer_hash: `Tokenizer.hash()` of the tokenizer that must have made the files. Defaults
@@ -334,7 +334,7 @@ class StepBatches(Sampler[list[int]]):
         return self._order[1]
 
     def settings(self) -> dict[str, Any]:
-        """Return the arguments that determine the whole batches of a dataset."""
+        """Return the arguments that determine the batches, apart from this process's share."""
         return {
             name: getattr(self, name) for name in ("num_items", "batch_size", "seed", "replacement")
         }
@@ -366,7 +366,7 @@ class StepLoader:
         self._options = {"num_workers": num_workers, **options}
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the batches after `step`, which counts them."""
+        """Yield the batches after `step`, and advance `step`."""
         for batch in DataLoader(self.dataset, batch_sampler=self._left(), **self._options):
             self.step += 1
             yield batch
@@ -436,6 +436,6 @@ def _check_ids(name: str, tokens: TokenArray, vocab_size: int) -> None:
         if smallest < 0 or largest >= vocab_size:
             raise ValueError(
                 f"{name} must have token ids in the model's vocabulary, 0 to {vocab_size - 1}, got "
-                f"{smallest if smallest < 0 else largest}; raise model.vocab_size to the "
-                "tokenizer's"
+                f"{smallest if smallest < 0 else largest}; increase model.vocab_size to match "
+                "the tokenizer"
             )

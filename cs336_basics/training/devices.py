@@ -151,7 +151,7 @@ def peak_flops(name: str, precision: str) -> float | None:
 def exact_arithmetic(device: torch.device, deterministic: bool = False) -> Iterator[None]:
     """Context manager that makes results independent of the timing of threads.
 
-    It has an effect on a CPU always, and on a GPU if `deterministic` is set. By default, the order
+    It always applies on a CPU, and on a GPU if `deterministic` is set. By default, the order
     in which the gradient of the embedding sums the rows of repeated tokens depends on the timing of
     threads, and the compiler times GPU kernels to select one, which may differ between processes.
     """

@@ -33,7 +33,7 @@ class Evaluation:
     Args:
         config: The configuration of the run.
         tokens: One-dimensional token ids, an array or a memory map.
-        tokenizer: Tokenizer whose tokens' lengths give bits per byte. None leaves them out.
+        tokenizer: Tokenizer with the lengths of the tokens, for bits per byte. None omits them.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Evaluation:
 
         Bits per byte are the loss of all predicted tokens in bits, divided by the number of bytes
         in these tokens (for a special token, in its name). They do not depend on the tokenizer, so
-        they can compare models with different tokenizers. None without a tokenizer.
+        you can compare models with different tokenizers. None without a tokenizer.
 
         Args:
             model: The model, set to evaluation mode during the call.
@@ -78,7 +78,7 @@ class Evaluation:
         with torch.no_grad():
             for indices in self._batches(world):
                 before_batch()
-                # A sharded model needs all processes, so one without windows computes any window.
+                # A sharded model needs all processes, so one without windows repeats a window.
                 mine = indices if len(indices) else self.indices[:1]
                 inputs, targets = self.windows.batch(mine)
                 loss = loss_of(inputs.to(device), targets.to(device))

@@ -1,6 +1,6 @@
 """Measuring the memory and speed of a run by taking a few steps in a separate process.
 
-A measurement includes the memory of the allocator and the libraries, up to a third more on a CPU.
+A measurement includes the allocator and the libraries, which add up to a third on a CPU.
 `memory.py` computes only the memory of the tensors.
 """
 

@@ -102,7 +102,7 @@ class MomentumSGD(_GroupOptimizer):
     momentum.
 
     Raises:
-        ValueError: If a setting, also of a parameter group, is out of range.
+        ValueError: If a setting, including one of a parameter group, is out of range.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class AdamW(_GroupOptimizer):
     and `exp_avg_sq` (v), tensors with the shape, dtype and device of the parameter.
 
     Raises:
-        ValueError: If a setting, also of a parameter group, is out of range.
+        ValueError: If a setting, including one of a parameter group, is out of range.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class AdamW(_GroupOptimizer):
             self._update(parameter, parameter.grad, group)
 
     def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        """Update one parameter in place, with one temporary tensor of its size."""
+        """Update one parameter in place, using one temporary tensor of its size."""
         state = self.state[parameter]
         if not state:
             state["step"] = 0

@@ -28,8 +28,8 @@ class StopSignals:
     """Context manager that records the first Ctrl-C or SIGTERM for the training loop.
 
     A second Ctrl-C has its usual effect, in case a step takes too long. A second SIGTERM has no
-    effect: if a scheduler sends SIGTERM to all processes of a job, torchrun forwards its own to
-    processes that may be saving a checkpoint.
+    effect: if a scheduler sends SIGTERM to all processes of a job, torchrun forwards another one to
+    processes that may already be saving a checkpoint.
     """
 
     def __init__(self) -> None:

@@ -128,7 +128,7 @@ def test_top_k_and_min_p_by_hand():
         0,
         0,
         0.375,
-    ]  # of ties, the lower id
+    ]  # ties go to the lower id
     assert keep_top_k(probabilities, 9).tolist() == probabilities.tolist()
     assert keep_likely(probabilities, 0.0).tolist() == probabilities.tolist()
     assert keep_likely(probabilities, 0.5).tolist() == [0.25, 0, 0.25, 0.375]

@@ -1,4 +1,4 @@
-"""Gradient clipping against torch.nn.utils.clip_grad_norm_."""
+"""Gradient clipping, compared with torch.nn.utils.clip_grad_norm_."""
 
 from __future__ import annotations
 

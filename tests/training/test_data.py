@@ -55,7 +55,7 @@ def test_every_start_is_possible_and_equally_likely():
     inputs, targets = get_batch(dataset, draws, context_length, "cpu", generator)
     counts = Counter(inputs[:, 0].tolist())
     assert set(counts) == set(range(93))  # 0 .. n - context_length - 1
-    assert targets.max() == 99  # the last token of all is a target
+    assert targets.max() == 99  # the last token is a target
     # Each count is binomial: mean 1000, standard deviation 31.4.
     assert all(abs(count - 1000) < 5 * 31.4 for count in counts.values())
 

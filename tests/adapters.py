@@ -1,4 +1,4 @@
-"""The functions of this library under the names of the CS336 assignment, for the course's tests."""
+"""Adapters of this library to the names of the CS336 assignment, for the course's tests."""
 
 # Calling a torch Module returns Any.
 # mypy: disable-error-code="no-any-return"
@@ -195,7 +195,7 @@ def run_cross_entropy(inputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def run_gradient_clipping(parameters: Iterable[torch.nn.Parameter], max_l2_norm: float) -> None:
-    """Clip all gradients to one L2 norm, in place."""
+    """Clip the global L2 norm of all gradients in place."""
     clip_gradients(parameters, max_l2_norm)
 
 
@@ -211,7 +211,7 @@ def run_get_lr_cosine_schedule(
     warmup_iters: int,
     cosine_cycle_iters: int,
 ) -> float:
-    """Learning rate of one iteration."""
+    """Learning rate of an iteration."""
     return cosine_schedule(
         it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters
     )
@@ -253,7 +253,7 @@ def run_train_bpe(
     special_tokens: list[str],
     **kwargs: Any,
 ) -> tuple[dict[int, bytes], list[tuple[bytes, bytes]]]:
-    """Train a BPE tokenizer: its vocabulary and merges."""
+    """Train a BPE tokenizer and return its vocabulary and merges."""
     from cs336_basics import train_bpe
 
     return train_bpe(input_path, vocab_size, special_tokens, **kwargs)
